@@ -18,7 +18,7 @@ struct ConfigurationTests {
 
     private func given(_ words: [String] = [], _ environment: [String: String] = [:]) throws -> GivenSettings {
         let request = try Configuration.read(
-            words + ["--check-config"], environment: { environment[$0] }, usualFile: path)
+            words + ["--check-config"], environment: { environment[$0] }, usualFiles: [path])
         guard case .check(let given) = request else { throw UsageError(description: "no settings") }
         return given
     }
@@ -108,6 +108,46 @@ struct ConfigurationTests {
         #expect(complaint?.hasPrefix("IMGBROKER_RETRIES needs") == true)
     }
 
+    @Test func `a user's own file in a session, else the system's`() {
+        func paths(_ uid: UInt32, _ environment: [String: String]) -> [String] {
+            ConfigurationFile.usualPaths(uid: uid) { environment[$0] }
+        }
+        let system = "/etc/imgbroker/imgbroker.conf"
+        let session = ["XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/a"]
+        #expect(paths(7, session) == ["/home/a/.config/imgbroker/imgbroker.conf", system])
+        #expect(
+            paths(7, session.merging(["XDG_CONFIG_HOME": "/c"]) { $1 }) == ["/c/imgbroker/imgbroker.conf", system])
+        // A relative path does not count (XDG Base Directory Specification).
+        #expect(paths(7, session.merging(["XDG_CONFIG_HOME": "c"]) { $1 })[0].hasPrefix("/home/a/"))
+        // A service, root, and no home.
+        #expect(paths(7, ["HOME": "/var/cache/imgbroker"]) == [system])
+        #expect(paths(0, session) == [system])
+        #expect(paths(7, ["XDG_RUNTIME_DIR": "/run/user/7"]) == [system])
+    }
+
+    @Test func `the first of the usual files that exists is read`() throws {
+        try write("retries = 2")
+        func retries(_ files: [String]) throws -> Int? {
+            guard case .serve(let settings) = try Configuration.read([], environment: { _ in nil }, usualFiles: files)
+            else { return nil }
+            return settings.configuration.limits.retries
+        }
+        let other = folder + "/other.conf"
+        #expect(try retries([other, path]) == 2)
+        try Data("retries = 3".utf8).write(to: URL(fileURLWithPath: other))
+        #expect(try retries([other, path]) == 3)
+        #expect(try retries([path, other]) == 2)
+    }
+
+    @Test func `long values are shown in a form that can be read again`() throws {
+        let path = "/" + String(repeating: "x", count: 180)
+        let text = try given(["--cache-dir", path]).text
+        #expect(text.contains("\n# --cache-dir\ncache-dir = \(path)\n"))
+        for line in text.split(separator: "\n") { #expect(line.utf8.count <= ConfigurationFile.longestLine) }
+        try write(text)
+        #expect(try read().cacheDirectory == path)
+    }
+
     @Test func `another file`() throws {
         try write("retries = 2")
         let other = folder + "/other.conf"
@@ -181,7 +221,8 @@ struct ConfigurationTests {
 
     @Test func `presets are read again`() throws {
         try write("[preset a]\nwidth = 5\n[preset b]\nwidth = 6\n[preset c]\nwidth = 7\n")
-        guard case .serve(let settings) = try Configuration.read([], environment: { _ in nil }, usualFile: path) else {
+        guard case .serve(let settings) = try Configuration.read([], environment: { _ in nil }, usualFiles: [path])
+        else {
             throw UsageError(description: "no settings")
         }
         try write("[preset c]\nwidth = 7\n[preset a]\nwidth = 8\n[preset d]\nfit = fill\n")

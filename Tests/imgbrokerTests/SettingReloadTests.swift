@@ -18,7 +18,7 @@ struct SettingReloadTests {
     private func settings(_ words: [String] = [], _ environment: [String: String] = [:]) throws -> Settings {
         guard
             case .serve(let settings) = try Configuration.read(
-                words, environment: { environment[$0] }, usualFile: path)
+                words, environment: { environment[$0] }, usualFiles: [path])
         else { throw UsageError(description: "no settings") }
         return settings
     }

@@ -46,7 +46,11 @@ enum ManualPage: String, CaseIterable {
         page.section(
             "FILES",
             [
-                FlagHelp(ConfigurationFile.usualPath, "the configuration, if it exists"),
+                FlagHelp(
+                    "$XDG_CONFIG_HOME/\(ConfigurationFile.nameOfUsers), ~/.config/\(ConfigurationFile.nameOfUsers)",
+                    "the configuration of a broker that a user starts in a session (XDG_RUNTIME_DIR is set), if it exists"
+                ),
+                FlagHelp(ConfigurationFile.usualPath, "else the configuration, if it exists"),
                 FlagHelp("/run/imgbroker.sock", "the socket of the system's broker"),
                 FlagHelp("/var/cache/imgbroker", "the disk cache of the system's broker"),
             ])

@@ -71,10 +71,10 @@ struct Configuration {
     ///
     /// - Parameters:
     ///   - environment: the value of a variable; nil for none.
-    ///   - usualFile: the file that is read if it exists and no other is named.
+    ///   - usualFiles: the files of which the first that exists is read if no other is named; nil for the usual ones.
     static func read(
         _ words: some Sequence<String>, environment: (String) -> String? = CurrentProcess.environment,
-        usualFile: String = ConfigurationFile.usualPath
+        usualFiles: [String]? = nil
     ) throws(UsageError) -> Request {
         var flags: [String: [GivenValue]] = [:]
         var file: String?
@@ -106,7 +106,10 @@ struct Configuration {
             }
         }
         let sources = SettingSources(
-            namedFile: file, usualFile: usualFile, flags: flags,
+            namedFile: file,
+            usualFiles: usualFiles
+                ?? ConfigurationFile.usualPaths(uid: CurrentProcess.uid, environment: environment),
+            flags: flags,
             environment: Dictionary(
                 (["IMGBROKER_CONFIG"] + BrokerSetting.all.map(\.variable)).compactMap { name in
                     environment(name).map { (name, $0) }

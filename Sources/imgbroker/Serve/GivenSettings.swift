@@ -159,7 +159,9 @@ struct GivenSettings {
 
     /// A line with its source behind it.
     private func line(_ text: String, _ source: String) -> String {
-        text + String(repeating: " ", count: max(1, 40 - text.count)) + "; " + source
+        let width = max(40, text.count + 1)
+        if width + 2 + source.utf8.count > ConfigurationFile.longestLine { return "# \(source)\n\(text)" }
+        return text + String(repeating: " ", count: max(1, 40 - text.count)) + "; " + source
     }
 
     private func lines(of setting: BrokerSetting) -> [String] {

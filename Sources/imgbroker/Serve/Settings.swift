@@ -6,8 +6,8 @@ import LinuxSystem
 struct SettingSources {
     /// The file that `--config` names; nil without that flag.
     let namedFile: String?
-    /// The file that is read if it exists and no other is named.
-    let usualFile: String
+    /// The files of which the first that exists is read if no other is named.
+    let usualFiles: [String]
     let flags: [String: [GivenValue]]
     let environment: [String: String]
 
@@ -25,7 +25,7 @@ struct SettingSources {
     private var file: String? {
         if let namedFile { return namedFile }
         if let path = environment["IMGBROKER_CONFIG"], !path.isEmpty { return path }
-        return CurrentProcess.exists(usualFile) ? usualFile : nil
+        return usualFiles.first(where: CurrentProcess.exists)
     }
 }
 
