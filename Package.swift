@@ -143,8 +143,8 @@ let package = Package(
         .executableTarget(
             name: "imgfetch",
             dependencies: [
-                "CTransfer", "HTTPCaching", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox",
-                "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
+                "CTransfer", "HTTPCaching", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem",
+                "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
         .executableTarget(
@@ -260,7 +260,8 @@ let package = Package(
         .testTarget(
             name: "imgfetchTests",
             dependencies: [
-                "imgfetch", "CTransfer", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
+                "imgfetch", "CTransfer", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "LinuxSystem",
                 "LocalOrigin", "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),

@@ -44,6 +44,17 @@ SETTER(accept_encoding, const char *, CURLOPT_ACCEPT_ENCODING)
 SETTER(username, const char *, CURLOPT_USERNAME)
 SETTER(password, const char *, CURLOPT_PASSWORD)
 
+SETTER(proxy_username, const char *, CURLOPT_PROXYUSERNAME)
+SETTER(proxy_password, const char *, CURLOPT_PROXYPASSWORD)
+
+CURLcode ctransfer_set_roots(CURL *handle, const void *bytes, size_t count) {
+    struct curl_blob blob = {.data = (void *)bytes, .len = count, .flags = CURL_BLOB_NOCOPY};
+    CURLcode code = curl_easy_setopt(handle, CURLOPT_CAINFO_BLOB, &blob);
+    return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_PROXY_CAINFO_BLOB, &blob) : code;
+}
+
+const char *ctransfer_system_root_file(void) { return curl_version_info(CURLVERSION_NOW)->cainfo; }
+
 SETTER(no_signal, long, CURLOPT_NOSIGNAL)
 SETTER(quick_exit, long, CURLOPT_QUICK_EXIT)
 SETTER(follow_location, long, CURLOPT_FOLLOWLOCATION)

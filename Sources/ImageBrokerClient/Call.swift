@@ -77,6 +77,12 @@ extension Call where Value == [FailedEntry] {
     }
 }
 
+extension Call where Value == ReloadReport {
+    static var reload: Self {
+        Call(message: { .reload(id: $0) }, value: { if case .reloaded(_, let report) = $0 { report } else { nil } })
+    }
+}
+
 extension Call where Value == Void {
     static var suspend: Self { order { .suspend(id: $0) } }
     static var resume: Self { order { .resume(id: $0) } }

@@ -48,6 +48,14 @@ extension ImageBroker {
         try perform(.cancelAll)
     }
 
+    /// Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong, none
+    /// does, and the error is `bad-request`.
+    ///
+    /// - Throws: `ClientError`.
+    public func reload() throws(ClientError) -> ReloadReport {
+        try perform(.reload)
+    }
+
     // MARK: Events
 
     /// Subscribes to events until the connection ends: of this user's requests, for administrators of all requests. They

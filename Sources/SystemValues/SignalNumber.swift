@@ -4,7 +4,7 @@ package enum SignalNumber {
     package static let terminate: Int32 = 15
     /// `SIGINT`: Ctrl-C.
     package static let interrupt: Int32 = 2
-    /// `SIGHUP`: the terminal was closed.
+    /// `SIGHUP`: read the settings again.
     package static let hangup: Int32 = 1
     /// `SIGPIPE`: a write to a pipe or socket without a reader.
     package static let brokenPipe: Int32 = 13

@@ -8,7 +8,7 @@ package import JSONCoding
 //
 //     broker → find                                cache → found + 1 descriptor (a sealed memfd) | missing
 //     broker → keepOriginal, keepRaster + 1 descriptor (sealed) cache → kept | notKept
-//     broker → touch, update, quarantine
+//     broker → touch, update, quarantine, limit
 //     broker → query, forget, discard, clear        cache → queried, forgotten, forgotten, cleared
 //     cache → state                                whenever something in it changed
 //     cache → quarantine                           once, when anything is remembered
@@ -83,6 +83,9 @@ package enum StoreOrder: Equatable, Sendable {
     case clear(job: Int, olderThanSeconds: Int?)
     /// Replaces the stored quarantine list, which outlives the broker.
     case quarantine([QuarantineRecord])
+    /// Replaces the limits: the bytes of originals, those of rasters, and the time without use after which an entry is
+    /// removed, nil for never.
+    case limit(originals: Int, rasters: Int, maxAgeSeconds: Int?)
 }
 
 /// A message from the cache process.
@@ -119,7 +122,7 @@ extension StoreOrder: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
         case .keepOriginal, .keepRaster: 1
-        case .find, .query, .touch, .update, .forget, .discard, .clear, .quarantine: 0
+        case .find, .query, .touch, .update, .forget, .discard, .clear, .quarantine, .limit: 0
         }
     }
 
@@ -135,6 +138,7 @@ extension StoreOrder: WorkerMessage {
         case .discard: "discard"
         case .clear: "clear"
         case .quarantine: "quarantine"
+        case .limit: "limit"
         }
     }
 
@@ -142,6 +146,7 @@ extension StoreOrder: WorkerMessage {
         .find(job: 0, keys: [], form: nil), .keepOriginal(job: 0, .blank), .keepRaster(job: 0, .blank),
         .query(job: 0, keys: []), .touch(keys: []), .update(.blank), .forget(job: 0, url: "", owner: nil),
         .discard(job: 0, digests: []), .clear(job: 0, olderThanSeconds: nil), .quarantine([]),
+        .limit(originals: 0, rasters: 0, maxAgeSeconds: nil),
     ]
 
     package mutating func list(_ fields: inout Fields) {
@@ -186,6 +191,11 @@ extension StoreOrder: WorkerMessage {
         case .quarantine(var records):
             fields.objects("records", &records)
             self = .quarantine(records)
+        case .limit(var originals, var rasters, var seconds):
+            fields.integer("originals", &originals, in: 0...Int.max)
+            fields.integer("rasters", &rasters, in: 0...Int.max)
+            fields.integer("maxAgeSeconds", &seconds, in: 0...Int.max / 1000)
+            self = .limit(originals: originals, rasters: rasters, maxAgeSeconds: seconds)
         }
     }
 }

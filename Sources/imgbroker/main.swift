@@ -16,8 +16,10 @@ do {
     case "doctor": CurrentProcess.exit(try DoctorCommand.run(words.dropFirst()))
     default:
         switch try Configuration.read(words) {
-        case .serve(let configuration): CurrentProcess.exit(ServeCommand.run(configuration))
-        case .check(let given): StandardOutput.write(given.text)
+        case .serve(let settings): CurrentProcess.exit(ServeCommand.run(settings))
+        case .check(let given):
+            StandardOutput.write(given.text)
+            for warning in try given.configuration().warnings { StandardError.write(warning) }
         case .manual(let page): StandardOutput.write(page.text)
         case .completion(let shell): StandardOutput.write(shell.text)
         case .help: StandardOutput.write(Configuration.usage + "\n")

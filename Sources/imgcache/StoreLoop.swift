@@ -156,6 +156,8 @@ struct StoreLoop {
         case .quarantine(let records):
             if store.obstacle == nil { QuarantineFile(in: store.directory).write(records) }
         case .update(let record): store.update(record)
+        case .limit(let originals, let rasters, let seconds):
+            store.replaceLimits(originals: originals, rasters: rasters, maxAge: seconds.map { $0 * 1000 })
         // Answered by the loop when it is complete.
         case .clear(let job, let seconds): store.clear(job: job, olderThanSeconds: seconds)
         case .touch(let keys): store.touch(keys: keys)

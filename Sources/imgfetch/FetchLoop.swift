@@ -17,7 +17,7 @@ import WorkerProtocol
 
     private let channel: FrameChannel
     private let policy: AddressPolicy
-    private let proxy: String?
+    private let network: NetworkSettings
     private let speedFloor: SpeedFloor
     private let log: Log
     private let queue: EventQueue
@@ -30,15 +30,15 @@ import WorkerProtocol
     private var nextStallCheck: Instant?
     private var watchesWriting = false
 
-    /// Creates a loop that takes orders from `channel`. All transfers go through the proxy at URL `proxy`, where given, and
+    /// Creates a loop that takes orders from `channel`. All transfers go by way of `network`, and
     /// fail when they are slower than `speedFloor`.
     ///
     /// - Throws: `SystemError`.
     init(
-        channel: FrameChannel, policy: AddressPolicy, proxy: String?, speedFloor: SpeedFloor, log: Log
+        channel: FrameChannel, policy: AddressPolicy, network: NetworkSettings, speedFloor: SpeedFloor, log: Log
     ) throws(SystemError) {
         self.policy = policy
-        self.proxy = proxy
+        self.network = network
         self.speedFloor = speedFloor
         self.log = log
         self.channel = channel
@@ -127,7 +127,7 @@ import WorkerProtocol
     private func start(_ job: FetchJob, body: FileDescriptor) {
         forget(job.id)
         do {
-            let transfer = try Transfer(job, body: body, policy: policy, proxy: proxy, speedFloor: speedFloor)
+            let transfer = try Transfer(job, body: body, policy: policy, network: network, speedFloor: speedFloor)
             transfers[job.id] = transfer
             log.debug("job \(job.id) begins")
             add(transfer)

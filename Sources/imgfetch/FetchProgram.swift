@@ -3,6 +3,7 @@ internal import Glibc
 import HTTPValues
 internal import IPCProtocol
 internal import IPCTransport
+internal import JSONCoding
 internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
@@ -14,21 +15,48 @@ struct FetchProgram: WorkerProgram, Equatable {
 
     /// `--allow-address`: ranges of addresses that may be connected to although they are not public.
     var allowedAddresses: [AddressRange] = []
-    /// `--proxy`: the URL (http, https or socks5h) of the proxy that all transfers go through; nil for none. With a proxy
-    /// `allowedAddresses` has no effect, because only the proxy's address is connected to: the proxy decides which
-    /// addresses may be reached through it.
-    var proxy: String?
+    /// `--private`: the rest is a `FetchPrivate` on descriptor 4. With a proxy `allowedAddresses` has no effect, because only the
+    /// proxy's address is connected to: the proxy decides which addresses may be reached through it.
+    var hasPrivate = false
     /// `--min-speed`: a body that is slower fails.
     var speedFloor = SpeedFloor()
 
     mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool {
         switch name {
         case "--allow-address": allowedAddresses.append(try arguments.value { AddressRange($0) })
-        case "--proxy": proxy = try arguments.value(Self.proxy)
+        case "--private": hasPrivate = true
         case "--min-speed": speedFloor.bytesPerSecond = try arguments.number(in: 0...Int.max)
         default: return false
         }
         return true
+    }
+
+    /// The descriptor of the settings that are no arguments.
+    private static let privateDescriptor: Int32 = 4
+
+    /// An error in the settings on descriptor 4.
+    struct BadPrivate: Error, CustomStringConvertible {
+        let description = "descriptor 4 has no settings that can be read"
+    }
+
+    /// Reads the settings on descriptor 4, and closes it.
+    private func network() throws -> NetworkSettings {
+        guard hasPrivate else { return NetworkSettings() }
+        let text = try FileDescriptor(owning: Self.privateDescriptor).readToEnd()
+        guard let given = FetchPrivate(decoding: Array(text.utf8)[...]) else { throw BadPrivate() }
+        var network = NetworkSettings(proxyCredentials: given.proxyCredentials)
+        if let proxy = given.proxy {
+            guard let url = Self.proxy(proxy) else { throw BadPrivate() }
+            network.proxy = url
+        }
+        if let roots = given.roots {
+            var systemFile: String?
+            if let path = unsafe ctransfer_system_root_file() {
+                systemFile = try? FileDescriptor.open(readingAt: unsafe String(cString: path)).readToEnd()
+            }
+            network.roots = RootCertificates(roots, systemFile: systemFile)
+        }
+        return network
     }
 
     /// Returns `text` when it is the URL of a proxy. With each of these schemes the proxy resolves the names in URLs.
@@ -50,8 +78,10 @@ struct FetchProgram: WorkerProgram, Equatable {
         signal(SIGPIPE, SIG_IGN)
         _ = CurrentProcess.raiseDescriptorLimit()
         guard ctransfer_global_init() == CURLE_OK else { throw InitialisationFailure() }
+        let network = try network()
         return try FetchLoop(
-            channel: channel, policy: AddressPolicy(allowed: allowedAddresses), proxy: proxy, speedFloor: speedFloor,
+            channel: channel, policy: AddressPolicy(allowed: allowedAddresses), network: network,
+            speedFloor: speedFloor,
             log: log)
     }
 }

@@ -25,7 +25,7 @@ enum WarmUp {
             case (.fetch(let job), let descriptors)? = try worker.receiveMessage(FetchOrder.self)
         else { return }
 
-        let transfer = try Transfer(job, body: descriptors[0], policy: AddressPolicy(), proxy: nil)
+        let transfer = try Transfer(job, body: descriptors[0], policy: AddressPolicy(), network: NetworkSettings())
         for line in ["HTTP/1.1 200 OK", "Content-Type: image/png", "Content-Length: 64", "ETag: \"a\"", ""] {
             unsafe Array("\(line)\r\n".utf8).withUnsafeBytes { _ = unsafe transfer.headerLineReceived($0) }
         }

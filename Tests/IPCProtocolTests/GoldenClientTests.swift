@@ -38,6 +38,8 @@ import Testing
         var packed = GetOptions()
         packed.variant.pixelFormat = .gray8
         packed.variant.background = Color(red: 10, green: 128, blue: 255)
+        var named = GetOptions()
+        named.preset = "avatar"
         var tolerant = GetOptions()
         tolerant.damaged = .accept
         var prefetching = PrefetchRequest.defaultOptions
@@ -52,6 +54,7 @@ import Testing
             ("client-get-encoded", .get(GetRequest(id: 2, url: url, options: encoded))),
             ("client-get-packed", .get(GetRequest(id: 2, url: url, options: packed))),
             ("client-get-damaged", .get(GetRequest(id: 2, url: url, options: tolerant))),
+            ("client-get-preset", .get(GetRequest(id: 2, url: url, options: named))),
             ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
             ("client-query", .query(GetRequest(id: 3, url: url))),
             ("client-get-file", .get(GetRequest(id: 2, file: LocalFile(name: "photo.jpg")))),
@@ -80,7 +83,7 @@ import Testing
             ("client-failed-list", .failedList(id: 13, url: nil)),
             ("client-failed-clear", .failedClear(id: 14, url: url)),
             ("client-suspend", .suspend(id: 15)), ("client-resume", .resume(id: 16)),
-            ("client-cancel-all", .cancelAll(id: 17)),
+            ("client-cancel-all", .cancelAll(id: 17)), ("client-reload", .reload(id: 18)),
         ]
     }()
 

@@ -28,6 +28,7 @@ import Testing
     private static let helloWithPage: HelloReply = {
         var hello = HelloReply(server: "imgbroker/0.1.0", formats: ["jpeg"], limits: ["maxFrameBytes": 1_048_576])
         hello.slots = 65_536
+        hello.presets = ["avatar", "banner"]
         return hello
     }()
 
@@ -153,6 +154,17 @@ import Testing
             .failedEntries(
                 id: 14, [FailedEntry(url: "http://example.org/", code: .httpStatus, expires: 1_795_262_460)])
         ),
+        (
+            "reply-ok-reload",
+            .reloaded(
+                id: 18,
+                ReloadReport(
+                    changed: [ReloadReport.Change(key: "memory-limit", old: "512M", new: "1G")],
+                    refused: [
+                        ReloadReport.Change(key: "workers", old: "", new: "4", reason: "needs a restart")
+                    ]))
+        ),
+        ("reply-ok-reload-unchanged", .reloaded(id: 18, ReloadReport())),
         ("reply-event", .event(id: 15, BrokerEvent(.failed, url: "http://example.org/", reason: "http-status"))),
         ("reply-event-file", .event(id: 15, BrokerEvent(.started, file: "photo.jpg"))),
         ("reply-event-worker", .event(id: 15, BrokerEvent(.worker, pid: 4711, reason: "signal 9"))),

@@ -263,6 +263,8 @@ import WorkerProtocol
             ("store-order-clear", .clear(job: 7, olderThanSeconds: 86_400)),
             ("store-order-clear-all", .clear(job: 8, olderThanSeconds: nil)),
             ("store-order-quarantine", .quarantine([quarantined])), ("store-order-quarantine-none", .quarantine([])),
+            ("store-order-limit", .limit(originals: 4 << 30, rasters: 1 << 30, maxAgeSeconds: 604_800)),
+            ("store-order-limit-ageless", .limit(originals: 0, rasters: 0, maxAgeSeconds: nil)),
         ]
     }
 

@@ -10,10 +10,10 @@ import Testing
 /// Flags: what they mean, and one clear line for those that mean nothing.
 struct CommandLineTests {
     private func read(_ words: String...) throws -> Configuration {
-        guard case .serve(let configuration) = try Configuration.read(words) else {
+        guard case .serve(let settings) = try Configuration.read(words) else {
             throw UsageError(description: "no configuration")
         }
-        return configuration
+        return settings.configuration
     }
 
     @Test func `the flags of the broker`() throws {

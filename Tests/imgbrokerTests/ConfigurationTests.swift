@@ -1,6 +1,7 @@
 import BrokerCore
 import Foundation
 import HTTPValues
+import IPCProtocol
 import LinuxSystem
 import Testing
 
@@ -17,7 +18,7 @@ struct ConfigurationTests {
 
     private func given(_ words: [String] = [], _ environment: [String: String] = [:]) throws -> GivenSettings {
         let request = try Configuration.read(
-            words + ["--check-config"], environment: { environment[$0] }, usualFile: path)
+            words + ["--check-config"], environment: { environment[$0] }, usualFiles: [path])
         guard case .check(let given) = request else { throw UsageError(description: "no settings") }
         return given
     }
@@ -73,7 +74,18 @@ struct ConfigurationTests {
         ("\nworkers = many", ":2: workers needs a whole number from 1 to 256, not \"many\""),
         ("workers = 2\nretries = 1\nworkers = 2", ":3: workers was given in line 1"),
         ("workers", ":1: a line must be \"key = value\""),
-        ("[limits]\nworkers = 2", ":1: there are no sections"),
+        ("[limits]\nworkers = 2", ":1: a section must be [preset NAME]"),
+        ("[preset a b]", ":1: a section must be [preset NAME]"), ("[preset a", ":1: a section must be [preset NAME]"),
+        ("[preset a] x", ":1: a section must be [preset NAME]"),
+        ("[preset ä]", ":1: preset needs a name of 1 to 64 letters, digits"),
+        ("[preset a]\nwidth = 5\n[preset b]\n[preset a]", ":4: preset a begins in line 1"),
+        ("[preset a]\nwidth = 0", ":2: width needs a whole number from 1 to 65535"),
+        ("[preset a]\nwidth = 5\nwidth = 6", ":3: width was given before in this preset"),
+        ("[preset a]\ncrop = 1,2,3", ":2: crop needs X,Y,WIDTH,HEIGHT"),
+        ("[preset a]\nstep = blur:sigma=0", ":2: step blur:sigma=0: sigma must be"),
+        ("[preset a]\nalpha = none", ":2: alpha needs premultiplied or straight"),
+        ("[preset a]\nworkers = 2", ":2: unknown key \"workers\" of a preset (settings come before all presets)"),
+        ("[preset a]\nsize = 2", ":2: unknown key \"size\" of a preset"),
         ("allow-unsandboxed = perhaps", ":1: allow-unsandboxed needs true or false, not \"perhaps\""),
         ("allow-unsandboxed =", ":1: allow-unsandboxed needs true or false"),
         ("socket = /" + String(repeating: "x", count: 200), ":1: the line is longer than 198 bytes"),
@@ -94,6 +106,46 @@ struct ConfigurationTests {
         try write("")
         let complaint = complaint(["--retries", "1"], ["IMGBROKER_RETRIES": "x"])
         #expect(complaint?.hasPrefix("IMGBROKER_RETRIES needs") == true)
+    }
+
+    @Test func `a user's own file in a session, else the system's`() {
+        func paths(_ uid: UInt32, _ environment: [String: String]) -> [String] {
+            ConfigurationFile.usualPaths(uid: uid) { environment[$0] }
+        }
+        let system = "/etc/imgbroker/imgbroker.conf"
+        let session = ["XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/a"]
+        #expect(paths(7, session) == ["/home/a/.config/imgbroker/imgbroker.conf", system])
+        #expect(
+            paths(7, session.merging(["XDG_CONFIG_HOME": "/c"]) { $1 }) == ["/c/imgbroker/imgbroker.conf", system])
+        // A relative path does not count (XDG Base Directory Specification).
+        #expect(paths(7, session.merging(["XDG_CONFIG_HOME": "c"]) { $1 })[0].hasPrefix("/home/a/"))
+        // A service, root, and no home.
+        #expect(paths(7, ["HOME": "/var/cache/imgbroker"]) == [system])
+        #expect(paths(0, session) == [system])
+        #expect(paths(7, ["XDG_RUNTIME_DIR": "/run/user/7"]) == [system])
+    }
+
+    @Test func `the first of the usual files that exists is read`() throws {
+        try write("retries = 2")
+        func retries(_ files: [String]) throws -> Int? {
+            guard case .serve(let settings) = try Configuration.read([], environment: { _ in nil }, usualFiles: files)
+            else { return nil }
+            return settings.configuration.limits.retries
+        }
+        let other = folder + "/other.conf"
+        #expect(try retries([other, path]) == 2)
+        try Data("retries = 3".utf8).write(to: URL(fileURLWithPath: other))
+        #expect(try retries([other, path]) == 3)
+        #expect(try retries([path, other]) == 2)
+    }
+
+    @Test func `long values are shown in a form that can be read again`() throws {
+        let path = "/" + String(repeating: "x", count: 180)
+        let text = try given(["--cache-dir", path]).text
+        #expect(text.contains("\n# --cache-dir\ncache-dir = \(path)\n"))
+        for line in text.split(separator: "\n") { #expect(line.utf8.count <= ConfigurationFile.longestLine) }
+        try write(text)
+        #expect(try read().cacheDirectory == path)
     }
 
     @Test func `another file`() throws {
@@ -119,6 +171,68 @@ struct ConfigurationTests {
         #expect(configuration.limits.memoryBytes == 1 << 30)
         #expect(configuration.limits.retries == 3)
         #expect(configuration.allowedAddresses.map(\.description) == ["10.0.0.0/8", "::1/128"])
+    }
+
+    private static let presets = """
+        only-presets = yes
+        [preset avatar]   ; of users
+        width = 64
+        height = 64
+        fit = cover
+        alpha = straight
+        step = round:circle
+        step = blur:sigma=0.5
+
+        [preset map.2]
+        crop = 1,2,30,40
+        scale-down = true
+        linear = yes
+        pixel-format = rgb8
+        background = #102030
+        frame = 3
+        """
+
+    @Test func `presets are sections of the file`() throws {
+        try write(Self.presets)
+        let limits = try read().limits
+        #expect(limits.allowsPresetsOnly)
+        #expect(limits.presets.keys.sorted() == ["avatar", "map.2"])
+        let avatar = try #require(limits.presets["avatar"])
+        #expect(avatar.width == 64 && avatar.height == 64 && avatar.fit == .cover && avatar.alpha == .straight)
+        #expect(avatar.steps == [.circle, .blur(sigma: 0.5)])
+        let map = try #require(limits.presets["map.2"])
+        #expect(map.crop == Crop(x: 1, y: 2, width: 30, height: 40))
+        #expect(map.scaleDown && map.linear && map.pixelFormat == .rgb8 && map.frames == .one(3))
+        #expect(map.background == Color(red: 0x10, green: 0x20, blue: 0x30))
+        // The effective settings mean the same.
+        try write(try given().text)
+        #expect(try read().limits.presets == limits.presets)
+        #expect(try read().limits.allowsPresetsOnly)
+    }
+
+    @Test func `at most 256 presets, and only-presets needs one`() throws {
+        try write((1...256).map { "[preset p\($0)]\n" }.joined())
+        #expect(try read().limits.presets.count == 256)
+        try write((1...257).map { "[preset p\($0)]\n" }.joined())
+        #expect(complaint()?.hasPrefix(path + ":257: there are more than 256 presets") == true)
+        try write("only-presets = yes\n")
+        #expect(complaint()?.contains("[preset NAME]") == true)
+    }
+
+    @Test func `presets are read again`() throws {
+        try write("[preset a]\nwidth = 5\n[preset b]\nwidth = 6\n[preset c]\nwidth = 7\n")
+        guard case .serve(let settings) = try Configuration.read([], environment: { _ in nil }, usualFiles: [path])
+        else {
+            throw UsageError(description: "no settings")
+        }
+        try write("[preset c]\nwidth = 7\n[preset a]\nwidth = 8\n[preset d]\nfit = fill\n")
+        let (after, report) = try settings.reloaded()
+        #expect(
+            report.changed.map(\.description) == [
+                "preset a: width = 5 → width = 8", "preset b: width = 6 → (none)", "preset d: (none) → fit = fill",
+            ])
+        #expect(after.configuration.limits.presets["a"]?.width == 8)
+        #expect(after.configuration.limits.presets.keys.sorted() == ["a", "c", "d"])
     }
 
     /// The help, the manual and the page state the defaults that hold.

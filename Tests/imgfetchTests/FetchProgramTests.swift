@@ -12,9 +12,9 @@ import WorkerRuntime
         let options = try WorkerOptions(
             [
                 "--parent", "12", "--uid", "3", "--gid", "4", "--allow-address", "10.0.0.0/8", "--allow-address", "::1",
-                "--log-level", "debug", "--proxy", "http://proxy.example:3128",
+                "--log-level", "debug", "--private",
             ], for: &program)
-        #expect(program.proxy == "http://proxy.example:3128")
+        #expect(program.hasPrivate)
         #expect(options.parent == 12 && options.logLevel == .debug)
         #expect(options.user == WorkerOptions.User(uid: 3, gid: 4))
         #expect(program.allowedAddresses.map(\.description) == ["10.0.0.0/8", "::1/128"])
@@ -23,7 +23,7 @@ import WorkerRuntime
 
     @Test(arguments: [
         ["--parent"], ["--parent", "x"], ["--uid", "1"], ["--gid", "1"], ["--allow-address", "a"],
-        ["--log-level", "loud"], ["--proxy", "proxy.example:3128"], ["--proxy", "ftp://a"], ["--proxy", "http://"],
+        ["--log-level", "loud"], ["--private=x"], ["--proxy", "http://a"],
         ["-v"], ["x"],
     ])
     func `wrong usage is an error`(arguments: [String]) {

@@ -43,7 +43,7 @@ struct CacheImpostor {
         case .query(let job, _): try send(.queried(job: job, nil))
         case .forget(let job, _, _), .discard(let job, _): try send(.forgotten(job: job, keys: []))
         case .clear(let job, _): try send(.cleared(job: job, removed: .max, bytes: .max))
-        case .touch, .update, .quarantine: break
+        case .touch, .update, .quarantine, .limit: break
         }
     }
 

@@ -85,8 +85,8 @@ static const char *const code_names[] = {
 _Static_assert(sizeof code_names / sizeof *code_names == IMGBROKER_ERROR_NO_MEMORY + 1, "a name for each code");
 
 // The additions to the protocol that a request may need, as bits in this order.
-static const char *const feature_names[] = {"files", "steps", "damaged", "rgb8", "gray8", "store-pixels"};
-enum { FILES = 1, STEPS = 2, DAMAGED = 4, RGB8 = 8, GRAY8 = 16, STORE_PIXELS = 32 };
+static const char *const feature_names[] = {"files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets"};
+enum { FILES = 1, STEPS = 2, DAMAGED = 4, RGB8 = 8, GRAY8 = 16, STORE_PIXELS = 32, PRESETS = 64 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -475,7 +475,7 @@ static bool are_same(const imgbroker_options *left, const imgbroker_options *rig
         && left->cookies == right->cookies
         && left->allow_invalid_certificates == right->allow_invalid_certificates
         && has_same_text(left->steps, right->steps) && has_same_text(left->background, right->background)
-        && has_same_text(left->cache_key, right->cache_key);
+        && has_same_text(left->cache_key, right->cache_key) && has_same_text(left->preset, right->preset);
 }
 
 // Duplicates a string that may be NULL. Sets `*failed` without memory.
@@ -491,6 +491,7 @@ static void free_key(char *url, const imgbroker_options *options) {
     free((char *)options->steps);
     free((char *)options->background);
     free((char *)options->cache_key);
+    free((char *)options->preset);
 }
 
 // Copies the options that `are_same` compares. Returns false without memory; the copy is to be freed in any case.
@@ -502,6 +503,7 @@ static bool copy_options(imgbroker_options *copy, const imgbroker_options *optio
     copy->steps = duplicate(options->steps, &failed);
     copy->background = duplicate(options->background, &failed);
     copy->cache_key = duplicate(options->cache_key, &failed);
+    copy->preset = duplicate(options->preset, &failed);
     return !failed;
 }
 
@@ -2040,6 +2042,7 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     } else {
         json_decref(variant);
     }
+    add_text(message, "preset", options->preset);
     add_choice(message, "as", options->as, representation_names, COUNT(representation_names));
     add_number(message, "quality", options->quality);
     add_choice(message, "delivery", options->delivery, delivery_names, COUNT(delivery_names));
@@ -2074,6 +2077,7 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     if (options->format == IMGBROKER_RGB8) features |= RGB8;
     if (options->format == IMGBROKER_GRAY8) features |= GRAY8;
     if (is_edited) features |= STEPS;
+    if (options->preset != NULL) features |= PRESETS;
     return features;
 }
 

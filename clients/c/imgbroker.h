@@ -332,6 +332,8 @@ typedef struct imgbroker_options {
     const char *steps;
     /// "#rrggbb" under IMGBROKER_RGB8 and IMGBROKER_GRAY8; NULL: white.
     const char *background;
+    /// The name of a variant in the broker's configuration, in place of all fields above; NULL: none.
+    const char *preset;
     imgbroker_representation as;
     /// Of IMGBROKER_AS_JPEG and lossy IMGBROKER_AS_WEBP, 1 … 100; 0: 85.
     uint32_t quality;

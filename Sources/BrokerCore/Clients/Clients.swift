@@ -58,7 +58,7 @@ package struct Clients {
     static let guaranteedRequests = 256
     private static let maximumSubscriptions = 8
 
-    private let limits: BrokerLimits
+    var limits: BrokerLimits
     private var clients: [ClientID: Client] = [:]
     private var connections: SharedPool
     private var requests: SharedPool

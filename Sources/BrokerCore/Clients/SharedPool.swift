@@ -23,8 +23,8 @@ package struct SharedPool {
         case exhausted
     }
 
-    /// The size of the resource.
-    package let limit: Int
+    /// The size of the resource. It may become less than is taken.
+    package var limit: Int
     /// The amount that all clients have.
     package private(set) var taken = 0
     private var users: [UInt32: Int] = [:]

@@ -79,6 +79,8 @@ package enum Action: Equatable {
     case updateValidity([ValiditySlots.Change])
 
     // The process.
+    /// Read the settings again; `reloaded` answers it.
+    case reload(ClientID, id: Int)
     case stopListening
     case exit
     case log(LogLine)

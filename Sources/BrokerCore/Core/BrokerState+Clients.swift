@@ -44,7 +44,11 @@ extension BrokerState {
         case .cancel(let id, let request): cancel(request, id: id, from: client, asking)
         case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
         case .touch(let buffers, let hits): touch(buffers, hits: hits, from: client)
-        case .query(let request): query(request, from: client, asking)
+        case .query(var request):
+            if let refusal = expandPreset(of: &request.options, for: asking) {
+                return reject(request.id, of: client, with: refusal)
+            }
+            query(request, from: client, asking)
         case .prefetch(let request): prefetch(request, from: client, asking)
         // Its bytes come with it, so it is an event of its own.
         case .store: break
@@ -64,6 +68,7 @@ extension BrokerState {
         case .resume(let id):
             isSuspended = false
             reply(.ok(id: id), to: client)
+        case .reload(let id): actions.append(.reload(client, id: id))
         case .cancelAll(let id):
             failAll(WireError(.cancelled, "An administrator has cancelled all requests."))
             reply(.ok(id: id), to: client)
@@ -212,7 +217,10 @@ extension BrokerState {
 
     private mutating func prefetch(_ request: PrefetchRequest, from client: ClientID, _ asking: Clients.Client) {
         if isDraining { return reject(request.id, of: client, with: WireError(.shuttingDown, "The broker is ending.")) }
-        if let refusal = refusal(of: request.options) { return reject(request.id, of: client, with: refusal) }
+        var request = request
+        if let refusal = expandPreset(of: &request.options, for: asking) ?? refusal(of: request.options) {
+            return reject(request.id, of: client, with: refusal)
+        }
         if asking.prefetches.count >= limits.maxPrefetches {
             let message = "\(asking.prefetches.count) prefetches of this client are pending already."
             return reject(request.id, of: client, with: WireError(.quotaExceeded, message))

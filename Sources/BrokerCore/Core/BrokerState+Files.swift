@@ -20,7 +20,11 @@ extension BrokerState {
         }
         switch message {
         case .get(let request): getFile(request, file, from: client, asking)
-        case .query(let request):
+        case .query(var request):
+            if let refusal = expandPreset(of: &request.options, for: asking) {
+                actions.append(.releaseFile(file))
+                return reject(request.id, of: client, with: refusal)
+            }
             ask(.query(client, request), about: file, id: request.id, from: client, asking)
         case .removeFile(let id, _): ask(.remove(client, id: id), about: file, id: id, from: client, asking)
         default: actions.append(.releaseFile(file))
@@ -31,12 +35,14 @@ extension BrokerState {
         _ request: GetRequest, _ file: FileID, from client: ClientID, _ asking: Clients.Client
     ) {
         counters.add(for: asking.uid) { $0.requests += 1 }
+        var request = request
+        let misnamed = expandPreset(of: &request.options, for: asking)
         var waiter = requests.makeWaiter(
             .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
         let refusal =
             isDraining
             ? WireError(.shuttingDown, "The broker is ending.")
-            : clients.refusal(ofWeight: request.weight, from: asking)
+            : misnamed ?? clients.refusal(ofWeight: request.weight, from: asking)
         if let refusal {
             actions.append(.releaseFile(file))
             return fail(waiter, refusal)

@@ -5,14 +5,16 @@ import WorkerProtocol
 // The broker's account of itself, and the rules that always hold between machines.
 extension BrokerState {
     var hello: HelloReply {
-        HelloReply(
+        var hello = HelloReply(
             server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.decoded.map(\.rawValue),
             limits: [
                 "maxFrameBytes": Frame.maximumLength, "maxPixels": limits.maxPixels,
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
-            ], features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels"])
+            ], features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets"])
+        hello.presets = limits.presets.keys.sorted()
+        return hello
     }
 
     /// The figures that a user who is no administrator may see: those of its own requests, and of the service what no other

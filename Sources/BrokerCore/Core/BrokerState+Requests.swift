@@ -12,10 +12,12 @@ extension BrokerState {
 
     mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Clients.Client) {
         counters.add(for: asking.uid) { $0.requests += 1 }
+        var request = request
+        let misnamed = expandPreset(of: &request.options, for: asking)
         let waiter = requests.makeWaiter(
             .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
         if isDraining { return fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
-        if let refusal = refusal(of: request.options) { return fail(waiter, refusal) }
+        if let refusal = misnamed ?? refusal(of: request.options) { return fail(waiter, refusal) }
 
         // A fresh variant in memory needs neither a place in a queue nor a deadline.
         if let hit = memoryHit(for: waiter) {
@@ -29,6 +31,28 @@ extension BrokerState {
         if let refusal = clients.refusal(ofWeight: request.weight, from: asking) { return fail(waiter, refusal) }
         register(waiter)
         advance(waiter.id)
+    }
+
+    /// Replaces the name of a preset by its variant. Returns the error for an unknown name, and for a variant of its own of a
+    /// user who may request presets only.
+    func expandPreset(of options: inout GetOptions, for asking: Clients.Client) -> WireError? {
+        guard let name = options.preset else {
+            guard limits.allowsPresetsOnly, !asking.isAdmin else { return nil }
+            return WireError(.forbidden, "This broker serves its presets only: \(presetNames).")
+        }
+        guard let variant = limits.presets[name] else {
+            return WireError(.badRequest, "preset must be one of the broker's: \(presetNames).")
+        }
+        // The name stays: `rememberHit` asks for it.
+        options.variant = variant
+        return nil
+    }
+
+    /// The names of the presets for a message, as many as a sentence takes.
+    private var presetNames: String {
+        let names = limits.presets.keys.sorted()
+        if names.isEmpty { return "it has none" }
+        return names.prefix(8).joined(separator: ", ") + (names.count > 8 ? ", and others" : "")
     }
 
     /// The error for options that no client of this broker may use.

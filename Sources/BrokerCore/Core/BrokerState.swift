@@ -32,9 +32,9 @@ package struct BrokerState {
         case overdue
     }
 
-    let limits: BrokerLimits
+    private(set) var limits: BrokerLimits
     /// Whether a download from this numeric address may be accepted.
-    let isAllowedAddress: (String) -> Bool
+    private(set) var isAllowedAddress: (String) -> Bool
     let startedAt: Instant
 
     var clients: Clients
@@ -168,6 +168,7 @@ package struct BrokerState {
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
         case .machineSuspended(let milliseconds): memory.wasSuspended(milliseconds: milliseconds)
+        case .reloaded(let result, let requester): reloaded(result, for: requester)
         case .memoryPressure: _ = shrinkMemory(by: .pressure)
         case .timePassed: break
         case .shutdownRequested: shutdownRequested()
@@ -266,6 +267,39 @@ package struct BrokerState {
             schedule(.memoryGrowth, in: MemoryBudget.growthMilliseconds)
         } else {
             actions.append(.log(.notice("images may take \(memoryBudget.limit >> 20) MiB of memory again")))
+        }
+    }
+
+    // MARK: Settings
+
+    /// Puts new settings into force, and answers the client that has asked for it, if one has.
+    private mutating func reloaded(
+        _ result: Result<Reconfiguration, WireError>, for requester: (client: ClientID, id: Int)?
+    ) {
+        switch result {
+        case .success(let new):
+            apply(new)
+            if let requester { reply(.reloaded(id: requester.id, new.report), to: requester.client) }
+        case .failure(let error): if let requester { reject(requester.id, of: requester.client, with: error) }
+        }
+    }
+
+    private mutating func apply(_ new: Reconfiguration) {
+        limits = new.limits
+        isAllowedAddress = new.isAllowedAddress
+        clients.limits = limits
+        downloads.limits = limits
+        decoding.limits = limits
+        disk.limits = limits
+        // `finishEvent` evicts down to it.
+        memoryBudget.replaceLimit(by: limits.memoryBytes)
+        memory.limit = memoryBudget.bytes
+        // The same request may have another answer from now on.
+        memory.endSlots()
+        repeats.removeAll()
+        guard new.replacesFetchers else { return }
+        for worker in supervision.replaceFetchers() {
+            condemn(worker, .outside, "its transfers went on with settings that were replaced several times")
         }
     }
 

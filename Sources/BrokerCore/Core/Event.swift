@@ -89,6 +89,8 @@ package enum Event {
     /// The quarantine that an earlier broker saved.
     case quarantineLoaded([QuarantineRecord])
 
+    /// The settings were read again, for a client's `reload` if there is one.
+    case reloaded(Result<Reconfiguration, WireError>, for: (client: ClientID, id: Int)?)
     /// The machine was suspended for this time, in which the monotonic clock stood still.
     case machineSuspended(milliseconds: Int)
     /// Processes wait for memory.

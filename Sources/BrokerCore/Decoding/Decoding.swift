@@ -38,7 +38,7 @@ package struct Decoding {
         case refused(End, WireError)
     }
 
-    private let limits: BrokerLimits
+    var limits: BrokerLimits
     private var decodes: [JobID: Decode] = [:]
     private var jobByVariant: [VariantKey: JobID] = [:]
     private var parts: [JobID: PartialDecode] = [:]

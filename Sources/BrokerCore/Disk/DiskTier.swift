@@ -19,7 +19,7 @@ package struct DiskTier {
         case dropped(DiskRequest)
     }
 
-    private let limits: BrokerLimits
+    var limits: BrokerLimits
     private var lookups: [JobID: Lookup] = [:]
     private var lookupByKey: [LookupKey: JobID] = [:]
     private var lookupQueue = JobQueue()

@@ -49,7 +49,7 @@ package struct Downloads {
         case unknown
     }
 
-    private let limits: BrokerLimits
+    var limits: BrokerLimits
     private var downloads: [JobID: Download] = [:]
     /// The active downloads by key.
     private var jobByKey: [DownloadKey: JobID] = [:]

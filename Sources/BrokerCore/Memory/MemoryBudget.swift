@@ -15,7 +15,7 @@ struct MemoryBudget {
 
     static let growthMilliseconds = 10_000
 
-    let limit: Int
+    private(set) var limit: Int
     private(set) var bytes: Int
 
     init(limit: Int) {
@@ -38,6 +38,12 @@ struct MemoryBudget {
         guard shrunk < used else { return false }
         bytes = shrunk
         return true
+    }
+
+    /// Replaces the limit. A budget that is shrunk stays so, and at most as large as the new limit.
+    mutating func replaceLimit(by newLimit: Int) {
+        bytes = isShrunk ? min(bytes, newLimit) : newLimit
+        limit = newLimit
     }
 
     /// Grows the budget by one step.

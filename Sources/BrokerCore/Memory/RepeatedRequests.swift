@@ -73,6 +73,9 @@ struct RepeatedRequests {
         seen[place] = hash
     }
 
+    /// Forgets all requests.
+    mutating func removeAll() { (requests, seen) = ([], []) }
+
     private func hash(of text: ArraySlice<UInt8>, uid: UInt32) -> Int {
         let hash = unsafe text.withUnsafeBytes { unsafe FoldedHash.hash($0, seed: seed ^ UInt64(uid)) }
         return Int(truncatingIfNeeded: hash)

@@ -280,6 +280,10 @@ package struct Supervision {
 
     // MARK: Recycling
 
+    /// Gives no more jobs to the present download workers, which exit after those they have. Successors start at once. Returns
+    /// the workers that are to be killed, because too many are retiring.
+    mutating func replaceFetchers() -> [WorkerID] { fetch.retireAll() }
+
     /// Notes a worker's own memory after a job. One that has grown too far is retired.
     mutating func measured(_ worker: WorkerID, residentBytes: Int) {
         decode.measured(worker, residentBytes: residentBytes)

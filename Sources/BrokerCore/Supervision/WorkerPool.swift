@@ -275,6 +275,16 @@ struct WorkerPool {
     /// Gives a worker no more jobs; it exits after those it has.
     mutating func retire(_ worker: WorkerID) { change(worker) { $0.isRetiring = true } }
 
+    /// Gives no more jobs to the present workers. Of those that were retired before and still have jobs, the latest
+    /// `mostReplaced` go on; returns the others.
+    mutating func retireAll() -> [WorkerID] {
+        let former = workers.filter { $0.isRetiring && !$0.hasHungUp && !$0.isCondemned }.map(\.id)
+        for place in workers.indices where !workers[place].hasHungUp && !workers[place].isCondemned {
+            workers[place].isRetiring = true
+        }
+        return former.dropLast(Self.mostReplaced)
+    }
+
     /// Retires a worker that has run `jobsOfALife` jobs; its successor is started at once.
     mutating func retireIfWorn(_ worker: WorkerID) {
         if place(of: worker).map({ workers[$0].jobsTaken >= jobsOfALife }) == true { retire(worker) }
@@ -283,9 +293,10 @@ struct WorkerPool {
     /// Whether any worker is retiring.
     var hasRetiring: Bool { contains { $0.isRetiring } }
 
-    /// Retired workers without jobs, whose sockets are still open.
+    /// Retired workers without jobs, whose sockets are still open. One that is starting is let go when it is ready.
     var finished: [WorkerID] {
-        workers.filter { $0.isRetiring && !$0.hasHungUp && !$0.isCondemned && $0.jobs.isEmpty }.map(\.id).sorted()
+        workers.filter { $0.isRetiring && $0.isReady && !$0.hasHungUp && !$0.isCondemned && $0.jobs.isEmpty }.map(\.id)
+            .sorted()
     }
 
     /// The first rule that does not hold; nil when all do.

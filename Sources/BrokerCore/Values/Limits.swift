@@ -1,4 +1,5 @@
 package import HTTPCaching
+package import IPCProtocol
 
 /// The bounds of memory, concurrency and time.
 package struct BrokerLimits {
@@ -119,6 +120,10 @@ package struct BrokerLimits {
     package var prefetchesAtOnce = 8
     /// Prefetches of one client.
     package var maxPrefetches = 16
+    /// The variants that requests may name.
+    package var presets: [String: GetOptions.Variant] = [:]
+    /// Whether users who are no administrators may request no other variants.
+    package var allowsPresetsOnly = false
     /// Whether a request may ask for a server's certificate not to be verified.
     package var allowsInvalidCertificates = false
     /// Whether workers may work without a sandbox.

@@ -28,6 +28,15 @@ CURLcode ctransfer_set_accept_encoding(CURL *handle, const char *value);
 CURLcode ctransfer_set_username(CURL *handle, const char *value);
 CURLcode ctransfer_set_password(CURL *handle, const char *value);
 
+/// The user name and the password for the proxy.
+CURLcode ctransfer_set_proxy_username(CURL *handle, const char *value);
+CURLcode ctransfer_set_proxy_password(CURL *handle, const char *value);
+
+/// Root certificates (PEM) in place of those in the system's file, for origins and proxies. The bytes are not copied.
+CURLcode ctransfer_set_roots(CURL *handle, const void *bytes, size_t count);
+/// The system's file with all root certificates; NULL if libcurl has none.
+const char *ctransfer_system_root_file(void);
+
 // Number options of a transfer.
 CURLcode ctransfer_set_no_signal(CURL *handle, long value);
 CURLcode ctransfer_set_quick_exit(CURL *handle, long value);

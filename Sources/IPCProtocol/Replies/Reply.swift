@@ -20,6 +20,8 @@ public enum Reply: Equatable, Sendable {
     case cleared(id: Int, removed: Int, bytes: Int)
     /// Answers `failed` with the action `list`.
     case failedEntries(id: Int, [FailedEntry])
+    /// Answers `reload`.
+    case reloaded(id: Int, ReloadReport)
     /// An event for a subscriber.
     case event(id: Int, BrokerEvent)
     /// Answers `stats`.
@@ -41,7 +43,7 @@ public enum Reply: Equatable, Sendable {
         switch self {
         case .hello(let id, _), .image(let id, _), .progress(let id, _, _), .ok(let id), .queried(let id, _),
             .removed(let id, _), .stats(let id, _), .prefetched(let id, _, _, _), .cleared(let id, _, _),
-            .failedEntries(let id, _), .event(let id, _):
+            .failedEntries(let id, _), .reloaded(let id, _), .event(let id, _):
             id
         case .error(let id, _): id
         }
@@ -85,7 +87,7 @@ public enum Reply: Equatable, Sendable {
         case .hello: "hello"
         case .image: "image"
         case .progress, .prefetched: "progress"
-        case .ok, .queried, .removed, .cleared, .failedEntries: "ok"
+        case .ok, .queried, .removed, .cleared, .failedEntries, .reloaded: "ok"
         case .event: "event"
         case .stats: "stats"
         case .error: "error"
@@ -105,6 +107,7 @@ public enum Reply: Equatable, Sendable {
         case "progress": .progress(id: 0, received: 0, expected: nil)
         case "ok" where fields.has("memory"): .queried(id: 0, .blank)
         case "ok" where fields.has("entries"): .failedEntries(id: 0, [])
+        case "ok" where fields.has("changed"): .reloaded(id: 0, .blank)
         case "ok" where fields.has("bytes"): .cleared(id: 0, removed: 0, bytes: 0)
         case "ok" where fields.has("removed"): .removed(id: 0, count: 0)
         case "ok": .ok(id: 0)
@@ -153,6 +156,10 @@ public enum Reply: Equatable, Sendable {
             fields.id(&id)
             fields.objects("entries", &entries)
             self = .failedEntries(id: id, entries)
+        case .reloaded(var id, var report):
+            fields.id(&id)
+            report.list(&fields)
+            self = .reloaded(id: id, report)
         case .event(var id, var event):
             fields.id(&id)
             event.list(&fields)
@@ -210,6 +217,8 @@ public struct HelloReply: Equatable, Sendable {
     public var formats: [String]
     /// The additions to the protocol that it has.
     public var features: [String] = []
+    /// The names of its presets, sorted.
+    public var presets: [String] = []
     /// Its limits by name: `maxFrameBytes`, `maxPixels` and others.
     public var limits: [String: Int]
     /// The number of slots of the accompanying validity page; nil when the page was not requested or does not exist.
@@ -243,6 +252,7 @@ extension HelloReply: FieldList {
         fields.string("server", &server, .optional)
         fields.strings("formats", &formats, .optional)
         fields.strings("features", orNone: &features)
+        fields.strings("presets", orNone: &presets)
         fields.object("limits", .optional) { $0.counts(&limits) }
         if slots != nil { fields.constant("fds", 1) }
         fields.integer("slots", &slots, in: 1...JSONReader.maximumInteger)

@@ -42,6 +42,8 @@ public enum ClientMessage: Equatable, Sendable {
     case resume(id: Int)
     /// Cancels all pending requests of all clients.
     case cancelAll(id: Int)
+    /// Reads the broker's settings again.
+    case reload(id: Int)
 
     /// The request's id; nil for a message without an answer.
     public var id: Int? {
@@ -49,7 +51,7 @@ public enum ClientMessage: Equatable, Sendable {
         case .hello(let id, _, _), .cancel(let id, _), .remove(let id, _), .removeFile(let id, _), .stats(let id),
             .subscribe(let id, _),
             .clear(let id, _, _), .failedList(let id, _), .failedClear(let id, _), .suspend(let id), .resume(let id),
-            .cancelAll(let id):
+            .cancelAll(let id), .reload(let id):
             id
         case .get(let request), .query(let request): request.id
         case .prefetch(let request): request.id
@@ -70,7 +72,7 @@ public enum ClientMessage: Equatable, Sendable {
     /// Whether the message is reserved for administrators.
     package var isAdministrative: Bool {
         switch self {
-        case .clear, .failedList, .failedClear, .suspend, .resume, .cancelAll: true
+        case .clear, .failedList, .failedClear, .suspend, .resume, .cancelAll, .reload: true
         default: false
         }
     }
@@ -122,7 +124,7 @@ public enum ClientMessage: Equatable, Sendable {
             .release(buffers: []), .touch(buffers: [], hits: 0), .prefetch(.blank), .store(.blank),
             .remove(id: 0, url: .blank), .stats(id: 0), .subscribe(id: 0, events: []),
             .clear(id: 0, tier: .all, olderThanSeconds: nil), .failedList(id: 0, url: nil), .suspend(id: 0),
-            .resume(id: 0), .cancelAll(id: 0),
+            .resume(id: 0), .cancelAll(id: 0), .reload(id: 0),
         ]
         return Dictionary(uniqueKeysWithValues: blanks.map { ($0.type, $0) })
     }()
@@ -146,6 +148,7 @@ public enum ClientMessage: Equatable, Sendable {
         case .suspend: "suspend"
         case .resume: "resume"
         case .cancelAll: "cancelAll"
+        case .reload: "reload"
         }
     }
 
@@ -222,6 +225,9 @@ public enum ClientMessage: Equatable, Sendable {
         case .cancelAll(var id):
             fields.id(&id)
             self = .cancelAll(id: id)
+        case .reload(var id):
+            fields.id(&id)
+            self = .reload(id: id)
         }
     }
 

@@ -155,6 +155,8 @@ public struct GetOptions: Equatable, Sendable {
     public var quality = Encoding.usualQuality
     /// The size and form of the pixels.
     public var variant = Variant()
+    /// The name of a variant in the broker's configuration, which takes the place of `variant`; nil for none.
+    public var preset: String?
     /// The treatment of an image that is damaged.
     public var damaged = Damage.refuse
     /// The way in which the result is delivered.
@@ -208,6 +210,8 @@ extension GetRequest: FieldList {
 extension GetOptions {
     /// The maximum length of a `cacheKey`, in bytes.
     static let longestCacheKey = 1024
+    /// The maximum length of a preset's name, in bytes.
+    package static let longestPreset = 64
 
     /// The fields, of which those that equal `usual` are not written.
     mutating func list(_ fields: inout Fields, usual: GetOptions) {
@@ -215,6 +219,7 @@ extension GetOptions {
         fields.choice("as", &representation, omitting: usual.representation)
         fields.integer("quality", &quality, in: 1...100, omitting: usual.quality)
         if fields.isReading || variant != usual.variant { fields.object("variant", .optional) { variant.list(&$0) } }
+        fields.string("preset", &preset, most: Self.longestPreset)
         fields.choice("damaged", &damaged, omitting: usual.damaged)
         fields.choice("delivery", &delivery, omitting: usual.delivery)
         fields.choice("cache", &cache, omitting: usual.cache)
@@ -231,7 +236,12 @@ extension GetOptions {
         fields.flag("cookies", &cookies)
         fields.string("cacheKey", &cacheKey, most: Self.longestCacheKey)
         fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
-        if fields.isReading { noteContradictions(in: &fields) }
+        if fields.isReading {
+            noteContradictions(in: &fields)
+            if preset != nil, fields.has("variant") {
+                fields.note("variant", expected: "absent: the preset has its own")
+            }
+        }
     }
 
     /// The fields that only a request for a URL can have.
@@ -255,6 +265,9 @@ extension GetOptions {
     private func noteContradictions(in fields: inout Fields) {
         if let cacheKey, cacheKey.isEmpty || cacheKey.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) {
             fields.note("cacheKey", expected: "1 to \(Self.longestCacheKey) bytes without control characters")
+        }
+        if preset != nil, representation == .original {
+            fields.note("preset", expected: "absent: an original has no variant")
         }
         if variant.frames == .all, representation.format != nil {
             fields.note("variant.frame", expected: "an index: all frames are for pixels only")

@@ -181,6 +181,12 @@ extension AsyncImageBroker {
     /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func cancelAll() async throws { try await perform(.cancelAll) }
 
+    /// Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong, none
+    /// does, and the error is `bad-request`.
+    ///
+    /// - Throws: `ClientError`, `CancellationError`.
+    nonisolated(nonsending) public func reload() async throws -> ReloadReport { try await perform(.reload) }
+
     static func source(_ url: String) throws(ClientError) -> SourceURL {
         try ClientError.refusing { () throws(InvalidURL) in try SourceURL(url) }
     }

@@ -24,6 +24,8 @@ package enum FileSystem {
         package let isRegular: Bool
         /// Whether it is a directory.
         package let isDirectory: Bool
+        /// Whether its mode lets all users read it.
+        package let isReadableByAll: Bool
 
         init(_ status: stat) {
             device = UInt64(status.st_dev)
@@ -35,6 +37,7 @@ package enum FileSystem {
             owner = status.st_uid
             links = Int(status.st_nlink)
             isRegular = status.st_mode & S_IFMT == S_IFREG
+            isReadableByAll = status.st_mode & S_IROTH != 0
             isDirectory = status.st_mode & S_IFMT == S_IFDIR
         }
 

@@ -41,6 +41,9 @@ enum CtlCommand {
                 FlagHelp("suspend", "suspend new loads; hits are served"),
                 FlagHelp("resume", "resume them"),
                 FlagHelp("cancel-all", "cancel all pending requests of all clients"),
+                FlagHelp(
+                    "reload",
+                    "read the configuration file again, and print each setting that has changed or needs a restart"),
             ]
         ),
     ]
@@ -104,6 +107,14 @@ enum CtlCommand {
             return perform(request) { (broker) throws(ClientError) in
                 try broker.resume()
                 request.report("resumed") { $0.member("suspended", false) }
+            }
+        case .reload:
+            return perform(request) { (broker) throws(ClientError) in
+                let report = try broker.reload()
+                let lines = (report.changed + report.refused).map(\.description)
+                request.report(lines.isEmpty ? "no setting has changed" : lines.joined(separator: "\n")) {
+                    report.writeMembers(to: &$0)
+                }
             }
         case .cancelAll:
             return perform(request) { (broker) throws(ClientError) in

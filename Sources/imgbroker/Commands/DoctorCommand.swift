@@ -22,10 +22,11 @@ enum DoctorCommand {
 
     /// Runs the command with the words after `doctor` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        guard case .serve(let configuration) = try Configuration.read(words) else {
+        guard case .serve(let settings) = try Configuration.read(words) else {
             StandardOutput.write(usage + "\n")
             return CommandStatus.done
         }
+        let configuration = settings.configuration
         let findings = facts(for: configuration).findings(for: configuration)
         StandardOutput.write(findings.map(line).joined())
         return findings.contains { $0.remedy != nil } ? CommandStatus.failed : CommandStatus.done

@@ -16,6 +16,20 @@ extension GivenValue {
         return Crop(x: numbers[0], y: numbers[1], width: numbers[2], height: numbers[3])
     }
 
+    /// The value as the name of a preset.
+    ///
+    /// - Throws: `UsageError` for any other text.
+    func presetName() throws(UsageError) -> String {
+        guard (1...GetOptions.longestPreset).contains(text.utf8.count), text.utf8.allSatisfy(Self.isOfName) else {
+            throw needs("a name of 1 to \(GetOptions.longestPreset) letters, digits, \".\", \"-\" and \"_\"")
+        }
+        return text
+    }
+
+    private static func isOfName(_ byte: UInt8) -> Bool {
+        isPlain(byte) && byte != UInt8(ascii: "#") && byte != UInt8(ascii: "+") || byte == UInt8(ascii: "_")
+    }
+
     /// The value as a colour "#rrggbb".
     ///
     /// - Throws: `UsageError` for any other text.

@@ -4,62 +4,42 @@ import IPCProtocol
 /// The flags that say which variant to load and how, common to `get` and `ctl prefetch`.
 struct LoadOptions {
     /// The help for these flags.
-    static let help = [
-        FlagHelp("--width N", "fit the image into this width"),
-        FlagHelp("--height N", "and into this height"),
-        FlagHelp("--fit FIT", "the way: inside (default), contain, cover or fill", oneOf: Transform.Fit.self),
-        FlagHelp(
-            "--linear", "scale linear light instead of sRGB values: slower, and fine bright detail keeps its brightness"
-        ),
-        FlagHelp("--crop X,Y,W,H", "use this part of the image only, in its own pixels; scaled afterwards"),
-        FlagHelp(
-            "--step STEP",
-            """
-            a step that follows scaling (repeatable, up to 16, in order): a name, and after a colon its fields with commas between them:
-                rotate:degrees=90        flip:axis=horizontal
-                blur:sigma=4             sharpen:sigma=1,amount=0.5
-                grayscale  sepia  invert                (amount=0...1)
-                brightness:amount=1.2  contrast  saturate  (0...10)
-                hue-rotate:degrees=90    opacity:amount=0.5
-                tint:color=#ff000080     background:color=#ffffff
-                round:radius=12          round:circle
-                pad:width=300,height=200,color=#00000000
-            """),
-        FlagHelp(
-            "--pixel-format F", "the bytes of a pixel, with --as pixels: rgba8 (default), bgra8, rgb8 or gray8",
-            oneOf: PixelFormat.self),
-        FlagHelp("--background COLOR", "the colour under transparent pixels of rgb8 and gray8 (default: #ffffff)"),
-        FlagHelp("--frame N", "the frame of an animation, from 0 on (default: 0)"),
-        FlagHelp(
-            "--as FORMAT",
-            "the representation: pixels (default), original (the bytes as the origin sent them), or encoded again as png, jpeg or webp",
-            oneOf: GetOptions.Representation.self),
-        FlagHelp("--original", "the same as --as original"),
-        FlagHelp("--quality N", "of jpeg and webp, 1 to 100 (default: 85)"),
-        FlagHelp("--accept-damage", "decode as much as possible of a damaged image"),
-        FlagHelp(
-            "--cache MODE",
-            "use of the cache: default, no-cache, reload, force-cache, only-if-cached or no-store",
-            oneOf: GetOptions.CacheMode.self),
-        FlagHelp(
-            "--storage TIER", "the tiers that the result may enter: both (default), memory, disk or none",
-            oneOf: GetOptions.Storage.self),
-        FlagHelp("--priority P", "the place in the queue: low, normal or high", oneOf: GetOptions.Priority.self),
-        FlagHelp("--retry-failed", "try again although it has recently failed"),
-        FlagHelp("--timeout-ms N", "give up when no data arrives for this time (default: 15000)"),
-        FlagHelp("--total-timeout-ms N", "give up after this total time (default: 60000)"),
-        FlagHelp("--header \"N: V\"", "send this request header, too (repeatable)"),
-        FlagHelp("--credentials U:P", "send this user name and password (HTTP Basic) to the URL's host"),
-        FlagHelp("--cookies", "send and keep your cookies"),
-        FlagHelp("--cache-key NAME", "cache it under this name instead of its URL, e.g. for signed URLs"),
-        FlagHelp("--allow-invalid-certificates", "do not verify the server's certificate, if the broker allows it"),
-    ]
+    static let help =
+        VariantOption.all.map(\.help) + [
+            FlagHelp(
+                "--preset NAME", "the variant of this name in the broker's configuration, instead of the options above"),
+            FlagHelp(
+                "--as FORMAT",
+                "the representation: pixels (default), original (the bytes as the origin sent them), or encoded again as png, jpeg or webp",
+                oneOf: GetOptions.Representation.self),
+            FlagHelp("--original", "the same as --as original"),
+            FlagHelp("--quality N", "of jpeg and webp, 1 to 100 (default: 85)"),
+            FlagHelp("--accept-damage", "decode as much as possible of a damaged image"),
+            FlagHelp(
+                "--cache MODE",
+                "use of the cache: default, no-cache, reload, force-cache, only-if-cached or no-store",
+                oneOf: GetOptions.CacheMode.self),
+            FlagHelp(
+                "--storage TIER", "the tiers that the result may enter: both (default), memory, disk or none",
+                oneOf: GetOptions.Storage.self),
+            FlagHelp("--priority P", "the place in the queue: low, normal or high", oneOf: GetOptions.Priority.self),
+            FlagHelp("--retry-failed", "try again although it has recently failed"),
+            FlagHelp("--timeout-ms N", "give up when no data arrives for this time (default: 15000)"),
+            FlagHelp("--total-timeout-ms N", "give up after this total time (default: 60000)"),
+            FlagHelp("--header \"N: V\"", "send this request header, too (repeatable)"),
+            FlagHelp("--credentials U:P", "send this user name and password (HTTP Basic) to the URL's host"),
+            FlagHelp("--cookies", "send and keep your cookies"),
+            FlagHelp("--cache-key NAME", "cache it under this name instead of its URL, e.g. for signed URLs"),
+            FlagHelp("--allow-invalid-certificates", "do not verify the server's certificate, if the broker allows it"),
+        ]
 
     /// The options read so far, without the headers.
     private var given: GetOptions
     private var headers: [String: String] = [:]
     private(set) var hasCacheMode = false
     private(set) var hasRepresentation = false
+    /// A flag that describes a variant, if one was given.
+    private var ownVariant: String?
 
     init(_ defaults: GetOptions = GetOptions()) {
         given = defaults
@@ -74,23 +54,18 @@ struct LoadOptions {
 
     /// Reads the value of a flag of this group. Returns false for other flags.
     mutating func take(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
-        let sides = 1...PixelGeometry.maximumSide
         let milliseconds = 1...24 * 3600 * 1000
+        if let option = VariantOption.all.first(where: { $0.flag == flag }) {
+            if given.preset != nil { throw Self.contradiction(flag) }
+            ownVariant = flag
+            let value = option.value == nil ? GivenValue(name: flag, text: "true") : try arguments.given(flag)
+            try option.apply(&given.variant, value)
+            return true
+        }
         switch flag {
-        case "--width": given.variant.width = try arguments.given(flag).number(in: sides)
-        case "--height": given.variant.height = try arguments.given(flag).number(in: sides)
-        case "--fit": given.variant.fit = try arguments.given(flag).choice()
-        case "--linear": given.variant.linear = true
-        case "--crop": given.variant.crop = try arguments.given(flag).crop()
-        case "--step":
-            if given.variant.steps.count == Step.most {
-                throw UsageError(description: "\(flag) can be given \(Step.most) times")
-            }
-            given.variant.steps.append(try arguments.given(flag).step())
-        case "--pixel-format": given.variant.pixelFormat = try arguments.given(flag).choice()
-        case "--background": given.variant.background = try arguments.given(flag).opaqueColor()
-        case "--frame":
-            given.variant.frames = .one(try arguments.given(flag).number(in: 0...FrameSelection.highestIndex))
+        case "--preset":
+            if let ownVariant { throw Self.contradiction(ownVariant) }
+            given.preset = try arguments.given(flag).presetName()
         case "--as":
             given.representation = try arguments.given(flag).choice()
             hasRepresentation = true
@@ -115,6 +90,10 @@ struct LoadOptions {
         default: return false
         }
         return true
+    }
+
+    private static func contradiction(_ flag: String) -> UsageError {
+        UsageError(description: "\(flag) does not go with --preset, which stands for the whole variant")
     }
 
     private mutating func takeHeader(_ flag: String, _ arguments: inout Arguments) throws(UsageError) {

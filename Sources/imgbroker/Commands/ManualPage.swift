@@ -46,13 +46,17 @@ enum ManualPage: String, CaseIterable {
         page.section(
             "FILES",
             [
-                FlagHelp(ConfigurationFile.usualPath, "the configuration, if it exists"),
+                FlagHelp(
+                    "$XDG_CONFIG_HOME/\(ConfigurationFile.nameOfUsers), ~/.config/\(ConfigurationFile.nameOfUsers)",
+                    "the configuration of a broker that a user starts in a session (XDG_RUNTIME_DIR is set), if it exists"
+                ),
+                FlagHelp(ConfigurationFile.usualPath, "else the configuration, if it exists"),
                 FlagHelp("/run/imgbroker.sock", "the socket of the system's broker"),
                 FlagHelp("/var/cache/imgbroker", "the disk cache of the system's broker"),
             ])
         page.section(
             "SIGNALS",
-            "SIGTERM, SIGINT and SIGHUP end the broker in order: requests in flight are answered with shutting-down, and what is being saved is waited for."
+            "SIGTERM and SIGINT end the broker in order: requests in flight are answered with shutting-down, and what is being saved is waited for. SIGHUP has it read its settings again, as imgbroker ctl reload does; the log names each that has changed."
         )
         page.section(
             "EXIT STATUS", "0 after a signal; 1 when it cannot serve; 2 for an invalid command line or configuration.")
@@ -62,7 +66,7 @@ enum ManualPage: String, CaseIterable {
     private static func write(configuration page: inout Roff) {
         page.begin("settings of the image broker", synopsis: [ConfigurationFile.usualPath])
         page.paragraph(
-            "Each line is \"key = value\". Lines that begin with # or ; are comments, and so is the rest of a line after a space and a semicolon. A line has at most \(ConfigurationFile.longestLine) bytes. Switches are true or false. Keys that are repeatable may have several lines. An unknown key, and a value that is not understood, end the start with the file's name and the line. \(Configuration.units)"
+            "Each line is \"key = value\". Lines that begin with # or ; are comments, and so is the rest of a line after a space and a semicolon. A line has at most \(ConfigurationFile.longestLine) bytes. Switches are true or false. Keys that are repeatable may have several lines. An unknown key, and a value that is not understood, end the start with the file's name and the line. SIGHUP and imgbroker ctl reload read the file again; settings that need a restart keep their values until then. \(Configuration.units)"
         )
         page.paragraph(
             "imgbroker --check-config shows all settings and where each comes from, as a file in this form.")
@@ -71,6 +75,12 @@ enum ManualPage: String, CaseIterable {
                 group.title.uppercased(),
                 group.settings.map { FlagHelp("\($0.name) = \($0.value ?? "true or false")", $0.explanation) })
         }
+        page.section(
+            "PRESETS",
+            VariantOption.all.map { FlagHelp("\($0.name) = \($0.value ?? "true or false")", $0.explanation) })
+        page.paragraph(
+            "These are the keys of a section [preset NAME], which describes a variant that requests name (imgbroker get --preset NAME). Sections come after all settings; a file has at most \(ConfigurationFile.mostPresets). With only-presets, other variants are for administrators."
+        )
         page.section("EXAMPLE")
         page.literal(
             """
@@ -79,6 +89,12 @@ enum ManualPage: String, CaseIterable {
             memory-limit = 2G
             disk-limit = 20G
             allow-address = 10.0.0.0/8
+
+            [preset avatar]
+            width = 64
+            height = 64
+            fit = cover
+            step = round:circle
             """)
         page.section("SEE ALSO", "imgbroker(8)")
     }

@@ -19,9 +19,15 @@ final class Broker {
     /// The poll interval for work without a readiness event.
     private static let retryMilliseconds = 100
 
-    let configuration: Configuration
-    let launcher: WorkerLauncher
-    let log: Log
+    /// The sources of the configuration, as they were last read.
+    var settings: Settings
+    var configuration: Configuration
+    var launcher: WorkerLauncher
+    var log: Log
+    /// The limit of the broker's control group in bytes; nil without one.
+    let groupBytes: Int?
+    /// The limit of descriptors at the start.
+    private let descriptors: Int
     let listener: ListeningSocket
     let queue: EventQueue
     private let timer: Timer
@@ -98,26 +104,48 @@ final class Broker {
         3 * (limits.workers + limits.fetchers + 5) + 16
     }
 
-    /// Prepares everything but the workers: they start with `run`.
-    init(
-        _ configuration: Configuration, launcher: WorkerLauncher, listener: ListeningSocket, group: MemoryGroup?,
-        log: Log
-    ) throws(SystemError) {
-        self.configuration = configuration
-        self.listener = listener
-        self.log = log
-        let descriptors = CurrentProcess.raiseDescriptorLimit()
-        var limits = configuration.limits
-        var free = max(descriptors - Self.descriptorsOfProcesses(limits), Self.leastDescriptors)
+    /// The limits with those of what takes descriptors, for a limit of descriptors.
+    private static func fitted(_ limits: BrokerLimits, to descriptors: Int) -> BrokerLimits {
+        var limits = limits
+        var free = max(descriptors - descriptorsOfProcesses(limits), leastDescriptors)
         // The results of jobs that decode workers are given ahead take an eighth of them at most.
         limits.briefJobs = min(limits.briefJobs, max(free / 8 / max(limits.workers, 1), 1))
         free -= (limits.briefJobs - 1) * limits.workers
-        maximumClients = max(free / 4, 8)
+        limits.maxClients = max(free / 4, 8)
         limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
         limits.maxEvictedBuffers = min(limits.maxEvictedBuffers, max(free / 8, 8))
-        limits.maxClients = maximumClients
         limits.maxStores = min(limits.maxStores, max(free / 8, 8))
+        return limits
+    }
+
+    /// The limits of the state for the present configuration.
+    var fittedLimits: BrokerLimits {
+        var limits = Self.fitted(configuration.limits, to: descriptors)
+        if page == nil { limits.validitySlots = 0 }
+        return limits
+    }
+
+    /// The most bytes that all clients may be sending; saturates on overflow.
+    static func mostArriving(_ limits: BrokerLimits) -> Int {
+        let (bodies, isUnbounded) = limits.maxDownloadBytes.multipliedReportingOverflow(by: 4)
+        return max(isUnbounded ? .max : bodies, limits.memoryBytes / 4)
+    }
+
+    /// Prepares everything but the workers: they start with `run`.
+    init(
+        _ settings: Settings, _ configuration: Configuration, launcher: WorkerLauncher, listener: ListeningSocket,
+        group: MemoryGroup?,
+        log: Log
+    ) throws(SystemError) {
+        self.settings = settings
+        self.configuration = configuration
+        self.listener = listener
+        self.log = log
+        groupBytes = group?.limit
+        descriptors = CurrentProcess.raiseDescriptorLimit()
+        var limits = Self.fitted(configuration.limits, to: descriptors)
+        maximumClients = limits.maxClients
         do throws(SystemError) {
             page = try ValidityPage(slots: limits.validitySlots)
         } catch {
@@ -126,20 +154,15 @@ final class Broker {
             limits.validitySlots = 0
         }
         unread = UnreadDescriptors(limit: descriptors / 2, departedLimit: maximumClients / 8)
-        // Saturates on overflow.
-        let (bodies, isUnbounded) = limits.maxDownloadBytes.multipliedReportingOverflow(by: 4)
-        arriving = SharedPool(limit: max(isUnbounded ? .max : bodies, limits.memoryBytes / 4))
-        let policy = configuration.addressPolicy
-        // Through a proxy, only the proxy's address is known.
-        let hasProxy = configuration.proxy != nil
+        arriving = SharedPool(limit: Self.mostArriving(limits))
         state = BrokerState(
-            limits: limits, isAllowedAddress: { hasProxy || IPAddress($0).map(policy.permits) ?? false },
-            seed: UInt64.random(in: .min ... .max), at: .now)
+            limits: limits, isAllowedAddress: configuration.isAllowedAddress, seed: UInt64.random(in: .min ... .max),
+            at: .now)
         // SIGPIPE is among them only to be ignored, because sendfile has no flag against it.
         // Those that are ignored stay so: nohup, and the shell for commands in the background, order it.
-        let ends = [SignalNumber.interrupt, SignalNumber.hangup].filter { !Signals.isIgnored($0) }
+        let orders = [SignalNumber.interrupt, SignalNumber.hangup].filter { !Signals.isIgnored($0) }
         let adopts = CurrentProcess.pid == 1 ? [SignalNumber.child] : []
-        signals = try Signals(ends + adopts + [SignalNumber.terminate, SignalNumber.brokenPipe])
+        signals = try Signals(orders + adopts + [SignalNumber.terminate, SignalNumber.brokenPipe])
         queue = try EventQueue()
         let isStrict = configuration.hasStrictSandbox
         nonisolated(unsafe) let closer = DescriptorCloser(isStrict: isStrict)
@@ -285,6 +308,10 @@ final class Broker {
                     mayHaveStrangers = true
                     continue
                 }
+                if signal == SignalNumber.hangup {
+                    reload(for: nil)
+                    continue
+                }
                 log.notice("ending")
                 ServiceManager.notify("STOPPING=1")
                 handle(.shutdownRequested)
@@ -386,6 +413,7 @@ final class Broker {
         case .stopListening:
             queue.remove(listener.descriptor.raw)
             listener.remove()
+        case .reload(let client, let id): reload(for: (client, id))
         case .exit: isFinished = true
         case .log(.warning(let text)): log.warning(text)
         case .log(.notice(let text)): log.notice(text)

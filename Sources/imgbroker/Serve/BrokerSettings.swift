@@ -21,18 +21,30 @@ struct BrokerSetting: Sendable {
     let isRepeatable: Bool
     /// Whether its value may contain a password, and is not shown.
     let isSecret: Bool
+    /// Whether a reload changes it.
+    let onReload: Reload
     /// Applies the values, of which there is one unless it is repeatable.
     let apply: @Sendable (inout Configuration, [GivenValue]) throws(UsageError) -> Void
+
+    /// The effect of a reload on a setting.
+    enum Reload {
+        /// The new value is used.
+        case changes
+        /// The new value is used, but not in place of 0, nor 0 in its place.
+        case changesAboveZero
+        /// The old value stays.
+        case needsRestart
+    }
 
     /// A setting with one value.
     private init(
         _ name: String, _ value: String?, _ summary: String, usual: String? = nil, inWords: String? = nil,
-        choices: [String] = [], isSecret: Bool = false,
+        choices: [String] = [], isSecret: Bool = false, onReload: Reload = .changes,
         apply: @escaping @Sendable (inout Configuration, GivenValue) throws(UsageError) -> Void
     ) {
         (self.name, self.value, self.summary) = (name, value, summary)
         (self.usual, usualInWords, self.choices) = (usual, inWords, choices)
-        (isRepeatable, self.isSecret) = (false, isSecret)
+        (isRepeatable, self.isSecret, self.onReload) = (false, isSecret, onReload)
         self.apply = { (configuration, values) throws(UsageError) in
             for value in values { try apply(&configuration, value) }
         }
@@ -40,10 +52,10 @@ struct BrokerSetting: Sendable {
 
     /// A repeatable setting.
     private init(
-        _ name: String, several value: String, _ summary: String, inWords: String? = nil,
+        _ name: String, several value: String, _ summary: String, inWords: String? = nil, onReload: Reload = .changes,
         apply: @escaping @Sendable (inout Configuration, [GivenValue]) throws(UsageError) -> Void
     ) {
-        (self.name, self.value, self.summary, self.apply) = (name, value, summary, apply)
+        (self.name, self.value, self.summary, self.onReload, self.apply) = (name, value, summary, onReload, apply)
         (usual, usualInWords, choices, isRepeatable, isSecret) = (nil, inWords, [], true, false)
     }
 
@@ -76,14 +88,15 @@ struct BrokerSetting: Sendable {
     private static let sockets = [
         BrokerSetting(
             "socket", "PATH", "listen at PATH",
-            inWords: "/run/imgbroker.sock where that may be written, else $XDG_RUNTIME_DIR/imgbroker.sock"
+            inWords: "/run/imgbroker.sock where that may be written, else $XDG_RUNTIME_DIR/imgbroker.sock",
+            onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.socketPath = try value.path() },
         BrokerSetting(
             "socket-mode", "OCTAL", "the socket's mode",
-            inWords: "0600; 0660 when root starts the broker or a group is named"
+            inWords: "0600; 0660 when root starts the broker or a group is named", onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.socketMode = try value.socketMode() },
         BrokerSetting(
-            "socket-group", "NAME", "the socket's group, whose members may use the broker"
+            "socket-group", "NAME", "the socket's group, whose members may use the broker", onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.socketGroup = try value.group() },
         BrokerSetting(
             "admin-group", "NAME",
@@ -91,21 +104,23 @@ struct BrokerSetting: Sendable {
         ) { (configuration, value) throws(UsageError) in configuration.adminGroup = try value.group() },
         BrokerSetting(
             "user", "NAME",
-            "serve as this user, once the socket is bound; workers run as it, else as nobody, when root starts the broker"
+            "serve as this user, once the socket is bound; workers run as it, else as nobody, when root starts the broker",
+            onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.user = value.text },
     ]
 
     private static let limits = [
-        BrokerSetting("workers", "N", "decode workers, 1 to 256", inWords: "one per core") {
+        BrokerSetting("workers", "N", "decode workers, 1 to 256", inWords: "one per core", onReload: .needsRestart) {
             (configuration, value) throws(UsageError) in configuration.limits.workers = try value.number(in: 1...256)
         },
         BrokerSetting(
-            "fetchers", "N", "download workers, 1 to 16; each carries up to 64 transfers", usual: "1"
+            "fetchers", "N", "download workers, 1 to 16; each carries up to 64 transfers", usual: "1",
+            onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.limits.fetchers = try value.number(in: 1...16) },
         BrokerSetting(
             "queue-order", "ORDER",
             "the order of a client's waiting jobs: fifo, the oldest first, or lifo, the latest first, as for a scrolling view",
-            usual: "fifo", choices: QueueOrder.allCases.map(\.rawValue)
+            usual: "fifo", choices: QueueOrder.allCases.map(\.rawValue), onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in
             configuration.limits.queueOrder = try value.choice() as QueueOrder == .fifo ? .fifo : .lifo
         },
@@ -115,7 +130,7 @@ struct BrokerSetting: Sendable {
         BrokerSetting(
             "worker-memory", "SIZE",
             "memory that decoding one image may take, its result included, 128M at least; larger images are refused",
-            usual: "1G"
+            usual: "1G", onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in
             configuration.limits.workerMemoryBytes = try value.workerMemory()
         },
@@ -126,7 +141,7 @@ struct BrokerSetting: Sendable {
             (configuration, value) throws(UsageError) in
             configuration.limits.decodeDeadlineMs = 1000 * (try value.workTime())
         },
-        BrokerSetting("max-pixels", "N", "pixels of the largest result", usual: "50M") {
+        BrokerSetting("max-pixels", "N", "pixels of the largest result", usual: "50M", onReload: .needsRestart) {
             (configuration, value) throws(UsageError) in configuration.limits.maxPixels = try value.size(.decimal)
         },
         BrokerSetting("max-source-pixels", "N", "pixels of the largest source that is scaled down", usual: "300M") {
@@ -138,10 +153,18 @@ struct BrokerSetting: Sendable {
         ) { (configuration, value) throws(UsageError) in
             configuration.limits.scaleDownBytes = try value.size(.decimal)
         },
+        BrokerSetting(
+            "only-presets", nil,
+            "serve the file's presets only, except to administrators; each is a section [preset NAME]"
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.allowsPresetsOnly = try value.isOn()
+        },
     ]
 
     private static let downloads = [
-        BrokerSetting("max-download", "SIZE", "the largest body that is downloaded", usual: "32M") {
+        BrokerSetting(
+            "max-download", "SIZE", "the largest body that is downloaded", usual: "32M", onReload: .needsRestart
+        ) {
             (configuration, value) throws(UsageError) in
             configuration.limits.maxDownloadBytes = try value.size(.binary)
         },
@@ -157,8 +180,29 @@ struct BrokerSetting: Sendable {
         BrokerSetting(
             "proxy", "URL",
             "load everything through this proxy (http, https or socks5h), which then enforces which addresses may be reached",
-            isSecret: true
+            isSecret: true, onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.proxy = try value.proxy() },
+        BrokerSetting(
+            "proxy-credentials-file", "FILE",
+            "its only line is USER:PASSWORD for the proxy; readable by the broker's user, and by no others"
+        ) { (configuration, value) throws(UsageError) in
+            let file = try value.file()
+            configuration.proxyCredentials = try value.credentials(in: file.text)
+            configuration.warnings.removeAll { $0.contains("password") }
+            if file.isReadableByAll {
+                configuration.warnings.append(
+                    "all users may read the password in \(value.text) (\(value.name)): chmod o-r \(value.text)")
+            }
+        },
+        BrokerSetting(
+            "ca-file", "FILE", "trust these root certificates (PEM), too, besides those of the system"
+        ) { (configuration, value) throws(UsageError) in
+            let text = try value.file().text
+            guard text.contains("-----BEGIN CERTIFICATE-----") else {
+                throw UsageError(description: "\(value.name): there is no certificate (PEM) in \(value.text)")
+            }
+            configuration.roots = text
+        },
         BrokerSetting(
             "allow-invalid-certificates", nil, "let requests ask for a server's certificate not to be verified"
         ) { (configuration, value) throws(UsageError) in
@@ -202,9 +246,14 @@ struct BrokerSetting: Sendable {
     private static let disk = [
         BrokerSetting(
             "cache-dir", "DIR", "its directory; one broker per directory",
-            inWords: "/var/cache/imgbroker for root, else $XDG_CACHE_HOME/imgbroker or ~/.cache/imgbroker"
+            inWords: "/var/cache/imgbroker for root, else $XDG_CACHE_HOME/imgbroker or ~/.cache/imgbroker",
+            onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.cacheDirectory = try value.path() },
-        BrokerSetting("disk-limit", "SIZE", "originals kept on disk; 0 for no disk cache", usual: "4G") {
+        BrokerSetting(
+            "disk-limit", "SIZE", "originals kept on disk; 0 for no disk cache, which a reload does not switch",
+            usual: "4G",
+            onReload: .changesAboveZero
+        ) {
             (configuration, value) throws(UsageError) in
             configuration.limits.diskBytes = try value.size(.binary, orZero: true)
         },
@@ -215,7 +264,9 @@ struct BrokerSetting: Sendable {
         BrokerSetting(
             "max-age", "TIME", "entries unused for this time are removed; negative for never", usual: "7d"
         ) { (configuration, value) throws(UsageError) in configuration.maxAge = try value.secondsOrNever() },
-        BrokerSetting("extra-cache-dir", several: "DIR", "another broker's disk cache, to read only") {
+        BrokerSetting(
+            "extra-cache-dir", several: "DIR", "another broker's disk cache, to read only", onReload: .needsRestart
+        ) {
             (configuration, values) throws(UsageError) in
             configuration.extraCacheDirectories = try values.map { (value) throws(UsageError) in try value.path() }
         },
@@ -223,11 +274,13 @@ struct BrokerSetting: Sendable {
 
     private static let others = [
         BrokerSetting(
-            "allow-unsandboxed", nil, "run workers although the kernel lacks seccomp or Landlock"
+            "allow-unsandboxed", nil, "run workers although the kernel lacks seccomp or Landlock",
+            onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.limits.allowsUnsandboxed = try value.isOn() },
         BrokerSetting(
             "strict-sandbox", nil,
-            "kill a worker at any unexpected system call, instead of refusing the call: for tests"
+            "kill a worker at any unexpected system call, instead of refusing the call: for tests",
+            onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.hasStrictSandbox = try value.isOn() },
         BrokerSetting(
             "log-level", "LEVEL", "error, warning, notice, info or debug, to standard error", usual: "notice",
@@ -261,6 +314,32 @@ extension GivenValue {
     fileprivate func addresses() throws(UsageError) -> AddressRange {
         guard let range = AddressRange(text) else { throw needs("an address range such as 10.0.0.0/8 or fd00::/8") }
         return range
+    }
+
+    /// The contents of the file at the path, of 1 MiB at most, and whether all users may read it.
+    fileprivate func file() throws(UsageError) -> (text: String, isReadableByAll: Bool) {
+        let path = try path()
+        do {
+            // A pipe would hold up the broker.
+            guard let status = try FileSystem.status(of: path), status.isRegular, status.size <= 1 << 20 else {
+                throw UsageError(description: "\(name): \(path) is no regular file of 1 MiB at most")
+            }
+            return (try FileDescriptor.open(readingAt: path).readToEnd(), status.isReadableByAll)
+        } catch let error as UsageError {
+            throw error
+        } catch {
+            throw UsageError(description: "\(name): \(path) cannot be read: \(error)")
+        }
+    }
+
+    /// "USER:PASSWORD" in one line. The message of an error has no part of it.
+    fileprivate func credentials(in contents: String) throws(UsageError) -> Credentials {
+        let lines = contents.utf8.split(separator: 10).map { String(Substring($0)) }
+        let line = lines.first.map { $0.utf8.last == 13 ? String($0.dropLast()) : $0 } ?? ""
+        guard lines.count == 1, let colon = line.firstIndex(of: ":"), colon != line.startIndex,
+            line.utf8.count <= 2048, !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F })
+        else { throw UsageError(description: "\(name): \(text) must have one line, USER:PASSWORD") }
+        return Credentials(username: String(line[..<colon]), password: String(line[line.index(after: colon)...]))
     }
 
     /// A proxy's URL as the download worker takes it.

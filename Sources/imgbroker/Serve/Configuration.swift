@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import WorkerProtocol
 
 /// The settings of a broker.
 struct Configuration {
@@ -20,6 +21,12 @@ struct Configuration {
     var adminGroup: UInt32?
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
+    /// The user name and password for the proxy, of a file.
+    var proxyCredentials: Credentials?
+    /// Root certificates (PEM) that are trusted besides those of the system.
+    var roots: String?
+    /// Warnings for the log, one sentence each.
+    var warnings: [String] = []
     /// The least speed of a body in bytes per second; 0 for any.
     var slowestBody = 1000
     var limits = BrokerLimits()
@@ -35,11 +42,22 @@ struct Configuration {
     /// Read-only disk caches of other brokers.
     var extraCacheDirectories: [String] = []
 
-    var addressPolicy: AddressPolicy { AddressPolicy(allowed: allowedAddresses) }
+    /// What download workers are told by descriptor.
+    var fetchPrivate: FetchPrivate {
+        FetchPrivate(proxy: proxy, proxyCredentials: proxyCredentials, roots: roots)
+    }
+
+    /// Whether a download from a numeric address may be accepted.
+    var isAllowedAddress: (String) -> Bool {
+        // Through a proxy, only the proxy's address is known.
+        if proxy != nil { return { _ in true } }
+        let policy = AddressPolicy(allowed: allowedAddresses)
+        return { IPAddress($0).map(policy.permits) ?? false }
+    }
 
     /// The meaning of a command line.
     enum Request {
-        case serve(Configuration)
+        case serve(Settings)
         /// Show the settings and where each comes from.
         case check(GivenSettings)
         case help
@@ -53,10 +71,10 @@ struct Configuration {
     ///
     /// - Parameters:
     ///   - environment: the value of a variable; nil for none.
-    ///   - usualFile: the file that is read if it exists and no other is named.
+    ///   - usualFiles: the files of which the first that exists is read if no other is named; nil for the usual ones.
     static func read(
         _ words: some Sequence<String>, environment: (String) -> String? = CurrentProcess.environment,
-        usualFile: String = ConfigurationFile.usualPath
+        usualFiles: [String]? = nil
     ) throws(UsageError) -> Request {
         var flags: [String: [GivenValue]] = [:]
         var file: String?
@@ -87,14 +105,17 @@ struct Configuration {
                 flags[setting.name, default: []].append(GivenValue(name: flag, text: text))
             }
         }
-        var given = GivenSettings()
-        if file == nil, let path = environment("IMGBROKER_CONFIG"), !path.isEmpty { file = path }
-        if file == nil, CurrentProcess.exists(usualFile) { file = usualFile }
-        if let file { try given.add(try ConfigurationFile.read(file), of: file) }
-        given.add(environment)
-        given.add(flags: flags)
-        let configuration = try given.configuration()
-        return isCheck ? .check(given) : .serve(configuration)
+        let sources = SettingSources(
+            namedFile: file,
+            usualFiles: usualFiles
+                ?? ConfigurationFile.usualPaths(uid: CurrentProcess.uid, environment: environment),
+            flags: flags,
+            environment: Dictionary(
+                (["IMGBROKER_CONFIG"] + BrokerSetting.all.map(\.variable)).compactMap { name in
+                    environment(name).map { (name, $0) }
+                }, uniquingKeysWith: { first, _ in first }))
+        let read = try Settings(sources)
+        return isCheck ? .check(read.given) : .serve(read)
     }
 
     /// Whether `--json`, and nothing else, follows.

@@ -1,10 +1,25 @@
 import CInih
 import LinuxSystem
 
-/// A configuration file: lines `key = value`, and comments after "#" or ";" at the beginning of a line.
+/// A configuration file: lines `key = value`, sections `[preset NAME]` after them, and comments after "#" or ";" at the beginning
+/// of a line.
 enum ConfigurationFile {
-    /// The file that is read unless another one is named.
+    /// The system's file.
     static let usualPath = "/etc/imgbroker/imgbroker.conf"
+    /// The user's file below the directory of the user's configuration.
+    static let nameOfUsers = "imgbroker/imgbroker.conf"
+
+    /// The files of which the first that exists is read, unless another one is named: in a user's session the user's own, then the
+    /// system's. A service has no session; its home may be a directory that its workers write to.
+    ///
+    /// - Parameter environment: the value of a variable; nil for none.
+    static func usualPaths(uid: UInt32, environment: (String) -> String?) -> [String] {
+        func directory(_ name: String) -> String? { environment(name).flatMap { $0.hasPrefix("/") ? $0 : nil } }
+        guard uid != 0, directory("XDG_RUNTIME_DIR") != nil,
+            let base = directory("XDG_CONFIG_HOME") ?? directory("HOME").map({ $0 + "/.config" })
+        else { return [usualPath] }
+        return ["\(base)/\(nameOfUsers)", usualPath]
+    }
     /// The longest line in bytes: that of the reader (`INI_MAX_LINE`, with a line break and a zero).
     static let longestLine = 198
 
@@ -13,14 +28,23 @@ enum ConfigurationFile {
         let number: Int
         let key: String
         let value: String
+        /// The preset that it belongs to; nil for a setting.
+        var preset: String?
+    }
+
+    /// What a file says.
+    struct Contents {
+        var lines: [Line] = []
+        /// The presets by name, with the number of their section's line.
+        var presets: [String: Int] = [:]
     }
 
     /// Reads the file at `path`.
     ///
     /// - Throws: `UsageError` when it cannot be read, or a line is not understood.
-    static func read(_ path: String) throws(UsageError) -> [Line] {
+    static func read(_ path: String) throws(UsageError) -> Contents {
         do {
-            return try lines(of: try FileDescriptor.open(readingAt: path).readToEnd(), path)
+            return try contents(of: try FileDescriptor.open(readingAt: path).readToEnd(), path)
         } catch let error as UsageError {
             throw error
         } catch {
@@ -31,25 +55,47 @@ enum ConfigurationFile {
     /// Reads a file's text.
     ///
     /// - Throws: `UsageError` with the path and the line that is not understood.
-    static func lines(of text: String, _ path: String) throws(UsageError) -> [Line] {
+    static func contents(of text: String, _ path: String) throws(UsageError) -> Contents {
         // The reader does not tell the numbers of lines, so it is given one after the other. That also leaves no meaning to
         // indentation.
-        var lines: [Line] = []
+        var contents = Contents()
+        var preset: String?
         // By bytes: a line break of Windows is one character.
         for (index, bytes) in text.utf8.split(separator: 10, omittingEmptySubsequences: false).enumerated() {
             let line = Substring(bytes)
             func fail(_ reason: String) -> UsageError { UsageError(description: "\(path):\(index + 1): \(reason)") }
             if line.utf8.count > longestLine { throw fail("the line is longer than \(longestLine) bytes") }
             if line.utf8.contains(0) { throw fail("the line contains a NUL byte") }
+            let words = line.drop { $0 == " " || $0 == "\t" }
+            if words.first == "[" {
+                let name = try section(words, "\(path):\(index + 1)")
+                if let earlier = contents.presets[name] { throw fail("preset \(name) begins in line \(earlier)") }
+                if contents.presets.count == mostPresets { throw fail("there are more than \(mostPresets) presets") }
+                contents.presets[name] = index + 1
+                preset = name
+                continue
+            }
             let (isUnderstood, pairs) = pairs(in: String(line))
             guard isUnderstood else { throw fail("a line must be \"key = value\", or a comment after #") }
-            for (section, key, value) in pairs {
-                if !section.isEmpty { throw fail("there are no sections") }
-                lines.append(Line(number: index + 1, key: key, value: value))
+            for (_, key, value) in pairs {
+                contents.lines.append(Line(number: index + 1, key: key, value: value, preset: preset))
             }
-            if line.drop(while: { $0 == " " || $0 == "\t" }).first == "[" { throw fail("there are no sections") }
         }
-        return lines
+        return contents
+    }
+
+    /// The most presets of a file.
+    static let mostPresets = 256
+
+    /// The preset's name in a line "[preset NAME]", which a comment after ";" may follow.
+    private static func section(_ line: Substring, _ place: String) throws(UsageError) -> String {
+        let parts = line.split(separator: "]", maxSplits: 1, omittingEmptySubsequences: false)
+        let words = parts[0].dropFirst().split { $0 == " " || $0 == "\t" }
+        let rest = parts.count == 2 ? parts[1].drop { " \t\r".contains($0) } : "?"
+        guard words.count == 2, words[0] == "preset", rest.isEmpty || rest.first == ";" else {
+            throw UsageError(description: "\(place): a section must be [preset NAME]")
+        }
+        return try GivenValue(name: "\(place): preset", text: String(words[1])).presetName()
     }
 
     private typealias Pair = (section: String, key: String, value: String)

@@ -1,5 +1,6 @@
 import BrokerCore
 import HTTPCaching
+import IPCProtocol
 import LinuxSystem
 
 /// The settings that were given, and from where: by the configuration file, the environment and the command line, of which a
@@ -14,14 +15,30 @@ struct GivenSettings {
 
     /// All sources of each setting, the one that counts last.
     private var given: [String: [Given]] = [:]
+    /// The presets of the configuration file: their lines, and where their sections begin.
+    private(set) var presets: [String: Preset] = [:]
+
+    /// A preset as it was given.
+    struct Preset {
+        let source: String
+        fileprivate(set) var values: [(key: String, value: GivenValue)] = []
+
+        /// Its lines in one: "width = 64, height = 64".
+        var text: String { values.map { "\($0.key) = \($0.value.text)" }.joined(separator: ", ") }
+    }
 
     /// Adds the lines of a configuration file.
     ///
     /// - Throws: `UsageError` for an unknown key, and for one that is given twice.
-    mutating func add(_ lines: [ConfigurationFile.Line], of path: String) throws(UsageError) {
+    mutating func add(_ contents: ConfigurationFile.Contents, of path: String) throws(UsageError) {
+        for (name, line) in contents.presets { presets[name] = Preset(source: "\(path):\(line)") }
         var values: [String: (values: [GivenValue], line: Int)] = [:]
-        for line in lines {
+        for line in contents.lines {
             let place = "\(path):\(line.number)"
+            if let preset = line.preset {
+                try add(line, to: preset, place)
+                continue
+            }
             guard let setting = BrokerSetting.all.first(where: { $0.name == line.key }) else {
                 throw UsageError(description: "\(place): unknown key \"\(line.key)\" (see man imgbroker.conf)")
             }
@@ -34,6 +51,21 @@ struct GivenSettings {
         for (key, entry) in values {
             given[key, default: []].append(Given(values: entry.values, source: "\(path):\(entry.line)"))
         }
+    }
+
+    private mutating func add(
+        _ line: ConfigurationFile.Line, to preset: String, _ place: String
+    ) throws(UsageError) {
+        guard let option = VariantOption.all.first(where: { $0.name == line.key }) else {
+            let hint =
+                BrokerSetting.all.contains { $0.name == line.key }
+                ? "settings come before all presets" : "see man imgbroker.conf"
+            throw UsageError(description: "\(place): unknown key \"\(line.key)\" of a preset (\(hint))")
+        }
+        if !option.isRepeatable, presets[preset]?.values.contains(where: { $0.key == line.key }) == true {
+            throw UsageError(description: "\(place): \(line.key) was given before in this preset")
+        }
+        presets[preset]?.values.append((line.key, GivenValue(name: "\(place): \(line.key)", text: line.value)))
     }
 
     /// Adds the environment's variables. Several values have commas between them; an empty variable does not count.
@@ -62,6 +94,25 @@ struct GivenSettings {
         for setting in BrokerSetting.all {
             for source in given[setting.name] ?? [] { try setting.apply(&configuration, source.values) }
         }
+        for (name, preset) in presets {
+            var variant = GetOptions.Variant()
+            for option in VariantOption.all {
+                for (key, value) in preset.values where key == option.name { try option.apply(&variant, value) }
+            }
+            configuration.limits.presets[name] = variant
+        }
+        if configuration.limits.allowsPresetsOnly, presets.isEmpty {
+            throw UsageError(description: "only-presets needs a section [preset NAME] in the configuration file")
+        }
+        if configuration.proxyCredentials != nil {
+            guard let proxy = configuration.proxy else {
+                throw UsageError(description: "--proxy-credentials-file needs a --proxy")
+            }
+            if proxy.contains("@") {
+                throw UsageError(
+                    description: "the user name is either in the URL of --proxy or in --proxy-credentials-file")
+            }
+        }
         let caching = configuration.limits.caching
         if caching.minimumLifetime > caching.maximumLifetime {
             let longest = caching.maximumLifetime
@@ -76,17 +127,44 @@ struct GivenSettings {
         return configuration
     }
 
+    /// The values of a setting that count, or its default; several only for a repeatable one. Empty when it has no value.
+    func values(of setting: BrokerSetting) -> [String] {
+        if let last = given[setting.name]?.last {
+            return last.values.suffix(setting.isRepeatable ? .max : 1).map(\.text)
+        }
+        return (setting.usual ?? (setting.value == nil ? "false" : nil)).map { [$0] } ?? []
+    }
+
+    /// The same as a text of at most 200 characters, without passwords.
+    func shown(_ setting: BrokerSetting) -> String {
+        let text = values(of: setting).map { setting.isSecret ? $0.withoutUserInfo : $0 }.joined(separator: ", ")
+        return text.shortened
+    }
+
+    /// Takes a setting's values from `other`.
+    mutating func take(_ setting: BrokerSetting, from other: GivenSettings) {
+        given[setting.name] = other.given[setting.name]
+    }
+
     /// All settings as a configuration file, each with its source behind it. A setting without a value is a comment.
     var text: String {
         BrokerSetting.groups.map { group in
-            (["# \(group.title)"] + group.settings.flatMap { lines(of: $0) }).joined(separator: "\n")
-        }.joined(separator: "\n\n") + "\n"
+            (["# \(group.title)"] + group.settings.flatMap { lines(of: $0) }).joined(separator: "\n") + "\n"
+        }.joined(separator: "\n")
+            + presets.sorted { $0.key < $1.key }.map { name, preset in
+                let lines = preset.values.map { "\($0.key) = \($0.value.text)\n" }
+                return "\n" + line("[preset \(name)]", preset.source) + "\n" + lines.joined()
+            }.joined()
+    }
+
+    /// A line with its source behind it.
+    private func line(_ text: String, _ source: String) -> String {
+        let width = max(40, text.count + 1)
+        if width + 2 + source.utf8.count > ConfigurationFile.longestLine { return "# \(source)\n\(text)" }
+        return text + String(repeating: " ", count: max(1, 40 - text.count)) + "; " + source
     }
 
     private func lines(of setting: BrokerSetting) -> [String] {
-        func line(_ text: String, _ source: String) -> String {
-            text + String(repeating: " ", count: max(1, 40 - text.count)) + "; " + source
-        }
         if let last = given[setting.name]?.last {
             return last.values.suffix(setting.isRepeatable ? .max : 1).map { value in
                 line(
@@ -102,6 +180,9 @@ struct GivenSettings {
 }
 
 extension String {
+    /// At most 200 characters of it.
+    var shortened: String { count > 200 ? prefix(199) + "…" : self }
+
     fileprivate var trimmed: String {
         String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
     }

@@ -6,8 +6,10 @@ import LinuxSystem
 /// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
     /// Runs the broker and returns the exit status.
-    static func run(_ configuration: Configuration) -> Int32 {
+    static func run(_ settings: Settings) -> Int32 {
+        var configuration = settings.configuration
         let log = Log(name: "imgbroker", level: configuration.logLevel)
+        for warning in configuration.warnings { log.warning(warning) }
         guard CurrentProcess.exists("/proc/self/fd") else {
             log.error("/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc")
             return 1
@@ -17,7 +19,6 @@ enum ServeCommand {
                 "the worker programs imgfetch and imgworker are neither beside imgbroker nor in ../libexec/imgbroker")
             return 1
         }
-        var configuration = configuration
         let group = MemoryGroup.own
         if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
             log.notice("the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
@@ -31,14 +32,7 @@ enum ServeCommand {
             )
             return 1
         }
-        launcher.logLevel = configuration.logLevel
-        launcher.allowedAddresses = configuration.allowedAddresses.map(\.description)
-        launcher.proxy = configuration.proxy
-        launcher.slowestBody = configuration.slowestBody
-        launcher.hasStrictSandbox = configuration.hasStrictSandbox
-        launcher.largestDownload = configuration.limits.maxDownloadBytes
-        launcher.largestPicture = configuration.limits.maxPixels
-        launcher.workerMemory = configuration.limits.workerMemoryBytes
+        launcher.configuration = configuration
 
         var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {
@@ -61,16 +55,7 @@ enum ServeCommand {
 
         if configuration.limits.usesDisk {
             if let directory = configuration.cacheDirectory ?? usualCacheDirectory {
-                let limits = configuration.limits
-                launcher.cacheArguments = [
-                    "--directory", directory, "--disk-limit", "\(configuration.limits.diskBytes)",
-                    "--raster-limit", "\(configuration.rasterLimitBytes)",
-                    "--max-age", "\(configuration.maxAge ?? -1)",
-                    "--largest-body", "\(max(1, limits.maxDownloadBytes, min(limits.maxPixels, Int.max / 4) * 4))",
-                ]
-                for extra in configuration.extraCacheDirectories {
-                    launcher.cacheArguments += ["--extra-directory", extra]
-                }
+                launcher.cachePath = directory
             } else {
                 log.warning(
                     "no place for the disk cache: neither XDG_CACHE_HOME nor HOME is set; name one with --cache-dir")
@@ -116,7 +101,7 @@ enum ServeCommand {
                 try CurrentProcess.become(uid: ownUser.uid, gid: ownUser.gid)
                 launcher.keepCacheDirectoryIfOutOfReach()
             }
-            try Broker(configuration, launcher: launcher, listener: listener, group: group, log: log).run()
+            try Broker(settings, configuration, launcher: launcher, listener: listener, group: group, log: log).run()
             remover?.run()
             return 0
         } catch {

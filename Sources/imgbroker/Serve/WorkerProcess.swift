@@ -1,9 +1,12 @@
 import BrokerCore
+import HTTPValues
 import IPCProtocol
 import IPCTransport
+import JSONCoding
 import LinuxSystem
 import SharedCache
 import SystemValues
+import WorkerProtocol
 
 /// Starts workers.
 struct WorkerLauncher {
@@ -14,24 +17,12 @@ struct WorkerLauncher {
     private let programs: [WorkerKind: FileDescriptor]
     /// The user that workers become; nil to stay the broker's.
     var user: (uid: UInt32, gid: UInt32)?
-    var allowedAddresses: [String] = []
-    /// The least speed of a body in bytes per second; 0 for any.
-    var slowestBody = 1000
-    /// The proxy of the download workers; nil without one.
-    var proxy: String?
-    /// Whether an unexpected system call kills a worker; for tests.
-    var hasStrictSandbox = false
-    /// The bytes of the largest body.
-    var largestDownload: Int?
-    /// The pixels of the largest image.
-    var largestPicture: Int?
-    /// The memory limit of a decode worker in bytes.
-    var workerMemory: Int?
-    /// The cache process's arguments: its directory and its limits.
-    var cacheArguments: [String] = []
+    /// The settings of the workers that are started from now on.
+    var configuration = Configuration()
+    /// The path of the cache directory; nil without a disk tier.
+    var cachePath: String?
     /// The cache directory, opened before the rights to reach it are given up; nil where its path is enough.
     var cacheDirectory: FileDescriptor?
-    var logLevel = LogLevel.notice
     /// Closes the broker's ends of control sockets, which a worker may have sent descriptors to.
     var closing: (@Sendable (Int32) -> Void)?
 
@@ -63,14 +54,12 @@ struct WorkerLauncher {
 
     /// Keeps the open cache directory if this process, as the user that it has become, does not reach it by its path.
     mutating func keepCacheDirectoryIfOutOfReach() {
-        guard let place = cacheArguments.firstIndex(of: "--directory").map({ $0 + 1 }), cacheDirectory != nil else {
-            return
-        }
+        guard let path = cachePath, cacheDirectory != nil else { return }
         do {
-            _ = try FileSystem.status(of: cacheArguments[place])
+            _ = try FileSystem.status(of: path)
             cacheDirectory = nil
         } catch {
-            cacheArguments[place] = FileSystem.path(ofDescriptor: Self.controlDescriptor + 1)
+            cachePath = FileSystem.path(ofDescriptor: Self.controlDescriptor + 1)
         }
     }
 
@@ -95,35 +84,55 @@ struct WorkerLauncher {
         let (own, control) = try UnixSocket.pair(disposal: closing)
         var arguments = ["--parent", "\(CurrentProcess.pid)"]
         if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
+        let (limits, level) = (configuration.limits, configuration.logLevel.rawValue)
+        let pixels = limits.maxPixels
+        if configuration.hasStrictSandbox { arguments.append("--strict-sandbox") }
         switch kind {
         case .fetch:
-            arguments += ["--log-level", logLevel.rawValue]
-            for range in allowedAddresses { arguments += ["--allow-address", range] }
-            if let proxy { arguments += ["--proxy", proxy] }
-            arguments += ["--min-speed", "\(slowestBody)"]
+            arguments += ["--log-level", level]
+            for range in configuration.allowedAddresses { arguments += ["--allow-address", range.description] }
+            if configuration.fetchPrivate != FetchPrivate() { arguments.append("--private") }
+            arguments += ["--min-speed", "\(configuration.slowestBody)"]
             // Larger than a download's limit, so that the latter is reached first.
-            if let largestDownload, largestDownload <= Int.max >> 1 {
-                arguments += ["--largest-file", "\(largestDownload + (1 << 20))"]
+            if limits.maxDownloadBytes <= Int.max >> 1 {
+                arguments += ["--largest-file", "\(limits.maxDownloadBytes + (1 << 20))"]
             }
-            if hasStrictSandbox { arguments.append("--strict-sandbox") }
         case .decode:
             // The largest encoded image; no limit on overflow.
-            if let largestPicture, largestPicture <= Int.max >> 5 {
-                arguments += ["--largest-file", "\(Encoding.mostBytes(ofPixels: largestPicture))"]
-            }
-            if let workerMemory { arguments += ["--memory", "\(workerMemory)"] }
-            if hasStrictSandbox { arguments.append("--strict-sandbox") }
+            if pixels <= Int.max >> 5 { arguments += ["--largest-file", "\(Encoding.mostBytes(ofPixels: pixels))"] }
+            arguments += ["--memory", "\(limits.workerMemoryBytes)"]
             if isForkServer { arguments.append("--fork-server") }
         case .cache:
-            arguments += cacheArguments + ["--log-level", logLevel.rawValue]
-            if hasStrictSandbox { arguments.append("--strict-sandbox") }
+            arguments += [
+                "--directory", cachePath ?? "", "--disk-limit", "\(limits.diskBytes)",
+                "--raster-limit", "\(configuration.rasterLimitBytes)", "--max-age", "\(configuration.maxAge ?? -1)",
+                "--largest-body", "\(max(1, limits.maxDownloadBytes, min(pixels, Int.max / 4) * 4))",
+                "--log-level", level,
+            ]
+            for extra in configuration.extraCacheDirectories { arguments += ["--extra-directory", extra] }
+        }
+        var more: FileDescriptor?
+        switch kind {
+        case .fetch where configuration.fetchPrivate != FetchPrivate():
+            more = try Self.memory(with: configuration.fetchPrivate.encoded)
+        case .cache: more = cacheDirectory
+        case .fetch, .decode: break
         }
         let child = try ChildProcess(
             programs[kind], path: directory + "/" + kind.program, arguments: arguments,
             // The broker reports crashes; a backtrace could be made hostile by the image.
             environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control,
-            more: kind == .cache ? cacheDirectory : nil)
+            more: more)
         return (child, own)
+    }
+
+    /// A sealed memfd with these bytes, at its beginning.
+    private static func memory(with bytes: [UInt8]) throws(SystemError) -> FileDescriptor {
+        try unsafe bytes.withUnsafeBytes { bytes in
+            Result { () throws(SystemError) in
+                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-private").descriptor
+            }
+        }.get()
     }
 }
 

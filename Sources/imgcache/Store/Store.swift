@@ -10,7 +10,7 @@ import WorkerProtocol
 /// Look-ups use the files and the database of small entries. The index determines the order of eviction, and may be lost at any
 /// time.
 final class Store {
-    let options: StoreOptions
+    private(set) var options: StoreOptions
     let directory: CacheDirectory
     let log: Log
     private let opened: FileDescriptor?
@@ -73,6 +73,18 @@ final class Store {
             bytes: totals.reduce(0) { $0 + $1.bytes },
             // Unknown until all files were seen.
             mayHaveOwned: index?.mayHaveOwned == true || small?.mayHaveOwned == true || reconciliation != nil)
+    }
+
+    /// Replaces the limits. Entries beyond them are evicted from now on.
+    ///
+    /// - Parameter maxAge: the time, in milliseconds, for which an entry is kept after its last use; nil for no limit.
+    func replaceLimits(originals: Int, rasters: Int, maxAge: Int?) {
+        options.diskLimit = originals
+        options.rasterLimit = rasters
+        options.maxAge = maxAge
+        nextAgeCheck = .now
+        mayOverrun = true
+        if index != nil { for kind in EntryKind.allCases { noteSize(of: kind) } }
     }
 
     // MARK: Opening

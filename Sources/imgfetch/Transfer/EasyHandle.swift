@@ -15,11 +15,11 @@ internal import IPCProtocol
     private var errorText: UnsafeMutablePointer<CChar>
     private var headerList: UnsafeMutablePointer<curl_slist>?
 
-    /// A handle for requests through the proxy at URL `proxy`, if given; nil without memory.
-    init?(proxy: String?, allowingInvalidCertificates: Bool) {
+    /// A handle for requests by way of `network`; nil without memory.
+    init?(_ network: NetworkSettings, allowingInvalidCertificates: Bool) {
         guard let raw = unsafe curl_easy_init() else { return nil }
         unsafe self.raw = unsafe raw
-        isThroughHTTPProxy = proxy?.lowercased().hasPrefix("http") == true
+        isThroughHTTPProxy = network.proxy?.lowercased().hasPrefix("http") == true
         unsafe errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         unsafe errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         unsafe ctransfer_set_error_buffer(raw, errorText)
@@ -30,7 +30,12 @@ internal import IPCProtocol
         unsafe ctransfer_set_redirect_protocols(raw, "http,https")
         unsafe ctransfer_set_follow_location(raw, 0)
         // Empty instead of unset, so that the environment can set neither a proxy nor exceptions.
-        unsafe ctransfer_set_proxy(raw, proxy ?? "")
+        unsafe ctransfer_set_proxy(raw, network.proxy ?? "")
+        if let credentials = network.proxyCredentials {
+            unsafe ctransfer_set_proxy_username(raw, credentials.username)
+            unsafe ctransfer_set_proxy_password(raw, credentials.password)
+        }
+        unsafe network.roots?.apply(to: raw)
         unsafe ctransfer_set_no_proxy(raw, "")
         unsafe ctransfer_set_suppress_connect_headers(raw, 1)
         unsafe ctransfer_set_http_version(raw, Int(CURL_HTTP_VERSION_2TLS))

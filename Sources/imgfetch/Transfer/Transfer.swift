@@ -48,7 +48,7 @@ import WorkerProtocol
     private(set) var drainDeadline: Instant?
 
     private let policy: AddressPolicy
-    private let proxy: String?
+    private let hasProxy: Bool
     private let cookies: CookieJar?
 
     private(set) var url: TransferURL
@@ -91,7 +91,7 @@ import WorkerProtocol
     ///
     /// - Throws: `WireError` when the job is invalid.
     init(
-        _ job: FetchJob, body descriptor: FileDescriptor, policy: AddressPolicy, proxy: String?,
+        _ job: FetchJob, body descriptor: FileDescriptor, policy: AddressPolicy, network: NetworkSettings,
         speedFloor: SpeedFloor = SpeedFloor()
     ) throws(WireError) {
         do { url = try TransferURL(job.url) } catch { throw TransferError.urlRefused(error) }
@@ -106,13 +106,13 @@ import WorkerProtocol
         if let resumption, (try? descriptor.size()) ?? 0 < resumption.offset {
             throw WireError(.internal, "The bytes to be continued are not there.")
         }
-        guard let handle = EasyHandle(proxy: proxy, allowingInvalidCertificates: job.allowInvalidCertificates) else {
+        guard let handle = EasyHandle(network, allowingInvalidCertificates: job.allowInvalidCertificates) else {
             throw WireError(.outOfMemory, "No transfer can be made.")
         }
         self.job = job
         self.handle = handle
         self.policy = policy
-        self.proxy = proxy
+        hasProxy = network.proxy != nil
         cookies = job.cookies.map { CookieJar($0, for: handle) }
         body = BodyFile(descriptor, received: resumption?.offset ?? 0)
         self.speedFloor = speedFloor
@@ -323,7 +323,7 @@ import WorkerProtocol
     /// Decides about a connection to `address`.
     func mayConnect(to address: IPAddress?) -> Bool {
         guard let address else { return false }
-        if proxy != nil || policy.permits(address) {
+        if hasProxy || policy.permits(address) {
             triedAddress = true
             return true
         }

@@ -82,6 +82,32 @@ struct MemoryBudgetTests {
         #expect(world.state.nextDeadline == deadlines)
     }
 
+    @Test func `a lower limit evicts at once, a higher one leaves room, and a shortage goes on`() throws {
+        var world = world()
+        let admin = world.connect(isAdmin: true)
+        load(1...30, &world, admin)
+        func reload(_ bytes: Int, id: Int) {
+            world.newLimits = world.state.limits
+            world.newLimits?.memoryBytes = bytes
+            world.happen(.messageReceived(admin, .reload(id: id)))
+            #expect(world.lastActions.contains(.reply(admin, .reloaded(id: id, ReloadReport()), .nothing)))
+            world.readyAll()
+        }
+        reload(8_000, id: 100)
+        #expect(world.state.report[.memoryLimitBytes] == 8_000)
+        #expect((1...8_000).contains(world.state.report[.memoryBytes]))
+        reload(16_000, id: 101)
+        load(31...60, &world, admin)
+        #expect((8_001...16_000).contains(world.state.report[.memoryBytes]))
+        world.happen(.memoryPressure)
+        let shrunk = world.state.report[.memoryLimitBytes]
+        reload(32_000, id: 102)
+        #expect(world.state.report[.memoryLimitBytes] == shrunk)
+        reload(4_000, id: 103)
+        #expect(world.state.report[.memoryLimitBytes] == 4_000)
+        #expect(world.state.report[.memoryBytes] <= 4_000)
+    }
+
     @Test(arguments: [(256, 128, 128), (512, 384, 384), (1024, 512, 768), (2048, 512, 1024), (64, 16, 128)])
     func `images and workers fit into a control group`(group: Int, images: Int, worker: Int) {
         var limits = BrokerLimits()

@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import SystemValues
@@ -33,6 +34,7 @@ struct RandomEventTests {
         limits.usesDisk = seed % 2 == 0
         limits.maxSavingBytes = 4_000
         limits.maxPixels = 600
+        limits.presets["small"] = GetOptions.Variant()
         limits.earlyResultBytes = 400
         if seed % 3 == 0 { limits.earlyBodyBytes = 1200 }
         var world = StrictWorld(limits)
@@ -84,6 +86,10 @@ struct RandomEventTests {
                     options.variant.fit = Transform.Fit.allCases.randomElement(using: &random)!
                 }
                 if Int.random(in: 0..<4, using: &random) == 0 { options.damaged = .accept }
+                if Int.random(in: 0..<5, using: &random) == 0 {
+                    options.variant = GetOptions.Variant()
+                    options.preset = ["small", "unknown"].randomElement(using: &random)!
+                }
                 options.priority = GetOptions.Priority.allCases.randomElement(using: &random)!
                 options.progress = Bool.random(using: &random)
                 options.timeoutMs = Int.random(in: 1...2000, using: &random)
@@ -273,7 +279,19 @@ struct RandomEventTests {
         let id = nextID
         func url(_ number: Int) -> SourceURL { try! SourceURL("http://origin.test/\(number)") }
         let (first, second) = (Int.random(in: 0..<8, using: &random), Int.random(in: 0..<8, using: &random))
-        switch Int.random(in: 0..<12, using: &random) {
+        switch Int.random(in: 0..<13, using: &random) {
+        case 12:
+            var limits = world.state.limits
+            limits.memoryBytes = Int.random(in: 2_000...50_000, using: &random)
+            limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
+            limits.maxSourcePixels = Int.random(in: 300...1_000, using: &random)
+            limits.caching.minimumLifetime = [0, 100].randomElement(using: &random)!
+            limits.decodeDeadlineMs = Int.random(in: 100...20_000, using: &random)
+            limits.retries = Int.random(in: 0...2, using: &random)
+            limits.presets["small"]?.width = Int.random(in: 3...6, using: &random)
+            limits.allowsPresetsOnly = Int.random(in: 0..<4, using: &random) == 0
+            world.newLimits = Bool.random(using: &random) ? limits : nil
+            world.happen(.messageReceived(client, .reload(id: id)))
         case 0..<3:
             let urls = (0..<first).map { url($0 + second) }
             world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: id, urls: urls))))

@@ -16,10 +16,12 @@ extension StrictWorld {
     mutating func checkPage(after event: Event) {
         named = named.filter { isValid($0.slot) && state.clients.holds($0.client, BufferID(number: $0.buffer)) }
         for (client, uid, request, buffer, _) in named {
+            var request = request
+            let refusal = state.clients[client].flatMap { state.expandPreset(of: &request.options, for: $0) }
             let waiter = Waiter(
                 id: WaiterID(number: 0), client: client, uid: uid, purpose: .get, request: request,
                 key: OriginalKey(request, uid: uid), receivedAt: clock)
-            let hit = state.isDraining ? nil : state.memoryHit(for: waiter)
+            let hit = state.isDraining || refusal != nil ? nil : state.memoryHit(for: waiter)
             if hit?.buffer.number != buffer {
                 complain("after \(event): the page says \(buffer), which is not the answer")
             }

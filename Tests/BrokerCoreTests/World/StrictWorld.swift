@@ -57,6 +57,11 @@ struct StrictWorld {
     /// Workers that the kernel is terminating (exiting): they receive no more jobs.
     var ending: Set<WorkerID> = []
     private var untold: [(worker: WorkerID, job: JobID)] = []
+    /// A client's request to read the settings again.
+    private var reload: (client: ClientID, id: Int)?
+    /// What that results in; nil for an error.
+    var newLimits: BrokerLimits?
+    var newReport = ReloadReport()
     var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
     /// Transfers that are being stopped, and bodies whose digest is being computed.
     var stopping: [JobID: WorkerID] = [:]
@@ -125,11 +130,22 @@ struct StrictWorld {
             if shortcut.isTaken { shortcuts += 1 }
         }
         for action in lastActions { perform(action) }
+        if let requester = reload {
+            reload = nil
+            return happen(.reloaded(reconfiguration, for: requester))
+        }
         if let (worker, job) = untold.popLast() { return happen(.workerExiting(worker, job)) }
         check(event)
         for job in identifying.keys.sorted() {
             if let content = contents.removeValue(forKey: job) { identify(job, content: content) }
         }
+    }
+
+    private var reconfiguration: Result<Reconfiguration, WireError> {
+        guard let newLimits else { return .failure(WireError(.badRequest, "The file has an error.")) }
+        return .success(
+            Reconfiguration(
+                limits: newLimits, isAllowedAddress: { $0 != "10.0.0.2" }, replacesFetchers: true, report: newReport))
     }
 
     private mutating func check(_ event: Event) {
@@ -514,6 +530,7 @@ struct StrictWorld {
                 words[change.slot] = ValidityWord(generation: change.generation, validUntil: change.validUntil)
             }
         case .stopListening: isListening = false
+        case .reload(let client, let id): reload = (client, id)
         case .exit: hasExited = true
         case .log: break
         }

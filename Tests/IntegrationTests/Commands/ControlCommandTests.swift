@@ -29,7 +29,7 @@ import Testing
         ["clear", "all", "--older-than", "soon"], ["clear", "all", "--older-than", "-1"], ["suspend", "now"],
         ["stats", "--older-than", "1d"], ["resume", "--width", "3"], ["prefetch"], ["prefetch", "a", "b"],
         ["prefetch", "a", "--width", "0"], ["prefetch", "a", "--older-than", "1d"], ["events", "all"],
-        ["cancel-all", "http://a/"], ["--json"],
+        ["cancel-all", "http://a/"], ["reload", "now"], ["--json"],
     ]) func wrongUse(_ words: [String]) throws {
         let result = try run(Self.program, ["ctl"] + words)
         #expect(result.exit == .status(2), "\(words)")
@@ -40,7 +40,7 @@ import Testing
 
     @Test(arguments: [
         ["failed", "list"], ["failed", "clear"], ["remove", "http://a/"], ["clear"], ["suspend"], ["resume"],
-        ["cancel-all"], ["prefetch", "/dev/null"], ["events"],
+        ["cancel-all"], ["reload"], ["prefetch", "/dev/null"], ["events"],
     ]) func noBroker(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
         let result = try run(Self.program, ["ctl"] + words + ["--socket", directory.file("s")])

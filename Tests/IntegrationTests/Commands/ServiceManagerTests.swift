@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import IPCProtocol
+import LinuxSystem
 import SystemValues
 import TestSupport
 import Testing
@@ -97,6 +98,22 @@ import Testing
         var last = notifications.next()
         while last == "WATCHDOG=1" { last = notifications.next() }
         #expect(last == "STOPPING=1")
+    }
+
+    @Test func `reports that it reads its settings again, and that it has`() throws {
+        let directory = try TemporaryDirectory()
+        let notifications = try Notifications(in: directory)
+        let broker = try TestBroker(environment: ["NOTIFY_SOCKET=\(notifications.path)"], in: directory)
+        #expect(notifications.next() == "READY=1")
+        broker.signal(SIGHUP)
+        let lines = try #require(notifications.next()).split(separator: "\n")
+        #expect(lines.first == "RELOADING=1")
+        // The time of the monotonic clock in microseconds.
+        let microseconds = try #require(lines.last?.split(separator: "=").last.flatMap { Int64($0) })
+        let now = Instant.now.nanoseconds / 1000
+        #expect((now - 60_000_000...now).contains(microseconds))
+        #expect(notifications.next() == "READY=1")
+        _ = try broker.stop()
     }
 
     @Test func `a watchdog for another process is not served`() throws {

@@ -282,13 +282,13 @@ struct UserIsolationTests {
         let client = try setting.client(as: ann)
         for (type, members) in [
             ("clear", #""tier":"memory""#), ("failed", #""action":"list""#), ("failed", #""action":"clear""#),
-            ("suspend", ""), ("resume", ""), ("cancelAll", ""),
+            ("suspend", ""), ("resume", ""), ("cancelAll", ""), ("reload", ""),
         ] {
             #expect(try client.ask(type, members).error?.code == .forbidden, "\(type)")
         }
         // None of the commands had an effect.
         #expect(try client.load(setting.url("/a")).image().source == .network)
-        #expect(try setting.broker.stats().failures == [.forbidden: 6])
+        #expect(try setting.broker.stats().failures == [.forbidden: 7])
     }
 
     @Test func eventsCoverOwnRequestsOnly() throws {

@@ -47,6 +47,25 @@ import WorkerProtocol
         try cache.waitForState { $0.bytes == bytes }
     }
 
+    @Test func lowerLimitsEvictAtOnce() throws {
+        let cache = try CacheProcess(directory, diskLimit: 1 << 20)
+        let originals = (0..<20).map { TestOriginal($0) }
+        for original in originals {
+            #expect(try cache.keep(original))
+            #expect(try cache.keep(original.raster()))
+        }
+        let bytes = try bytesOnDisk("originals")
+        try cache.send(.limit(originals: bytes / 2, rasters: 1 << 30, maxAgeSeconds: nil))
+        try eventually { try bytesOnDisk("originals") <= bytes / 2 }
+        #expect(try cache.query(originals[19]))
+        let rasters = try bytesOnDisk("rasters")
+        try cache.send(.limit(originals: 1 << 20, rasters: rasters / 2, maxAgeSeconds: nil))
+        try eventually { try bytesOnDisk("rasters") <= rasters / 2 }
+        // The higher limit holds for what comes.
+        for original in originals { #expect(try cache.keep(original)) }
+        #expect(try bytesOnDisk("originals") == bytes)
+    }
+
     @Test func rastersHaveTheirOwnBudget() throws {
         let cache = try CacheProcess(directory, rasterLimit: 80_000)
         for number in 0..<50 {

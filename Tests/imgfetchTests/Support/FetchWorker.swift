@@ -2,7 +2,9 @@ import Foundation
 import HTTPValues
 import IPCProtocol
 import IPCTransport
+import JSONCoding
 import LinuxSystem
+import SharedCache
 import SystemValues
 import TestSupport
 import Testing
@@ -61,21 +63,29 @@ final class FetchWorker {
     /// With `root` the worker runs on a system whose certificate authorities are those in that file: it has a mount
     /// namespace of its own, for which an ordinary user needs a user namespace too.
     init(
-        allowing ranges: [String] = loopback, arguments: [String] = [], environment: [String] = [],
-        trustingRoot root: String? = nil
+        allowing ranges: [String] = loopback, arguments: [String] = [], private settings: FetchPrivate? = nil,
+        environment: [String] = [], trustingRoot root: String? = nil
     ) throws {
         let (ours, theirs) = try UnixSocket.pair()
         let program = BuiltProducts.folder + "/imgfetch"
-        let options = ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments
+        let options =
+            ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments
+            + (settings == nil ? [] : ["--private"])
+        let more = try settings.map { settings in
+            try unsafe settings.encoded.withUnsafeBytes {
+                try unsafe SealedBuffer(copying: $0, name: "private").descriptor
+            }
+        }
         if let root {
             let script = "mount --bind \"$1\" /etc/ssl/certs/ca-certificates.crt && shift && exec \"$@\""
             process = try ChildProcess(
                 path: "/usr/bin/unshare",
                 arguments: (geteuid() == 0 ? [] : ["--map-root-user"])
                     + ["--mount", "sh", "-c", script, "sh", root, program] + options,
-                environment: environment + ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], control: theirs)
+                environment: environment + ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], control: theirs, more: more)
         } else {
-            process = try ChildProcess(path: program, arguments: options, environment: environment, control: theirs)
+            process = try ChildProcess(
+                path: program, arguments: options, environment: environment, control: theirs, more: more)
         }
         try ours.setNonBlocking()
         channel = FrameChannel(socket: ours)

@@ -1,6 +1,10 @@
 import HTTPValues
 import IPCProtocol
+import LinuxSystem
 import LocalOrigin
+import SharedCache
+import SystemValues
+import TestSupport
 import Testing
 import WorkerProtocol
 
@@ -12,7 +16,7 @@ import WorkerProtocol
         }
         defer { proxy.stop() }
         // The proxy's own address need not be allowed.
-        let worker = try FetchWorker(allowing: [], arguments: ["--proxy", proxy.url("")])
+        let worker = try FetchWorker(allowing: [], private: FetchPrivate(proxy: proxy.url("")))
         let run = try worker.run("http://pictures.example/a")
         #expect(run.text == "http://other.example:81/b")
         #expect(run.result?.remoteAddress == "127.0.0.1")
@@ -22,14 +26,14 @@ import WorkerProtocol
     @Test func `an empty query reaches the proxy`() throws {
         let proxy = try LocalOrigin { .ok(Array($0.target.utf8)) }
         defer { proxy.stop() }
-        let worker = try FetchWorker(allowing: [], arguments: ["--proxy", proxy.url("")])
+        let worker = try FetchWorker(allowing: [], private: FetchPrivate(proxy: proxy.url("")))
         #expect(try worker.run("http://pictures.example/a?").text == "http://pictures.example/a?")
     }
 
     @Test func `schemes are checked with a proxy too`() throws {
         let proxy = try LocalOrigin { _ in .redirect(to: "ftp://other.example/b") }
         defer { proxy.stop() }
-        let worker = try FetchWorker(arguments: ["--proxy", proxy.url("")])
+        let worker = try FetchWorker(private: FetchPrivate(proxy: proxy.url("")))
         #expect(try worker.run("http://pictures.example/a").error?.code == .unsupportedScheme)
         #expect(try worker.run("ftp://pictures.example/a").error?.code == .unsupportedScheme)
     }
@@ -37,7 +41,7 @@ import WorkerProtocol
     @Test func `a proxy's refusal to connect is reported as its own`() throws {
         let proxy = try LocalOrigin { _ in .ok([1, 2, 3]).with { $0.status = 403 } }
         defer { proxy.stop() }
-        let worker = try FetchWorker(arguments: ["--proxy", proxy.url("")])
+        let worker = try FetchWorker(private: FetchPrivate(proxy: proxy.url("")))
         let run = try worker.run(
             "https://pictures.example/a", headers: [HeaderField(name: "authorization", value: "x")])
         #expect(run.error?.code == .transferFailed)
@@ -51,6 +55,34 @@ import WorkerProtocol
         let url = proxy.url("")
         proxy.stop()
         defer { withExtendedLifetime(proxy) {} }
-        #expect(try FetchWorker(arguments: ["--proxy", url]).run("http://a.example/").error?.code == .connectFailed)
+        #expect(
+            try FetchWorker(private: FetchPrivate(proxy: url)).run("http://a.example/").error?.code == .connectFailed)
+    }
+
+    @Test(arguments: [true, false]) func `a user name and a password are for the proxy alone`(inURL: Bool) throws {
+        let proxy = try LocalOrigin { _ in .ok([1]) }
+        defer { proxy.stop() }
+        let settings =
+            inURL
+            ? FetchPrivate(proxy: proxy.url("").replacing("://", with: "://me:a%3Ab@"))
+            : FetchPrivate(
+                proxy: proxy.url(""), proxyCredentials: Credentials(username: "me", password: "a:b"))
+        let worker = try FetchWorker(allowing: [], private: settings)
+        #expect(try worker.run("http://pictures.example/a").body == [1])
+        // "me:a:b" in Base64.
+        #expect(proxy.requests.first?["Proxy-Authorization"] == "Basic bWU6YTpi")
+        #expect(proxy.requests.first?["Authorization"] == nil)
+    }
+
+    @Test(arguments: ["", "{", #"{"proxy":"proxy.example:3128"}"#, #"{"proxy":"ftp://a"}"#, #"{"proxy":"http://"}"#])
+    func `settings that are not understood end the worker`(text: String) throws {
+        let (own, theirs) = try UnixSocket.pair()
+        let file = try WritableBuffer(name: "private").descriptor
+        try unsafe Array(text.utf8).withUnsafeBytes { try unsafe file.write($0, at: 0) }
+        let child = try ChildProcess(
+            path: BuiltProducts.folder + "/imgfetch", arguments: ["--private", "--log-level", "error"], control: theirs,
+            more: file)
+        #expect(child.waitForExit(milliseconds: 60_000) == .status(1))
+        withExtendedLifetime(own) {}
     }
 }

@@ -100,6 +100,7 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
         .username = text_of(json_object_get(fields, "credentials"), "username"),
         .password = text_of(json_object_get(fields, "credentials"), "password"),
         .cache_key = text_of(fields, "cacheKey"),
+        .preset = text_of(fields, "preset"),
     };
     const char *name;
     json_t *value;

@@ -92,6 +92,8 @@ class Hello(NamedTuple):
     formats: Tuple[str, ...]
     limits: Dict[str, int]
     features: Tuple[str, ...]
+    #: The names of the variants in its configuration.
+    presets: Tuple[str, ...] = ()
 
 
 class Result(NamedTuple):
@@ -142,7 +144,8 @@ def hello_of(fields: Fields) -> Hello:
         raise violation("limits is not an object")
     return Hello(
         server=string(fields, "server", ""), formats=_strings(fields, "formats"),
-        limits={name: integer(limits, name) for name in limits}, features=_strings(fields, "features"))
+        limits={name: integer(limits, name) for name in limits}, features=_strings(fields, "features"),
+        presets=_strings(fields, "presets"))
 
 
 def _strings(fields: Fields, name: str) -> Tuple[str, ...]:

@@ -25,6 +25,8 @@ class GetOptions(TypedDict, total=False):
     steps: Sequence[Mapping[str, Any]]
     #: `#rrggbb` behind `rgb8` and `gray8`.
     background: str
+    #: The name of a variant in the broker's configuration, in place of all options above; needs the addition `presets`.
+    preset: str
     #: The protocol's `as`.
     as_: Literal["pixels", "original", "png", "jpeg", "webp"]
     quality: int
@@ -53,7 +55,7 @@ _IN_VARIANT = {
     "background": "background",
 }
 _IN_REQUEST = {
-    "as_": "as", "quality": "quality", "delivery": "delivery", "cache": "cache", "storage": "storage",
+    "preset": "preset", "as_": "as", "quality": "quality", "delivery": "delivery", "cache": "cache", "storage": "storage",
     "priority": "priority", "retry_failed": "retryFailed", "timeout_ms": "timeoutMs",
     "total_timeout_ms": "totalTimeoutMs", "headers": "headers", "credentials": "credentials", "cookies": "cookies",
     "cache_key": "cacheKey", "allow_invalid_certificates": "allowInvalidCertificates", "damaged": "damaged",
@@ -88,6 +90,8 @@ def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
                 value = dict(value)
             elif name == "damaged" and value == "accept":
                 features.add("damaged")
+            elif name == "preset":
+                features.add("presets")
             fields[_IN_REQUEST[name]] = value
         else:
             raise TypeError(f"unknown option {name!r}")

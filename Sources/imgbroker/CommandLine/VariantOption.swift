@@ -1,0 +1,94 @@
+import IPCProtocol
+
+/// A part of a variant: a flag of `get` and `ctl prefetch`, and a key of a preset in the configuration file.
+struct VariantOption: Sendable {
+    /// The key; with "--" before it, the flag.
+    let name: String
+    /// What the help calls the value; nil for a switch.
+    let value: String?
+    /// Plain text, as of `FlagHelp`.
+    let explanation: String
+    /// The words that the value may be; none if it may be others.
+    let choices: [String]
+    /// Applies one value.
+    let apply: @Sendable (inout GetOptions.Variant, GivenValue) throws(UsageError) -> Void
+
+    private init(
+        _ name: String, _ value: String?, _ explanation: String, choices: [String] = [],
+        apply: @escaping @Sendable (inout GetOptions.Variant, GivenValue) throws(UsageError) -> Void
+    ) {
+        (self.name, self.value, self.explanation, self.choices) = (name, value, explanation, choices)
+        self.apply = apply
+    }
+
+    var flag: String { "--" + name }
+    var help: FlagHelp { FlagHelp(flag + (value.map { " " + $0 } ?? ""), explanation, choices: choices) }
+    /// The explanation without its further lines.
+    var summary: String {
+        let line = explanation.prefix { $0 != "\n" }
+        return line.hasSuffix(":") ? line.dropLast() + " (imgbroker-get(1) lists them)" : String(line)
+    }
+    /// Whether it may be given several times.
+    var isRepeatable: Bool { name == "step" }
+
+    static let all: [VariantOption] = [
+        VariantOption("width", "N", "fit the image into this width") { (variant, value) throws(UsageError) in
+            variant.width = try value.number(in: 1...PixelGeometry.maximumSide)
+        },
+        VariantOption("height", "N", "and into this height") { (variant, value) throws(UsageError) in
+            variant.height = try value.number(in: 1...PixelGeometry.maximumSide)
+        },
+        VariantOption(
+            "fit", "FIT", "the way: inside (default), contain, cover or fill",
+            choices: Transform.Fit.allCases.map(\.rawValue)
+        ) { (variant, value) throws(UsageError) in variant.fit = try value.choice() },
+        VariantOption("scale-down", nil, "scale a result above the broker's scale-down-limit down to it") {
+            (variant, value) throws(UsageError) in variant.scaleDown = try value.isOn()
+        },
+        VariantOption(
+            "linear", nil,
+            "scale linear light instead of sRGB values: slower, and fine bright detail keeps its brightness"
+        ) { (variant, value) throws(UsageError) in variant.linear = try value.isOn() },
+        VariantOption("crop", "X,Y,W,H", "use this part of the image only, in its own pixels; scaled afterwards") {
+            (variant, value) throws(UsageError) in variant.crop = try value.crop()
+        },
+        VariantOption(
+            "step", "STEP",
+            """
+            a step that follows scaling (repeatable, up to 16, in order): a name, and after a colon its fields with commas between them:
+                rotate:degrees=90        flip:axis=horizontal
+                blur:sigma=4             sharpen:sigma=1,amount=0.5
+                grayscale  sepia  invert                (amount=0...1)
+                brightness:amount=1.2  contrast  saturate  (0...10)
+                hue-rotate:degrees=90    opacity:amount=0.5
+                tint:color=#ff000080     background:color=#ffffff
+                round:radius=12          round:circle
+                pad:width=300,height=200,color=#00000000
+            """
+        ) { (variant, value) throws(UsageError) in
+            if variant.steps.count == Step.most {
+                throw UsageError(description: "\(value.name) can be given \(Step.most) times")
+            }
+            variant.steps.append(try value.step())
+        },
+        VariantOption(
+            "pixel-format", "F", "the bytes of a pixel, with --as pixels: rgba8 (default), bgra8, rgb8 or gray8",
+            choices: PixelFormat.allCases.map(\.rawValue)
+        ) { (variant, value) throws(UsageError) in variant.pixelFormat = try value.choice() },
+        VariantOption(
+            "alpha", "MODE", "of pixels: premultiplied (default) or straight",
+            choices: [AlphaMode.premultiplied, .straight].map(\.rawValue)
+        ) { (variant, value) throws(UsageError) in
+            let mode: AlphaMode = try value.choice()
+            guard mode != .opaque else { throw value.needs("premultiplied or straight") }
+            variant.alpha = mode
+        },
+        VariantOption(
+            "background", "COLOR", "the colour under transparent pixels of rgb8 and gray8 (default: #ffffff)"
+        ) { (variant, value) throws(UsageError) in variant.background = try value.opaqueColor() },
+        VariantOption("frame", "N", "the frame of an animation, from 0 on (default: 0)") {
+            (variant, value) throws(UsageError) in
+            variant.frames = .one(try value.number(in: 0...FrameSelection.highestIndex))
+        },
+    ]
+}

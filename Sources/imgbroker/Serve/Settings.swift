@@ -1,0 +1,97 @@
+import BrokerCore
+import IPCProtocol
+import LinuxSystem
+
+/// Where settings come from: the flags and the environment of the start, and the configuration file, which may change.
+struct SettingSources {
+    /// The file that `--config` names; nil without that flag.
+    let namedFile: String?
+    /// The files of which the first that exists is read if no other is named.
+    let usualFiles: [String]
+    let flags: [String: [GivenValue]]
+    let environment: [String: String]
+
+    /// Reads the configuration file, and joins it with the other sources.
+    ///
+    /// - Throws: `UsageError` with the file and the line that is not understood.
+    func read() throws(UsageError) -> GivenSettings {
+        var given = GivenSettings()
+        if let file { try given.add(try ConfigurationFile.read(file), of: file) }
+        given.add { environment[$0] }
+        given.add(flags: flags)
+        return given
+    }
+
+    private var file: String? {
+        if let namedFile { return namedFile }
+        if let path = environment["IMGBROKER_CONFIG"], !path.isEmpty { return path }
+        return usualFiles.first(where: CurrentProcess.exists)
+    }
+}
+
+/// The settings in force, and the sources to read them from again.
+struct Settings {
+    let sources: SettingSources
+    let given: GivenSettings
+    let configuration: Configuration
+
+    /// Reads the sources.
+    ///
+    /// - Throws: `UsageError` for a value that is not understood.
+    init(_ sources: SettingSources) throws(UsageError) {
+        let given = try sources.read()
+        self.init(sources, given, try given.configuration())
+    }
+
+    private init(_ sources: SettingSources, _ given: GivenSettings, _ configuration: Configuration) {
+        (self.sources, self.given, self.configuration) = (sources, given, configuration)
+    }
+
+    /// Reads the sources again. Returns the settings that follow, in which each setting that needs a restart has its old
+    /// value, and the changes.
+    ///
+    /// - Throws: `UsageError` for a value that is not understood, whether or not it would be used.
+    func reloaded() throws(UsageError) -> (settings: Settings, report: ReloadReport) {
+        let read = try Settings(sources)
+        var given = read.given
+        var report = ReloadReport()
+        for setting in BrokerSetting.all where self.given.values(of: setting) != given.values(of: setting) {
+            var change = ReloadReport.Change(
+                key: setting.name, old: self.given.shown(setting), new: given.shown(setting))
+            if let reason = refusal(of: setting, in: read.configuration) {
+                change.reason = reason
+                report.refused.append(change)
+                given.take(setting, from: self.given)
+            } else {
+                report.changed.append(change)
+            }
+        }
+        // The files of other settings.
+        for (key, hasChanged) in [
+            ("ca-file", configuration.roots != read.configuration.roots),
+            ("proxy-credentials-file", configuration.proxyCredentials != read.configuration.proxyCredentials),
+        ] where hasChanged && !report.changed.contains(where: { $0.key == key }) {
+            guard let setting = BrokerSetting.all.first(where: { $0.name == key }) else { continue }
+            let path = given.shown(setting)
+            report.changed.append(ReloadReport.Change(key: key, old: path, new: path + " (other contents)"))
+        }
+        for name in Set(self.given.presets.keys).union(given.presets.keys).sorted() {
+            let (old, new) = (self.given.presets[name], given.presets[name])
+            if old?.text == new?.text { continue }
+            report.changed.append(
+                ReloadReport.Change(
+                    key: "preset \(name)", old: old?.text.shortened ?? "", new: new?.text.shortened ?? ""))
+        }
+        return (Settings(sources, given, try given.configuration()), report)
+    }
+
+    /// Why a setting keeps its value; nil if it may change.
+    private func refusal(of setting: BrokerSetting, in new: Configuration) -> String? {
+        switch setting.onReload {
+        case .needsRestart: "needs a restart"
+        case .changesAboveZero where (configuration.limits.diskBytes == 0) != (new.limits.diskBytes == 0):
+            "switching the disk cache on or off needs a restart"
+        case .changes, .changesAboveZero: nil
+        }
+    }
+}

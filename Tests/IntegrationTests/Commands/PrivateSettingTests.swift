@@ -1,0 +1,105 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+
+/// Settings whose values are in files of their own: root certificates, and the password for a proxy.
+@Suite(.blocking, .timeLimit(.minutes(5))) struct PrivateSettingTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    private let directory: TemporaryDirectory
+    private var file: String { directory.file("conf") }
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func write(_ text: String, to path: String, mode: mode_t = 0o600) throws {
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        let status = unsafe chmod(path, mode)
+        try #require(status == 0)
+    }
+
+    private func reload(_ broker: TestBroker) throws -> ProgramResult {
+        try run(Self.program, ["ctl", "reload", "--socket", broker.socketPath])
+    }
+
+    @Test(.enabled(if: TLSServer.isPossible, "needs openssl and python3"))
+    func `a root certificate is trusted from the reload on that reads it`() throws {
+        let server = try TLSServer()
+        try write("allow-address = 127.0.0.0/8\n", to: file)
+        let broker = try TestBroker(["--config", file], allowed: [], in: directory)
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.failure(server.url).code == .tlsFailed)
+        try write("allow-address = 127.0.0.0/8\nca-file = \(server.certificate)\n", to: file)
+        #expect(try reload(broker).output == "ca-file: (none) → \(server.certificate)\n")
+        // The body, a number, is no image.
+        #expect(try client.failure(server.url, #""retryFailed":true"#).code == .unsupportedFormat)
+
+        try write("no certificate", to: directory.file("other.pem"))
+        try write("ca-file = \(directory.file("other.pem"))\n", to: file)
+        let result = try reload(broker)
+        #expect(result.exit == .status(1))
+        #expect(result.errors.contains("\(file):1: ca-file: there is no certificate (PEM) in"))
+    }
+
+    @Test func `the password for a proxy is in no process's arguments or environment, and not shown`() throws {
+        let proxy = try LocalOrigin { _ in png(tile(1)) }
+        defer { proxy.stop() }
+        let secret = directory.file("secret")
+        try write("me:geheim\n", to: secret)
+        try write("proxy = \(proxy.url(""))\nproxy-credentials-file = \(secret)\n", to: file)
+        let broker = try TestBroker(["--config", file], allowed: [], in: directory)
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.load("http://pictures.example/1").image().source == .network)
+        // "me:geheim" in Base64.
+        #expect(proxy.requests.last?["Proxy-Authorization"] == "Basic bWU6Z2VoZWlt")
+        for process in [broker.status] + (try broker.allChildren()) {
+            for name in ["cmdline", "environ"] {
+                let text = try Data(contentsOf: URL(filePath: "/proc/\(process.pid)/\(name)"))
+                #expect(text.range(of: Data("geheim".utf8)) == nil)
+            }
+        }
+        let check = try run(Self.program, ["--config", file, "--check-config"])
+        #expect(check.exit == .status(0) && !(check.output + check.errors).contains("geheim"))
+        #expect(check.output.contains("proxy-credentials-file = \(secret)"))
+        #expect(!broker.logLines.contains { $0.contains("may read the password") || $0.contains("geheim") })
+
+        // Another password in the same file, which all users may read.
+        try write("me:anders\n", to: secret, mode: 0o644)
+        let result = try reload(broker)
+        #expect(result.output == "proxy-credentials-file: \(secret) → \(secret) (other contents)\n")
+        #expect(broker.logLines.contains { $0.contains("may read the password in \(secret)") })
+        #expect(try client.load("http://pictures.example/2").image().source == .network)
+        #expect(proxy.requests.last?["Proxy-Authorization"] == "Basic bWU6YW5kZXJz")
+    }
+
+    @Test(arguments: ["geheim", "", ":geheim", "me:geheim\nmore", "me:gehe\u{1}im"])
+    func `a file that is not understood is not quoted`(contents: String) throws {
+        let secret = directory.file("secret")
+        try write(contents, to: secret)
+        let result = try run(
+            Self.program, ["--check-config", "--proxy", "http://proxy:3128", "--proxy-credentials-file", secret])
+        #expect(result.exit == .status(2))
+        #expect(result.errors == "imgbroker: --proxy-credentials-file: \(secret) must have one line, USER:PASSWORD\n")
+    }
+
+    @Test func `what the files need is said in one line`() throws {
+        let (pipe, secret) = (directory.file("pipe"), directory.file("secret"))
+        let status = unsafe mkfifo(pipe, 0o600)
+        try #require(status == 0)
+        try write("me:geheim\n", to: secret)
+        for (words, message) in [
+            (["--ca-file", pipe], "is no regular file of 1 MiB at most"),
+            (["--ca-file", directory.file("none")], "is no regular file"), (["--ca-file", secret], "no certificate"),
+            (["--proxy-credentials-file", secret], "needs a --proxy"),
+            (["--proxy", "http://you@proxy:1", "--proxy-credentials-file", secret], "is either in the URL"),
+        ] {
+            let result = try run(Self.program, ["--check-config"] + words)
+            #expect(result.exit == .status(2))
+            #expect(result.errors.contains(message), "\(result.errors)")
+            #expect(result.errors.split(separator: "\n").count == 1)
+        }
+    }
+}

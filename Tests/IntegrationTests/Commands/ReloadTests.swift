@@ -1,0 +1,125 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// Settings that change while the broker runs.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ReloadTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    private let directory: TemporaryDirectory
+    private let origin: LocalOrigin
+    private var file: String { directory.file("conf") }
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        origin = try LocalOrigin { request in
+            png(tile(1)).with { $0.hold = request.path.hasPrefix("/held") ? .beforeHeaders : .never }
+        }
+    }
+
+    private func write(_ text: String) throws { try text.write(toFile: file, atomically: true, encoding: .utf8) }
+
+    private func start(_ arguments: [String] = []) throws -> TestBroker {
+        try TestBroker(["--config", file] + arguments, allowed: [], in: directory)
+    }
+
+    private func reload(_ broker: TestBroker, _ words: String...) throws -> ProgramResult {
+        try run(Self.program, ["ctl", "reload", "--socket", broker.socketPath] + words)
+    }
+
+    @Test func `addresses, limits and the log's level change, the number of workers does not`() throws {
+        defer { origin.stop() }
+        try write("memory-limit = 64M\n")
+        let broker = try start()
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.failure(origin.url("/1")).code == .forbiddenAddress)
+        let before = Set(try broker.allWorkers(.fetch).map(\.pid))
+        try write("memory-limit = 32M\nallow-address = 127.0.0.0/8\nlog-level = info\nfetchers = 2\n")
+        let result = try reload(broker)
+        #expect(result.exit == .status(0), "\(result.errors)")
+        #expect(
+            result.output == """
+                memory-limit: 64M → 32M
+                allow-address: (none) → 127.0.0.0/8
+                log-level: notice → info
+                fetchers: 1 → 2, refused: needs a restart
+
+                """)
+        #expect(try broker.stats()[.memoryLimitBytes] == 32 << 20)
+        #expect(try client.load(origin.url("/1"), #""retryFailed":true"#).image().source == .network)
+        #expect(broker.logLines.contains { $0.hasSuffix("reload: memory-limit: 64M → 32M") })
+        #expect(broker.logLines.contains { $0.hasSuffix("warning: reload: fetchers: 1 → 2, refused: needs a restart") })
+        try eventually("the former download workers are gone") {
+            before.isDisjoint(with: broker.workers(.fetch).map(\.pid)) && broker.hasFullCrew
+        }
+        // A signal does the same, and the broker goes on.
+        try write("memory-limit = 32M\nfetchers = 2\n")
+        broker.signal(SIGHUP)
+        try eventually("the signal is obeyed") {
+            broker.logLines.contains { $0.hasSuffix("reload: allow-address: 127.0.0.0/8 → (none)") }
+        }
+        #expect(try client.failure(origin.url("/2")).code == .forbiddenAddress)
+        #expect(try client.load(origin.url("/1")).image().source == .memory)
+        #expect(try broker.stats()[.workerRestarts] == 0)
+        #expect(try broker.stop() == .status(0))
+    }
+
+    @Test func `a file with an error changes nothing, and the answer names the line`() throws {
+        defer { origin.stop() }
+        try write("memory-limit = 64M\n")
+        let broker = try start(["--allow-address", "127.0.0.0/8"])
+        try write("memory-limit = 32M\nretries = 9\n")
+        let result = try reload(broker)
+        #expect(result.exit == .status(1))
+        #expect(result.output.isEmpty)
+        #expect(result.errors.contains("\(file):2: retries needs a whole number from 0 to 5"), "\(result.errors)")
+        #expect(broker.logLines.contains { $0.contains("reload: nothing was changed: \(file):2: retries needs") })
+        #expect(try broker.stats()[.memoryLimitBytes] == 64 << 20)
+        try write("memory-limit = 32M\n")
+        let report = try JSONSerialization.jsonObject(with: Data(try reload(broker, "--json").output.utf8))
+        let changed = try #require((report as? [String: Any])?["changed"] as? [[String: String]])
+        #expect(changed == [["key": "memory-limit", "old": "64M", "new": "32M"]])
+        #expect(try reload(broker).output == "no setting has changed\n")
+    }
+
+    @Test func `a transfer goes on while its worker is replaced`() throws {
+        defer { origin.stop() }
+        try write("")
+        let broker = try start(["--allow-address", "127.0.0.0/8"])
+        let client = try RawClient(broker.socketPath)
+        let id = try client.get(origin.url("/held"))
+        #expect(origin.wait(for: "/held", seconds: patience) { $0.held == 1 })
+        let busy = try broker.busyWorker(.fetch)
+        try write("min-speed = 2K\n")
+        #expect(try reload(broker).output == "min-speed: 1K → 2K\n")
+        #expect(try client.load(origin.url("/1")).image().source == .network)
+        #expect(busy.isAlive)
+        origin.gate("/held").open()
+        #expect(try client.answer(to: id).image().source == .network)
+        #expect(origin.requests.count { $0.path == "/held" } == 1)
+        try eventually("the former worker is gone") { !busy.isAlive }
+    }
+
+    @Test func `the disk cache shrinks, and stays small after its process was replaced`() throws {
+        defer { origin.stop() }
+        try write("disk-limit = 1G\n")
+        let setting = try DiskSetting(["--config", file], hasFiles: true)
+        try setting.wait(for: .on)
+        // Each takes a block of 4 KiB.
+        for number in 1...10 { _ = try setting.load(number) }
+        try setting.wait(for: .on, entries: 10)
+        try write("disk-limit = 20K\n")
+        #expect(try reload(setting.broker).output == "disk-limit: 1G → 20K\n")
+        try eventually("originals are evicted") { setting.files("originals").count <= 5 }
+        #expect(try setting.broker.stats()[.diskLimitBytes] == 20 << 10)
+        let former = try setting.broker.allWorkers(.cache)[0]
+        setting.broker.signal(former, SIGKILL)
+        try eventually("another process") { setting.broker.workers(.cache).contains { $0 != former } }
+        #expect(try setting.broker.allWorkers(.cache)[0].arguments.contains("\(20 << 10)"))
+    }
+}

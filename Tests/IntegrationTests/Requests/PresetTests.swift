@@ -1,0 +1,50 @@
+import Foundation
+import IPCProtocol
+import ImageBrokerClient
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+
+/// Presets of a configuration file, with a real broker.
+@Suite(.blocking, .timeLimit(.minutes(5))) struct PresetTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    @Test func `clients request a preset by its name`() throws {
+        let directory = try TemporaryDirectory()
+        let file = directory.file("conf")
+        try "[preset wide]\nwidth = 6\nheight = 2\nfit = fill\n\n[preset turned]\nstep = rotate:degrees=90\n".write(
+            toFile: file, atomically: true, encoding: .utf8)
+        let setting = try Setting(["--config", file], routes: ["/a": png(flat(1))])
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        let hello = try broker.hello()
+        #expect(hello.presets == ["turned", "wide"])
+        #expect(hello.features.contains("presets"))
+
+        let url = setting.url("/a")
+        let result = try run(
+            Self.program, ["get", url, "--preset", "wide", "--json", "--socket", setting.broker.socketPath])
+        #expect(result.exit == .status(0), "\(result.errors)")
+        let reply = try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any]
+        #expect(reply?["width"] as? Int == 6 && reply?["height"] as? Int == 2)
+
+        let client = try setting.client()
+        let own = try client.load(url, #""variant":{"width":6,"height":2,"fit":"fill"}"#).image()
+        #expect(own.source == .memory)
+        #expect(try client.load(url, #""preset":"turned""#).image().width == own.originalHeight)
+        let unknown = try client.failure(url, #""preset":"other""#)
+        #expect(unknown.code == .badRequest)
+        #expect(unknown.message == "preset must be one of the broker's: turned, wide.")
+        #expect(try client.failure(url, #""preset":"wide","variant":{"width":3}"#).code == .badRequest)
+        #expect(try client.failure(url, #""preset":"wide","as":"original""#).code == .badRequest)
+    }
+
+    @Test func `a preset and a size do not go together on the command line`() throws {
+        for words in [["--preset", "a", "--width", "3"], ["--linear", "--preset", "a"], ["--preset", "a b"]] {
+            let result = try run(Self.program, ["get", "http://a/"] + words)
+            #expect(result.exit == .status(2))
+            #expect(result.errors.contains("--preset"))
+            #expect(result.errors.split(separator: "\n").count == 1)
+        }
+    }
+}
