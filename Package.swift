@@ -32,6 +32,7 @@ let package = Package(
     products: [
         .executable(name: "imgbroker", targets: ["imgbroker"]),
         .executable(name: "imgcache", targets: ["imgcache"]),
+        .executable(name: "imgexporter", targets: ["imgexporter"]),
         .executable(name: "imgfetch", targets: ["imgfetch"]),
         .executable(name: "imgworker", targets: ["imgworker"]),
         // The public API: all other modules are `package`.
@@ -72,7 +73,9 @@ let package = Package(
         .systemLibrary(
             name: "CInih", path: "Sources/SystemModules/CInih", pkgConfig: "inih",
             providers: [.apt(["libinih-dev"])]),
-
+        .systemLibrary(
+            name: "CMicroHTTPD", path: "Sources/SystemModules/CMicroHTTPD", pkgConfig: "libmicrohttpd",
+            providers: [.apt(["libmicrohttpd-dev"])]),
         .systemLibrary(
             name: "CSQLite", path: "Sources/SystemModules/CSQLite", pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"])]),
@@ -89,6 +92,7 @@ let package = Package(
             cSettings: c, linkerSettings: [.linkedLibrary("gif")] + keptCodecs.map { .linkedLibrary($0.library) }),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
+        .target(name: "CWebServer", dependencies: ["CMicroHTTPD"], cSettings: c),
 
         // Libraries, from the ground up.
         .target(name: "SystemValues", swiftSettings: swift),
@@ -163,6 +167,15 @@ let package = Package(
                 "WorkerRuntime",
             ],
             swiftSettings: swift),
+
+        // A client of the broker that shows its statistics over HTTP.
+        .executableTarget(
+            name: "imgexporter",
+            dependencies: [
+                "CWebServer", "CZlib", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding", "LinuxSystem",
+                "SharedCache", "SystemValues",
+            ],
+            resources: [.embedInCode("Pages")], swiftSettings: swift),
 
         // The demonstration, and what it shares with the tests and the benchmarks.
         .target(name: "LocalOrigin", path: "Demo/LocalOrigin", swiftSettings: swift),
@@ -279,6 +292,9 @@ let package = Package(
                 "WorkerRuntime",
             ],
             swiftSettings: swift),
+        .testTarget(
+            name: "imgexporterTests", dependencies: ["imgexporter", "IPCProtocol", "JSONCoding", "LinuxSystem"],
+            swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(
             name: "FuzzTests",
@@ -291,7 +307,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgfetch", "imgprobe", "imgworker", "Digests", "HTTPValues", "ImageBrokerClient",
+                "imgbroker", "imgexporter", "imgfetch", "imgprobe", "imgworker", "Digests", "HTTPValues",
+                "ImageBrokerClient",
                 "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
                 "SystemValues", "TestSupport", "WorkerProtocol",
             ],

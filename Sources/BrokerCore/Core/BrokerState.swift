@@ -51,6 +51,9 @@ package struct BrokerState {
     /// The originals that have replaced others and are not decoded yet, by their bytes.
     var trials: [ContentKey: Trial] = [:]
     var counters = Counters()
+    var busiestOrigins = BusiestOrigins()
+    /// The last workers that died, the latest first.
+    var lastDeaths: [(at: Instant, death: StatsReport.Death)] = []
     var deadlines = DeadlineQueue<Deadline>()
     var repeats: RepeatedRequests
     /// The text of the `get` that `handle` is about to take, from `answerRepeated`.

@@ -346,6 +346,8 @@ extension Broker {
             report[.openDescriptors] = CurrentProcess.openDescriptors
             report[.hitMicroseconds] = hits.quantiles(unit: 1)
             report[.loopMicroseconds] = iterations.quantiles(unit: 1)
+            report.histograms[.hit] = hits.distribution
+            report.histograms[.loop] = iterations.distribution
             reply = .stats(id: id, report)
         }
         let frame = reply.encoded(reusing: connection.channel.takeStorage())
