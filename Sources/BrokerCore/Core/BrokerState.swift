@@ -116,7 +116,8 @@ package struct BrokerState {
 
     private mutating func receive(_ event: Event) {
         switch event {
-        case .clientConnected(let client, let uid, let isAdmin): clientConnected(client, uid: uid, isAdmin: isAdmin)
+        case .clientConnected(let client, let uid, let isAdmin, let seesFigures):
+            clientConnected(client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures)
         case .clientDisconnected(let client): clientDisconnected(client)
         case .connectionLingers(let uid): clients.connectionLingers(of: uid)
         case .connectionClosed(let uid): clients.connectionClosed(of: uid)

@@ -6,8 +6,8 @@ enum ExporterCommand {
     static let purpose = """
         Shows the figures of a running broker over HTTP: a dashboard at /, metrics for Prometheus at /metrics, and at /health
         whether an image can be decoded. A client of the broker's socket that may be started and stopped at any time; while
-        no broker answers, the metric imgbroker_up is 0. Most figures are shown to administrators only, so run it as the
-        broker's user or as a member of its --admin-group.
+        no broker answers, the metric imgbroker_up is 0. Run it as a member of the broker's --stats-group: others see the
+        figures of their own user only.
         """
 
     static let status = """
@@ -27,7 +27,8 @@ enum ExporterCommand {
         ),
         FlagHelp(
             "--thumbnails",
-            "show the last downloaded images that all users share on the dashboard, without their URLs"),
+            "show the last downloaded images on the dashboard, of those that all users share, without their URLs; for administrators of the broker, others see those of their own user"
+        ),
         FlagHelp("--help", "show this and exit"),
     ]
 

@@ -18,6 +18,8 @@ struct Configuration {
     var allowedAddresses: [AddressRange] = []
     /// The group whose members are administrators.
     var adminGroup: UInt32?
+    /// The group whose members see the figures of all users.
+    var statsGroup: UInt32?
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
     /// The least speed of a body in bytes per second; 0 for any.

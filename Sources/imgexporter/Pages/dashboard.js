@@ -190,7 +190,7 @@ function scale(chart, values) {
 }
 
 function plot(chart) {
-  const width = chart.svg.clientWidth || 600, height = 170;
+  const width = chart.svg.clientWidth || 600, height = chart.svg.clientHeight || 170;
   const lines = chart.series.map((series) => samples.map((_, index) => series.value(index)));
   const { ticks, place } = scale(chart, lines.flat().filter((value) => value !== null));
   const x = (index) => LEFT + (width - LEFT - RIGHT) * (span() - samples.length + index) / (span() - 1);
@@ -391,7 +391,7 @@ function showThumbnails(numbers) {
   const shown = new Map([...list.children].map((item) => [Number(item.dataset.number), item]));
   list.replaceChildren(...(numbers ?? []).map((number, index) => {
     if (shown.has(number)) return shown.get(number);
-    const image = make("img", { src: "/thumbnails/" + number, alt: "Recent image " + (index + 1), loading: "lazy" });
+    const image = make("img", { src: "/thumbnails/" + number, alt: "Recent image " + (index + 1) });
     const item = make("li", { "data-number": number }, image);
     image.addEventListener("error", () => item.remove());
     return item;
@@ -413,7 +413,7 @@ function showState(kind, text, problem) {
 function show(status) {
   if (!status.up) return showState("bad", "Not answering", "The broker does not answer: " + status.problem);
   showState("good", "Serving", status.complete ? "" :
-    "The exporter’s user is no administrator of the broker, so most figures are 0. Run it as a member of the broker’s admin-group.");
+    "The exporter’s user sees its own figures only, so most are 0. Run it as a member of the broker’s stats-group.");
   const s = status.stats;
   $("server").textContent = `${status.server} · up ${duration(s.uptimeSeconds)} · ${s.clients} clients · ${s.sandbox}`;
   const before = samples[samples.length - 1];

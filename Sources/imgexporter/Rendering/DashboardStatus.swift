@@ -12,7 +12,7 @@ struct DashboardStatus {
     /// The numbers of the thumbnails, the latest first; nil where they are disabled.
     var thumbnails: [Int]?
 
-    /// Whether the broker shows all figures, as it does to administrators only: the broker itself has open descriptors.
+    /// Whether the broker shows the figures of all users: only then it states its open descriptors, of which it has some.
     private var isComplete: Bool { report.map { $0[.openDescriptors] > 0 } ?? true }
 
     /// The object.

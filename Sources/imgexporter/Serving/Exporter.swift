@@ -55,6 +55,6 @@ final class Exporter: Sendable {
         }
         if report[.openDescriptors] > 0 { return nil }
         return
-            "this user is no administrator of the broker, so most figures are 0: run it as the broker's user, or as a member of its --admin-group"
+            "this user sees its own figures only, so most are 0: run it as a member of the broker's --stats-group"
     }
 }
