@@ -92,6 +92,7 @@ let package = Package(
             cSettings: c, linkerSettings: [.linkedLibrary("gif")] + keptCodecs.map { .linkedLibrary($0.library) }),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
+        .target(name: "CDashboard", exclude: ["Pages"], cSettings: c),
         .target(name: "CWebServer", dependencies: ["CMicroHTTPD"], cSettings: c),
 
         // Libraries, from the ground up.
@@ -172,10 +173,11 @@ let package = Package(
         .executableTarget(
             name: "imgexporter",
             dependencies: [
-                "CWebServer", "CZlib", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding", "LinuxSystem",
+                "CDashboard", "CWebServer", "CZlib", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding",
+                "LinuxSystem",
                 "SharedCache", "SystemValues",
             ],
-            resources: [.embedInCode("Pages")], swiftSettings: swift),
+            swiftSettings: swift),
 
         // The demonstration, and what it shares with the tests and the benchmarks.
         .target(name: "LocalOrigin", path: "Demo/LocalOrigin", swiftSettings: swift),

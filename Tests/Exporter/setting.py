@@ -116,7 +116,11 @@ def load(path, uid, seconds, seed, per_second):
         message = {"type": "get", "id": number, "url": f"http://{host}/{name}", "delivery": "none",
                    "variant": {"width": dice.choice([160, 320, 640])}, "storage": "memory"}
         data = json.dumps(message).encode()
-        connection.sendall(struct.pack(">I", len(data)) + data)
+        try:
+            connection.sendall(struct.pack(">I", len(data)) + data)
+        except OSError:
+            # The broker has ended.
+            return
         number += 1
         pending += 1
         while pending > 24:

@@ -141,9 +141,9 @@ extension CurrentProcess {
 }
 
 extension CurrentProcess {
-    /// Lets this thread sleep.
-    package static func pause(milliseconds: UInt32) {
-        _ = poll(nil, 0, Int32(clamping: milliseconds))
+    /// Lets this thread sleep. Returns false when a signal has ended the sleep.
+    package static func pause(milliseconds: UInt32) -> Bool {
+        poll(nil, 0, Int32(clamping: milliseconds)) == 0
     }
 
     /// Becomes the program at `path`, with this process's environment. The first argument is the program's name.

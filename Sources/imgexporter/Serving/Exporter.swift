@@ -1,3 +1,4 @@
+internal import CDashboard
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
@@ -25,9 +26,9 @@ final class Exporter: Sendable {
         }
         guard method == "GET" || method == "HEAD" else { return Page(405, line: "Only GET and HEAD are supported.") }
         switch Resource(path: path) {
-        case .dashboard: return Page(.html, PackageResources.dashboard_html)
-        case .script: return Page(.script, PackageResources.dashboard_js)
-        case .style: return Page(.style, PackageResources.dashboard_css)
+        case .dashboard: return Page(.html, unsafe Self.bytes(of: cdashboard_html()))
+        case .script: return Page(.script, unsafe Self.bytes(of: cdashboard_script()))
+        case .style: return Page(.style, unsafe Self.bytes(of: cdashboard_style()))
         case .metrics:
             let answer = figures.read()
             return Page(.metrics, Array(Metrics.text(of: answer.report, server: answer.server).utf8))
@@ -45,6 +46,10 @@ final class Exporter: Sendable {
             return Page(.png, png)
         case nil: return Page(404, line: "There is no such page: there are /, /metrics and /health.")
         }
+    }
+
+    private static func bytes(of file: cdashboard_file) -> [UInt8] {
+        unsafe Array(UnsafeBufferPointer(start: file.bytes, count: file.length))
     }
 
     /// Whether the broker answers now, and shows all figures; a message if not.

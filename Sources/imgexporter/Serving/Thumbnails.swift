@@ -16,12 +16,34 @@ final class Thumbnails: Sendable {
     /// The largest file; larger ones are not kept.
     private static let mostBytes = 256 << 10
 
+    private struct Thumbnail {
+        let number: Int
+        let url: String
+        let png: [UInt8]
+    }
+
     private struct State {
         /// The last downloaded URLs that have no thumbnail, the latest first.
         var waiting: [String] = []
         /// The files, the latest first.
-        var made: [(number: Int, url: String, png: [UInt8])] = []
+        var made: [Thumbnail] = []
         var next = 0
+
+        mutating func note(_ url: String) {
+            waiting.removeAll { $0 == url }
+            waiting.insert(url, at: 0)
+            if waiting.count > Thumbnails.count { waiting.removeLast() }
+        }
+
+        mutating func takeWaiting() -> String? { waiting.isEmpty ? nil : waiting.removeFirst() }
+
+        mutating func add(_ png: [UInt8], of url: String) {
+            made.removeAll { $0.url == url }
+            made.insert(Thumbnail(number: next, url: url, png: png), at: 0)
+            next += 1
+            // Readers still ask for those that they have just been told of.
+            if made.count > 2 * Thumbnails.count { made.removeLast() }
+        }
     }
 
     private let path: String
@@ -35,45 +57,36 @@ final class Thumbnails: Sendable {
     init(path: String) throws(SystemError) {
         self.path = path
         try DetachedThread.start(name: "downloads") { [self] in
-            while true {
-                do throws(ClientError) {
-                    try ImageBroker(path: self.path).follow([.finished]) { event in
-                        if let url = event.url { self.note(url) }
-                        return true
-                    }
-                } catch {
-                    // The broker is not there, or has exited. No event tells when it is back.
-                    CurrentProcess.pause(milliseconds: 1000)
-                }
-            }
+            // A loop without a condition takes the optimizer of Swift 6.3 minutes.
+            repeat { follow() } while CurrentProcess.pause(milliseconds: 1000)
+        }
+    }
+
+    /// Notes downloads until the broker exits. No event tells when it is back.
+    private func follow() {
+        let broker = try? ImageBroker(path: path)
+        try? broker?.follow([.finished]) { event in
+            if let url = event.url { self.note(url) }
+            return true
         }
     }
 
     private func note(_ url: String) {
-        state.withLock { state in
-            state.waiting.removeAll { $0 == url }
-            state.waiting.insert(url, at: 0)
-            if state.waiting.count > Self.count { state.waiting.removeLast() }
-        }
+        state.withLock { $0.note(url) }
     }
 
     /// Makes at most two thumbnails of images that have come since the last call, and returns the numbers of all, the latest first.
     /// So nothing is made while no reader asks, and little however often images come.
     func update() -> [Int] {
         turn.withLock { _ in
-            for _ in 0..<Self.mostAtOnce {
-                let url = state.withLock { $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }
-                guard let url, let png = make(url) else { continue }
-                state.withLock { state in
-                    state.made.removeAll { $0.url == url }
-                    state.made.insert((state.next, url, png), at: 0)
-                    state.next += 1
-                    // Readers still ask for those that they have just been told of.
-                    if state.made.count > 2 * Self.count { state.made.removeLast() }
-                }
-            }
-            return state.withLock { $0.made.prefix(Self.count).map(\.number) }
+            for _ in 0..<Self.mostAtOnce { makeNext() }
         }
+        return state.withLock { $0.made.prefix(Self.count).map(\.number) }
+    }
+
+    private func makeNext() {
+        guard let url = state.withLock({ $0.takeWaiting() }), let png = make(url) else { return }
+        state.withLock { $0.add(png, of: url) }
     }
 
     /// The PNG file of a thumbnail; nil when it is unknown.
