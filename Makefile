@@ -135,6 +135,11 @@ test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE tak
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" IMAGES="$(IMAGES)" \
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
 
+.PHONY: test-exporter
+test-exporter: build ## The exporter's metrics with promtool, its alerts, its dashboard in headless Chromium, with the release build
+	@scripts/bootstrap.sh --for-exporter
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-exporter.sh
+
 .PHONY: test-threads
 test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer
 	@scripts/bootstrap.sh --for-tests
@@ -166,16 +171,16 @@ lint: ## Check formatting, comments and pages
 format: ## Format the sources in place
 	@scripts/lint.sh --fix
 
-manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-ctl.1
+manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-ctl.1 imgbroker-exporter.1
 
 .PHONY: install
 install: ## Install what `make build` has built under PREFIX (/usr/local); DESTDIR is honoured
-	@for program in imgbroker imgfetch imgworker imgcache; do \
+	@for program in imgbroker imgfetch imgworker imgcache imgexporter; do \
 		[[ -x "$(BUILT)/$$program" ]] || { echo "error: $(BUILT)/$$program is missing: run make build first" >&2; exit 1; }; done
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
 	# Stripped, because debugging information has the paths of the build.
 	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
-	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" \
+	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" "$(BUILT)/imgexporter" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
 	@units="$(DESTDIR)$(PREFIX)/lib/systemd"; \
 	install -d "$$units/system" "$$units/user" "$(DESTDIR)$(PREFIX)/lib/sysusers.d"; \
@@ -183,6 +188,7 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	install -m 644 packaging/systemd/imgbroker-user.socket "$$units/user/imgbroker.socket"; \
 	install -m 644 packaging/systemd/imgbroker.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf"; \
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker.service.in >"$$units/system/imgbroker.service"; \
+	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-exporter.service.in >"$$units/system/imgbroker-exporter.service"; \
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-user.service.in >"$$units/user/imgbroker.service"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	install -d "$$data/man/man1" "$$data/man/man5" "$$data/man/man8" "$$data/bash-completion/completions" \
@@ -192,7 +198,9 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	"$(BUILT)/imgbroker" --completion zsh >"$(DESTDIR)$(ZSH_FUNCTIONS)/_imgbroker"; \
 	"$(BUILT)/imgbroker" --completion fish >"$$data/fish/vendor_completions.d/imgbroker.fish"; \
 	env -i "$(BUILT)/imgbroker" --check-config --config /dev/null | sed -E 's/^[a-z]/# &/; s/ *; default$$//' \
-		>"$$data/doc/imgbroker/examples/imgbroker.conf"
+		>"$$data/doc/imgbroker/examples/imgbroker.conf"; \
+	install -d "$$data/imgbroker/monitoring"; \
+	install -m 644 packaging/monitoring/imgbroker.{rules.yml,grafana.json} "$$data/imgbroker/monitoring/"
 
 .PHONY: deb
 deb: ## Debian packages of what `make build` has built, in .build/deb
@@ -204,12 +212,13 @@ uninstall: ## Remove what `install` put under PREFIX
 	rm -f "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	rm -rf "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
 	for scope in system user; do rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/$$scope/imgbroker."{socket,service}; done
+	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/imgbroker-exporter.service"
 	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	for page in $(manual_pages); do rm -f "$$data/man/man$${page##*.}/$$page"; done; \
 	rm -f "$$data/bash-completion/completions/imgbroker" "$(DESTDIR)$(ZSH_FUNCTIONS)/_imgbroker" \
 		"$$data/fish/vendor_completions.d/imgbroker.fish"; \
-	rm -rf "$$data/doc/imgbroker"
+	rm -rf "$$data/doc/imgbroker" "$$data/imgbroker"
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -32,6 +32,7 @@ let package = Package(
     products: [
         .executable(name: "imgbroker", targets: ["imgbroker"]),
         .executable(name: "imgcache", targets: ["imgcache"]),
+        .executable(name: "imgexporter", targets: ["imgexporter"]),
         .executable(name: "imgfetch", targets: ["imgfetch"]),
         .executable(name: "imgworker", targets: ["imgworker"]),
         // The public API: all other modules are `package`.
@@ -72,7 +73,9 @@ let package = Package(
         .systemLibrary(
             name: "CInih", path: "Sources/SystemModules/CInih", pkgConfig: "inih",
             providers: [.apt(["libinih-dev"])]),
-
+        .systemLibrary(
+            name: "CMicroHTTPD", path: "Sources/SystemModules/CMicroHTTPD", pkgConfig: "libmicrohttpd",
+            providers: [.apt(["libmicrohttpd-dev"])]),
         .systemLibrary(
             name: "CSQLite", path: "Sources/SystemModules/CSQLite", pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"])]),
@@ -89,6 +92,8 @@ let package = Package(
             cSettings: c, linkerSettings: [.linkedLibrary("gif")] + keptCodecs.map { .linkedLibrary($0.library) }),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
+        .target(name: "CDashboard", exclude: ["Pages"], cSettings: c),
+        .target(name: "CWebServer", dependencies: ["CMicroHTTPD"], cSettings: c),
 
         // Libraries, from the ground up.
         .target(name: "SystemValues", swiftSettings: swift),
@@ -161,6 +166,16 @@ let package = Package(
                 "CSQLite", "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport",
                 "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol",
                 "WorkerRuntime",
+            ],
+            swiftSettings: swift),
+
+        // A client of the broker that shows its statistics over HTTP.
+        .executableTarget(
+            name: "imgexporter",
+            dependencies: [
+                "CDashboard", "CWebServer", "CZlib", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding",
+                "LinuxSystem",
+                "SharedCache", "SystemValues",
             ],
             swiftSettings: swift),
 
@@ -280,6 +295,9 @@ let package = Package(
                 "WorkerRuntime",
             ],
             swiftSettings: swift),
+        .testTarget(
+            name: "imgexporterTests", dependencies: ["imgexporter", "IPCProtocol", "JSONCoding", "LinuxSystem"],
+            swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(
             name: "FuzzTests",
@@ -292,7 +310,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgfetch", "imgprobe", "imgworker", "Digests", "HTTPValues", "ImageBrokerClient",
+                "imgbroker", "imgexporter", "imgfetch", "imgprobe", "imgworker", "Digests", "HTTPValues",
+                "ImageBrokerClient",
                 "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
                 "SystemValues", "TestSupport", "WorkerProtocol",
             ],

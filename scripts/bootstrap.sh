@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-deb | --for-benchmarks]: installs
+# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-exporter | --for-deb | --for-benchmarks]: installs
 # missing packages for the build (and the tests, those with nginx, those of the Python or the C client, of its gallery, the Debian
 # packages, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
@@ -18,6 +18,7 @@ needed=(
     "zlib        zlib1g-dev"
     "nettle      nettle-dev"
     "inih        libinih-dev"
+    "libmicrohttpd libmicrohttpd-dev"
     "sqlite3     libsqlite3-dev"
     "libseccomp  libseccomp-dev"
 )
@@ -79,6 +80,11 @@ fi
 if [[ "${1:-}" == --for-steps ]]; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
     command -v chromium >/dev/null || missing+=("chromium")
+fi
+# A browser shows the dashboard, and pictures are drawn for it: see scripts/test-exporter.sh.
+if [[ "${1:-}" == --for-exporter ]]; then
+    command -v chromium >/dev/null || missing+=("chromium")
+    /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
 fi
 # Debian packages of the broker and its clients, and their test in a clean root: see scripts/package-deb.sh, scripts/test-deb.sh.
 if [[ "${1:-}" == --for-deb ]]; then

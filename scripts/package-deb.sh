@@ -56,6 +56,12 @@ awk -v copyright="$(sed -n 's/^Copyright (c) //p' LICENSE)" '
 echo "Staging imgbroker $version."
 make --no-print-directory -s install BUILT="$built" DESTDIR="$stage/imgbroker" PREFIX=/usr \
     ZSH_FUNCTIONS=/usr/share/zsh/vendor-completions
+# The exporter alone needs the HTTP server's library.
+for file in libexec/imgbroker/imgexporter lib/systemd/system/imgbroker-exporter.service share/imgbroker/monitoring; do
+    install -d "$(dirname "$stage/imgbroker-exporter/usr/$file")"
+    mv "$stage/imgbroker/usr/$file" "$stage/imgbroker-exporter/usr/$file"
+done
+rmdir "$stage/imgbroker/usr/share/imgbroker"
 find "$stage/imgbroker/usr/share/man" -type f -exec gzip -9n {} +
 mkdir -p "$stage/imgbroker/etc"
 mv "$stage/imgbroker/usr/share/doc/imgbroker/examples" "$stage/imgbroker/etc/imgbroker"
@@ -91,7 +97,7 @@ elf_files() {
 mkdir -p "$output"
 rm -f "$output"/*.deb
 output=$(realpath "$output")
-for package in imgbroker libimgbroker0 libimgbroker-dev python3-imgbroker; do
+for package in imgbroker imgbroker-exporter libimgbroker0 libimgbroker-dev python3-imgbroker; do
     tree=$stage/$package
     documents=$tree/usr/share/doc/$package
     install -d "$documents" "$tree/DEBIAN"

@@ -24,7 +24,7 @@ residue() {
 }
 
 start_broker() {
-    imgbroker --user imgbroker --socket-group imgbroker 2>>broker.log &
+    imgbroker --user imgbroker --socket-group imgbroker --stats-group imgbroker-stats 2>>broker.log &
     broker=$!
     until imgbroker ctl stats >/dev/null 2>&1; do
         kill -0 "$broker" 2>/dev/null || fail "the broker has ended"
@@ -41,7 +41,7 @@ source_of() { as alice imgbroker get "$url" "$@" --json | python3 -c 'import jso
 step "dependencies"
 apt-get -qq update
 # Those of the packages, without the packages themselves, and what compiles the example.
-dependencies=$(for package in current/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' | grep -v libimgbroker0 | paste -sd,)
+dependencies=$(for package in current/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' | grep -vE 'libimgbroker0|imgbroker \(' | paste -sd,)
 apt-get -qq satisfy --no-install-recommends "$dependencies, gcc, libc6-dev, pkg-config" >apt.log 2>&1 || fail "$(tail -5 apt.log)"
 for user in alice bob; do useradd --create-home "$user"; done
 residue >before
@@ -94,6 +94,23 @@ start_broker
 equal "the source after the upgrade" "$(source_of --width 100)" disk
 equal "the source of a reload" "$(source_of --width 100 --cache reload)" network
 
+step "exporter"
+[[ ! -e /etc/systemd/system/multi-user.target.wants/imgbroker-exporter.service ]] || fail "the exporter is enabled"
+getent group imgbroker-stats >/dev/null || fail "there is no group imgbroker-stats"
+useradd --no-create-home --groups imgbroker,imgbroker-stats carol
+setpriv --reuid carol --regid carol --init-groups imgbroker exporter --listen 127.0.0.1:0 2>exporter.log &
+exporter=$!
+until page=$(sed -n 's/.*serving \(http[^ ]*\) .*/\1/p' exporter.log) && [[ -n "$page" ]]; do
+    kill -0 "$exporter" 2>/dev/null || fail "the exporter has ended: $(cat exporter.log)"
+    sleep 0.1
+done
+page() { python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode(), end="")' "$page$1"; }
+equal "the health" "$(page health)" ok
+page metrics | grep -q '^imgbroker_up 1$' || fail "the metrics say that no broker answers"
+kill "$exporter"
+wait "$exporter" || fail "the exporter ends with an error"
+userdel carol
+
 step "Python client"
 equal "the version in Python" "$(python3 -c 'import importlib.metadata as m; print(m.version("imgbroker"))')-1" \
     "$(dpkg-query -W -f '${Version}' python3-imgbroker)"
@@ -111,7 +128,7 @@ kill "$origin"
 
 # Removes the packages. Fails if anything differs from the files and users before their installation, in the file named.
 purge() {
-    dpkg --purge imgbroker libimgbroker-dev libimgbroker0 python3-imgbroker >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+    dpkg --purge imgbroker-exporter imgbroker libimgbroker-dev libimgbroker0 python3-imgbroker >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
     if grep -q '^warning' dpkg.log; then fail "$(grep -m1 '^warning' dpkg.log)"; fi
     residue >after
     diff "$1" after || fail "the purge has left the differences above"

@@ -109,7 +109,7 @@ extension Call where Value == Void {
 
 extension SealedBuffer {
     /// Makes a sealed copy of bytes for the broker.
-    static func copy(of bytes: [UInt8]) throws(ClientError) -> SealedBuffer {
+    package static func copy(of bytes: [UInt8]) throws(ClientError) -> SealedBuffer {
         do throws(SystemError) {
             return try unsafe bytes.withUnsafeBytes { bytes in
                 Result { () throws(SystemError) in

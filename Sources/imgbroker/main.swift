@@ -13,6 +13,7 @@ do {
     case DescriptorReceiver.word: CurrentProcess.exit(DescriptorHelper.run(words.dropFirst()))
     case SocketRemover.word: CurrentProcess.exit(SocketRemover.run(words.dropFirst()))
     case "ctl": CurrentProcess.exit(try CtlCommand.run(words.dropFirst()))
+    case "exporter": CurrentProcess.exit(try ExporterCommand.run(words.dropFirst()))
     case "doctor": CurrentProcess.exit(try DoctorCommand.run(words.dropFirst()))
     default:
         switch try Configuration.read(words) {

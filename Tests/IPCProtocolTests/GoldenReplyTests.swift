@@ -22,6 +22,25 @@ import Testing
         report[.hitMicroseconds].p50 = 12.5
         report[.loadMilliseconds].p99 = 480.125
         report[.decodeMilliseconds].max = 95
+        report.originResponses = [200: 5, 404: 1]
+        report.queuedJobs = [.decode: 2, .download: 7]
+        report.runningJobs = [.decode: 1]
+        var hit = StatsReport.Histogram()
+        (hit.count, hit.sumMicroseconds, hit.buckets) = (3, 30, [0, 1, 0, 2])
+        report.histograms = [.hit: hit]
+        var host = StatsReport.Host()
+        (host.origin, host.transfers, host.failed) = ("https://example.org", 4, 1)
+        (host.bytes, host.milliseconds, host.maxMilliseconds) = (5000, 900, 700)
+        report.hosts = [host]
+        var user = StatsReport.User()
+        (user.uid, user.requests, user.failed, user.bytes) = (1000, 20, 1, 5000)
+        (user.downloadMilliseconds, user.decodeMilliseconds) = (900, 120)
+        (user.leasedBytes, user.clients) = (4096, 2)
+        report.users = [user]
+        var death = StatsReport.Death()
+        (death.kind, death.pid, death.cause) = ("decode", 4711, .signal)
+        (death.reason, death.secondsAgo) = ("signal: killed by signal 11", 60)
+        report.lastDeaths = [death]
         return report
     }()
 

@@ -10,6 +10,8 @@ package struct Clients {
     package struct Client {
         let uid: UInt32
         let isAdmin: Bool
+        /// Whether it sees the figures of all users, as administrators and the members of one group do.
+        let seesFigures: Bool
         /// The unanswered `get`s by request id.
         fileprivate(set) var gets: [Int: WaiterID] = [:]
         /// The unanswered `prefetch`es by request id.
@@ -97,14 +99,16 @@ package struct Clients {
 
     /// Adds a client, unless its user has its share of connections. A connection cannot hold another one, so only the
     /// user's share counts; administrators have no such share.
-    mutating func connected(_ client: ClientID, uid: UInt32, isAdmin: Bool) -> WireError? {
+    mutating func connected(
+        _ client: ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false
+    ) -> WireError? {
         let refusal = connections.refusal(of: 1, own: 0, user: uid, isAdmin: isAdmin)
         if let refusal, !isAdmin || connections.taken >= connections.limit {
             let message = "This user has \(connections.taken(by: uid)) connections of \(connections.taken)."
             return error(refusal, message)
         }
         connections.take(1, for: uid)
-        clients[client] = Client(uid: uid, isAdmin: isAdmin)
+        clients[client] = Client(uid: uid, isAdmin: isAdmin, seesFigures: isAdmin || seesFigures)
         return nil
     }
 

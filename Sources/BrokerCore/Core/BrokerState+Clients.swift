@@ -7,8 +7,9 @@ import WorkerProtocol
 extension BrokerState {
     // MARK: Connections
 
-    mutating func clientConnected(_ client: ClientID, uid: UInt32, isAdmin: Bool) {
-        guard let refusal = clients.connected(client, uid: uid, isAdmin: isAdmin) else { return }
+    mutating func clientConnected(_ client: ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool) {
+        let refusal = clients.connected(client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures)
+        guard let refusal else { return }
         reject(nil, of: client, with: refusal)
         actions.append(.close(client))
     }
@@ -55,7 +56,7 @@ extension BrokerState {
         // A helper has its file.
         case .removeFile: break
         case .remove(let id, let url): remove(url, id: id, from: client, asking)
-        case .stats(let id): reply(.stats(id: id, asking.isAdmin ? report : report(for: asking.uid)), to: client)
+        case .stats(let id): reply(.stats(id: id, asking.seesFigures ? report : report(for: asking.uid)), to: client)
         case .subscribe(let id, let events): subscribe(to: events, id: id, from: client)
         case .clear(let id, let tier, let seconds): clear(tier, olderThanSeconds: seconds, id: id, from: client)
         case .failedList(let id, let url): listRecentFailures(url, id: id, from: client)

@@ -147,6 +147,9 @@ extension BrokerState {
         guard expects(result, of: job, on: worker), let decode = decoding[job], let run = decode.run,
             var plan = decode.plan
         else { return reportedUnasked(worker, "a result") }
+        counters.add(for: decode.waiters.first?.uid) {
+            $0.decodeMicroseconds += now.instant.microseconds(since: run.startedAt)
+        }
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }
         let (buffer, staysInMemory) = publish(

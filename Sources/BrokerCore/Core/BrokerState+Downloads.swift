@@ -111,6 +111,7 @@ extension BrokerState {
             return fetchFailed(worker, job, .forbiddenAddress, message)
         }
         guard let download = downloads[job] else { return }
+        count(download, bytes: result.bytes, status: result.response.status)
         tell(.finished, of: download)
         downloads.apply(result.cookies, of: download.original)
         let body = newBufferID()
@@ -134,6 +135,9 @@ extension BrokerState {
         var made: EarlyVariant?
         if let run = identification.run, let order = run.early {
             if let early {
+                counters.add(for: download.user) {
+                    $0.decodeMicroseconds += now.instant.microseconds(since: run.startedAt)
+                }
                 made = EarlyVariant(
                     job: job, form: order.form, plan: early.plan, result: early.result, startedAt: run.startedAt)
             } else {
@@ -311,6 +315,7 @@ extension BrokerState {
             let message = "\(confirmation.remoteAddress) is not an address that may be loaded from."
             return fetchFailed(worker, job, .forbiddenAddress, message)
         }
+        count(download, bytes: 0, status: 304)
         downloads.confirmed(job, at: now.instant)
         tell(.finished, of: download)
         downloads.apply(confirmation.cookies, of: download.original)
@@ -370,6 +375,7 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker) else { return }
         if downloads.isStopping(job) { return stopped(job, received: failure.received) }
         guard let download = downloads[job] else { return }
+        count(download, bytes: failure.received, status: failure.error.httpStatus, hasFailed: true)
         downloads.apply(failure.cookies, of: download.original)
         let retry = downloads.failed(
             job, failure.error, received: failure.received, isDraining: isDraining, at: now.instant)
@@ -411,6 +417,7 @@ extension BrokerState {
     }
 
     private mutating func stopped(_ job: JobID, received: Int) {
+        if let download = downloads[job] { count(download, bytes: received, status: nil, hasFailed: true) }
         carryOut(downloads.stopped(job, received: received, isDraining: isDraining, at: now.instant))
     }
 
@@ -423,6 +430,21 @@ extension BrokerState {
             if case .poisonous = loss {
                 downloadFailed(job, WireError(.transferFailed, "The download worker crashed again and again."))
             }
+        }
+    }
+
+    /// Counts a transfer that has ended, in the accounts of its origin and its user.
+    private mutating func count(_ download: Download, bytes: Int, status: Int?, hasFailed: Bool = false) {
+        guard let transfer = download.transfer else { return }
+        let microseconds = now.instant.microseconds(since: transfer.startedAt)
+        // A continued transfer brings only the rest.
+        let bytes = max(0, bytes - download.resumedFrom)
+        counters.transfers.record(microseconds: microseconds)
+        if let status, (100...999).contains(status) { counters.originResponses[status, default: 0] += 1 }
+        busiestOrigins.count(download.origin, microseconds: microseconds, bytes: bytes, hasFailed: hasFailed)
+        counters.add(for: download.user) {
+            $0.bytesDownloaded += bytes
+            $0.downloadMicroseconds += max(0, microseconds)
         }
     }
 

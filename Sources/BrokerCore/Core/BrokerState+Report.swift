@@ -46,8 +46,6 @@ extension BrokerState {
         counters.fill(&report)
         report[.workerRestarts] = supervision.restarts
         report[.clients] = clients.count
-        report[.queued] = disk.queuedLookups + downloads.queued + files.queued + decoding.queued
-        report[.running] = WorkerKind.allCases.reduce(0) { $0 + supervision.runningJobs($1) }
         report[.recentlyFailedURLs] = recentFailures.count(at: now.instant)
         report[.memoryBytes] = memory.residentBytes
         report[.memoryEntries] = memory.entries
@@ -55,8 +53,30 @@ extension BrokerState {
         report[.evictedLeasedBytes] = memory.evictedBytes
         report[.reservedBytes] = reservedBytes
         report[.evictions] = memory.evictions
+        report[.remadeAfterEviction] = memory.recentEvictions.remade
         report[.diskBytes] = disk.report.bytes
         report[.diskEntries] = disk.report.entries
+        report.queuedJobs = [
+            .disk: disk.queuedLookups, .download: downloads.queued, .file: files.queued, .decode: decoding.queued,
+        ]
+        report.runningJobs = [
+            .disk: supervision.runningJobs(.cache), .download: supervision.runningJobs(.fetch),
+            .decode: supervision.runningJobs(.decode),
+        ]
+        report[.queued] = report.queuedJobs.values.reduce(0, +)
+        report[.running] = report.runningJobs.values.reduce(0, +)
+        report.hosts = busiestOrigins.first(StatsReport.mostRows)
+        report.users = counters.busiestUsers(StatsReport.mostRows).map { uid, counters in
+            var row = counters.row(of: uid)
+            row.leasedBytes = clients.leasedBytes(of: uid)
+            row.clients = clients.connections(of: uid)
+            return row
+        }
+        report.lastDeaths = lastDeaths.map { at, death in
+            var death = death
+            death.secondsAgo = max(0, now.instant.microseconds(since: at) / 1_000_000)
+            return death
+        }
         return report
     }
 

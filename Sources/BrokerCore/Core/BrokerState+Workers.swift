@@ -146,6 +146,7 @@ extension BrokerState {
         let cause = exit.death.cause
         if !exit.wasRetired {
             counters.workerDeaths[cause, default: 0] += 1
+            note(exit)
             if !isDraining {
                 actions.append(.log(.warning("a \(exit.kind.rawValue) worker is gone: \(exit.death.reason)")))
             }
@@ -167,6 +168,15 @@ extension BrokerState {
         case .cache: cacheWorkerExited(exit.jobs, ownMaking: ownMaking)
         }
         scheduleRestart(of: exit.kind)
+    }
+
+    /// Adds a death to those that are reported.
+    private mutating func note(_ exit: Supervision.Exit) {
+        var death = StatsReport.Death()
+        (death.kind, death.pid) = (exit.kind.rawValue, exit.pid)
+        (death.cause, death.reason) = (exit.death.cause, exit.death.reason)
+        lastDeaths.insert((at: now.instant, death: death), at: 0)
+        if lastDeaths.count > StatsReport.mostRows { lastDeaths.removeLast() }
     }
 
     /// Notes that a worker has contributed to what is known of some bytes; one that is gone is compromised no more.

@@ -51,6 +51,9 @@ package struct BrokerState {
     /// The originals that have replaced others and are not decoded yet, by their bytes.
     var trials: [ContentKey: Trial] = [:]
     var counters = Counters()
+    var busiestOrigins = BusiestOrigins()
+    /// The last workers that died, the latest first.
+    var lastDeaths: [(at: Instant, death: StatsReport.Death)] = []
     var deadlines = DeadlineQueue<Deadline>()
     var repeats: RepeatedRequests
     /// The text of the `get` that `handle` is about to take, from `answerRepeated`.
@@ -113,7 +116,8 @@ package struct BrokerState {
 
     private mutating func receive(_ event: Event) {
         switch event {
-        case .clientConnected(let client, let uid, let isAdmin): clientConnected(client, uid: uid, isAdmin: isAdmin)
+        case .clientConnected(let client, let uid, let isAdmin, let seesFigures):
+            clientConnected(client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures)
         case .clientDisconnected(let client): clientDisconnected(client)
         case .connectionLingers(let uid): clients.connectionLingers(of: uid)
         case .connectionClosed(let uid): clients.connectionClosed(of: uid)

@@ -18,7 +18,10 @@ struct Counters {
     var partialDecodes = 0
     /// Decodings of images whose colour profile could not be used.
     var ignoredProfiles = 0
+    /// Responses of origins by status, of which there are fewer than a thousand.
+    var originResponses: [Int: Int] = [:]
     var loads = LatencyHistogram()
+    var transfers = LatencyHistogram()
     var decodeTimes = LatencyHistogram()
 
     /// The most users that are counted for themselves. Beyond, another one's counters begin at zero again.
@@ -35,6 +38,13 @@ struct Counters {
     /// The counters of a user's requests.
     func requests(of user: UInt32) -> RequestCounters { users[user] ?? RequestCounters() }
 
+    /// The users whose jobs have taken most time, the first one most, at most `count`.
+    func busiestUsers(_ count: Int) -> [(uid: UInt32, counters: RequestCounters)] {
+        let sorted = users.map { (uid: $0.key, counters: $0.value) }
+            .sorted { ($1.counters.workMicroseconds, $0.uid) < ($0.counters.workMicroseconds, $1.uid) }
+        return Array(sorted.prefix(count))
+    }
+
     /// Writes the counters into a report.
     func fill(_ report: inout StatsReport) {
         requests.fill(&report)
@@ -48,5 +58,9 @@ struct Counters {
         report[.ignoredProfiles] = ignoredProfiles
         report[.loadMilliseconds] = loads.quantiles(unit: 1000)
         report[.decodeMilliseconds] = decodeTimes.quantiles(unit: 1000)
+        report.originResponses = originResponses
+        report.histograms[.load] = loads.distribution
+        report.histograms[.download] = transfers.distribution
+        report.histograms[.decode] = decodeTimes.distribution
     }
 }

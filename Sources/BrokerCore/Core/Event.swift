@@ -8,7 +8,7 @@ package import WorkerProtocol
 package enum Event {
     // MARK: Clients
 
-    case clientConnected(ClientID, uid: UInt32, isAdmin: Bool)
+    case clientConnected(ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false)
     case clientDisconnected(ClientID)
     /// A disconnected client's socket stays open, because descriptors sent to it were not received. It still counts as a
     /// connection of this user.

@@ -7,6 +7,10 @@ struct RequestCounters {
     var prefetched = 0
     /// Hits that clients found on the validity page, as far as they have reported.
     private(set) var mappedHits = 0
+    /// The bytes of bodies, and the microseconds of transfers and decodings. A job counts for the user of its first waiter.
+    var bytesDownloaded = 0
+    var downloadMicroseconds = 0
+    var decodeMicroseconds = 0
     /// Errors of all message types.
     var failures: [ErrorCode: Int] = [:]
 
@@ -16,6 +20,21 @@ struct RequestCounters {
 
     /// How `get`s ended.
     var outcomes: [StatsReport.Figure: Int] { otherOutcomes.merging([.memoryHits: memoryHits]) { $1 } }
+
+    /// The microseconds of its jobs.
+    var workMicroseconds: Int { downloadMicroseconds + decodeMicroseconds }
+
+    /// The row of a user in the report.
+    func row(of uid: UInt32) -> StatsReport.User {
+        var row = StatsReport.User()
+        row.uid = Int(uid)
+        row.requests = requests
+        row.failed = otherOutcomes[.failed] ?? 0
+        row.bytes = bytesDownloaded
+        row.downloadMilliseconds = downloadMicroseconds / 1000
+        row.decodeMilliseconds = decodeMicroseconds / 1000
+        return row
+    }
 
     /// Counts how a `get` ended.
     mutating func count(_ outcome: StatsReport.Figure) {

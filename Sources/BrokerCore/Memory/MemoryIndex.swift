@@ -139,6 +139,8 @@ struct MemoryIndex {
     var packedBuffers: Int { packedOrder.count }
     /// The number of evictions since the start.
     private(set) var evictions = 0
+    /// The last evictions, and the number of images that were made again after them.
+    private(set) var recentEvictions = RecentEvictions()
     /// Changes whenever the answer to a request may have changed.
     private(set) var revision = 0
 
@@ -412,6 +414,7 @@ struct MemoryIndex {
                 key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now))
         contents[content].buffers.append(slot)
         variants.insert(slot, hash: Self.hash(buffers[slot]))
+        recentEvictions.made(variant.hashValue)
         // A buffer also takes one of `maximumEntries` descriptors, or is packed: its share of the budget counts as further bytes.
         // So do the texts of its originals.
         let share = limit / max(1, maximumEntries)
@@ -569,6 +572,7 @@ struct MemoryIndex {
             guard let slot = (areBytesShort ? packedOrder.evict { _ in false } : nil) ?? evictUnpacked() else { break }
             let record = buffers[slot]
             evictions += 1
+            recentEvictions.evicted(VariantKey(content: contents[record.content].key, form: record.form).hashValue)
             revision += 1
             if notesEvictions { evicted.append(Set(contents[record.content].originals.map { originals[$0].key })) }
             residentBytes -= record.bytes

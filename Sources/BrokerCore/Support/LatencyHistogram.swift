@@ -7,6 +7,8 @@ package struct LatencyHistogram {
     private var counts = [Int](repeating: 0, count: 64 * steps)
     private var total = 0
     private var largest = 0
+    /// Saturates.
+    private var sum = 0
 
     package init() {}
 
@@ -16,6 +18,24 @@ package struct LatencyHistogram {
         counts[Self.bucket(of: value)] += 1
         total += 1
         largest = max(largest, value)
+        let (newSum, overflowed) = sum.addingReportingOverflow(value)
+        sum = overflowed ? .max : newSum
+    }
+
+    /// The distribution in buckets whose bounds are powers of two; nil while nothing was recorded.
+    package var distribution: StatsReport.Histogram? {
+        if total == 0 { return nil }
+        var histogram = StatsReport.Histogram()
+        (histogram.count, histogram.sumMicroseconds) = (total, sum)
+        for (bucket, count) in counts.enumerated() where count > 0 {
+            // The width of the bucket's largest value in bits.
+            let width =
+                bucket < Self.steps ? Int.bitWidth - bucket.leadingZeroBitCount : bucket / Self.steps + 3
+            let index = min(width, StatsReport.Histogram.bounds)
+            while histogram.buckets.count <= index { histogram.buckets.append(0) }
+            histogram.buckets[index] += count
+        }
+        return histogram
     }
 
     /// The quantiles, in units of `unit` microseconds.

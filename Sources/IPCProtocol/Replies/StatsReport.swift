@@ -10,6 +10,8 @@ public struct StatsReport: Equatable, Sendable {
         case workers, fetchers, workerRestarts, clients, queued, running
         case memoryBytes, memoryLimitBytes, memoryEntries, leasedBytes, evictedLeasedBytes, reservedBytes
         case diskBytes, diskLimitBytes, diskEntries, evictions
+        /// Images that were made again soon after they were evicted: with more memory they would have been hits.
+        case remadeAfterEviction
         case bytesDownloaded, pixelsDecoded, decodes, partialDecodes, ignoredProfiles, downloads
         case recentlyFailedURLs = "blacklistedUrls"
         case openDescriptors
@@ -50,6 +52,20 @@ public struct StatsReport: Equatable, Sendable {
     public var failures: [ErrorCode: Int] = [:]
     /// The number of exits of workers of all kinds, by cause, excluding retired workers.
     public var workerDeaths: [DeathCause: Int] = [:]
+    /// The number of responses of origins, by status.
+    public var originResponses: [Int: Int] = [:]
+    /// The number of queued jobs, by stage.
+    public var queuedJobs: [Stage: Int] = [:]
+    /// The number of running jobs, by stage.
+    public var runningJobs: [Stage: Int] = [:]
+    /// The distributions of durations.
+    public var histograms: [Distribution: Histogram] = [:]
+    /// The origins whose transfers have taken most time together, at most 10.
+    public var hosts: [Host] = []
+    /// The users whose jobs have taken most time, at most 10.
+    public var users: [User] = []
+    /// The last workers that died, the latest first, at most 10.
+    public var lastDeaths: [Death] = []
     private var figures: [Figure: Int] = [:]
     private var durations: [Duration: Quantiles] = [:]
 
@@ -81,6 +97,30 @@ extension StatsReport: FieldList {
         Self.list("failures", &failures, &fields)
         Self.list("workerDeaths", &workerDeaths, &fields)
         for duration in Duration.allCases { fields.object(named: duration.rawValue, &self[duration]) }
+        var statuses = Dictionary(uniqueKeysWithValues: originResponses.map { ("\($0.key)", $0.value) })
+        fields.object("originResponses", .optional) { $0.counts(&statuses) }
+        if fields.isReading {
+            for (status, count) in statuses { Int(status).map { originResponses[$0] = count } }
+        }
+        Self.list("queuedJobs", &queuedJobs, &fields)
+        Self.list("runningJobs", &runningJobs, &fields)
+        listHistograms(&fields)
+        fields.objects("hosts", orNone: &hosts, most: Self.mostRows)
+        fields.objects("users", orNone: &users, most: Self.mostRows)
+        fields.objects("lastDeaths", orNone: &lastDeaths, most: Self.mostRows)
+    }
+
+    /// The distributions that were measured.
+    private mutating func listHistograms(_ fields: inout Fields) {
+        var histograms = histograms
+        fields.object("histograms", .optional) { fields in
+            for name in Distribution.allCases where fields.isReading || histograms[name] != nil {
+                var histogram = histograms[name] ?? Histogram()
+                fields.object(named: name.rawValue, &histogram)
+                if histogram.count > 0 { histograms[name] = histogram }
+            }
+        }
+        self.histograms = histograms
     }
 
     /// An object of counts; names that are not known are ignored.

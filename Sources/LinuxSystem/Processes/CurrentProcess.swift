@@ -133,3 +133,22 @@ extension CurrentProcess {
         try retrying("chown") { unsafe chown(path, owner.uid, owner.gid) }
     }
 }
+
+extension CurrentProcess {
+    /// Lets this thread sleep. Returns false when a signal has ended the sleep.
+    package static func pause(milliseconds: UInt32) -> Bool {
+        poll(nil, 0, Int32(clamping: milliseconds)) == 0
+    }
+
+    /// Becomes the program at `path`, with this process's environment. The first argument is the program's name.
+    ///
+    /// - Throws: `SystemError` of `execv`; otherwise it does not return.
+    package static func become(program path: String, _ arguments: [String]) throws(SystemError) -> Never {
+        var words: [UnsafeMutablePointer<CChar>?] = unsafe arguments.map { unsafe strdup($0) }
+        unsafe words.append(nil)
+        _ = unsafe execv(path, words)
+        let error = SystemError("execv")
+        unsafe words.forEach { unsafe free($0) }
+        throw error
+    }
+}

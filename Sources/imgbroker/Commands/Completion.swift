@@ -24,7 +24,7 @@ enum Completion: String, CaseIterable {
         }
     }
 
-    private static let allFlags = broker + GetCommand.help + ctl
+    private static let allFlags = broker + GetCommand.help + ctl + ExporterCommand.help
 
     private static func flags(_ help: [FlagHelp]) -> String { help.flatMap(\.names).joined(separator: " ") }
 
@@ -58,9 +58,10 @@ enum Completion: String, CaseIterable {
                     case "${COMP_WORDS[1]}" in
                         get) words="\(flags(GetCommand.help))" ;;
                         ctl) words="\(ctlCommands.joined(separator: " ")) \(flags(ctl))" ;;
+                        exporter) words="\(flags(ExporterCommand.help))" ;;
                         *) words="\(flags(broker))" ;;
                     esac
-                    if ((COMP_CWORD == 1)); then words+=" get ctl doctor"; fi
+                    if ((COMP_CWORD == 1)); then words+=" get ctl exporter doctor"; fi
                 fi
                 mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
                 if [[ "${COMP_WORDS[1]}" == get && "$current" != -* && "$previous" != --* ]]; then
@@ -105,10 +106,14 @@ enum Completion: String, CaseIterable {
                         _arguments \\
             \(arguments(ctl)) \\
                         '1:command:(\(ctlCommands.joined(separator: " ")))' '*:operand:_files' ;;
+                    exporter)
+                        shift words; ((CURRENT--))
+                        _arguments \\
+            \(arguments(ExporterCommand.help)) ;;
                     *)
                         _arguments \\
             \(arguments(broker)) \\
-                        '1:command:(get ctl doctor)' ;;
+                        '1:command:(get ctl exporter doctor)' ;;
                 esac
             }
             _imgbroker "$@"
@@ -131,15 +136,17 @@ enum Completion: String, CaseIterable {
                 return words.joined(separator: " ")
             }
         }
-        let none = "not __fish_seen_subcommand_from get ctl"
+        let none = "not __fish_seen_subcommand_from get ctl exporter"
         let (get, ctl) = ("__fish_seen_subcommand_from get", "__fish_seen_subcommand_from ctl")
         let commands = [
-            "# Completions of imgbroker for fish.", "complete -c imgbroker -n '\(none)' -f -a 'get ctl doctor'",
+            "# Completions of imgbroker for fish.",
+            "complete -c imgbroker -n '\(none)' -f -a 'get ctl exporter doctor'",
         ]
         let all =
             commands + lines(broker, where: none) + lines(GetCommand.help, where: get)
             + ["complete -c imgbroker -n '\(ctl)' -a '\(ctlCommands.joined(separator: " "))'"]
             + lines(Self.ctl, where: ctl)
+            + lines(ExporterCommand.help, where: "__fish_seen_subcommand_from exporter")
         return all.joined(separator: "\n") + "\n"
     }
 

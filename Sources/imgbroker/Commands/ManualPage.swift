@@ -6,6 +6,7 @@ enum ManualPage: String, CaseIterable {
     case configuration = "imgbroker.conf.5"
     case get = "imgbroker-get.1"
     case ctl = "imgbroker-ctl.1"
+    case exporter = "imgbroker-exporter.1"
 
     /// The page.
     var text: String {
@@ -27,6 +28,13 @@ enum ManualPage: String, CaseIterable {
             page.section("OPTIONS OF PREFETCH", LoadOptions.help)
             page.section("EXIT STATUS", CtlCommand.status)
             page.section("SEE ALSO", "imgbroker(8), imgbroker-get(1)")
+        case .exporter:
+            page.begin(
+                "show the figures of the image broker over HTTP", synopsis: ["imgbroker exporter", "[OPTION]..."])
+            page.paragraph(ExporterCommand.purpose)
+            page.section("OPTIONS", ExporterCommand.help)
+            page.section("EXIT STATUS", ExporterCommand.status)
+            page.section("SEE ALSO", "imgbroker(8), imgbroker-ctl(1)")
         }
         return page.text
     }
@@ -60,7 +68,7 @@ enum ManualPage: String, CaseIterable {
         )
         page.section(
             "EXIT STATUS", "0 after a signal; 1 when it cannot serve; 2 for an invalid command line or configuration.")
-        page.section("SEE ALSO", "imgbroker-get(1), imgbroker-ctl(1), imgbroker.conf(5)")
+        page.section("SEE ALSO", "imgbroker-get(1), imgbroker-ctl(1), imgbroker-exporter(1), imgbroker.conf(5)")
     }
 
     private static func write(configuration page: inout Roff) {

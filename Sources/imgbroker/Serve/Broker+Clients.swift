@@ -19,11 +19,14 @@ extension Broker {
                 acceptAgainAt = nil
                 let peer = try UnixSocket.peerCredentials(of: socket)
                 let client = ClientConnection(
-                    id: clientIDs.next(), peer, isAdmin: isAdministrator(peer, socket), socket: socket,
+                    id: clientIDs.next(), peer, isAdmin: isAdministrator(peer, socket),
+                    seesFigures: isMember(socket, of: configuration.statsGroup), socket: socket,
                     receivingInto: receiveBuffer)
                 try queue.add(socket.raw, token: Self.token(.client, client.id.number))
                 clients[client.id] = client
-                handle(.clientConnected(client.id, uid: client.uid, isAdmin: client.isAdmin))
+                handle(
+                    .clientConnected(
+                        client.id, uid: client.uid, isAdmin: client.isAdmin, seesFigures: client.seesFigures))
             } catch {
                 // Logged once for as long as it lasts, because it is retried.
                 if acceptAgainAt == nil { log.warning("a connection could not be accepted: \(error)") }
@@ -38,7 +41,12 @@ extension Broker {
     /// Administrators are root, the broker's own user, and the members of one group, where there is one.
     private func isAdministrator(_ peer: UnixSocket.PeerCredentials, _ socket: FileDescriptor) -> Bool {
         if peer.uid == 0 || peer.uid == CurrentProcess.uid { return true }
-        guard let group = configuration.adminGroup else { return false }
+        return isMember(socket, of: configuration.adminGroup)
+    }
+
+    /// Whether the process at the other end of a connection is in a group; false without a group.
+    private func isMember(_ socket: FileDescriptor, of group: UInt32?) -> Bool {
+        guard let group else { return false }
         return (try? UnixSocket.peerGroups(of: socket).contains(group)) ?? false
     }
 
@@ -342,10 +350,12 @@ extension Broker {
     func send(_ reply: Reply, _ attachment: Action.Attachment, to client: ClientID) {
         guard let connection = clients[client] else { return }
         var reply = reply
-        if case .stats(let id, var report) = reply, connection.isAdmin {
+        if case .stats(let id, var report) = reply, connection.seesFigures {
             report[.openDescriptors] = CurrentProcess.openDescriptors
             report[.hitMicroseconds] = hits.quantiles(unit: 1)
             report[.loopMicroseconds] = iterations.quantiles(unit: 1)
+            report.histograms[.hit] = hits.distribution
+            report.histograms[.loop] = iterations.distribution
             reply = .stats(id: id, report)
         }
         let frame = reply.encoded(reusing: connection.channel.takeStorage())

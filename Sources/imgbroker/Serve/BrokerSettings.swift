@@ -103,6 +103,10 @@ struct BrokerSetting: Sendable {
             "a group whose members may also use the commands of imgbroker ctl that are for administrators; root and the broker's user may always"
         ) { (configuration, value) throws(UsageError) in configuration.adminGroup = try value.group() },
         BrokerSetting(
+            "stats-group", "NAME",
+            "a group whose members may see the figures of all users, as administrators do, and nothing else: for imgbroker exporter"
+        ) { (configuration, value) throws(UsageError) in configuration.statsGroup = try value.group() },
+        BrokerSetting(
             "user", "NAME",
             "serve as this user, once the socket is bound; workers run as it, else as nobody, when root starts the broker",
             onReload: .needsRestart

@@ -23,6 +23,8 @@ final class ClientConnection {
     let id: ClientID
     let uid: UInt32
     let isAdmin: Bool
+    /// Whether it sees the figures of all users.
+    let seesFigures: Bool
     let channel: FrameChannel
     /// Whether nothing is read any more, and the connection is closed once everything is sent.
     var isClosing = false
@@ -47,12 +49,13 @@ final class ClientConnection {
     var isInsideFrame: Bool { channel.isInsideFrame || upload != nil }
 
     init(
-        id: ClientID, _ peer: UnixSocket.PeerCredentials, isAdmin: Bool, socket: FileDescriptor,
-        receivingInto buffer: FrameChannel.ReceiveBuffer
+        id: ClientID, _ peer: UnixSocket.PeerCredentials, isAdmin: Bool, seesFigures: Bool,
+        socket: FileDescriptor, receivingInto buffer: FrameChannel.ReceiveBuffer
     ) {
         self.id = id
         uid = peer.uid
         self.isAdmin = isAdmin
+        self.seesFigures = isAdmin || seesFigures
         channel = FrameChannel(
             socket: socket, receivingInto: buffer, descriptors: .left)
     }

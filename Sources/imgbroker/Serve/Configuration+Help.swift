@@ -23,6 +23,7 @@ extension Configuration {
         Usage: imgbroker [OPTION]...               serve images to the processes of this machine
                imgbroker get SOURCE... [OPTION]... load images through the broker
                imgbroker ctl COMMAND [OPTION]...   look after a running broker
+               imgbroker exporter [OPTION]...      show a broker's figures over HTTP
                imgbroker doctor [OPTION]...        say what the broker lacks on this machine
 
         Each of these options is also a key of the configuration file (memory-limit = 1G) and a variable of the
@@ -34,6 +35,6 @@ extension Configuration {
         \(commands.lines)
 
         \(units)
-        See also: imgbroker get --help, imgbroker ctl --help.
+        See also: imgbroker get --help, imgbroker ctl --help, imgbroker exporter --help.
         """
 }

@@ -19,6 +19,8 @@ struct Configuration {
     var allowedAddresses: [AddressRange] = []
     /// The group whose members are administrators.
     var adminGroup: UInt32?
+    /// The group whose members see the figures of all users.
+    var statsGroup: UInt32?
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
     /// The user name and password for the proxy, of a file.

@@ -10,7 +10,8 @@ import Testing
     private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
 
     @Test(arguments: [
-        ("imgbroker", ["libseccomp"], codecs + network + ["libsqlite3"]),
+        ("imgbroker", ["libseccomp"], codecs + network + ["libsqlite3", "libmicrohttpd"]),
+        ("imgexporter", ["libmicrohttpd"], codecs + ["libcurl", "libseccomp", "libsqlite3"]),
         ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
         ("imgworker", codecs, network + ["libsqlite3"]), ("imgcache", ["libsqlite3"], codecs + network),
     ])

@@ -143,7 +143,8 @@ import Testing
                 "DESTDIR=\(directory.path)", "BUILT=\(isRelease ? release : BuiltProducts.folder)",
             ])
         #expect(result.exit == .status(0), "\(result.errors)")
-        let installed = ["bin/imgbroker"] + ["imgfetch", "imgworker", "imgcache"].map { "libexec/imgbroker/" + $0 }
+        let installed =
+            ["bin/imgbroker"] + ["imgfetch", "imgworker", "imgcache", "imgexporter"].map { "libexec/imgbroker/" + $0 }
         for name in installed where isRelease {
             let bytes = try Data(contentsOf: URL(filePath: directory.file("usr/" + name)))
             #expect(bytes.range(of: Data(own.utf8)) == nil, "\(name)")

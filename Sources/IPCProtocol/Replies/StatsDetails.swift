@@ -1,0 +1,160 @@
+package import JSONCoding
+
+// The parts of the statistics that are more than a number: distributions, and tables of limited length.
+
+extension StatsReport {
+    /// The stages of jobs.
+    public enum Stage: String, CaseIterable, Sendable {
+        /// Requests to the disk tier.
+        case disk
+        /// Downloads.
+        case download
+        /// Reads of local files; only queued ones are counted.
+        case file
+        /// Decodings and identifications.
+        case decode
+    }
+
+    /// The durations of which the whole distribution is reported.
+    public enum Distribution: String, CaseIterable, Sendable {
+        /// A memory hit.
+        case hit
+        /// A load from the origin, from the request to the reply.
+        case load
+        /// One transfer, failed ones included.
+        case download
+        /// A decoding.
+        case decode
+        /// One event-loop iteration of the broker, excluding the wait for events.
+        case loop
+    }
+
+    /// The distribution of a duration, in buckets whose bounds are powers of two.
+    public struct Histogram: Equatable, Sendable {
+        /// The number of bounds; durations of at least the last bound, 67 seconds, are in one more bucket.
+        public static let bounds = 27
+
+        /// The number of durations.
+        public var count = 0
+        /// Their sum in microseconds.
+        public var sumMicroseconds = 0
+        /// The number of durations in each bucket: at index n those below 2^n microseconds that are in no earlier one. Buckets
+        /// after the last one that is not empty are absent.
+        public var buckets: [Int] = []
+
+        /// Creates an empty histogram.
+        public init() {}
+    }
+
+    /// The transfers from one origin.
+    public struct Host: Equatable, Sendable {
+        /// Scheme, host and port: "https://example.org:8443".
+        public var origin = ""
+        /// Ended transfers, failed ones included.
+        public var transfers = 0
+        /// Transfers that failed, or that were stopped because they had no waiters any more.
+        public var failed = 0
+        /// The bytes of bodies.
+        public var bytes = 0
+        /// The time of all transfers together.
+        public var milliseconds = 0
+        /// The time of the longest transfer.
+        public var maxMilliseconds = 0
+
+        /// Creates a row without transfers.
+        public init() {}
+    }
+
+    /// The consumption of one user.
+    public struct User: Equatable, Sendable {
+        /// The user's id.
+        public var uid = 0
+        /// `get`s received.
+        public var requests = 0
+        /// `get`s that ended with an error.
+        public var failed = 0
+        /// The bytes of bodies that were downloaded for it.
+        public var bytes = 0
+        /// The time of transfers for it.
+        public var downloadMilliseconds = 0
+        /// The time of decodings for it.
+        public var decodeMilliseconds = 0
+        /// Bytes that its clients lease.
+        public var leasedBytes = 0
+        /// Its connections.
+        public var clients = 0
+
+        /// Creates a row of zeros.
+        public init() {}
+    }
+
+    /// A worker that died.
+    public struct Death: Equatable, Sendable {
+        /// `fetch`, `decode` or `cache`.
+        public var kind = ""
+        /// Its process id, if it was started.
+        public var pid: Int?
+        /// The cause.
+        public var cause = DeathCause.exit
+        /// The cause and a description, as in the event `worker`.
+        public var reason = ""
+        /// The time since its death.
+        public var secondsAgo = 0
+
+        /// Creates a row.
+        public init() {}
+    }
+
+    /// The longest table.
+    package static let mostRows = 10
+}
+
+extension StatsReport.Histogram: FieldList {
+    package static var blank: StatsReport.Histogram { StatsReport.Histogram() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("count", &count, in: 0...Int.max)
+        fields.integer("sumMicroseconds", &sumMicroseconds, in: 0...Int.max)
+        fields.integers("buckets", &buckets, in: 0...Int.max, most: Self.bounds + 1)
+    }
+}
+
+extension StatsReport.Host: FieldList {
+    package static var blank: StatsReport.Host { StatsReport.Host() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("origin", &origin)
+        fields.integer("transfers", &transfers, in: 0...Int.max)
+        fields.integer("failed", &failed, in: 0...Int.max)
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.integer("milliseconds", &milliseconds, in: 0...Int.max)
+        fields.integer("maxMilliseconds", &maxMilliseconds, in: 0...Int.max)
+    }
+}
+
+extension StatsReport.User: FieldList {
+    package static var blank: StatsReport.User { StatsReport.User() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("uid", &uid, in: 0...Int.max)
+        fields.integer("requests", &requests, in: 0...Int.max)
+        fields.integer("failed", &failed, in: 0...Int.max)
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.integer("downloadMilliseconds", &downloadMilliseconds, in: 0...Int.max)
+        fields.integer("decodeMilliseconds", &decodeMilliseconds, in: 0...Int.max)
+        fields.integer("leasedBytes", &leasedBytes, in: 0...Int.max)
+        fields.integer("clients", &clients, in: 0...Int.max)
+    }
+}
+
+extension StatsReport.Death: FieldList {
+    package static var blank: StatsReport.Death { StatsReport.Death() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("kind", &kind)
+        fields.integer("pid", &pid, in: 0...Int.max)
+        fields.choice("cause", &cause)
+        fields.string("reason", &reason)
+        fields.integer("secondsAgo", &secondsAgo, in: 0...Int.max)
+    }
+}

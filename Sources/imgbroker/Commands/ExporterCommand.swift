@@ -1,0 +1,126 @@
+import ImageBrokerClient
+import LinuxSystem
+
+/// `imgbroker exporter`: shows the broker's figures over HTTP. It becomes another program, so that this one needs no HTTP server.
+enum ExporterCommand {
+    static let purpose = """
+        Shows the figures of a running broker over HTTP: a dashboard at /, metrics for Prometheus at /metrics, and at /health
+        whether an image can be decoded. A client of the broker's socket that may be started and stopped at any time; while
+        no broker answers, the metric imgbroker_up is 0. Run it as a member of the broker's --stats-group: others see the
+        figures of their own user only.
+        """
+
+    static let status = """
+        0 after a signal; 1 when it cannot listen or its program is missing; 2 for an invalid command line.
+        """
+
+    /// The help for its flags.
+    static let help = [
+        FlagHelp(
+            "--listen ADDRESS:PORT",
+            "serve at this numeric address, which whoever reaches it may read (default: 127.0.0.1:9464; IPv6: [::1]:9464)"
+        ),
+        CommandConnection.socketHelp,
+        FlagHelp(
+            "--allow-host NAME",
+            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable)"
+        ),
+        FlagHelp(
+            "--thumbnails",
+            "show the last downloaded images on the dashboard, of those that all users share, without their URLs; for administrators of the broker, others see those of their own user"
+        ),
+        FlagHelp("--help", "show this and exit"),
+    ]
+
+    static let usage = """
+        Usage: imgbroker exporter [OPTION]...
+
+        \(purpose)
+
+        Options:
+        \(help.lines)
+
+        Exit status: \(status)
+        """
+
+    /// The name of its program, beside this one or in ../libexec/imgbroker.
+    private static let program = "imgexporter"
+
+    /// The parsed command line.
+    struct Request: Equatable {
+        var address = "127.0.0.1"
+        var port: UInt16 = 9464
+        var socketPath: String?
+        var hosts: [String] = []
+        var showsThumbnails = false
+
+        /// Parses the words after `exporter`; nil for `--help`.
+        init?(_ words: some Sequence<String>) throws(UsageError) {
+            var arguments = Arguments(words)
+            while let word = try arguments.next() {
+                switch word {
+                case .flag("--listen"): (address, port) = try arguments.given("--listen").listeningAddress()
+                case .flag("--socket"): socketPath = try arguments.given("--socket").path()
+                case .flag("--allow-host"): hosts.append(try arguments.given("--allow-host").hostName())
+                case .flag("--thumbnails"): showsThumbnails = true
+                case .flag("--help"), .flag("-h"): return nil
+                case .flag(let flag):
+                    throw UsageError(description: "unknown option \(flag) (see imgbroker exporter --help)")
+                case .operand(let word):
+                    throw UsageError(description: "exporter takes options only, not \"\(word)\"")
+                }
+            }
+        }
+    }
+
+    /// Runs the command with the words after `exporter`; returns the exit status if it cannot become its program.
+    static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
+        guard let request = try Request(words) else {
+            StandardOutput.write(usage + "\n")
+            return CommandStatus.done
+        }
+        let own = CurrentProcess.executablePath ?? ""
+        let folder = own[..<(own.lastIndex(of: "/") ?? own.startIndex)]
+        let places = ["\(folder)/\(program)", "\(folder)/../libexec/imgbroker/\(program)"]
+        guard let path = places.first(where: CurrentProcess.exists) else {
+            StandardError.write(
+                "the program \(program) is neither beside imgbroker nor in ../libexec/imgbroker: install the package imgbroker-exporter"
+            )
+            return CommandStatus.failed
+        }
+        do {
+            try CurrentProcess.become(
+                program: path,
+                [
+                    program, request.address, "\(request.port)", request.socketPath ?? SocketPath.forClient,
+                    "\(request.showsThumbnails)",
+                ] + request.hosts)
+        } catch {
+            StandardError.write("\(path) cannot be run: \(error)")
+            return CommandStatus.failed
+        }
+    }
+}
+
+extension GivenValue {
+    /// A numeric address and a port: "127.0.0.1:9464" or "[::1]:9464".
+    fileprivate func listeningAddress() throws(UsageError) -> (address: String, port: UInt16) {
+        let expected = "a numeric address and a port, such as 127.0.0.1:9464 or [::1]:9464"
+        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
+            throw needs(expected)
+        }
+        var address = text[..<colon]
+        let isBracketed = address.first == "[" && address.last == "]" && address.count > 2
+        if isBracketed { address = address.dropFirst().dropLast() }
+        let characters = isBracketed ? "0123456789abcdefABCDEF:." : "0123456789."
+        guard !address.isEmpty, address.allSatisfy({ characters.contains($0) }) else { throw needs(expected) }
+        return (String(address), port)
+    }
+
+    fileprivate func hostName() throws(UsageError) -> String {
+        guard !text.isEmpty, text.utf8.count <= 253,
+            text.unicodeScalars.allSatisfy({ $0.isASCII && $0 > " " && $0 != ":" && $0 != "/" })
+        else { throw needs("a host's name without a port") }
+        return text
+    }
+}

@@ -1,0 +1,31 @@
+import IPCProtocol
+import JSONCoding
+
+/// What the dashboard shows, as JSON.
+struct DashboardStatus {
+    /// The broker's statistics; nil when it does not answer.
+    var report: StatsReport?
+    /// The broker's name and version.
+    var server: String?
+    /// Why the broker does not answer.
+    var problem: String?
+    /// The numbers of the thumbnails, the latest first; nil where they are disabled.
+    var thumbnails: [Int]?
+
+    /// Whether the broker shows the figures of all users: only then it states its open descriptors, of which it has some.
+    private var isComplete: Bool { report.map { $0[.openDescriptors] > 0 } ?? true }
+
+    /// The object.
+    var json: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("up", report != nil)
+            if let server { writer.member("server", server) }
+            if let problem { writer.member("problem", problem) }
+            writer.member("complete", isComplete)
+            if let thumbnails { writer.array("thumbnails", of: thumbnails) }
+            if let report { writer.object("stats") { report.writeMembers(to: &$0) } }
+        }
+        return writer.bytes
+    }
+}

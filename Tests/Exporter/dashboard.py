@@ -1,0 +1,127 @@
+"""The exporter's pages under load: the metrics for promtool, the dashboard in headless Chromium.
+
+Screenshots go to the folder OUTPUT: light and dark, wide and narrow.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from browser import Browser
+from setting import Setting
+
+OUTPUT = pathlib.Path(os.environ["OUTPUT"])
+SECONDS = int(os.environ.get("SECONDS_OF_LOAD", "25"))
+
+
+def check(condition, what):
+    if not condition:
+        print(f"failed: {what}")
+        sys.exit(1)
+    print(f"ok: {what}")
+
+
+def check_metrics(setting):
+    status, text = setting.read("metrics")
+    check(status == 200 and "imgbroker_up 1" in text, "metrics of a broker that serves")
+    tool = subprocess.run([os.environ["PROMTOOL"], "check", "metrics"], input=text.encode(), capture_output=True)
+    check(tool.returncode == 0 and not tool.stderr.strip(), f"promtool accepts the metrics {tool.stderr.decode()}")
+    (OUTPUT / "metrics.txt").write_text(text)
+    check(".example" not in text, "no metric has a host")
+
+
+def check_page(browser, setting):
+    browser.appear(1440, 900, "light")
+    browser.open(setting.url)
+    browser.wait("Number(document.body?.dataset.samples) >= 4")
+    first = browser.value("document.getElementById('tiles').textContent")
+    browser.wait(f"document.getElementById('tiles').textContent !== {json.dumps(first)}")
+    check(True, "the tiles change under load")
+    browser.wait(f"Number(document.body?.dataset.samples) >= {SECONDS}", SECONDS + 30)
+    check(browser.value("document.querySelectorAll('path.series').length") >= 10, "the charts have lines")
+    check("archive.example" in browser.value("document.getElementById('findings').textContent"), "the slowest origin is named")
+    if os.geteuid() == 0:
+        users = browser.value("document.querySelector('#users tbody th').textContent")
+        check(users == "uid 1001", "the user with most work is first")
+    check("killed from outside" in browser.value("document.getElementById('deaths').textContent"), "deaths have their cause")
+    check(browser.value("document.querySelectorAll('#failures tbody tr').length") >= 3, "failures are listed by code")
+    browser.wait("[...document.querySelectorAll('#thumbnails img')].filter((i) => i.complete && i.naturalWidth > 0).length >= 8")
+    check(True, "thumbnails are shown")
+
+
+def check_keyboard(browser):
+    browser.value("document.querySelector('.plot').focus()")
+    browser.press("ArrowLeft")
+    browser.press("ArrowLeft")
+    label = browser.value("document.querySelector('figure output').getAttribute('aria-label')")
+    check(label and "memory hits" in label, f"arrow keys read a chart: {label}")
+    browser.press("Tab")
+    check(browser.value("document.activeElement.tagName") == "SUMMARY", "Tab leads to the table of a chart")
+    browser.press("Enter")
+    browser.value("document.activeElement.click()") if not browser.value("document.activeElement.parentElement.open") else None
+    browser.wait("document.querySelectorAll('figure table tbody tr').length > 3")
+    check(True, "the chart's data are a table, too")
+    browser.value("document.querySelector('figure details').open = false; document.activeElement.blur()")
+
+
+def check_looks(browser):
+    for width, height, name in ((1440, 900, "wide"), (390, 844, "narrow")):
+        for scheme in ("light", "dark"):
+            browser.appear(width, height, scheme)
+            time.sleep(0.5)
+            over = browser.value("document.documentElement.scrollWidth - innerWidth")
+            check(over <= 0, f"{scheme} {name}: nothing is beyond the right edge ({over})")
+            back = browser.value("getComputedStyle(document.body).backgroundColor")
+            dark = sum(int(part) for part in back[4:-1].split(",")) < 200
+            check(dark == (scheme == "dark"), f"{scheme} {name}: the colours of the scheme")
+            browser.screenshot(OUTPUT / f"dashboard-{scheme}-{name}.png")
+
+
+def check_absence(browser, setting):
+    browser.appear(1440, 900, "light")
+    setting.stop_broker()
+    browser.wait("document.getElementById('state').textContent === 'Not answering'")
+    status, text = setting.read("metrics")
+    check(status == 200 and text.endswith("imgbroker_up 0\n"), "imgbroker_up is 0 without a broker")
+    status, text = setting.read("health")
+    check(status == 503 and len(text.splitlines()) == 1, f"health: {text.strip()}")
+    setting.start_broker()
+    browser.wait("document.getElementById('state').textContent === 'Serving'")
+    deadline = time.monotonic() + 10
+    while setting.read("health") != (200, "ok\n") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    check(setting.read("health") == (200, "ok\n"), "page and health check find the broker again")
+
+
+def main():
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        setting, browser = Setting(folder), None
+        try:
+            setting.start_broker()
+            setting.start_exporter("--thumbnails")
+            setting.start_load(SECONDS + 60)
+            browser = Browser()
+            deadline = time.monotonic() + 20
+            while not setting.workers() and time.monotonic() < deadline:
+                time.sleep(0.1)
+            os.kill(setting.workers()[0], signal.SIGKILL)
+            check_page(browser, setting)
+            check_metrics(setting)
+            check_keyboard(browser)
+            check_looks(browser)
+            check(browser.problems == [], f"the browser reports no error: {browser.problems}")
+            check_absence(browser, setting)
+        finally:
+            if browser:
+                browser.close()
+            setting.stop()
+    print(f"screenshots: {OUTPUT}")
+
+
+main()

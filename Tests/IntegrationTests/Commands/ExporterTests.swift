@@ -1,0 +1,219 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+
+/// `imgbroker exporter` with a real broker.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ExporterTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    /// An exporter that serves, and its port.
+    private struct Served {
+        let command: RunningCommand
+        let port: Int
+
+        init(_ broker: TestBroker, _ options: String...) throws {
+            let command = try RunningCommand(["exporter", "--listen", "127.0.0.1:0"] + options, broker)
+            self.command = command
+            var port: Int?
+            try eventually("the exporter serves") {
+                let line = command.lines.first { $0.contains("serving http://127.0.0.1:") }
+                port = line?.split(separator: "/")[1].split(separator: ":").last.flatMap { Int($0) }
+                return port != nil
+            }
+            self.port = try #require(port)
+        }
+
+        /// The status and the body of an answer.
+        func get(_ path: String, method: String = "GET", host: String = "localhost") throws -> (
+            status: Int, body: String
+        ) {
+            // Bash can connect; the answer to HTTP/1.0 ends with the connection.
+            let script =
+                #"exec 3<>"/dev/tcp/127.0.0.1/$0"; printf '%s %s HTTP/1.0\r\nHost: %s\r\n\r\n' "$@" >&3; cat <&3"#
+            let result = try run("/bin/bash", ["-c", script, "\(port)", method, path, host])
+            let answer = result.output.replacing("\r\n", with: "\n")
+            let status = try #require(answer.split(separator: " ").dropFirst().first.flatMap { Int($0) }, "\(answer)")
+            let end = try #require(answer.range(of: "\n\n"))
+            return (status, String(answer[end.upperBound...]))
+        }
+
+        /// The values of the metrics, by name and labels.
+        func metrics() throws -> [String: Double] {
+            let answer = try get("/metrics")
+            #expect(answer.status == 200)
+            var values: [String: Double] = [:]
+            for line in answer.body.split(separator: "\n") where !line.hasPrefix("#") {
+                let space = try #require(line.lastIndex(of: " "))
+                let name = String(line[..<space])
+                #expect(values[name] == nil, "\(name) twice")
+                values[name] = Double(line[line.index(after: space)...])
+            }
+            return values
+        }
+    }
+
+    /// The metric of each figure, by the names that `stats` and Prometheus have for it.
+    private static let figures = [
+        "requests": "imgbroker_requests_received_total",
+        "memoryHits": #"imgbroker_requests_total{op="get",result="memory"}"#,
+        "diskHits": #"imgbroker_requests_total{op="get",result="disk"}"#,
+        "networkLoads": #"imgbroker_requests_total{op="get",result="network"}"#,
+        "sharedHits": #"imgbroker_requests_total{op="get",result="shared"}"#,
+        "fileLoads": #"imgbroker_requests_total{op="get",result="file"}"#,
+        "coalesced": #"imgbroker_requests_total{op="get",result="coalesced"}"#,
+        "failed": #"imgbroker_requests_total{op="get",result="failed"}"#,
+        "cancelled": #"imgbroker_requests_total{op="get",result="cancelled"}"#,
+        "revalidated": "imgbroker_cache_revalidated_total", "staleServed": "imgbroker_cache_stale_total",
+        "prefetched": "imgbroker_prefetched_total", "mappedHits": "imgbroker_mapped_hits_total",
+        "workers": #"imgbroker_workers{kind="decode",state="ready"}"#,
+        "fetchers": #"imgbroker_workers{kind="fetch",state="ready"}"#,
+        "workerRestarts": "imgbroker_worker_restarts_total", "clients": "imgbroker_clients",
+        "queued": "imgbroker_queue_depth", "memoryBytes": #"imgbroker_cache_bytes{tier="mem"}"#,
+        "memoryLimitBytes": #"imgbroker_cache_limit_bytes{tier="mem"}"#,
+        "memoryEntries": #"imgbroker_cache_entries{tier="mem"}"#,
+        "leasedBytes": #"imgbroker_shm_bytes{state="leased"}"#,
+        "evictedLeasedBytes": #"imgbroker_shm_bytes{state="evicted-leased"}"#,
+        "reservedBytes": #"imgbroker_shm_bytes{state="reserved"}"#,
+        "diskBytes": #"imgbroker_cache_bytes{tier="disk"}"#,
+        "diskLimitBytes": #"imgbroker_cache_limit_bytes{tier="disk"}"#,
+        "diskEntries": #"imgbroker_cache_entries{tier="disk"}"#,
+        "evictions": #"imgbroker_cache_evictions_total{tier="mem"}"#,
+        "remadeAfterEviction": "imgbroker_cache_remade_total", "bytesDownloaded": "imgbroker_downloaded_bytes_total",
+        "pixelsDecoded": "imgbroker_decoded_pixels_total", "decodes": "imgbroker_decodes_total",
+        "partialDecodes": "imgbroker_partial_decodes_total", "ignoredProfiles": "imgbroker_ignored_profiles_total",
+        "downloads": "imgbroker_downloads_total", "blacklistedUrls": "imgbroker_recently_failed_urls",
+        "openDescriptors": "imgbroker_open_fds",
+    ]
+
+    @Test func `after a load with failures the metrics are the statistics`() throws {
+        let setting = try Setting { request in
+            switch request.path {
+            case "/missing": .status(404)
+            case "/broken": .ok([1, 2, 3], contentType: "image/png")
+            case "/error": .status(503)
+            default: png(tile(Int(request.path.dropFirst()) ?? 0))
+            }
+        }
+        let client = try setting.client()
+        for number in 0..<20 { _ = try client.load(setting.url("/\(number % 12)")) }
+        for path in ["/missing", "/missing", "/broken", "/error"] { _ = try client.failure(setting.url(path)) }
+        _ = try client.failure("http://127.0.0.1:1/")
+        setting.broker.signal(try #require(setting.broker.workers(.decode).first), SIGKILL)
+        try setting.broker.wait(for: "the death is counted") { $0.workerDeaths[.outside] == 1 }
+        let exporter = try Served(setting.broker)
+        #expect(try exporter.get("/health").status == 200)
+        try setting.idle()
+
+        // The exporter gives an answer again for a moment, and the health check's connection ends some time after its answer.
+        var (metrics, stats): ([String: Double], StatsReport) = ([:], StatsReport())
+        try eventually("the metrics are as new as the statistics") {
+            metrics = try exporter.metrics()
+            stats = try setting.broker.stats()
+            return [StatsReport.Figure.requests, .clients, .openDescriptors].allSatisfy { figure in
+                metrics[Self.figures[figure.rawValue] ?? ""] == Double(stats[figure])
+            }
+        }
+        for figure in StatsReport.Figure.allCases where ![.uptimeSeconds, .running].contains(figure) {
+            let name = try #require(Self.figures[figure.rawValue], "\(figure)")
+            #expect(metrics[name] == Double(stats[figure]), "\(name)")
+        }
+        for code in ErrorCode.allCases {
+            let name = #"imgbroker_failures_total{code="\#(code.rawValue)"}"#
+            #expect(metrics[name] == Double(stats.failures[code] ?? 0), "\(name)")
+        }
+        for cause in DeathCause.allCases {
+            let name = #"imgbroker_worker_deaths_total{cause="\#(cause.rawValue)"}"#
+            #expect(metrics[name] == Double(stats.workerDeaths[cause] ?? 0), "\(name)")
+        }
+        for (status, count) in stats.originResponses {
+            #expect(metrics[#"imgbroker_origin_responses_total{code="\#(status)"}"#] == Double(count))
+        }
+        #expect(stats.originResponses[404] == 1 && stats.originResponses[503] ?? 0 >= 1)
+        for (distribution, name, label) in [
+            (StatsReport.Distribution.load, "imgbroker_request_duration_seconds", #"result="loaded""#),
+            (.hit, "imgbroker_request_duration_seconds", #"result="memory""#),
+            (.download, "imgbroker_span_seconds", #"span="download""#),
+            (.decode, "imgbroker_span_seconds", #"span="decode""#),
+        ] {
+            let histogram = try #require(stats.histograms[distribution])
+            #expect(metrics["\(name)_count{\(label)}"] == Double(histogram.count))
+            #expect(metrics["\(name)_sum{\(label)}"] == Double(histogram.sumMicroseconds) / 1e6)
+            #expect(histogram.buckets.reduce(0, +) == histogram.count)
+            #expect(metrics["\(name)_bucket{\(label),le=\"67.108864\"}"] == Double(histogram.count))
+        }
+        // The tables: one origin besides the refused one, one user, one death.
+        let transfers = stats.hosts.reduce(0) { $0 + $1.transfers }
+        #expect(stats.hosts.map(\.origin).contains(setting.url("")))
+        #expect(transfers == stats.histograms[.download]?.count)
+        #expect(stats.users.map(\.uid) == [Int(geteuid())])
+        #expect(stats.users.first?.requests == stats[.requests])
+        #expect(stats.lastDeaths.map(\.cause) == [.outside])
+        #expect(stats.runningJobs.values.reduce(0, +) == stats[.running])
+    }
+
+    @Test func `a broker that ends and returns is reported`() throws {
+        let directory = try TemporaryDirectory()
+        var broker: TestBroker? = try TestBroker(in: directory)
+        let exporter = try Served(try #require(broker))
+        #expect(try exporter.metrics()["imgbroker_up"] == 1)
+        broker = nil
+        try eventually("the broker is missed") { try exporter.metrics() == ["imgbroker_up": 0] }
+        let health = try exporter.get("/health")
+        #expect(health.status == 503)
+        #expect(health.body.split(separator: "\n").count == 1)
+        broker = try TestBroker(in: directory)
+        try eventually("the broker is found again") { try exporter.metrics()["imgbroker_up"] == 1 }
+        try eventually("it decodes") { try exporter.get("/health").status == 200 }
+        #expect(exporter.command.exit(after: SIGTERM) == .status(0))
+    }
+
+    @Test func `other names, methods and paths are refused`() throws {
+        let exporter = try Served(try TestBroker(), "--allow-host", "metrics.lan")
+        #expect(try exporter.get("/").body.contains("<title>imgbroker</title>"))
+        #expect(try exporter.get("/", method: "HEAD").body.isEmpty)
+        #expect(try exporter.get("/metrics", host: "metrics.lan:80").status == 200)
+        #expect(try exporter.get("/metrics", host: "evil.example").status == 421)
+        #expect(try exporter.get("/metrics", method: "POST").status == 405)
+        #expect(try exporter.get("/../../etc/passwd").status == 404)
+        #expect(try exporter.get("/thumbnails/0").status == 404)
+    }
+
+    /// A member of the group sees all figures, and has no other right of an administrator. The clients of all users are connected by
+    /// this process, so they are in its groups.
+    @Test(.enabled(if: geteuid() == 0, "needs root"), arguments: [true, false])
+    func `the group for statistics sees all figures and nothing else`(isMember: Bool) throws {
+        let group = isMember ? getegid() : 65_534
+        let setting = try Setting(["--stats-group", "\(group)"]) { _ in png(tile(1)) }
+        _ = try setting.client().load(setting.url("/a"))
+        let client = try setting.client(as: 65_534)
+        let stats = try client.stats()
+        #expect(stats[.requests] == (isMember ? 1 : 0))
+        #expect((stats[.openDescriptors] > 0) == isMember)
+        #expect(stats.hosts.isEmpty != isMember && stats.users.isEmpty != isMember)
+        #expect(try client.ask("suspend").error?.code == .forbidden)
+    }
+
+    @Test(arguments: [
+        ["--listen", "9464"], ["--listen", "localhost:9464"], ["--listen", "127.0.0.1:99999"], ["--listen", "[::1"],
+        ["--allow-host", "a:80"], ["--allow-host", ""], ["here"], ["--port", "1"], ["--listen"],
+    ]) func wrongUse(_ words: [String]) throws {
+        let result = try run(Self.program, ["exporter"] + words)
+        #expect(result.exit == .status(2), "\(words)")
+        #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+    }
+
+    @Test func `a port that is taken is one line`() throws {
+        let broker = try TestBroker()
+        let exporter = try Served(broker)
+        let result = try run(
+            Self.program, ["exporter", "--listen", "127.0.0.1:\(exporter.port)", "--socket", broker.socketPath])
+        #expect(result.exit == .status(1))
+        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect(result.errors.contains("is taken"))
+    }
+}

@@ -1,0 +1,79 @@
+import IPCProtocol
+import Testing
+
+@testable import imgexporter
+
+/// The text for Prometheus.
+struct MetricsTests {
+    @Test func `a label's value and a help are escaped`() {
+        var text = PrometheusText()
+        text.begin("m", .gauge, "a \"b\" \\ c\nd")
+        text.sample(["l": "a\"b\\c\nd"], 7)
+        #expect(text.text == "# HELP m a \"b\" \\\\ c\\nd\n# TYPE m gauge\nm{l=\"a\\\"b\\\\c\\nd\"} 7\n")
+    }
+
+    @Test func `a histogram is cumulative, and ends with all values`() {
+        var text = PrometheusText()
+        text.begin("m", .histogram, "h")
+        text.histogram(["r": "x"], bounds: ["1", "2", "4"], counts: [1, 0, 2, 5], total: 8, sum: "9.5")
+        #expect(
+            text.text == """
+                # HELP m h
+                # TYPE m histogram
+                m_bucket{r="x",le="1"} 1
+                m_bucket{r="x",le="2"} 1
+                m_bucket{r="x",le="4"} 3
+                m_bucket{r="x",le="+Inf"} 8
+                m_sum{r="x"} 9.5
+                m_count{r="x"} 8
+
+                """)
+    }
+
+    @Test(arguments: [(0, "0"), (1, "0.000001"), (1024, "0.001024"), (1_500_000, "1.5"), (1 << 26, "67.108864")])
+    func `seconds are exact`(microseconds: Int, text: String) {
+        #expect(Metrics.seconds(microseconds) == text)
+    }
+
+    @Test func `without a broker there is only imgbroker_up`() {
+        let text = Metrics.text(of: nil, server: nil)
+        #expect(text == "# HELP imgbroker_up Whether the broker answers.\n# TYPE imgbroker_up gauge\nimgbroker_up 0\n")
+    }
+
+    @Test func `no label has a host or a user, whatever the tables have`() {
+        var report = StatsReport()
+        var host = StatsReport.Host()
+        host.origin = "https://secret.example"
+        report.hosts = [host]
+        var user = StatsReport.User()
+        user.uid = 48_151_623
+        report.users = [user]
+        let text = Metrics.text(of: report, server: "imgbroker/1")
+        #expect(!text.contains("secret"))
+        #expect(!text.contains("48151623"))
+    }
+
+    @Test func `each metric is begun once, and each sample has its name`() {
+        var names: Set<Substring> = []
+        var current: Substring = ""
+        for line in Metrics.text(of: StatsReport(), server: "s").split(separator: "\n") {
+            if line.hasPrefix("# TYPE ") {
+                current = line.split(separator: " ")[2]
+                #expect(names.insert(current).inserted)
+            } else if !line.hasPrefix("#") {
+                #expect(line.hasPrefix(current), "\(line)")
+            }
+        }
+        #expect(names.count > 40)
+    }
+
+    @Test func `all figures of the broker are in the metrics`() {
+        // Those that follow from others, or are not numbers of their own.
+        let omitted: Set<StatsReport.Figure> = [.running]
+        for (index, figure) in StatsReport.Figure.allCases.enumerated() where !omitted.contains(figure) {
+            var report = StatsReport()
+            report[figure] = 4_000_000 + index
+            #expect(Metrics.text(of: report, server: nil).contains(" \(4_000_000 + index)\n"), "\(figure)")
+        }
+    }
+}
