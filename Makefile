@@ -199,7 +199,7 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	"$(BUILT)/imgbroker" --completion fish >"$$data/fish/vendor_completions.d/imgbroker.fish"; \
 	env -i "$(BUILT)/imgbroker" --check-config --config /dev/null | sed -E 's/^[a-z]/# &/; s/ *; default$$//' \
 		>"$$data/doc/imgbroker/examples/imgbroker.conf"; \
-	install -D -m 644 packaging/freedesktop/imgbroker.thumbnailer "$$data/thumbnailers/imgbroker.thumbnailer"; \
+	install -m 644 packaging/freedesktop/imgbroker.thumbnailer "$$data/doc/imgbroker/examples/"; \
 	install -d "$$data/imgbroker/monitoring"; \
 	install -m 644 packaging/monitoring/imgbroker.{rules.yml,grafana.json} "$$data/imgbroker/monitoring/"
 
@@ -218,7 +218,7 @@ uninstall: ## Remove what `install` put under PREFIX
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	for page in $(manual_pages); do rm -f "$$data/man/man$${page##*.}/$$page"; done; \
 	rm -f "$$data/bash-completion/completions/imgbroker" "$(DESTDIR)$(ZSH_FUNCTIONS)/_imgbroker" \
-		"$$data/fish/vendor_completions.d/imgbroker.fish" "$$data/thumbnailers/imgbroker.thumbnailer"; \
+		"$$data/fish/vendor_completions.d/imgbroker.fish"; \
 	rm -rf "$$data/doc/imgbroker" "$$data/imgbroker"
 
 .PHONY: clean
