@@ -26,7 +26,7 @@ public struct Credentials: Hashable, Sendable {
     public var password: String
 
     /// The maximum length of the user name and of the password, in bytes.
-    static let longestPart = 1024
+    package static let longestPart = 1024
 
     /// Creates credentials.
     public init(username: String, password: String) {

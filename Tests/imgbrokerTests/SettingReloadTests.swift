@@ -46,8 +46,29 @@ struct SettingReloadTests {
         #expect(try before.reloaded().report == ReloadReport())
         try write("")
         #expect(try before.reloaded().report == ReloadReport())
+    }
+
+    /// Otherwise all its settings would end unnoticed, also those that restrict clients.
+    @Test func `a file that is missing now changes nothing`() throws {
+        try write("retries = 0\n")
+        let before = try settings([])
         try FileManager.default.removeItem(atPath: path)
-        #expect(try before.reloaded().report == ReloadReport())
+        #expect(throws: UsageError.self) { try before.reloaded() }
+        try write("retries = 1\n")
+        #expect(try before.reloaded().report.changed.map(\.description) == ["retries: 0 → 1"])
+    }
+
+    @Test func `a proxy and its password change together`() throws {
+        let secret = path + ".secret"
+        try "me:word".write(toFile: secret, atomically: true, encoding: .utf8)
+        try write("proxy = http://one:1\nproxy-credentials-file = \(secret)\n")
+        let before = try settings([])
+        for text in ["", "proxy = http://me@two:2\n"] {
+            try write(text)
+            let (after, report) = try before.reloaded()
+            #expect(report.refused.map(\.key) == ["proxy", "proxy-credentials-file"] && report.changed.isEmpty)
+            #expect(after.configuration.proxyCredentials == before.configuration.proxyCredentials)
+        }
     }
 
     @Test func `flags and the environment of the start still count more than the file`() throws {

@@ -290,6 +290,8 @@ package struct BrokerState {
 
     private mutating func apply(_ new: Reconfiguration) {
         limits = new.limits
+        // What clients hold now stays; without room beside it, nobody could load until they let go.
+        limits.maxEvictedBytes = max(limits.maxEvictedBytes, memory.heldBytes + 64 << 20)
         isAllowedAddress = new.isAllowedAddress
         clients.limits = limits
         downloads.limits = limits

@@ -44,6 +44,14 @@ public final class FileDescriptor: Sendable {
         FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, O_RDONLY | O_CLOEXEC, 0) })
     }
 
+    /// Opens `path` for reading, without waiting for the writer of a pipe.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    package static func open(readingWithoutWaitingAt path: String) throws(SystemError) -> FileDescriptor {
+        let flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
+    }
+
     /// A duplicate of standard input, with its position in the file. Sockets are possible too.
     ///
     /// - Throws: `SystemError` of `fcntl`.

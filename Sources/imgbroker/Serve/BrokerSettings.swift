@@ -104,7 +104,8 @@ struct BrokerSetting: Sendable {
         ) { (configuration, value) throws(UsageError) in configuration.adminGroup = try value.group() },
         BrokerSetting(
             "stats-group", "NAME",
-            "a group whose members may see the figures of all users, as administrators do, and nothing else: for imgbroker exporter"
+            "a group whose members may see the figures of all users, as administrators do, and nothing else: for imgbroker exporter",
+            onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.statsGroup = try value.group() },
         BrokerSetting(
             "user", "NAME",
@@ -188,7 +189,8 @@ struct BrokerSetting: Sendable {
         ) { (configuration, value) throws(UsageError) in configuration.proxy = try value.proxy() },
         BrokerSetting(
             "proxy-credentials-file", "FILE",
-            "its only line is USER:PASSWORD for the proxy; readable by the broker's user, and by no others"
+            "its only line is USER:PASSWORD for the proxy; readable by the broker's user, and by no others; its contents may change",
+            onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in
             let file = try value.file()
             configuration.proxyCredentials = try value.credentials(in: file.text)
@@ -201,11 +203,7 @@ struct BrokerSetting: Sendable {
         BrokerSetting(
             "ca-file", "FILE", "trust these root certificates (PEM), too, besides those of the system"
         ) { (configuration, value) throws(UsageError) in
-            let text = try value.file().text
-            guard text.contains("-----BEGIN CERTIFICATE-----") else {
-                throw UsageError(description: "\(value.name): there is no certificate (PEM) in \(value.text)")
-            }
-            configuration.roots = text
+            configuration.roots = try value.certificates(in: value.file().text)
         },
         BrokerSetting(
             "allow-invalid-certificates", nil, "let requests ask for a server's certificate not to be verified"
@@ -323,17 +321,29 @@ extension GivenValue {
     /// The contents of the file at the path, of 1 MiB at most, and whether all users may read it.
     fileprivate func file() throws(UsageError) -> (text: String, isReadableByAll: Bool) {
         let path = try path()
-        do {
-            // A pipe would hold up the broker.
-            guard let status = try FileSystem.status(of: path), status.isRegular, status.size <= 1 << 20 else {
-                throw UsageError(description: "\(name): \(path) is no regular file of 1 MiB at most")
-            }
-            return (try FileDescriptor.open(readingAt: path).readToEnd(), status.isReadableByAll)
-        } catch let error as UsageError {
-            throw error
+        do throws(SystemError) {
+            if let file = try SettingsFile(path) { return (file.text, file.isReadableByAll) }
         } catch {
             throw UsageError(description: "\(name): \(path) cannot be read: \(error)")
         }
+        throw UsageError(description: "\(name): \(path) is no regular file of 1 MiB at most")
+    }
+
+    /// Certificates in PEM (RFC 7468), of which none is cut off: one such would make all others useless.
+    fileprivate func certificates(in contents: String) throws(UsageError) -> String {
+        var (isInside, count) = (false, 0)
+        for line in contents.split(whereSeparator: \.isNewline) {
+            let isBegin = line.hasPrefix("-----BEGIN ")
+            let isEnd = line.hasPrefix("-----END ")
+            if isBegin ? isInside : isEnd && !isInside {
+                throw UsageError(description: "\(name): \(text) has a certificate that is cut off")
+            }
+            if isBegin, line.hasPrefix("-----BEGIN CERTIFICATE-----") { count += 1 }
+            if isBegin || isEnd { isInside = isBegin }
+        }
+        if isInside { throw UsageError(description: "\(name): \(text) has a certificate that is cut off") }
+        if count == 0 { throw UsageError(description: "\(name): there is no certificate (PEM) in \(text)") }
+        return contents
     }
 
     /// "USER:PASSWORD" in one line. The message of an error has no part of it.
@@ -341,7 +351,9 @@ extension GivenValue {
         let lines = contents.utf8.split(separator: 10).map { String(Substring($0)) }
         let line = lines.first.map { $0.utf8.last == 13 ? String($0.dropLast()) : $0 } ?? ""
         guard lines.count == 1, let colon = line.firstIndex(of: ":"), colon != line.startIndex,
-            line.utf8.count <= 2048, !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F })
+            line[..<colon].utf8.count <= Credentials.longestPart,
+            line[line.index(after: colon)...].utf8.count <= Credentials.longestPart,
+            !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F })
         else { throw UsageError(description: "\(name): \(text) must have one line, USER:PASSWORD") }
         return Credentials(username: String(line[..<colon]), password: String(line[line.index(after: colon)...]))
     }

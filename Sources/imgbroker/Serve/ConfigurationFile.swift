@@ -43,13 +43,14 @@ enum ConfigurationFile {
     ///
     /// - Throws: `UsageError` when it cannot be read, or a line is not understood.
     static func read(_ path: String) throws(UsageError) -> Contents {
-        do {
-            return try contents(of: try FileDescriptor.open(readingAt: path).readToEnd(), path)
-        } catch let error as UsageError {
-            throw error
-        } catch {
+        let file: SettingsFile?
+        do throws(SystemError) { file = try SettingsFile(path) } catch {
             throw UsageError(description: "the configuration cannot be read: \(path): \(error)")
         }
+        guard let file else {
+            throw UsageError(description: "the configuration \(path) is no regular file of 1 MiB at most")
+        }
+        return try contents(of: file.text, path)
     }
 
     /// Reads a file's text.

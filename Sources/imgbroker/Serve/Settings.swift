@@ -10,6 +10,8 @@ struct SettingSources {
     let usualFiles: [String]
     let flags: [String: [GivenValue]]
     let environment: [String: String]
+    /// The file that was read before. One that is missing now is an error: its settings would end unnoticed.
+    var readFile: String?
 
     /// Reads the configuration file, and joins it with the other sources.
     ///
@@ -22,8 +24,9 @@ struct SettingSources {
         return given
     }
 
-    private var file: String? {
-        if let namedFile { return namedFile }
+    /// The configuration file; nil for none.
+    fileprivate var file: String? {
+        if let file = namedFile ?? readFile { return file }
         if let path = environment["IMGBROKER_CONFIG"], !path.isEmpty { return path }
         return usualFiles.first(where: CurrentProcess.exists)
     }
@@ -39,6 +42,8 @@ struct Settings {
     ///
     /// - Throws: `UsageError` for a value that is not understood.
     init(_ sources: SettingSources) throws(UsageError) {
+        var sources = sources
+        sources.readFile = sources.file
         let given = try sources.read()
         self.init(sources, given, try given.configuration())
     }
@@ -70,7 +75,7 @@ struct Settings {
         for (key, hasChanged) in [
             ("ca-file", configuration.roots != read.configuration.roots),
             ("proxy-credentials-file", configuration.proxyCredentials != read.configuration.proxyCredentials),
-        ] where hasChanged && !report.changed.contains(where: { $0.key == key }) {
+        ] where hasChanged && !(report.changed + report.refused).contains(where: { $0.key == key }) {
             guard let setting = BrokerSetting.all.first(where: { $0.name == key }) else { continue }
             let path = given.shown(setting)
             report.changed.append(ReloadReport.Change(key: key, old: path, new: path + " (other contents)"))
@@ -82,7 +87,7 @@ struct Settings {
                 ReloadReport.Change(
                     key: "preset \(name)", old: old?.text.shortened ?? "", new: new?.text.shortened ?? ""))
         }
-        return (Settings(sources, given, try given.configuration()), report)
+        return (Settings(read.sources, given, try given.configuration()), report)
     }
 
     /// Why a setting keeps its value; nil if it may change.

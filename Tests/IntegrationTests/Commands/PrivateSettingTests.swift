@@ -90,9 +90,15 @@ import Testing
         let status = unsafe mkfifo(pipe, 0o600)
         try #require(status == 0)
         try write("me:geheim\n", to: secret)
+        let (cut, long) = (directory.file("cut"), directory.file("long"))
+        try write("-----BEGIN CERTIFICATE-----\nMIIB\n", to: cut)
+        try write("me:" + String(repeating: "x", count: 1025), to: long)
         for (words, message) in [
             (["--ca-file", pipe], "is no regular file of 1 MiB at most"),
-            (["--ca-file", directory.file("none")], "is no regular file"), (["--ca-file", secret], "no certificate"),
+            (["--config", pipe], "is no regular file of 1 MiB at most"),
+            (["--ca-file", directory.file("none")], "cannot be read"), (["--ca-file", secret], "no certificate"),
+            (["--ca-file", cut], "has a certificate that is cut off"),
+            (["--proxy", "http://proxy:1", "--proxy-credentials-file", long], "must have one line"),
             (["--proxy-credentials-file", secret], "needs a --proxy"),
             (["--proxy", "http://you@proxy:1", "--proxy-credentials-file", secret], "is either in the URL"),
         ] {
