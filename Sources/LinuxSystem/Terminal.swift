@@ -55,6 +55,12 @@ package struct Terminal {
         guard unsafe tcgetattr(descriptor.raw, &before) == 0 else { return [] }
         var quiet = before
         quiet.c_lflag &= ~tcflag_t(ICANON | ECHO)
+        // A signal that ends or stops the process waits until the terminal is as before.
+        var (signals, unblocked) = (sigset_t(), sigset_t())
+        unsafe sigemptyset(&signals)
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP] { unsafe sigaddset(&signals, signal) }
+        unsafe pthread_sigmask(SIG_BLOCK, &signals, &unblocked)
+        defer { unsafe pthread_sigmask(SIG_SETMASK, &unblocked, nil) }
         guard unsafe tcsetattr(descriptor.raw, TCSANOW, &quiet) == 0 else { return [] }
         defer { _ = unsafe tcsetattr(descriptor.raw, TCSANOW, &before) }
         let query = Array(query.utf8)

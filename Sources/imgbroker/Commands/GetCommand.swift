@@ -220,6 +220,9 @@ enum GetCommand {
             if output != nil || request.asJSON || isProgressive {
                 throw UsageError(description: "--preview goes with none of -o, --json and --progressive")
             }
+            if request.options.preset != nil {
+                throw UsageError(description: "--preview does not go with --preset, whose size is fixed")
+            }
             guard let preview = Preview() else {
                 throw UsageError(description: "--preview needs a terminal on standard output")
             }
