@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test-swift-client.sh: builds the example of the Swift client and checks what it needs, runs it, and runs the conformance
-# tests with the client; with the programs of the release build, or those in $IMGBROKER_TEST_PRODUCTS.
+# test-swift-client.sh: builds the example of the Swift client and the package of the README, checks what the example needs,
+# runs it, and runs the conformance tests with the client; with the programs of the release build, or those in $IMGBROKER_TEST_PRODUCTS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,6 +9,21 @@ export IMGBROKER_TEST_PRODUCTS PYTHONDONTWRITEBYTECODE=1
 products=.build/example
 
 swift build -c release --package-path clients/swift/example --scratch-path "$products"
+
+# The manifest and the program of the README, beside the package as it says.
+readme=$(mktemp -d)
+trap 'rm -rf "$readme"' EXIT
+ln -s "$PWD" "$readme/imgbroker"
+mkdir -p "$readme/viewer/Sources/viewer"
+snippet() { awk -v number="$1" '/^```swift/ { inside = ++count == number; next } /^```/ { inside = 0 } inside' README.md; }
+{
+    echo "// swift-tools-version: 6.0"
+    echo "import PackageDescription"
+    echo "let package = Package(name: \"viewer\", $(snippet 1))"
+} >"$readme/viewer/Package.swift"
+snippet 2 >"$readme/viewer/Sources/viewer/main.swift"
+swift build -c release --package-path "$readme/viewer" --scratch-path .build/readme
+
 # A program that uses the client needs glibc and the Swift runtime, and no other library.
 others=$(readelf -d "$products/release/imgexample" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
     grep -vE '^(libswift.*\.so|lib(c|m|gcc_s|stdc\+\+)\.so\.[0-9]+|ld-linux.*\.so\.[0-9]+)$' || true)
