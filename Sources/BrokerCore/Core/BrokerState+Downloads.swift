@@ -437,8 +437,8 @@ extension BrokerState {
     private mutating func count(_ download: Download, bytes: Int, status: Int?, hasFailed: Bool = false) {
         guard let transfer = download.transfer else { return }
         let microseconds = now.instant.microseconds(since: transfer.startedAt)
-        // A continued transfer brings only the rest.
-        let bytes = max(0, bytes - download.resumedFrom)
+        // A continued transfer brings only the rest. The number is the worker's word.
+        let bytes = max(0, min(bytes, limits.maxDownloadBytes) - download.resumedFrom)
         counters.transfers.record(microseconds: microseconds)
         if let status, (100...999).contains(status) { counters.originResponses[status, default: 0] += 1 }
         busiestOrigins.count(download.origin, microseconds: microseconds, bytes: bytes, hasFailed: hasFailed)

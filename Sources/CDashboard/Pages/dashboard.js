@@ -417,7 +417,10 @@ function show(status) {
   const s = status.stats;
   $("server").textContent = `${status.server} · up ${duration(s.uptimeSeconds)} · ${s.clients} clients · ${s.sandbox}`;
   const before = samples[samples.length - 1];
-  if (before && s.requests < before.stats.requests) samples.length = 0;
+  if (before && s.uptimeSeconds < before.stats.uptimeSeconds) {
+    samples.length = 0;
+    for (const chart of charts) chart.cursor = null;
+  }
   samples.push({ at: performance.now(), stats: s });
   if (samples.length > SAMPLES) {
     samples.shift();

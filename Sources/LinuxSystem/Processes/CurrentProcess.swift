@@ -73,6 +73,9 @@ package enum CurrentProcess {
 
     /// The number of open descriptors.
     package static var openDescriptors: Int {
+        // Since Linux 6.2, the directory's size is their number.
+        var status = stat()
+        if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
         guard let directory = unsafe opendir("/proc/self/fd") else { return 0 }
         defer { unsafe closedir(directory) }
         var count = 0

@@ -27,7 +27,8 @@ struct PrometheusText {
         let labels = labels.map { ($0, $1) }
         var cumulative = 0
         for (index, bound) in bounds.enumerated() {
-            if index < counts.count { cumulative += counts[index] }
+            // The counts are the broker's word, and other software may listen at its socket.
+            if index < counts.count { cumulative = min(cumulative, .max - counts[index]) + counts[index] }
             line("_bucket", labels + [("le", bound)], "\(cumulative)")
         }
         line("_bucket", labels + [("le", "+Inf")], "\(total)")
