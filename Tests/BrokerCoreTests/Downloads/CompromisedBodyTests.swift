@@ -33,6 +33,15 @@ import WorkerProtocol
         return (job, worker)
     }
 
+    /// The number of bytes that a worker reports is bounded before it is added to those of its user.
+    @Test mutating func absurdNumbersOfBytes() throws {
+        for id in 1...3 {
+            let (job, worker) = try begin(id, "/\(id)")
+            world.happen(.fetchProgressed(worker, job, received: .max, expected: .max))
+            world.cutFetch(job, received: .max)
+        }
+    }
+
     private mutating func endCompromised(_ worker: WorkerID) {
         world.endWorker(worker, .ended(.signal(31)))
         world.readyAll()
