@@ -48,6 +48,8 @@ for line in "${needed[@]}"; do
     if ! has_library "$module"; then missing+=("$packages"); fi
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
+# For `make install`.
+command -v patchelf >/dev/null || missing+=("patchelf")
 # Scaling is compared with Pillow's.
 if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
 # A server with TLS and HTTP/2, its certificates, and the check that it answers.
