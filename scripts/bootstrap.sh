@@ -99,6 +99,7 @@ fi
 # The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
 if [[ "${1:-}" == --for-benchmarks ]]; then
     is_installed python3-venv || missing+=("python3-venv")
+    has_library jansson || missing+=("libjansson-dev")
     for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do
         is_installed "$library" || missing+=("$library")
     done
