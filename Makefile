@@ -140,9 +140,14 @@ test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE tak
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
 
 .PHONY: test-exporter
-test-exporter: build ## The exporter's metrics with promtool, its alerts, its dashboard in headless Chromium, with the release build
+test-exporter: build ## The exporter's metrics and alerts with promtool, its dashboard in headless Chromium, agreement of all figures, with the release build
 	@scripts/bootstrap.sh --for-exporter
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-exporter.sh
+
+.PHONY: test-top
+test-top: build ## The live view (ctl top) in a terminal of tmux, with the release build
+	@scripts/bootstrap.sh --for-top
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-top.sh
 
 .PHONY: test-threads
 test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer

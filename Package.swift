@@ -281,7 +281,7 @@ let package = Package(
                 "LinuxSystem",
                 "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
             ],
-            swiftSettings: swift),
+            exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
             name: "imgfetchTests",
             dependencies: [
