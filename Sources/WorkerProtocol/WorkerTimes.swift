@@ -1,7 +1,7 @@
 package import JSONCoding
 
-// Durations that workers measure, in microseconds. On the wire they are short lists of numbers in the order below; what was not
-// measured is 0. The broker bounds them by what it measures itself.
+// Durations that workers measure, in microseconds. On the wire they are short lists of numbers in the order below; a time
+// that was not measured is 0. The broker bounds them by what it measures itself.
 
 /// The parts of a transfer; with redirects, the sums over all requests.
 package struct FetchTimes: Equatable, Sendable {

@@ -10,7 +10,7 @@ final class DecodeClock {
 
     init(writingTo output: any ResultOutput) { self.output = output }
 
-    /// Adds the time of `work` to a part, without what was added to other parts meanwhile.
+    /// Adds the time of `work` to a part, without the time added to other parts meanwhile.
     func measure<Value>(
         _ part: WritableKeyPath<DecodeTimes, Int>, _ work: () throws(WireError) -> Value
     ) throws(WireError) -> Value {

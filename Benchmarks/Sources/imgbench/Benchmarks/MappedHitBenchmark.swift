@@ -50,7 +50,7 @@ enum MappedHitBenchmark {
             Row(
                 "mapped.dictionary", "hit on a picture that the client keeps mapped",
                 against: "a look into a Dictionary of 256 URLs", pairs, unit: "ns",
-                goal: nil, peer: "Dictionary"),
+                goal: nil, peer: "Dictionary")
         ]
     }
 
