@@ -94,6 +94,16 @@ const char *ctransfer_remote_address(CURL *handle) {
     return value ? value : "";
 }
 
+void ctransfer_times(CURL *handle, struct ctransfer_times *times) {
+    curl_off_t lookup = 0, connect = 0, tls = 0, first = 0, total = 0;
+    curl_easy_getinfo(handle, CURLINFO_NAMELOOKUP_TIME_T, &lookup);
+    curl_easy_getinfo(handle, CURLINFO_CONNECT_TIME_T, &connect);
+    curl_easy_getinfo(handle, CURLINFO_APPCONNECT_TIME_T, &tls);
+    curl_easy_getinfo(handle, CURLINFO_STARTTRANSFER_TIME_T, &first);
+    curl_easy_getinfo(handle, CURLINFO_TOTAL_TIME_T, &total);
+    *times = (struct ctransfer_times){lookup, connect, tls, first, total};
+}
+
 struct curl_slist *ctransfer_cookie_list(CURL *handle) {
     struct curl_slist *value = NULL;
     curl_easy_getinfo(handle, CURLINFO_COOKIELIST, &value);

@@ -15,6 +15,13 @@ package struct Instant: Comparable, Hashable, Sendable {
         return Instant(nanoseconds: overflowed || carried ? .max : sum)
     }
 
+    /// Returns the point `microseconds` later. Saturates on overflow.
+    package func adding(microseconds: Int) -> Instant {
+        let (product, overflowed) = Int64(microseconds).multipliedReportingOverflow(by: 1000)
+        let (sum, carried) = nanoseconds.addingReportingOverflow(product)
+        return Instant(nanoseconds: overflowed || carried ? .max : sum)
+    }
+
     /// Returns the microseconds from `earlier` to this point.
     package func microseconds(since earlier: Instant) -> Int {
         Int((nanoseconds - earlier.nanoseconds) / 1000)

@@ -108,6 +108,8 @@ package struct DecodeResult: Equatable, Sendable {
     package var ignoredProfile = false
     /// A sentence about rows that could not be decoded; nil if all were.
     package var damage: String?
+    /// The parts of its time.
+    package var times = DecodeTimes()
 
     /// The longest sentence about damage, in bytes.
     package static let longestDamage = 1024
@@ -336,6 +338,7 @@ extension DecodeResult: FieldList {
         fields.group(with: "delaysMs", &timing)
         fields.flag("ignoredProfile", &ignoredProfile)
         fields.string("damage", &damage, most: Self.longestDamage)
+        times.list(&fields)
     }
 }
 

@@ -42,6 +42,8 @@ package struct FetchResult: Equatable, Sendable {
     package var remoteAddress: String
     /// The changes to the cookies.
     package var cookies: CookieChanges
+    /// The parts of its time.
+    package var times = FetchTimes()
 
     /// Creates a result.
     package init(
@@ -62,6 +64,8 @@ package struct FetchConfirmation: Equatable, Sendable {
     package var remoteAddress: String
     /// The changes to the cookies.
     package var cookies: CookieChanges
+    /// The parts of its time.
+    package var times = FetchTimes()
 
     /// Creates a confirmation.
     package init(response: ResponseRecord, remoteAddress: String, cookies: CookieChanges = CookieChanges()) {
@@ -235,6 +239,7 @@ extension FetchResult: FieldList {
         fields.object("response", &response)
         fields.string("remoteAddress", &remoteAddress)
         cookies.list(&fields)
+        times.list(&fields)
     }
 }
 
@@ -245,6 +250,7 @@ extension FetchConfirmation: FieldList {
         fields.object("response", &response)
         fields.string("remoteAddress", &remoteAddress)
         cookies.list(&fields)
+        times.list(&fields)
     }
 }
 

@@ -28,6 +28,7 @@ import Testing
         options.cookies = true
         options.cacheKey = "the picture"
         options.allowInvalidCertificates = true
+        options.trace = true
         var encoded = GetOptions()
         encoded.representation = .jpeg
         encoded.quality = 60

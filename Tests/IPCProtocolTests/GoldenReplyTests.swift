@@ -118,6 +118,17 @@ import Testing
                     $0.stale = true
                 })
         ),
+        (
+            "reply-image-traced",
+            .image(
+                id: 5,
+                image {
+                    $0.spans = [
+                        TraceSpan("download", start: -5, microseconds: 30),
+                        TraceSpan("reply", start: 25, microseconds: 9),
+                    ]
+                })
+        ),
         ("reply-image-inline", .image(id: 4, image { $0.payload = $0.bytes })),
         (
             "reply-image-original",

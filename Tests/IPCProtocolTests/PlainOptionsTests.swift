@@ -14,6 +14,7 @@ import Testing
         "timeoutMs": { $0.timeoutMs = 1 },
         "totalTimeoutMs": { $0.totalTimeoutMs = 1 }, "cookies": { $0.cookies = true },
         "allowInvalidCertificates": { $0.allowInvalidCertificates = true },
+        "trace": { $0.trace = true },
     ]
     /// And for the others.
     private static let others: [String: @Sendable (inout GetOptions) -> Void] = [
@@ -46,6 +47,7 @@ import Testing
             { $0.variant.frames = .one(1) }, { $0.variant.frames = .all }, { $0.variant.linear = true },
             { $0.staleFirst = true }, { $0.retryFailed = true }, { $0.progress = true }, { $0.progressive = true },
             { $0.cookies = true }, { $0.allowInvalidCertificates = true }, { $0.damaged = .accept },
+            { $0.trace = true },
         ]
         var seen = [try #require(GetOptions().plain)]
         for change in changes {

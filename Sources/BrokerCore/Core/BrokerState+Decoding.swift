@@ -150,6 +150,9 @@ extension BrokerState {
         counters.add(for: decode.waiters.first?.uid) {
             $0.decodeMicroseconds += now.instant.microseconds(since: run.startedAt)
         }
+        ended(
+            JobStep.job(.decode, from: run.startedAt, to: now.instant, parts: Self.parts(result.times)),
+            queuedAt: decode.waiters.first?.since, for: decode.waiters, countingFirst: false)
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }
         let (buffer, staysInMemory) = publish(

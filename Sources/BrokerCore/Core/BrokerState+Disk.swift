@@ -21,7 +21,8 @@ extension BrokerState {
         // What memory answers anyway is not read from disk only because the user may have an own original there.
         let isForOwn = disk.isAmbiguous(lookup) && hasVariant(lookup)
         let keys = isForOwn ? lookup.keys.prefix(1) : lookup.keys[...]
-        disk.start(lookup: job, on: worker, isForRaster: hasBody, isForOwn: isForOwn, rasterWord: rasterWord)
+        disk.start(
+            lookup: job, on: worker, isForRaster: hasBody, isForOwn: isForOwn, rasterWord: rasterWord, at: now.instant)
         actions.append(.find(worker, job, keys: keys.map(\.word), form: rasterWord, rasterOnly: hasBody))
     }
 
@@ -131,6 +132,11 @@ extension BrokerState {
     private mutating func endLookup(_ job: JobID) -> Lookup? {
         guard let lookup = disk.end(lookup: job) else { return nil }
         if let worker = lookup.worker { supervision.unassign(job, from: worker) }
+        if let startedAt = lookup.startedAt {
+            ended(
+                JobStep.job(.disk, from: startedAt, to: now.instant), queuedAt: lookup.waiters.first?.since,
+                for: lookup.waiters)
+        }
         return lookup
     }
 

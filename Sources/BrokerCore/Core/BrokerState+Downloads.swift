@@ -112,6 +112,7 @@ extension BrokerState {
         }
         guard let download = downloads[job] else { return }
         count(download, bytes: result.bytes, status: result.response.status)
+        noteTransfer(download, result.times)
         tell(.finished, of: download)
         downloads.apply(result.cookies, of: download.original)
         let body = newBufferID()
@@ -133,6 +134,12 @@ extension BrokerState {
             return
         }
         var made: EarlyVariant?
+        if let run = identification.run {
+            let parts = early.map { Self.parts($0.result.times) } ?? []
+            ended(
+                JobStep.job(.identify, from: run.startedAt, to: now.instant, parts: parts), queuedAt: nil,
+                for: download.waiters)
+        }
         if let run = identification.run, let order = run.early {
             if let early {
                 counters.add(for: download.user) {
@@ -316,6 +323,7 @@ extension BrokerState {
             return fetchFailed(worker, job, .forbiddenAddress, message)
         }
         count(download, bytes: 0, status: 304)
+        noteTransfer(download, confirmation.times)
         downloads.confirmed(job, at: now.instant)
         tell(.finished, of: download)
         downloads.apply(confirmation.cookies, of: download.original)
@@ -446,6 +454,14 @@ extension BrokerState {
             $0.bytesDownloaded += bytes
             $0.downloadMicroseconds += max(0, microseconds)
         }
+    }
+
+    /// Counts the parts of a transfer that has ended well. The whole is counted by `count`.
+    private mutating func noteTransfer(_ download: Download, _ times: FetchTimes) {
+        guard let transfer = download.transfer else { return }
+        ended(
+            JobStep.job(.download, from: transfer.startedAt, to: now.instant, parts: Self.parts(times)),
+            queuedAt: download.waiters.first?.since, for: download.waiters, countingFirst: false)
     }
 
     /// Sends an event about a download to the clients that have subscribed to it.

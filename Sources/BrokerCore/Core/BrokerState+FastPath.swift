@@ -64,7 +64,7 @@ extension BrokerState {
     /// would be the same hit again.
     mutating func rememberHit(_ request: GetRequest, from client: ClientID, of uid: UInt32, _ hit: MemoryHit) {
         guard let (asking, text) = repeatable.take(), asking == client, text.id == request.id,
-            request.options.delivery == .fd, !request.options.retryFailed,
+            request.options.delivery == .fd, !request.options.retryFailed, !request.options.trace,
             // An administrator may request more than others with the same uid.
             !limits.allowsPresetsOnly || request.options.preset != nil,
             case .reply(_, .image(_, let image), _)? = actions.last, let buffer = image.buffer, !image.stale,

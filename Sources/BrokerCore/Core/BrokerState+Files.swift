@@ -151,9 +151,8 @@ extension BrokerState {
         while true {
             let reserved = others + files.reservedBytes
             // The rest is for originals from elsewhere.
-            guard let (job, read) = files.startNext(atMost: limit / 8 * 3, hasRoom: { reserved + $0 <= limit }) else {
-                return
-            }
+            let next = files.startNext(atMost: limit / 8 * 3, at: now.instant) { reserved + $0 <= limit }
+            guard let (job, read) = next else { return }
             actions.append(.readFile(job, read.file, read.identity))
             schedule(.read(job), in: limits.readPatienceMs)
             tell(.started, of: read)
@@ -165,6 +164,9 @@ extension BrokerState {
     mutating func fileRead(_ job: JobID) {
         guard let read = endRead(job), let first = read.waiters.first else { return actions.append(.discard(job)) }
         tell(.finished, of: read)
+        if let startedAt = read.startedAt {
+            ended(JobStep.job(.file, from: startedAt, to: now.instant), queuedAt: first.since, for: read.waiters)
+        }
         let body = newBufferID()
         actions.append(.publish(job, body))
         if let content = Self.content(of: read.key), read.identity.size > limits.earlyBodyBytes {

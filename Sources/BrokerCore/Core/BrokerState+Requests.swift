@@ -25,7 +25,7 @@ extension BrokerState {
             waiter.key = hit.key
             deliver(
                 hit.buffer, size(of: hit.buffer, hit.header), hit.original, hit.header, to: waiter,
-                offersSlot: asking.hasPage && !request.options.retryFailed)
+                offersSlot: asking.hasPage && !request.options.retryFailed && !request.options.trace)
             return rememberHit(request, from: client, of: asking.uid, hit)
         }
         if let refusal = clients.refusal(ofWeight: request.weight, from: asking) { return fail(waiter, refusal) }
@@ -225,7 +225,7 @@ extension BrokerState {
     // MARK: Jobs
 
     func jobWaiter(for waiter: Waiter) -> JobWaiter {
-        waiter.jobWaiter(isAdmin: clients.isAdmin(waiter.client))
+        waiter.jobWaiter(isAdmin: clients.isAdmin(waiter.client), since: now.instant)
     }
 
     /// Lets a waiter join a lookup in the disk tier, or queues one. `assignJobs`
@@ -348,6 +348,7 @@ extension BrokerState {
 
         var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: agingNow)
         image.damage = damage
+        image.spans = waiter.spans(at: now.instant)
         // The rows of stored pixels may be padded, and need not begin with the memfd.
         if let pixels = original.content.pixels, memory.record(of: buffer)?.variant.form == .original {
             image.pixels?.stride = pixels.stride

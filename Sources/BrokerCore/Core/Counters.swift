@@ -23,6 +23,8 @@ struct Counters {
     var loads = LatencyHistogram()
     var transfers = LatencyHistogram()
     var decodeTimes = LatencyHistogram()
+    /// The other parts of loads that were measured.
+    var spans: [StatsReport.Distribution: LatencyHistogram] = [:]
 
     /// The most users that are counted for themselves. Beyond, another one's counters begin at zero again.
     private static let maximumUsers = 1024
@@ -62,5 +64,6 @@ struct Counters {
         report.histograms[.load] = loads.distribution
         report.histograms[.download] = transfers.distribution
         report.histograms[.decode] = decodeTimes.distribution
+        for (span, times) in spans { report.histograms[span] = times.distribution }
     }
 }

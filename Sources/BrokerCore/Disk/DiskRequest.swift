@@ -1,5 +1,6 @@
 import HTTPValues
 import IPCProtocol
+import SystemValues
 
 /// A lookup in the disk tier: queued, or running on the cache process.
 struct Lookup {
@@ -9,6 +10,8 @@ struct Lookup {
     var waiters: [JobWaiter]
     /// The cache process that runs it; nil while it is queued.
     var worker: WorkerID?
+    /// When it was started.
+    var startedAt: Instant?
     /// Whether a waiter lets the result stay in memory.
     var mayStay: Bool
     /// Whether the original is in memory, so that only a raster is looked for.

@@ -84,10 +84,12 @@ package struct DiskTier {
     /// Starts a lookup that was popped, on a worker; with `isForRaster` only a raster is looked for, with `isForOwn` only
     /// the user's own original.
     mutating func start(
-        lookup job: JobID, on worker: WorkerID, isForRaster: Bool, isForOwn: Bool, rasterWord: String?
+        lookup job: JobID, on worker: WorkerID, isForRaster: Bool, isForOwn: Bool, rasterWord: String?,
+        at now: Instant
     ) {
         lookups.change(job) {
             $0.worker = worker
+            $0.startedAt = now
             $0.rasterWord = rasterWord
             $0.isForRaster = isForRaster
             $0.isForOwn = isForOwn

@@ -39,6 +39,8 @@ package struct FileReads {
         /// The waiters. A read without any is given up; a running one cannot be interrupted, but does not count any more.
         var waiters: [JobWaiter]
         var state = State.queued
+        /// When it was started.
+        var startedAt: Instant?
 
         var bytes: Int { identity.size }
         var owner: JobOwner { waiters.first?.owner ?? JobOwner() }
@@ -112,12 +114,17 @@ package struct FileReads {
     /// Starts the next read if there is room for its bytes. A read that runs alone may always start.
     ///
     /// - Parameter most: the bytes that all reads together may have reserved.
-    mutating func startNext(atMost most: Int, hasRoom: (Int) -> Bool) -> (job: JobID, read: Read)? {
+    mutating func startNext(
+        atMost most: Int, at now: Instant, hasRoom: (Int) -> Bool
+    ) -> (job: JobID, read: Read)? {
         if next == nil { next = queue.pop() }
         guard let job = next, let read = reads[job] else { return nil }
         guard reservedBytes == 0 || reservedBytes + read.bytes <= most && hasRoom(read.bytes) else { return nil }
         next = nil
-        reads.change(job) { $0.state = .running }
+        reads.change(job) {
+            $0.state = .running
+            if $0.startedAt == nil { $0.startedAt = now }
+        }
         reservedBytes += read.bytes
         return (job, read)
     }

@@ -9,6 +9,7 @@ import SystemValues
 package struct Requests {
     private var waiters: [WaiterID: Waiter] = [:]
     private var prefetches: [PrefetchID: Prefetch] = [:]
+    private var traced = 0
     private var waiterIDs = IdentifierSource<WaiterKind>()
     private var prefetchIDs = IdentifierSource<PrefetchKind>()
 
@@ -34,10 +35,25 @@ package struct Requests {
             receivedAt: now)
     }
 
-    mutating func register(_ waiter: Waiter) { waiters[waiter.id] = waiter }
+    mutating func register(_ waiter: Waiter) {
+        if waiter.request.options.trace { traced += 1 }
+        waiters[waiter.id] = waiter
+    }
 
     /// Takes a waiter out; false when it was not registered.
-    mutating func unregister(_ id: WaiterID) -> Bool { waiters.removeValue(forKey: id) != nil }
+    mutating func unregister(_ id: WaiterID) -> Bool {
+        guard let waiter = waiters.removeValue(forKey: id) else { return false }
+        if waiter.request.options.trace { traced -= 1 }
+        return true
+    }
+
+    /// Whether any of them asks where its time goes.
+    var areTraced: Bool { traced > 0 }
+
+    /// Adds parts of a job to a waiter's trace, if it asks for it.
+    mutating func trace(_ steps: [JobStep], until end: Instant, of id: WaiterID) {
+        waiters.change(id) { $0.trace(steps, until: end) }
+    }
 
     // MARK: Stages
 

@@ -86,21 +86,24 @@ struct Waiter {
     var hasReportedProgress = false
     /// Whether the disk tier was queried.
     var hasQueriedDisk = false
+    /// Where its time went, if it asks for that, and until when that is known.
+    var trace: [TraceSpan] = []
+    var tracedUntil: Instant
 
     init(
         id: WaiterID, client: ClientID, uid: UInt32, purpose: Purpose, request: GetRequest, key: OriginalKey,
         receivedAt: Instant
     ) {
         (self.id, self.client, self.uid, self.purpose) = (id, client, uid, purpose)
-        (self.request, self.key, self.receivedAt) = (request, key, receivedAt)
+        (self.request, self.key, self.receivedAt, tracedUntil) = (request, key, receivedAt, receivedAt)
     }
 
     /// The parts that a job needs to schedule itself and to time out.
-    func jobWaiter(isAdmin: Bool) -> JobWaiter {
+    func jobWaiter(isAdmin: Bool, since now: Instant) -> JobWaiter {
         let options = request.options
         return JobWaiter(
             id: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
-            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs), isAdmin: isAdmin)
+            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs), isAdmin: isAdmin, since: now)
     }
 
     /// Whether the answer's bytes were loaded for it, or for a request that it joined.

@@ -13,6 +13,8 @@ struct JobWaiter {
     /// When it gives up.
     let deadline: Instant
     var isAdmin = false
+    /// When it began to wait.
+    var since = Instant(nanoseconds: 0)
 
     /// The owner of a job that it starts.
     var owner: JobOwner { JobOwner(user: JobOwner.User(uid: uid, isAdmin: isAdmin), client: client) }

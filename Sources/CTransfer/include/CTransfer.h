@@ -66,6 +66,12 @@ CURLcode ctransfer_set_request_callback(CURL *handle, curl_prereq_callback callb
 void *ctransfer_private(CURL *handle);
 /// The numeric address of the last connection, empty before; valid as long as the handle.
 const char *ctransfer_remote_address(CURL *handle);
+/// Times in microseconds since the start of the last request: when the name was known, when the connection and its TLS session
+/// existed, when the first byte arrived, and when it ended. 0 for what has not taken place.
+struct ctransfer_times {
+    long long lookup, connect, tls, first_byte, total;
+};
+void ctransfer_times(CURL *handle, struct ctransfer_times *times);
 /// The present cookies, a line each in Netscape's format; the caller frees the list.
 struct curl_slist *ctransfer_cookie_list(CURL *handle);
 

@@ -82,6 +82,8 @@ public struct ImageReply: Equatable, Sendable {
     public var stale = false
     /// A sentence about the parts that could not be decoded; nil for an image without damage.
     public var damage: String?
+    /// Where the time went; empty unless the request asked for it.
+    public var spans: [TraceSpan] = []
 
     /// Creates a description of an image.
     public init(
@@ -147,6 +149,7 @@ extension ImageReply: FieldList {
         fields.nullableInteger("expires", &expires, in: any)
         fields.boolean("stale", &stale, .optional)
         listDamage(&fields)
+        fields.objects("spans", orNone: &spans, most: TraceSpan.most)
     }
 
     private mutating func listDamage(_ fields: inout Fields) {

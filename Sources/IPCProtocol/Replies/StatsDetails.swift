@@ -27,6 +27,21 @@ extension StatsReport {
         case decode
         /// One event-loop iteration of the broker, excluding the wait for events.
         case loop
+        /// A job's wait for its turn.
+        case queue
+        /// A lookup in the disk tier, from its order to its answer.
+        case disk
+        /// The read of a local file.
+        case file
+        /// The parts of a transfer: the look-up of the name, the connection, its TLS handshake, the wait for the response's
+        /// first byte, and the rest of it.
+        case dns, connect, tls
+        case firstByte = "first-byte"
+        case body
+        /// The computation of a body's digest, with the decoding of a small image.
+        case identify
+        /// The parts of a decoding: the codec with colour conversion, scaling, the steps, encoding, and sealing.
+        case codec, scale, steps, encode, seal
     }
 
     /// The distribution of a duration, in buckets whose bounds are powers of two.

@@ -49,6 +49,7 @@ extension GetOptions {
         if variant.scaleDown { flags |= 1 << 6 }
         if variant.linear { flags |= 1 << 7 }
         if damaged == .accept { flags |= 1 << 8 }
+        if trace { flags |= 1 << 9 }
         return Plain(
             representation: representation, delivery: delivery, cache: cache, storage: storage, priority: priority,
             fit: variant.fit, pixelFormat: variant.pixelFormat, alpha: variant.alpha, flags: flags, quality: quality,

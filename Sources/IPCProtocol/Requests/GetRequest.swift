@@ -190,6 +190,9 @@ public struct GetOptions: Equatable, Sendable {
     /// Whether servers with unverifiable certificates are accepted.
     public var allowInvalidCertificates = false
 
+    /// Whether the reply states where the time went.
+    public var trace = false
+
     /// Creates the default options.
     public init() {}
 }
@@ -236,6 +239,7 @@ extension GetOptions {
         fields.flag("cookies", &cookies)
         fields.string("cacheKey", &cacheKey, most: Self.longestCacheKey)
         fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
+        fields.flag("trace", &trace)
         if fields.isReading {
             noteContradictions(in: &fields)
             if preset != nil, fields.has("variant") {

@@ -358,6 +358,7 @@ extension Broker {
             report.histograms[.loop] = iterations.distribution
             reply = .stats(id: id, report)
         }
+        if reply.isTraced { reply.endTrace(replyMicroseconds: Instant.now.microseconds(since: handledAt)) }
         let frame = reply.encoded(reusing: connection.channel.takeStorage())
         switch attachment {
         case .nothing: connection.channel.enqueue(frame)

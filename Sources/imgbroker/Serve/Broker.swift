@@ -40,6 +40,8 @@ final class Broker {
     /// Events that actions have led to.
     var events: [Event] = []
     private var isHandling = false
+    /// When the state was given the latest event.
+    var handledAt = Instant.now
     var clients: [ClientID: ClientConnection] = [:]
     let receiveBuffer = FrameChannel.ReceiveBuffer()
     var clientIDs = IdentifierSource<ClientKind>()
@@ -354,7 +356,8 @@ final class Broker {
     }
 
     private func handleOne(_ event: Event) {
-        for action in state.handle(event, at: .now, unixMs: WallClock.milliseconds) { perform(action) }
+        handledAt = .now
+        for action in state.handle(event, at: handledAt, unixMs: WallClock.milliseconds) { perform(action) }
     }
 
     private func perform(_ action: Action) {

@@ -144,9 +144,10 @@ enum Metrics {
             "Requests by result: memory hits, loads from origins and files.")
         write(.hit, of: report, labels: ["result": "memory"], to: &text)
         write(.load, of: report, labels: ["result": "loaded"], to: &text)
-        text.begin("imgbroker_span_seconds", .histogram, "Steps of a load: single transfers, decodings.")
-        write(.download, of: report, labels: ["span": "download"], to: &text)
-        write(.decode, of: report, labels: ["span": "decode"], to: &text)
+        text.begin(
+            "imgbroker_span_seconds", .histogram,
+            "Jobs of loads, such as transfers and decodings, and the parts of them.")
+        for span in spans { write(span, of: report, labels: ["span": span.rawValue], to: &text) }
         text.begin(
             "imgbroker_loop_duration_seconds", .histogram,
             "Iterations of the broker's event loop, without waiting: the longest delay of any client.")
@@ -162,6 +163,9 @@ enum Metrics {
             labels, bounds: bounds, counts: histogram.buckets, total: histogram.count,
             sum: seconds(histogram.sumMicroseconds))
     }
+
+    /// The durations that are no whole request.
+    static let spans = StatsReport.Distribution.allCases.filter { ![.hit, .load, .loop].contains($0) }
 
     /// The bounds of buckets in seconds.
     private static let bounds = (0..<StatsReport.Histogram.bounds).map { seconds(1 << $0) }

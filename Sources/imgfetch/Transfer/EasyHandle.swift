@@ -1,6 +1,7 @@
 internal import CTransfer
 import HTTPValues
 internal import IPCProtocol
+import WorkerProtocol
 
 /// libcurl's handle of a transfer, with the options that are the same for all transfers.
 @safe final class EasyHandle {
@@ -81,6 +82,27 @@ internal import IPCProtocol
 
     /// The address of the last connection, which is the proxy's if there is one; empty before.
     var remoteAddress: String { unsafe String(cString: ctransfer_remote_address(raw)) }
+
+    /// The parts of the last request's time.
+    var times: FetchTimes {
+        var since = ctransfer_times()
+        unsafe ctransfer_times(raw, &since)
+        var times = FetchTimes()
+        var passed = 0
+        // A time that has not taken place is 0, and one of a kept connection may be.
+        func part(until end: Int64) -> Int {
+            let end = Int(clamping: end)
+            guard end > passed else { return 0 }
+            defer { passed = end }
+            return end - passed
+        }
+        times.dns = part(until: since.lookup)
+        times.connect = part(until: since.connect)
+        times.tls = part(until: since.tls)
+        times.firstByte = part(until: since.first_byte)
+        if since.first_byte > 0 { times.body = part(until: since.total) }
+        return times
+    }
 
     /// Enables cookies, with these lines in Netscape's format.
     func useCookies(_ lines: [String]) {

@@ -55,6 +55,8 @@ import WorkerProtocol
     private var sendsCredentials = true
     /// The redirects that led to the present hop.
     private var redirects: [Redirect] = []
+    /// The parts of the time of all hops.
+    private var times = FetchTimes()
 
     // State of the present hop.
     private var kind = RequestLines.Kind.full
@@ -344,23 +346,22 @@ import WorkerProtocol
 
     /// The outcome of the hop, which libcurl has ended with `code`.
     func outcome(endedWith code: CURLcode) -> Outcome {
+        times.add(handle.times)
         let verdict = verdict ?? verdict(endedWith: code)
         self.verdict = verdict
         switch verdict {
         case .redirected, .again: return .nextHop
         case .complete:
             body.seal()
-            return .ended(
-                .finished(
-                    job: job.id,
-                    FetchResult(
-                        bytes: body.received, response: record, remoteAddress: handle.remoteAddress,
-                        cookies: cookieChanges)))
+            var result = FetchResult(
+                bytes: body.received, response: record, remoteAddress: handle.remoteAddress, cookies: cookieChanges)
+            result.times = times
+            return .ended(.finished(job: job.id, result))
         case .notModified:
-            return .ended(
-                .notModified(
-                    job: job.id,
-                    FetchConfirmation(response: record, remoteAddress: handle.remoteAddress, cookies: cookieChanges)))
+            var confirmation = FetchConfirmation(
+                response: record, remoteAddress: handle.remoteAddress, cookies: cookieChanges)
+            confirmation.times = times
+            return .ended(.notModified(job: job.id, confirmation))
         case .failed(let error):
             return .ended(
                 .failed(

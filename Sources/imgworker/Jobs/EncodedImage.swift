@@ -1,6 +1,7 @@
 import CImageCodecs
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import WorkerProtocol
 
 /// An encoded image whose header is read and whose decoding is planned within its limits. Can be decoded once.
@@ -25,6 +26,8 @@ struct EncodedImage {
     private let wantsPlaceholder: Bool
     /// Nil unless the job accepts damage.
     private let attempt: Attempt?
+    /// The time that reading the header took.
+    private let headerMicroseconds: Int
 
     /// A decoding of an image that may be damaged. The first one accepts no damage, so that a sound image has the same result as
     /// without this; only after its failure follows a second one, which decodes as much as possible.
@@ -77,6 +80,7 @@ struct EncodedImage {
         throws(WireError)
     {
         self.attempt = attempt
+        let begun = Instant.now
         let (format, opened, animation) = try Self.open(source, for: job)
         var decoder = opened
         timing = job.transform.frames == .all ? animation?.timing ?? .still : nil
@@ -135,6 +139,7 @@ struct EncodedImage {
         wantsPlaceholder = job.wantsPlaceholder && attempt?.failure == nil
         let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
         planned = plan
+        headerMicroseconds = Instant.now.microseconds(since: begun)
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
     }
 
@@ -199,27 +204,36 @@ struct EncodedImage {
     }
 
     private func decodeOnce(into output: any ResultOutput) throws(WireError) -> DecodeResult {
+        let clock = DecodeClock(writingTo: output)
+        var result = try clock.measure(\.codec) { () throws(WireError) in try decodeOnce(into: output, clock) }
+        clock.add(header: headerMicroseconds)
+        result.times = clock.times
+        return result
+    }
+
+    private func decodeOnce(into output: any ResultOutput, _ clock: DecodeClock) throws(WireError) -> DecodeResult {
         guard let decoder = holder.decoder else { throw WireError(.internal, "The decoder was freed.") }
         guard let encoding else {
             let frameBytes = plan.result.bytes(in: transform.pixelFormat)
-            var result = try decode(with: decoder, to: .file(output), at: 0)
+            var result = try decode(with: decoder, to: .file(output), at: 0, clock)
             for index in 1..<max(1, transform.frames.count(of: plan.header.frameCount)) {
-                result.bytes += try decode(with: decoder, to: .file(output), at: index * frameBytes).bytes
+                result.bytes += try decode(with: decoder, to: .file(output), at: index * frameBytes, clock).bytes
             }
             result.timing = timing
             return result
         }
         let raster = try PixelMemory(count: plan.result.bytes)
-        var result = try decode(with: decoder, to: .memory(raster), at: 0)
+        var result = try decode(with: decoder, to: .memory(raster), at: 0, clock)
         let encoder = ImageEncoder(
             encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: steps.isTransparent)
-        result.bytes = try encoder.encode(raster, to: output.descriptor())
+        let file = try output.descriptor()
+        result.bytes = try clock.measure(\.encode) { () throws(WireError) in try encoder.encode(raster, to: file) }
         return result
     }
 
     /// Decodes the image, or the next requested frame, to `offset` in `output`. The placeholder is made of the first frame.
     private func decode(
-        with decoder: any ImageDecoder, to output: PixelStore, at offset: Int
+        with decoder: any ImageDecoder, to output: PixelStore, at offset: Int, _ clock: DecodeClock
     ) throws(WireError) -> DecodeResult {
         let hasAlpha = decoder.header.hasAlpha
         // The steps take straight alpha.
@@ -237,17 +251,19 @@ struct EncodedImage {
         let samples = wantsPlaceholder && offset == 0
         let grid = samples ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
         if let scaling {
-            var sink = try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: alpha)
+            var sink = clock.timed(try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: alpha))
             try decode(with: decoder, into: &sink, sampling: grid)
         } else {
             try decode(with: decoder, into: &writer, sampling: grid)
         }
         if raster != nil {
-            try steps.apply(to: &raster!)
-            var writer = try RowWriter(
-                plan.result, orientation: .upright, premultiplies: premultiplies && steps.isTransparent,
-                packing: packing, output: output, at: offset)
-            try raster?.write(to: &writer)
+            try clock.measure(\.steps) { () throws(WireError) in
+                try steps.apply(to: &raster!)
+                var writer = try RowWriter(
+                    plan.result, orientation: .upright, premultiplies: premultiplies && steps.isTransparent,
+                    packing: packing, output: output, at: offset)
+                try raster?.write(to: &writer)
+            }
         }
         var result = DecodeResult(bytes: plan.result.bytes(in: transform.pixelFormat))
         result.placeholder = grid?.placeholder(orientation)

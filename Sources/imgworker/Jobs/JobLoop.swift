@@ -78,16 +78,18 @@ struct JobLoop {
     private func decode(_ job: DecodeJob, _ source: ImageSource, into output: FileDescriptor) -> EarlyResult? {
         guard let image = try? EncodedImage(source, for: job, conversions: conversions),
             let room = try? output.size(), image.plan.outputBytes(job.transform, job.encoding) <= room,
-            let result = try? image.decode(into: output)
+            var result = try? image.decode(into: output)
         else { return nil }
-        seal(output, bytes: result.bytes)
+        seal(output, &result)
         return EarlyResult(image.plan, result)
     }
 
     /// Seals a result. If that fails, the broker tries it, and finds out why.
-    private func seal(_ output: FileDescriptor, bytes: Int) {
-        try? output.truncate(to: bytes)
+    private func seal(_ output: FileDescriptor, _ result: inout DecodeResult) {
+        let begun = Instant.now
+        try? output.truncate(to: result.bytes)
         try? output.seal()
+        result.times.seal = Instant.now.microseconds(since: begun)
     }
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
@@ -102,8 +104,8 @@ struct JobLoop {
             let outcome = Result { () throws(WireError) in try image.decode(into: output) }
             // Reads the broker's answer to the header, also after a failure.
             guard case .file(let file) = try output.answer() else { return }
-            let result = try outcome.get()
-            seal(file, bytes: result.bytes)
+            var result = try outcome.get()
+            seal(file, &result)
             try channel.sendMessage(DecodeReport.finished(job: job.id, result))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))

@@ -1,14 +1,18 @@
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 
 /// The destination file of a result.
 protocol ResultOutput {
     /// Returns the file. Called when the first rows are decoded.
     func descriptor() throws(WireError) -> FileDescriptor
+    /// The time that has been spent waiting for it.
+    var waitedMicroseconds: Int { get }
 }
 
 extension FileDescriptor: ResultOutput {
     func descriptor() throws(WireError) -> FileDescriptor { self }
+    var waitedMicroseconds: Int { 0 }
 }
 
 /// A file that the broker has yet to send. Decoding waits for it only when the first rows are ready.
@@ -22,6 +26,7 @@ final class AwaitedOutput: ResultOutput {
 
     private let receive: () throws -> Answer
     private var outcome: Result<Answer, any Error>?
+    private(set) var waitedMicroseconds = 0
 
     /// Creates an output whose answer `receive` waits for.
     init(receive: @escaping () throws -> Answer) {
@@ -32,7 +37,10 @@ final class AwaitedOutput: ResultOutput {
     ///
     /// - Throws: the error of `receive`.
     func answer() throws -> Answer {
-        let outcome = outcome ?? Result(catching: receive)
+        if let outcome { return try outcome.get() }
+        let begun = Instant.now
+        let outcome = Result(catching: receive)
+        waitedMicroseconds = Instant.now.microseconds(since: begun)
         self.outcome = outcome
         return try outcome.get()
     }

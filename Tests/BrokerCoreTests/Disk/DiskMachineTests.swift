@@ -39,7 +39,9 @@ import WorkerProtocol
         tier.enqueue(try lookup(), keys: [try key()], waiter(1), mayStay: false, as: job)
         #expect(tier.join(try lookup(), waiter(2), mayStay: true) == job && tier[job]?.mayStay == true)
         #expect(tier.leave(lookup: job, WaiterID(number: 1)) == nil && tier.popLookup() == job)
-        tier.start(lookup: job, on: worker, isForRaster: false, isForOwn: false, rasterWord: nil)
+        tier.start(
+            lookup: job, on: worker, isForRaster: false, isForOwn: false, rasterWord: nil,
+            at: Instant(nanoseconds: 0))
         #expect(tier.leave(lookup: job, WaiterID(number: 2))?.worker == worker)
         #expect(tier.join(try lookup(), waiter(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
     }

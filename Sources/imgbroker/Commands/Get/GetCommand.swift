@@ -38,6 +38,13 @@ enum GetCommand {
                 "--progressive",
                 "without -o and --json: also print when the image could be shown in part during the download"),
             FlagHelp(
+                "--trace",
+                "also print where the time went: a bar for each part, with \"spans\" in the object of --json"),
+            FlagHelp(
+                "--trace-otlp",
+                "print that in OpenTelemetry's JSON instead, a line for each image that was loaded, below the span that the environment variable TRACEPARENT names"
+            ),
+            FlagHelp(
                 "--json",
                 "print the reply as one JSON object; on standard error when the image is written to standard output"),
             CommandConnection.socketHelp,
@@ -61,6 +68,7 @@ enum GetCommand {
         var outputs: [String] = []
         var asJSON = false
         var preview: Preview?
+        var exportsTrace = false
         var socketPath: String?
 
         /// Whether the results are marked with the names of their sources.
@@ -99,6 +107,7 @@ enum GetCommand {
         options.progress = bar != nil && !request.areSeveral
         var next = 0
         var pending: [Int: Int] = [:]
+        var sent: [Int: (at: Instant, unixNanoseconds: Int)] = [:]
         var summary = LoadSummary()
         func fail(_ index: Int, _ error: ClientError) {
             summary.failed += 1
@@ -111,6 +120,7 @@ enum GetCommand {
             while next < request.sources.count, pending.count < requestsAtOnce {
                 let index = next
                 next += 1
+                sent[index] = (.now, WallClock.nanoseconds)
                 do throws(ClientError) {
                     pending[try request.sources[index].send(over: broker, options)] = index
                 } catch {
@@ -135,7 +145,15 @@ enum GetCommand {
                 pending[id] = nil
                 do throws(ClientError) {
                     bar?.clear()
+                    let sent = sent[index] ?? (.now, WallClock.nanoseconds)
+                    let microseconds = Instant.now.microseconds(since: sent.at)
                     try report(image, index, of: request, isOutputTaken: isOutputTaken)
+                    if request.options.trace {
+                        let load = TraceExport.Load(
+                            source: TraceExport.shortened(request.sources[index].title), arrival: sent.unixNanoseconds,
+                            microseconds: microseconds, reply: image.reply)
+                        printTrace(load, of: request, onStandardError: isOutputTaken)
+                    }
                     summary.add(image.reply)
                 } catch {
                     fail(index, error)
@@ -154,6 +172,27 @@ enum GetCommand {
         return status
     }
 
+    /// Prints where the time of a load went.
+    private static func printTrace(_ load: TraceExport.Load, of request: Request, onStandardError: Bool) {
+        let text: String
+        if request.exportsTrace {
+            let parent = CurrentProcess.environment("TRACEPARENT").flatMap(TraceExport.Parent.init)
+            text = TraceExport(parent: parent).line(load)
+        } else if request.asJSON {
+            return
+        } else {
+            let columns = (onStandardError ? Terminal.ofStandardError : Terminal.ofStandardOutput)?.columns
+            let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap(CurrentProcess.environment).first {
+                !$0.isEmpty
+            }
+            let isUTF8 = locale.map { $0.uppercased().contains("UTF") } ?? true
+            let total = "\(load.microseconds / 1000).\(load.microseconds / 100 % 10) ms"
+            text = Waterfall(columns: columns ?? 80, isASCII: !isUTF8)
+                .text(of: load.reply.spans, title: "\(load.source): \(total)")
+        }
+        if onStandardError { StandardError.writeLines(text) } else { StandardOutput.write(text) }
+    }
+
     /// Writes or shows an image, and prints its properties.
     private static func report(
         _ image: BrokerImage, _ index: Int, of request: Request, isOutputTaken: Bool
@@ -162,6 +201,7 @@ enum GetCommand {
         if let output { try write(image, to: output) }
         request.preview?.show(image)
         let title = request.areSeveral ? request.sources[index].title : nil
+        if request.exportsTrace { return }
         if request.asJSON {
             CommandConnection.printObject(onStandardError: isOutputTaken) {
                 $0.member("type", "image")
@@ -178,7 +218,7 @@ enum GetCommand {
     private static func read(_ words: some Sequence<String>) throws(UsageError) -> Request? {
         var request = Request()
         var load = LoadOptions()
-        var (isStaleFirst, isProgressive, isPreview) = (false, false, false)
+        var (isStaleFirst, isProgressive, isPreview, isTraced) = (false, false, false, false)
         var (output, list): (String?, String?)
         var arguments = Arguments(words)
         while let word = try arguments.next() {
@@ -192,6 +232,8 @@ enum GetCommand {
             case .flag("--socket"): request.socketPath = try arguments.given("--socket").path()
             case .flag("--stale-first"): isStaleFirst = true
             case .flag("--progressive"): isProgressive = true
+            case .flag("--trace"): isTraced = true
+            case .flag("--trace-otlp"): request.exportsTrace = true
             case .flag(let flag):
                 if try load.take(flag, &arguments) { continue }
                 throw UsageError(description: "unknown option \(flag) (see imgbroker get --help)")
@@ -232,7 +274,11 @@ enum GetCommand {
         if isProgressive, output != nil || request.asJSON || request.areSeveral {
             throw UsageError(description: "--progressive goes with one image, and with neither -o nor --json")
         }
+        if request.exportsTrace, request.asJSON || isPreview || isProgressive {
+            throw UsageError(description: "--trace-otlp goes with none of --json, --preview and --progressive")
+        }
         request.options.progressive = isProgressive
+        request.options.trace = isTraced || request.exportsTrace
         return request
     }
 

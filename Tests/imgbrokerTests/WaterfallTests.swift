@@ -1,0 +1,105 @@
+import Foundation
+import IPCProtocol
+import LinuxSystem
+import TestSupport
+import Testing
+
+@testable import imgbroker
+
+/// How a trace is shown and exported.
+@Suite struct WaterfallTests {
+    private static let spans = [
+        TraceSpan("queue", start: 0, microseconds: 1000), TraceSpan("download", start: 1000, microseconds: 8000),
+        TraceSpan("connect", start: 1000, microseconds: 2000), TraceSpan("first-byte", start: 3000, microseconds: 6000),
+        TraceSpan("decode", start: 9000, microseconds: 1000), TraceSpan("reply", start: 10000, microseconds: 20),
+    ]
+
+    @Test func barsAreScaledAndNamesIndented() {
+        let text = Waterfall(columns: 50, isASCII: true).text(of: Self.spans, title: "a")
+        #expect(
+            text == """
+                a
+                  queue         1.000 ms  ###
+                  download      8.000 ms    #####################
+                    connect     2.000 ms    ######
+                    first-byte  6.000 ms         ################
+                  decode        1.000 ms                        ###
+                  reply         0.020 ms                          |
+
+                """, "\(text)")
+    }
+
+    @Test func earlierWorkOfAnotherRequestBeginsTheScale() {
+        let spans = [
+            TraceSpan("download", start: -5000, microseconds: 10000), TraceSpan("reply", start: 5000, microseconds: 0),
+        ]
+        let text = Waterfall(columns: 40).text(of: spans, title: "a")
+        #expect(text.contains("download  10.000 ms  ████") && text.contains("▏"), "\(text)")
+    }
+
+    @Test func noSpansAndHugeOnesAreShown() {
+        #expect(Waterfall().text(of: [], title: "a") == "a\n")
+        let huge = [TraceSpan("x", start: -TraceSpan.longest, microseconds: TraceSpan.longest)]
+        #expect(Waterfall(columns: 1).text(of: huge, title: "a").contains("x"))
+    }
+
+    @Test func secretsOfSourcesAreLeftOut() {
+        #expect(TraceExport.shortened("https://u:p@h.test:8/a/b.png?token=1#f") == "https://h.test:8/a/b.png")
+        #expect(TraceExport.shortened("http://h") == "http://h")
+        #expect(TraceExport.shortened("/a/b?c.png") == "/a/b?c.png")
+    }
+
+    @Test func parentsAreChecked() {
+        let trace = "0af7651916cd43dd8448eb211c80319c"
+        #expect(TraceExport.Parent("00-\(trace)-b7ad6b7169203331-01")?.trace == trace)
+        #expect(TraceExport.Parent("cc-\(trace)-b7ad6b7169203331-01-more")?.span == "b7ad6b7169203331")
+        for bad in [
+            "", "00-\(trace)-b7ad6b7169203331", "ff-\(trace)-b7ad6b7169203331-01",
+            "00-\(trace.uppercased())-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-\(trace)-0000000000000000-01",
+            "00-\(trace)-b7ad6b7169203331-01-x",
+        ] {
+            #expect(TraceExport.Parent(bad) == nil, "\(bad)")
+        }
+    }
+
+    /// Each field as OpenTelemetry's trace.proto and the JSON mapping of OTLP have it.
+    @Test func otlpHasItsFields() throws {
+        var reply = ImageReply.blank
+        reply.spans = Self.spans
+        let load = TraceExport.Load(
+            source: "https://h/\"quoted\"\nline", arrival: 1_700_000_000_000_000_000, microseconds: 10_100, reply: reply
+        )
+        let parent = try #require(TraceExport.Parent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+        var number: UInt64 = 0
+        let export = TraceExport(
+            parent: parent,
+            random: {
+                number += 1
+                return number
+            })
+        let line = export.line(load)
+        #expect(line.utf8.count { $0 == 10 } == 1 && line.hasSuffix("\n"))
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+        #expect(Set(object.keys) == ["resourceSpans"])
+        let resources = try #require(object["resourceSpans"] as? [[String: Any]])
+        #expect(resources.count == 1 && Set(resources[0].keys) == ["resource", "scopeSpans"])
+        let scopes = try #require(resources[0]["scopeSpans"] as? [[String: Any]])
+        #expect(Set(scopes[0].keys) == ["scope", "spans"])
+        let spans = try #require(scopes[0]["spans"] as? [[String: Any]])
+        #expect(spans.count == 1 + Self.spans.count)
+        let names = spans.map { $0["name"] as? String }
+        #expect(names == ["imgbroker get", "queue", "download", "connect", "first-byte", "decode", "reply"])
+        for span in spans {
+            #expect(span["traceId"] as? String == parent.trace)
+            #expect((span["spanId"] as? String)?.count == 16 && span["kind"] is Int)
+            let begin = try #require((span["startTimeUnixNano"] as? String).flatMap(Int.init))
+            let end = try #require((span["endTimeUnixNano"] as? String).flatMap(Int.init))
+            #expect(begin >= load.arrival && end >= begin)
+        }
+        let parents = spans.map { $0["parentSpanId"] as? String }
+        let ids = spans.map { $0["spanId"] as? String }
+        #expect(parents == [parent.span, ids[0], ids[0], ids[2], ids[2], ids[0], ids[0]])
+        #expect(spans[2]["startTimeUnixNano"] as? String == "1700000000001000000")
+    }
+}
