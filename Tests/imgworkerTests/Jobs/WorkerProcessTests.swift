@@ -77,6 +77,22 @@ import WorkerProtocol
         return Array(try contents(of: output).prefix(result.bytes))
     }
 
+    /// The report on a result tells the time of each part of the work, in microseconds.
+    @Test func resultsTellTheirTimes() throws {
+        var job = DecodeJob(id: 1, transform: Transform(width: 100))
+        job.encoding = Encoding(.png)
+        let start = ContinuousClock.now
+        try order(.decode(job), [try memoryFile(png)])
+        guard case .header(1, let plan) = try next() else { throw WireError(.internal, "no header") }
+        let size = plan.outputBytes(job.transform, job.encoding)
+        try order(.output(job: 1), [try WritableBuffer(name: "test", size: size).descriptor])
+        guard case .finished(1, let result) = try worker.nextWithTimes() else { throw WireError(.internal, "no result") }
+        let times = result.times
+        #expect(times.codec > 0 && times.encode > 0)
+        let parts = times.codec + times.scale + times.steps + times.encode
+        #expect(.microseconds(parts) <= ContinuousClock.now - start)
+    }
+
     /// The report on a file that is to be identified, and decoded into `output` or a memfd of a mebibyte.
     private func identify(
         _ file: [UInt8], into output: FileDescriptor? = nil, refused: [String] = [],
