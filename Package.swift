@@ -132,7 +132,8 @@ let package = Package(
         .target(
             name: "BrokerCore",
             dependencies: [
-                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues", "WorkerProtocol",
+                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "SystemValues",
+                "WorkerProtocol",
             ],
             swiftSettings: swift),
 

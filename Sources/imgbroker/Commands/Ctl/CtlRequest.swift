@@ -9,21 +9,21 @@ struct CtlRequest {
     enum Command: String, CaseIterable {
         case stats, failed, remove, clear, suspend, resume
         case cancelAll = "cancel-all"
-        case prefetch, events, reload
+        case prefetch, events, reload, upgrade
 
         /// Its flags besides `--socket` and `--json`; nil for the flags of `LoadOptions`.
         fileprivate var flags: Set<String>? {
             switch self {
             case .clear: ["--older-than"]
             case .prefetch: nil
-            case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events, .reload: []
+            case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events, .reload, .upgrade: []
             }
         }
 
         /// The number of its operands.
         fileprivate var operands: ClosedRange<Int> {
             switch self {
-            case .stats, .suspend, .resume, .cancelAll, .reload: 0...0
+            case .stats, .suspend, .resume, .cancelAll, .reload, .upgrade: 0...0
             case .remove, .prefetch: 1...1
             case .clear: 0...1
             case .failed: 1...2
@@ -34,7 +34,7 @@ struct CtlRequest {
         /// Its operands in words, for a message.
         fileprivate var expected: String {
             switch self {
-            case .stats, .suspend, .resume, .cancelAll, .reload: "nothing more"
+            case .stats, .suspend, .resume, .cancelAll, .reload, .upgrade: "nothing more"
             case .remove: "one URL"
             case .prefetch: "one file, or - for standard input"
             case .clear: "one tier at most: memory, disk or all"
