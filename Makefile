@@ -17,7 +17,7 @@ BUILT ?= .build/release
 ZSH_FUNCTIONS ?= $(PREFIX)/share/zsh/site-functions
 
 swift := swift
-release := $(swift) build -c release --static-swift-stdlib
+release := $(swift) build -c release
 benchmarks := $(swift) build -c release --package-path Benchmarks
 simulator := $(swift) build -c release --package-path Benchmarks/Simulation
 imgbench = "$$($(benchmarks) --show-bin-path)/imgbench" --broker "$(release_directory)/imgbroker" --peers .build/peers \
@@ -182,6 +182,13 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" "$(BUILT)/imgexporter" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
+	# The runtime of Swift, which the workers share, of the toolchain that built them. The broker contains its own.
+	install -d "$(DESTDIR)$(PREFIX)/lib/imgbroker"
+	@core=$$(ldd "$(BUILT)/imgworker" | awk '$$1 == "libswiftCore.so" { print $$3 }'); \
+	libraries=$$(ldd "$(BUILT)"/img{fetch,worker,cache,exporter} | \
+		awk -v directory="$${core%/*}/" 'index($$3, directory) == 1 { print $$3 }' | sort -u); \
+	install -s -m 644 $$libraries "$(DESTDIR)$(PREFIX)/lib/imgbroker/"
+	patchelf --set-rpath '$$ORIGIN/../../lib/imgbroker' "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"*
 	@units="$(DESTDIR)$(PREFIX)/lib/systemd"; \
 	install -d "$$units/system" "$$units/user" "$(DESTDIR)$(PREFIX)/lib/sysusers.d"; \
 	install -m 644 packaging/systemd/imgbroker.socket "$$units/system/"; \
@@ -211,7 +218,7 @@ deb: ## Debian packages of what `make build` has built, in .build/deb
 .PHONY: uninstall
 uninstall: ## Remove what `install` put under PREFIX
 	rm -f "$(DESTDIR)$(PREFIX)/bin/imgbroker"
-	rm -rf "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
+	rm -rf "$(DESTDIR)$(PREFIX)/libexec/imgbroker" "$(DESTDIR)$(PREFIX)/lib/imgbroker"
 	for scope in system user; do rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/$$scope/imgbroker."{socket,service}; done
 	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/imgbroker-exporter.service"
 	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf"

@@ -27,6 +27,9 @@ let c: [CSetting] =
     leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")]
     + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
+/// The broker contains Swift's runtime: calls into a shared library would cost 5 % of a hit. The workers share one.
+let contained: [LinkerSetting] = [.unsafeFlags(["-static-stdlib"], .when(configuration: .release))]
+
 let package = Package(
     name: "imgbroker",
     products: [
@@ -145,7 +148,7 @@ let package = Package(
                 "IPCProtocol",
                 "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol",
             ],
-            swiftSettings: swift),
+            swiftSettings: swift, linkerSettings: contained),
         .executableTarget(
             name: "imgfetch",
             dependencies: [

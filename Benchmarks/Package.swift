@@ -15,6 +15,7 @@ let package = Package(
                 .linkedLibrary("gif"),
             ]),
         .executableTarget(name: "delayrelay"),
+        .executableTarget(name: "ckept", linkerSettings: [.linkedLibrary("jansson")]),
         .executableTarget(name: "cfeed", dependencies: ["CReference"], linkerSettings: [.linkedLibrary("curl")]),
         .executableTarget(
             name: "benchclient",

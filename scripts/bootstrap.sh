@@ -48,6 +48,8 @@ for line in "${needed[@]}"; do
     if ! has_library "$module"; then missing+=("$packages"); fi
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
+# For `make install`.
+command -v patchelf >/dev/null || missing+=("patchelf")
 # Scaling is compared with Pillow's.
 if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
 # A server with TLS and HTTP/2, its certificates, and the check that it answers.
@@ -97,6 +99,7 @@ fi
 # The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
 if [[ "${1:-}" == --for-benchmarks ]]; then
     is_installed python3-venv || missing+=("python3-venv")
+    has_library jansson || missing+=("libjansson-dev")
     for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do
         is_installed "$library" || missing+=("$library")
     done

@@ -19,7 +19,7 @@ version=$(sed -n 's/.*static let current = "\(.*\)"$/\1/p' Sources/IPCProtocol/P
 
 built=${BUILT:-.build/release}
 [[ -x "$built/imgbroker" ]] || fail "$built/imgbroker is missing: run make build first"
-for tool in dpkg-deb dpkg-shlibdeps dpkg-gencontrol dpkg-buildflags gcc strip pkg-config; do
+for tool in patchelf dpkg-deb dpkg-shlibdeps dpkg-gencontrol dpkg-buildflags gcc strip pkg-config; do
     command -v "$tool" >/dev/null || fail "$tool is missing: run scripts/bootstrap.sh --for-deb"
 done
 pkg-config --exists jansson || fail "libjansson-dev is missing: run scripts/bootstrap.sh --for-deb"
@@ -91,7 +91,7 @@ END
 
 # Prints the paths of a package's programs and shared libraries.
 elf_files() {
-    find "$stage/$1" -type f \( -path '*/bin/*' -o -path '*/libexec/*' -o -name '*.so.*' \)
+    find "$stage/$1" -type f \( -path '*/bin/*' -o -path '*/libexec/*' -o -name '*.so' -o -name '*.so.*' \)
 }
 
 mkdir -p "$output"
@@ -121,7 +121,12 @@ for package in imgbroker imgbroker-exporter libimgbroker0 libimgbroker-dev pytho
     substitutions=$debian/$package.substvars
     touch "$substitutions"
     mapfile -t programs < <(elf_files "$package")
-    if ((${#programs[@]} > 0)); then (cd "$work" && dpkg-shlibdeps -T"$substitutions" "${programs[@]}"); fi
+    # The runtime of Swift is in the package imgbroker itself.
+    if ((${#programs[@]} > 0)); then
+        (cd "$work" && dpkg-shlibdeps -T"$substitutions" -l"$stage/imgbroker/usr/lib/imgbroker" \
+            --ignore-missing-info "${programs[@]}") 2>"$work/shlibdeps.log" ||
+            fail "dpkg-shlibdeps failed: $(cat "$work/shlibdeps.log")"
+    fi
     (cd "$work" && dpkg-gencontrol -p"$package" -P"$tree" -T"$substitutions" -f"$debian/files")
     (cd "$tree" && find . -path ./DEBIAN -prune -o -type f -printf '%P\n' | grep -v '^etc/' | sort | xargs md5sum) \
         >"$tree/DEBIAN/md5sums"

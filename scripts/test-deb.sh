@@ -30,6 +30,9 @@ for package in "$work/current"/*.deb; do
     rm -r "$work/tree"
 done
 
+size=$(dpkg-deb -f "$work/current"/imgbroker_*.deb Installed-Size)
+((size < 30 * 1024)) || fail "the programs take $size KiB"
+
 # The packages are not for Debian's archive, whose first uploads close a bug.
 lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root "$work/current"/*.deb
 

@@ -16,16 +16,17 @@ do {
     case TakeOver.checkWord: CurrentProcess.exit(TakeOver.check(words.dropFirst()))
     case "ctl": CurrentProcess.exit(try CtlCommand.run(words.dropFirst()))
     case "exporter": CurrentProcess.exit(try ExporterCommand.run(words.dropFirst()))
-    case "doctor": CurrentProcess.exit(try DoctorCommand.run(words.dropFirst()))
+    case "doctor":
+        CurrentProcess.exit(DoctorCommand.run(try BrokerCommandLine.read(words.dropFirst()).settings?.configuration))
     default:
-        switch try Configuration.read(words) {
+        switch try BrokerCommandLine.read(words) {
         case .serve(let settings): CurrentProcess.exit(ServeCommand.run(settings))
         case .check(let given):
             StandardOutput.write(given.text)
-            for warning in try given.configuration().warnings { StandardError.write(warning) }
+            for warning in try given.configuration().warnings.values { StandardError.write(warning) }
         case .manual(let page): StandardOutput.write(page.text)
         case .completion(let shell): StandardOutput.write(shell.text)
-        case .help: StandardOutput.write(Configuration.usage + "\n")
+        case .help: StandardOutput.write(BrokerCommandLine.usage + "\n")
         case .formats(let json): CurrentProcess.exit(try FormatsCommand.run(json: json))
         case .version: StandardOutput.write(ProductVersion.product + "\n")
         }

@@ -10,7 +10,7 @@ import Testing
 /// Flags: what they mean, and one clear line for those that mean nothing.
 struct CommandLineTests {
     private func read(_ words: String...) throws -> Configuration {
-        guard case .serve(let settings) = try Configuration.read(words) else {
+        guard case .serve(let settings) = try BrokerCommandLine.read(words) else {
             throw UsageError(description: "no configuration")
         }
         return settings.configuration
@@ -115,7 +115,7 @@ struct CommandLineTests {
     ])
     func `a wrong flag is one line that names it`(words: [String]) throws {
         let error = #expect(throws: UsageError.self) {
-            if case .serve = try Configuration.read(words) {} else { throw UsageError(description: words[0]) }
+            if case .serve = try BrokerCommandLine.read(words) {} else { throw UsageError(description: words[0]) }
         }
         #expect(error?.description.contains("\n") == false)
         #expect(error?.description.contains(words[0].prefix { $0 != "=" }) == true)
@@ -128,19 +128,19 @@ struct CommandLineTests {
 
     @Test func `help and version`() throws {
         for words in [["--help"], ["-h"], ["--workers", "2", "--help"]] {
-            guard case .help = try Configuration.read(words) else {
+            guard case .help = try BrokerCommandLine.read(words) else {
                 Issue.record("no help")
                 continue
             }
         }
-        guard case .formats(json: true) = try Configuration.read(["--formats", "--json"]),
-            case .formats(json: false) = try Configuration.read(["--formats"])
+        guard case .formats(json: true) = try BrokerCommandLine.read(["--formats", "--json"]),
+            case .formats(json: false) = try BrokerCommandLine.read(["--formats"])
         else {
             Issue.record("no formats")
             return
         }
         #expect(throws: UsageError.self) { try read("--formats", "--workers") }
-        guard case .version = try Configuration.read(["--version"]) else {
+        guard case .version = try BrokerCommandLine.read(["--version"]) else {
             Issue.record("no version")
             return
         }

@@ -17,8 +17,8 @@ struct ConfigurationTests {
     private func write(_ text: String) throws { try Data(text.utf8).write(to: URL(fileURLWithPath: path)) }
 
     private func given(_ words: [String] = [], _ environment: [String: String] = [:]) throws -> GivenSettings {
-        let request = try Configuration.read(
-            words + ["--check-config"], environment: { environment[$0] }, usualFiles: [path])
+        let request = try BrokerCommandLine.read(
+            words + ["--check-config"], environment: { environment[$0] }, usualFile: path)
         guard case .check(let given) = request else { throw UsageError(description: "no settings") }
         return given
     }
@@ -109,34 +109,19 @@ struct ConfigurationTests {
     }
 
     @Test func `a user's own file in a session, else the system's`() {
-        func paths(_ uid: UInt32, _ environment: [String: String]) -> [String] {
-            ConfigurationFile.usualPaths(uid: uid) { environment[$0] }
+        func path(_ uid: UInt32, _ environment: [String: String]) -> String {
+            ConfigurationFile.usualPath(uid: uid) { environment[$0] }
         }
         let system = "/etc/imgbroker/imgbroker.conf"
         let session = ["XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/a"]
-        #expect(paths(7, session) == ["/home/a/.config/imgbroker/imgbroker.conf", system])
-        #expect(
-            paths(7, session.merging(["XDG_CONFIG_HOME": "/c"]) { $1 }) == ["/c/imgbroker/imgbroker.conf", system])
+        #expect(path(7, session) == "/home/a/.config/imgbroker/imgbroker.conf")
+        #expect(path(7, session.merging(["XDG_CONFIG_HOME": "/c"]) { $1 }) == "/c/imgbroker/imgbroker.conf")
         // A relative path does not count (XDG Base Directory Specification).
-        #expect(paths(7, session.merging(["XDG_CONFIG_HOME": "c"]) { $1 })[0].hasPrefix("/home/a/"))
+        #expect(path(7, session.merging(["XDG_CONFIG_HOME": "c"]) { $1 }).hasPrefix("/home/a/"))
         // A service, root, and no home.
-        #expect(paths(7, ["HOME": "/var/cache/imgbroker"]) == [system])
-        #expect(paths(0, session) == [system])
-        #expect(paths(7, ["XDG_RUNTIME_DIR": "/run/user/7"]) == [system])
-    }
-
-    @Test func `the first of the usual files that exists is read`() throws {
-        try write("retries = 2")
-        func retries(_ files: [String]) throws -> Int? {
-            guard case .serve(let settings) = try Configuration.read([], environment: { _ in nil }, usualFiles: files)
-            else { return nil }
-            return settings.configuration.limits.retries
-        }
-        let other = folder + "/other.conf"
-        #expect(try retries([other, path]) == 2)
-        try Data("retries = 3".utf8).write(to: URL(fileURLWithPath: other))
-        #expect(try retries([other, path]) == 3)
-        #expect(try retries([path, other]) == 2)
+        #expect(path(7, ["HOME": "/var/cache/imgbroker"]) == system)
+        #expect(path(0, session) == system)
+        #expect(path(7, ["XDG_RUNTIME_DIR": "/run/user/7"]) == system)
     }
 
     @Test func `long values are shown in a form that can be read again`() throws {
@@ -221,7 +206,7 @@ struct ConfigurationTests {
 
     @Test func `presets are read again`() throws {
         try write("[preset a]\nwidth = 5\n[preset b]\nwidth = 6\n[preset c]\nwidth = 7\n")
-        guard case .serve(let settings) = try Configuration.read([], environment: { _ in nil }, usualFiles: [path])
+        guard case .serve(let settings) = try BrokerCommandLine.read([], environment: { _ in nil }, usualFile: path)
         else {
             throw UsageError(description: "no settings")
         }
@@ -248,7 +233,7 @@ struct ConfigurationTests {
 
     @Test func `every setting is in the help, the manual, the completions and the list`() throws {
         let texts =
-            [Configuration.usage, ManualPage.broker.text.replacing("\\-", with: "-"), try given().text]
+            [BrokerCommandLine.usage, ManualPage.broker.text.replacing("\\-", with: "-"), try given().text]
             + Completion.allCases.map(\.text)
         for setting in BrokerSetting.all {
             for text in texts { #expect(text.contains(setting.name), "\(setting.name)") }
@@ -263,7 +248,7 @@ struct ConfigurationTests {
     }
 
     @Test func `lines of the help fit a terminal`() {
-        for usage in [Configuration.usage, GetCommand.usage, CtlCommand.usage] {
+        for usage in [BrokerCommandLine.usage, GetCommand.usage, CtlCommand.usage] {
             for line in usage.split(separator: "\n") { #expect(line.count <= 110, "\(line)") }
             #expect(!usage.contains("\u{A0}"))
         }

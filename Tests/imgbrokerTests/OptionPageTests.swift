@@ -24,11 +24,11 @@ struct OptionPageTests {
             # Options of the broker
 
             Each key below is a line of the configuration file (`memory-limit = 1G`), a variable of the environment (`IMGBROKER_MEMORY_LIMIT=1G`) and a
-            flag (`--memory-limit 1G`). A flag counts more than the environment, and that more than the file. \(Configuration.units)
+            flag (`--memory-limit 1G`). A flag counts more than the environment, and that more than the file. \(BrokerCommandLine.units)
 
-            The file is `\(ConfigurationFile.usualPath)` if it exists, unless `--config` or `$IMGBROKER_CONFIG` names another. A broker that a user other than root
-            starts in a session (`$XDG_RUNTIME_DIR` is set) reads `$XDG_CONFIG_HOME/\(ConfigurationFile.nameOfUsers)` (`~/.config/…`) instead, if that exists. The user's
-            systemd unit reads neither. Lines that begin with `#` are comments.
+            The file is `\(ConfigurationFile.pathOfSystem)` if it exists, unless `--config` or `$IMGBROKER_CONFIG` names another. A broker that a user other than root
+            starts in a session (`$XDG_RUNTIME_DIR` is set) reads `$XDG_CONFIG_HOME/\(ConfigurationFile.nameOfUsers)` (`~/.config/…`) instead, if that exists, as
+            the user's systemd unit does. Lines that begin with `#` are comments.
             An unknown key or a wrong value ends the start with the file's name and the line. Keys marked with * may be given several times: in several lines, or in
             the environment with commas between the values. `imgbroker --check-config` shows each setting and where it comes from.
 

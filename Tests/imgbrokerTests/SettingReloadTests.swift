@@ -17,8 +17,8 @@ struct SettingReloadTests {
 
     private func settings(_ words: [String] = [], _ environment: [String: String] = [:]) throws -> Settings {
         guard
-            case .serve(let settings) = try Configuration.read(
-                words, environment: { environment[$0] }, usualFiles: [path])
+            case .serve(let settings) = try BrokerCommandLine.read(
+                words, environment: { environment[$0] }, usualFile: path)
         else { throw UsageError(description: "no settings") }
         return settings
     }

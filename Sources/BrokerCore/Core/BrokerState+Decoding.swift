@@ -199,6 +199,7 @@ extension BrokerState {
         let microseconds = now.instant.microseconds(since: start)
         actions.append(.publish(job, buffer))
         counters.decodes += 1
+        memory.noteDecoding(of: variant)
         counters.pixelsDecoded += plan.result.pixels * (result.timing?.delaysMs.count ?? 1)
         if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)

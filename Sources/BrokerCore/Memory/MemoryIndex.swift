@@ -139,7 +139,7 @@ struct MemoryIndex {
     var packedBuffers: Int { packedOrder.count }
     /// The number of evictions since the start.
     private(set) var evictions = 0
-    /// The last evictions, and the number of images that were made again after them.
+    /// The last evictions, and the number of images that were decoded again after them.
     private(set) var recentEvictions = RecentEvictions()
     /// Changes whenever the answer to a request may have changed.
     private(set) var revision = 0
@@ -414,11 +414,15 @@ struct MemoryIndex {
                 key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now))
         contents[content].buffers.append(slot)
         variants.insert(slot, hash: Self.hash(buffers[slot]))
-        recentEvictions.made(variant.hashValue)
         order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses)
         residentBytes += bytes
         unheldResidents += 1
         queueForPacking(slot)
+    }
+
+    /// Notes that an image was decoded, not read from disk.
+    mutating func noteDecoding(of variant: VariantKey) {
+        recentEvictions.decoded(variant.hashValue)
     }
 
     /// The bytes that count for a buffer in the order of eviction. It also takes one of `maximumEntries` descriptors, or is packed:

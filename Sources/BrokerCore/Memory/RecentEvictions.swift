@@ -1,12 +1,12 @@
-/// The last evicted images, by their hash values, to count those that are made again: a larger memory would have kept them.
+/// The last evicted images, by their hash values, to count those that are decoded again: a larger memory would have kept them.
 struct RecentEvictions {
     /// The number of evictions remembered.
     static let capacity = 4096
     private var ring: [Int] = []
     private var next = 0
-    /// How often each hash is in the ring.
-    private var counts: [Int: Int] = [:]
-    /// Images that were made again while they were remembered.
+    /// The place in the ring of each hash's last eviction.
+    private var places: [Int: Int] = [:]
+    /// Images that were decoded again while they were remembered.
     private(set) var remade = 0
 
     /// Notes an eviction.
@@ -14,20 +14,15 @@ struct RecentEvictions {
         if ring.count < Self.capacity {
             ring.append(hash)
         } else {
-            forget(ring[next])
+            if places[ring[next]] == next { places[ring[next]] = nil }
             ring[next] = hash
-            next = (next + 1) % Self.capacity
         }
-        counts[hash, default: 0] += 1
+        places[hash] = next
+        next = (next + 1) % Self.capacity
     }
 
-    /// Notes that an image was made. Each eviction counts once.
-    mutating func made(_ hash: Int) {
-        if counts.removeValue(forKey: hash) != nil { remade += 1 }
-    }
-
-    private mutating func forget(_ hash: Int) {
-        guard let count = counts[hash] else { return }
-        counts[hash] = count > 1 ? count - 1 : nil
+    /// Notes that an image was decoded. It counts if it was evicted since it was decoded last.
+    mutating func decoded(_ hash: Int) {
+        if places.removeValue(forKey: hash) != nil { remade += 1 }
     }
 }

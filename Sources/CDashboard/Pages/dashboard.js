@@ -328,7 +328,7 @@ function findings(s) {
   } else if (made > 0 && s.remadeAfterEviction / made > 0.1) {
     list.push(["bad", "Memory", `Memory is too small: ${percent(Math.min(1, s.remadeAfterEviction / made))} of all decodings made an image again that was evicted before. Raise memory-limit.`]);
   } else {
-    list.push(["good", "OK", `Memory is large enough: ${short(s.evictions)} images were evicted, and ${short(s.remadeAfterEviction)} of them were needed again.`]);
+    list.push(["good", "OK", `Memory is large enough: ${short(s.evictions)} images were evicted, and ${short(s.remadeAfterEviction)} of them were decoded again.`]);
   }
   const hosts = (s.hosts ?? []).filter((host) => host.transfers >= 3);
   const slow = hosts.sort((a, b) => b.milliseconds / b.transfers - a.milliseconds / a.transfers)[0];

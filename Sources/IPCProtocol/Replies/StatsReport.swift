@@ -10,7 +10,7 @@ public struct StatsReport: Equatable, Sendable {
         case workers, fetchers, workerRestarts, clients, queued, running
         case memoryBytes, memoryLimitBytes, memoryEntries, leasedBytes, evictedLeasedBytes, reservedBytes
         case diskBytes, diskLimitBytes, diskEntries, evictions
-        /// Images that were made again soon after they were evicted: with more memory they would have been hits.
+        /// Images that were decoded again soon after they were evicted: with more memory they would have been hits.
         case remadeAfterEviction
         case bytesDownloaded, pixelsDecoded, decodes, partialDecodes, ignoredProfiles, downloads
         case recentlyFailedURLs = "blacklistedUrls"

@@ -17,7 +17,7 @@ extension Broker {
             self.settings = settings
             adopt(settings.configuration)
             for change in report.changed { log.notice("reload: \(change)") }
-            for warning in configuration.warnings { log.warning(warning) }
+            for warning in configuration.warnings.values { log.warning(warning) }
             for change in report.refused { log.warning("reload: \(change)") }
             if report == ReloadReport() { log.notice("reload: no setting has changed") }
             handle(

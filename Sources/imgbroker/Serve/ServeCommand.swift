@@ -11,7 +11,7 @@ enum ServeCommand {
     static func run(_ settings: Settings, _ inheritance: Inheritance? = nil) -> Int32 {
         var configuration = settings.configuration
         let log = Log(name: "imgbroker", level: configuration.logLevel)
-        for warning in configuration.warnings { log.warning(warning) }
+        for warning in configuration.warnings.values { log.warning(warning) }
         guard CurrentProcess.exists("/proc/self/fd") else {
             log.error("/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc")
             return 1

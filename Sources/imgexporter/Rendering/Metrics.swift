@@ -69,7 +69,7 @@ enum Metrics {
         text.sample(["tier": "mem"], report[.evictions])
         text.metric(
             "imgbroker_cache_remade_total", .counter,
-            "Images made again soon after they were evicted from memory: more memory would have kept them.",
+            "Images decoded again soon after they were evicted from memory: more memory would have kept them.",
             report[.remadeAfterEviction])
         let tiers: [(String, StatsReport.Figure, StatsReport.Figure, StatsReport.Figure)] = [
             ("mem", .memoryBytes, .memoryLimitBytes, .memoryEntries),

@@ -28,7 +28,8 @@ final class BrokerFigures: Sendable {
         self.path = path
     }
 
-    /// The present statistics, or the reason for their absence. Waits for the broker for at most two seconds.
+    /// The present statistics, or the reason for their absence. Waits for a broker that hangs for two seconds,
+    /// at most for four.
     func read() -> Answer {
         state.withLock { state in
             if let askedAt = state.askedAt, Instant.now < askedAt.adding(milliseconds: Self.milliseconds) {
@@ -41,7 +42,7 @@ final class BrokerFigures: Sendable {
                 let wasKept = state.broker != nil
                 state.broker = nil
                 state.answer = Answer(problem: "\(error)")
-                if wasKept {
+                if wasKept, case .connectionLost = error {
                     do throws(ClientError) {
                         try ask(&state)
                     } catch {

@@ -17,6 +17,8 @@ final class HealthCheck: Sendable {
     private static let validMilliseconds = 1000
     /// The longest time of a decoding.
     private static let deadline = 5000
+    /// The number of presets that are tried.
+    private static let mostPresets = 8
     private let path: String
     private let state = Locked(State())
 
@@ -37,7 +39,7 @@ final class HealthCheck: Sendable {
                 red: UInt8(truncatingIfNeeded: colour), green: UInt8(truncatingIfNeeded: colour >> 8),
                 blue: UInt8(truncatingIfNeeded: colour >> 16))
             do throws(ClientError) {
-                state.problem = try decode(image) == image.pixels ? nil : "a decoded image has wrong pixels"
+                state.problem = try isDecoded(image) ? nil : "a decoded image has wrong pixels"
             } catch {
                 state.problem = "\(error)"
             }
@@ -46,8 +48,8 @@ final class HealthCheck: Sendable {
         }
     }
 
-    private func decode(_ image: ProbeImage) throws(ClientError) -> [UInt8] {
-        let file = try SealedBuffer.copy(of: image.png)
+    /// Whether the broker makes the right pixels of an image. What a preset makes of it is not checked.
+    private func isDecoded(_ image: ProbeImage) throws(ClientError) -> Bool {
         var options = GetOptions()
         options.cache = .noStore
         options.storage = .none
@@ -55,6 +57,29 @@ final class HealthCheck: Sendable {
         options.priority = .high
         options.totalTimeoutMs = Self.deadline
         let broker = try ImageBroker(path: path, patience: Self.deadline)
+        do throws(ClientError) {
+            return try decode(image, options, broker) == image.pixels
+        } catch {
+            // With `only-presets`, a request without one is refused. A preset may not suit the image, e.g. crop it outside.
+            guard case .refused(let refusal) = error, refusal.code == .forbidden else { throw error }
+            var last = error
+            for preset in try broker.hello(client: ProductVersion.product).presets.prefix(Self.mostPresets) {
+                options.preset = preset
+                do throws(ClientError) {
+                    _ = try decode(image, options, broker)
+                    return true
+                } catch {
+                    last = error
+                }
+            }
+            throw last
+        }
+    }
+
+    private func decode(
+        _ image: ProbeImage, _ options: GetOptions, _ broker: ImageBroker
+    ) throws(ClientError) -> [UInt8] {
+        let file = try SealedBuffer.copy(of: image.png)
         let result = try broker.get(file: file.descriptor, name: "imgexporter-health", options)
         return result.withBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Array($0) } }
     }

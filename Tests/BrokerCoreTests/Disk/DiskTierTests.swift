@@ -211,6 +211,26 @@ struct DiskTierTests {
         #expect(world.decodes.count == 1)
     }
 
+    @Test func `what is read from disk again is not decoded again`() throws {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.usesDisk = true
+        limits.memoryBytes = 2000
+        var world = StrictWorld(limits)
+        world.readyAll()
+        world.happen(.diskReported(DiskReport(state: .on)))
+        let client = world.connect()
+        for id in 1...80 {
+            world.get(client, id: id, "\(id % 40)") { $0.variant.width = 5 }
+            world.answerDiskJob(try find(world), content: id % 40, asRaster: true)
+            let buffer = try #require(world.image(client, id)?.buffer)
+            world.happen(.messageReceived(client, .release(buffers: [buffer])))
+        }
+        #expect(world.state.report[.evictions] > 0)
+        #expect(world.state.report[.diskHits] == 80)
+        #expect(world.state.report[.remadeAfterEviction] == 0)
+    }
+
     @Test func `a raster on disk is found also when the original is in memory`() throws {
         var world = world()
         let client = world.connect()

@@ -25,6 +25,44 @@ struct MemoryBudgetTests {
         }
     }
 
+    @Test func `an image that was evicted and is decoded again counts as remade`() {
+        var world = world()
+        let client = world.connect()
+        load(1...100, &world, client)
+        #expect(world.state.report[.evictions] > 0)
+        #expect(world.state.report[.remadeAfterEviction] == 0)
+        var decodings = 0
+        for id in 1...100 {
+            world.get(client, id: 100 + id, "\(id)")
+            if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: id) }
+            guard let decode = world.decodes.keys.first else { continue }
+            decodings += 1
+            world.readHeader(decode)
+            world.finishDecode(decode)
+        }
+        #expect(decodings > 0)
+        #expect(world.state.report[.remadeAfterEviction] == decodings)
+    }
+
+    @Test func `clients have room for new images after a reload that lowers the limit below what they hold`() {
+        var world = world()
+        let client = world.connect(isAdmin: true)
+        for id in 1...20 { world.load(client, id: id, "\(id)", content: id) }
+        #expect(world.state.memory.heldBytes > 0)
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.memoryBytes = 1000
+        limits.maxEvictedBytes = 1000
+        world.newLimits = limits
+        world.clients[client]?.insert(100)
+        world.happen(.messageReceived(client, .reload(id: 100)))
+        #expect(world.state.report[.memoryLimitBytes] == 1000)
+        world.readyAll()
+        world.load(client, id: 21, "21", content: 21)
+        #expect(world.image(client, 21) != nil)
+        #expect(world.error(client, 21) == nil)
+    }
+
     private static let shortage = WorkerExit.ended(.signal(9), ExitCircumstances(isMemoryShort: true))
 
     @Test func `a worker killed for want of memory costs cached images, and no request`() throws {

@@ -37,19 +37,31 @@ struct ReportTablesTests {
         #expect(first[0].bytes == 2500)
     }
 
-    @Test func `an image is remade only if it was evicted lately, and once for each eviction`() {
+    @Test func `an image counts as remade only if it was evicted lately, and once for each eviction`() {
         var recent = RecentEvictions()
-        recent.made(1)
+        recent.decoded(1)
         #expect(recent.remade == 0)
         recent.evicted(1)
-        recent.made(1)
-        recent.made(1)
+        recent.decoded(1)
+        recent.decoded(1)
         #expect(recent.remade == 1)
         recent.evicted(2)
         for hash in 10..<10 + RecentEvictions.capacity { recent.evicted(hash) }
-        recent.made(2)
+        recent.decoded(2)
         #expect(recent.remade == 1)
-        recent.made(10)
+        recent.decoded(10)
+        #expect(recent.remade == 2)
+    }
+
+    @Test func `an image that is evicted again is remembered from then on`() {
+        var recent = RecentEvictions()
+        recent.evicted(1)
+        recent.decoded(1)
+        for hash in 2...RecentEvictions.capacity { recent.evicted(hash) }
+        // The next eviction takes the place of the first one.
+        recent.evicted(1)
+        recent.evicted(0)
+        recent.decoded(1)
         #expect(recent.remade == 2)
     }
 }

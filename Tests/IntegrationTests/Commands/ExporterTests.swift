@@ -16,8 +16,9 @@ import Testing
         let command: RunningCommand
         let port: Int
 
-        init(_ broker: TestBroker, _ options: String...) throws {
-            let command = try RunningCommand(["exporter", "--listen", "127.0.0.1:0"] + options, broker)
+        init(_ broker: TestBroker, _ options: String..., asNobody: Bool = false) throws {
+            let command = try RunningCommand(
+                ["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
             self.command = command
             var port: Int?
             try eventually("the exporter serves") {
@@ -170,6 +171,18 @@ import Testing
         try eventually("the broker is found again") { try exporter.metrics()["imgbroker_up"] == 1 }
         try eventually("it decodes") { try exporter.get("/health").status == 200 }
         #expect(exporter.command.exit(after: SIGTERM) == .status(0))
+    }
+
+    /// The first preset does not suit the image: it is smaller.
+    @Test(.enabled(if: geteuid() == 0 && CurrentProcess.exists("/usr/bin/setpriv"), "needs root and setpriv"))
+    func `a broker that serves presets only is healthy`() throws {
+        let directory = try TemporaryDirectory()
+        let text = "only-presets = true\n[preset a]\ncrop = 100,100,10,10\n[preset b]\nwidth = 4\n"
+        try text.write(toFile: directory.file("conf"), atomically: true, encoding: .utf8)
+        let broker = try TestBroker(["--config", directory.file("conf"), "--socket-mode", "0666"], in: directory)
+        let answer = try Served(broker, asNobody: true).get("/health")
+        #expect(answer.status == 200, "\(answer.body)")
+        #expect(try broker.stats().failures[.forbidden] == 1)
     }
 
     @Test func `other names, methods and paths are refused`() throws {

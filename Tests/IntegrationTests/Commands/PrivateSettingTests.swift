@@ -82,7 +82,8 @@ import Testing
         let result = try run(
             Self.program, ["--check-config", "--proxy", "http://proxy:3128", "--proxy-credentials-file", secret])
         #expect(result.exit == .status(2))
-        #expect(result.errors == "imgbroker: --proxy-credentials-file: \(secret) must have one line, USER:PASSWORD\n")
+        let complaint = "--proxy-credentials-file: \(secret) must have one line, USER:PASSWORD, in UTF-8"
+        #expect(result.errors == "imgbroker: \(complaint)\n")
     }
 
     @Test func `what the files need is said in one line`() throws {
@@ -93,12 +94,15 @@ import Testing
         let (cut, long) = (directory.file("cut"), directory.file("long"))
         try write("-----BEGIN CERTIFICATE-----\nMIIB\n", to: cut)
         try write("me:" + String(repeating: "x", count: 1025), to: long)
+        let latin = directory.file("latin")
+        try Data([0x6D, 0x65, 0x3A, 0xE9]).write(to: URL(filePath: latin))
         for (words, message) in [
             (["--ca-file", pipe], "is no regular file of 1 MiB at most"),
             (["--config", pipe], "is no regular file of 1 MiB at most"),
             (["--ca-file", directory.file("none")], "cannot be read"), (["--ca-file", secret], "no certificate"),
             (["--ca-file", cut], "has a certificate that is cut off"),
             (["--proxy", "http://proxy:1", "--proxy-credentials-file", long], "must have one line"),
+            (["--proxy", "http://proxy:1", "--proxy-credentials-file", latin], "in UTF-8"),
             (["--proxy-credentials-file", secret], "needs a --proxy"),
             (["--proxy", "http://you@proxy:1", "--proxy-credentials-file", secret], "is either in the URL"),
         ] {

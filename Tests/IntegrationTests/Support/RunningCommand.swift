@@ -7,11 +7,12 @@ final class RunningCommand {
     private let directory: TemporaryDirectory
     private let child: ChildProcess
 
-    /// Starts the command with the socket of `broker`.
-    init(_ words: [String], _ broker: TestBroker) throws {
+    /// Starts the command with the socket of `broker`; as user nobody, which needs root and `setpriv`, where wished.
+    init(_ words: [String], _ broker: TestBroker, asNobody: Bool = false) throws {
         directory = try TemporaryDirectory()
         let (_, control) = try UnixSocket.pair()
-        let script = #"exec "$0" "$@" >\#(directory.file("out")) 2>&1 3<&-"#
+        let user = asNobody ? "/usr/bin/setpriv --reuid=nobody --regid=daemon --clear-groups " : ""
+        let script = #"exec \#(user)"$0" "$@" >\#(directory.file("out")) 2>&1 3<&-"#
         child = try ChildProcess(
             path: "/bin/sh",
             arguments: ["-c", script, BuiltProducts.folder + "/imgbroker"] + words + ["--socket", broker.socketPath],

@@ -20,13 +20,12 @@ enum DoctorCommand {
         Exit status: \(status)
         """
 
-    /// Runs the command with the words after `doctor` and returns the exit status.
-    static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        guard case .serve(let settings) = try Configuration.read(words) else {
+    /// Examines the machine for a broker with a configuration, or shows the help without one, and returns the exit status.
+    static func run(_ configuration: Configuration?) -> Int32 {
+        guard let configuration else {
             StandardOutput.write(usage + "\n")
             return CommandStatus.done
         }
-        let configuration = settings.configuration
         let findings = facts(for: configuration).findings(for: configuration)
         StandardOutput.write(findings.map(line).joined())
         return findings.contains { $0.remedy != nil } ? CommandStatus.failed : CommandStatus.done

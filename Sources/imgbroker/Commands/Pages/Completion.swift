@@ -2,7 +2,7 @@
 enum Completion: String, CaseIterable {
     case bash, zsh, fish
 
-    private static let broker = BrokerSetting.all.map(\.help) + Configuration.commands
+    private static let broker = BrokerSetting.all.map(\.help) + BrokerCommandLine.commands
     private static let ctl = CtlCommand.help + LoadOptions.help
     private static var ctlCommands: [String] {
         var names: [String] = []
@@ -136,14 +136,16 @@ enum Completion: String, CaseIterable {
                 return words.joined(separator: " ")
             }
         }
-        let none = "not __fish_seen_subcommand_from get ctl exporter"
+        let none = "not __fish_seen_subcommand_from get ctl exporter doctor"
+        // doctor takes the broker's options.
+        let options = "not __fish_seen_subcommand_from get ctl exporter"
         let (get, ctl) = ("__fish_seen_subcommand_from get", "__fish_seen_subcommand_from ctl")
         let commands = [
             "# Completions of imgbroker for fish.",
             "complete -c imgbroker -n '\(none)' -f -a 'get ctl exporter doctor'",
         ]
         let all =
-            commands + lines(broker, where: none) + lines(GetCommand.help, where: get)
+            commands + lines(broker, where: options) + lines(GetCommand.help, where: get)
             + ["complete -c imgbroker -n '\(ctl)' -a '\(ctlCommands.joined(separator: " "))'"]
             + lines(Self.ctl, where: ctl)
             + lines(ExporterCommand.help, where: "__fish_seen_subcommand_from exporter")

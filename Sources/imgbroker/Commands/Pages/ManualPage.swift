@@ -45,10 +45,10 @@ enum ManualPage: String, CaseIterable {
             "imgbroker loads images for all processes of the machine: one download, one decoding, one copy in memory. Clients connect to its socket and receive pixels by file descriptor. Downloads, decoding and the disk cache have processes of their own, which are confined. It stays in the foreground and writes its log to standard error."
         )
         page.paragraph(
-            "Each option of the groups below is also a key of imgbroker.conf(5) and a variable of the environment: memory-limit, IMGBROKER_MEMORY_LIMIT. The command line counts most, then the environment, then the file. \(Configuration.units)"
+            "Each option of the groups below is also a key of imgbroker.conf(5) and a variable of the environment: memory-limit, IMGBROKER_MEMORY_LIMIT. The command line counts most, then the environment, then the file. \(BrokerCommandLine.units)"
         )
         for group in BrokerSetting.groups { page.section(group.title.uppercased(), group.settings.map(\.help)) }
-        page.section("OTHER COMMANDS", Configuration.commands)
+        page.section("OTHER COMMANDS", BrokerCommandLine.commands)
         page.section(
             "DOCTOR", "imgbroker doctor [OPTION]... " + DoctorCommand.purpose + " Exit status: " + DoctorCommand.status)
         page.section(
@@ -58,7 +58,7 @@ enum ManualPage: String, CaseIterable {
                     "$XDG_CONFIG_HOME/\(ConfigurationFile.nameOfUsers), ~/.config/\(ConfigurationFile.nameOfUsers)",
                     "the configuration of a broker that a user starts in a session (XDG_RUNTIME_DIR is set), if it exists"
                 ),
-                FlagHelp(ConfigurationFile.usualPath, "else the configuration, if it exists"),
+                FlagHelp(ConfigurationFile.pathOfSystem, "the configuration of other brokers, if it exists"),
                 FlagHelp("/run/imgbroker.sock", "the socket of the system's broker"),
                 FlagHelp("/var/cache/imgbroker", "the disk cache of the system's broker"),
             ])
@@ -72,9 +72,9 @@ enum ManualPage: String, CaseIterable {
     }
 
     private static func write(configuration page: inout Roff) {
-        page.begin("settings of the image broker", synopsis: [ConfigurationFile.usualPath])
+        page.begin("settings of the image broker", synopsis: [ConfigurationFile.pathOfSystem])
         page.paragraph(
-            "Each line is \"key = value\". Lines that begin with # or ; are comments, and so is the rest of a line after a space and a semicolon. A line has at most \(ConfigurationFile.longestLine) bytes. Switches are true or false. Keys that are repeatable may have several lines. An unknown key, and a value that is not understood, end the start with the file's name and the line. SIGHUP and imgbroker ctl reload read the file again; settings that need a restart keep their values until then. \(Configuration.units)"
+            "Each line is \"key = value\". Lines that begin with # or ; are comments, and so is the rest of a line after a space and a semicolon. A line has at most \(ConfigurationFile.longestLine) bytes. Switches are true or false. Keys that are repeatable may have several lines. An unknown key, and a value that is not understood, end the start with the file's name and the line. SIGHUP and imgbroker ctl reload read the file again; settings that need a restart keep their values until then. \(BrokerCommandLine.units)"
         )
         page.paragraph(
             "imgbroker --check-config shows all settings and where each comes from, as a file in this form.")

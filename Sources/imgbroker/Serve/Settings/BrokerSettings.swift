@@ -194,11 +194,9 @@ struct BrokerSetting: Sendable {
         ) { (configuration, value) throws(UsageError) in
             let file = try value.file()
             configuration.proxyCredentials = try value.credentials(in: file.text)
-            configuration.warnings.removeAll { $0.contains("password") }
-            if file.isReadableByAll {
-                configuration.warnings.append(
-                    "all users may read the password in \(value.text) (\(value.name)): chmod o-r \(value.text)")
-            }
+            configuration.warnings["proxy-credentials-file"] =
+                file.isReadableByAll
+                ? "all users may read the password in \(value.text) (\(value.name)): chmod o-r \(value.text)" : nil
         },
         BrokerSetting(
             "ca-file", "FILE", "trust these root certificates (PEM), too, besides those of the system"
@@ -353,8 +351,8 @@ extension GivenValue {
         guard lines.count == 1, let colon = line.firstIndex(of: ":"), colon != line.startIndex,
             line[..<colon].utf8.count <= Credentials.longestPart,
             line[line.index(after: colon)...].utf8.count <= Credentials.longestPart,
-            !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F })
-        else { throw UsageError(description: "\(name): \(text) must have one line, USER:PASSWORD") }
+            !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }), !line.unicodeScalars.contains("\u{FFFD}")
+        else { throw UsageError(description: "\(name): \(text) must have one line, USER:PASSWORD, in UTF-8") }
         return Credentials(username: String(line[..<colon]), password: String(line[line.index(after: colon)...]))
     }
 

@@ -5,21 +5,22 @@ import LinuxSystem
 /// of a line.
 enum ConfigurationFile {
     /// The system's file.
-    static let usualPath = "/etc/imgbroker/imgbroker.conf"
+    static let pathOfSystem = "/etc/imgbroker/imgbroker.conf"
     /// The user's file below the directory of the user's configuration.
     static let nameOfUsers = "imgbroker/imgbroker.conf"
 
-    /// The files of which the first that exists is read, unless another one is named: in a user's session the user's own, then the
-    /// system's. A service has no session; its home may be a directory that its workers write to.
+    /// The file that is read unless another one is named: in a user's session the user's own, else the system's, whose paths and
+    /// limits are those of a service. A service has no session; its home may be a directory that its workers write to.
     ///
     /// - Parameter environment: the value of a variable; nil for none.
-    static func usualPaths(uid: UInt32, environment: (String) -> String?) -> [String] {
+    static func usualPath(uid: UInt32, environment: (String) -> String?) -> String {
         func directory(_ name: String) -> String? { environment(name).flatMap { $0.hasPrefix("/") ? $0 : nil } }
         guard uid != 0, directory("XDG_RUNTIME_DIR") != nil,
             let base = directory("XDG_CONFIG_HOME") ?? directory("HOME").map({ $0 + "/.config" })
-        else { return [usualPath] }
-        return ["\(base)/\(nameOfUsers)", usualPath]
+        else { return pathOfSystem }
+        return "\(base)/\(nameOfUsers)"
     }
+
     /// The longest line in bytes: that of the reader (`INI_MAX_LINE`, with a line break and a zero).
     static let longestLine = 198
 

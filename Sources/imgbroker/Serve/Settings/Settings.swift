@@ -6,8 +6,8 @@ import LinuxSystem
 struct SettingSources {
     /// The file that `--config` names; nil without that flag.
     let namedFile: String?
-    /// The files of which the first that exists is read if no other is named.
-    let usualFiles: [String]
+    /// The file that is read if it exists and no other is named.
+    let usualFile: String
     let flags: [String: [GivenValue]]
     let environment: [String: String]
     /// The file that was read before. One that is missing now is an error: its settings would end unnoticed.
@@ -28,7 +28,7 @@ struct SettingSources {
     fileprivate var file: String? {
         if let file = namedFile ?? readFile { return file }
         if let path = environment["IMGBROKER_CONFIG"], !path.isEmpty { return path }
-        return usualFiles.first(where: CurrentProcess.exists)
+        return CurrentProcess.exists(usualFile) ? usualFile : nil
     }
 }
 
@@ -87,7 +87,9 @@ struct Settings {
                 ReloadReport.Change(
                     key: "preset \(name)", old: old?.text.shortened ?? "", new: new?.text.shortened ?? ""))
         }
-        return (Settings(read.sources, given, try given.configuration()), report)
+        // Deriving the configuration reads the files that settings name.
+        let configuration = report.refused.isEmpty ? read.configuration : try given.configuration()
+        return (Settings(read.sources, given, configuration), report)
     }
 
     /// Why a setting keeps its value; nil if it may change.

@@ -22,7 +22,7 @@ enum TakeOver {
     static func check(_ words: some Sequence<String>) -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         do {
-            guard case .serve = try Configuration.read(words) else { return 2 }
+            guard case .serve = try BrokerCommandLine.read(words) else { return 2 }
             _ = try state(in: control)
             guard WorkerLauncher() != nil else {
                 StandardError.write("the worker programs are missing")
@@ -41,7 +41,7 @@ enum TakeOver {
         guard let number = words.first.flatMap({ Int32($0) }), number > 2,
             (try? FileDescriptor.closeOnExec(number)) != nil
         else { return 2 }
-        guard case .serve(let settings) = try Configuration.read(words.dropFirst()) else { return 2 }
+        guard case .serve(let settings) = try BrokerCommandLine.read(words.dropFirst()) else { return 2 }
         do {
             let state = try state(in: FileDescriptor(owning: number))
             return ServeCommand.run(settings, try Inheritance(state))

@@ -1,9 +1,9 @@
-extension Configuration {
+extension BrokerCommandLine {
     /// The help for the flags that are no settings.
     static let commands = [
         FlagHelp(
             "--config FILE",
-            "the configuration file (default: $IMGBROKER_CONFIG, else in a user's session ~/.config/\(ConfigurationFile.nameOfUsers), else \(ConfigurationFile.usualPath), if it exists)"
+            "the configuration file (default: $IMGBROKER_CONFIG, else \(ConfigurationFile.pathOfSystem), in a user's session ~/.config/\(ConfigurationFile.nameOfUsers), if it exists)"
         ),
         FlagHelp("--check-config", "show each setting and where it comes from, and exit; 2 if one is wrong"),
         FlagHelp("--formats [--json]", "show the decoded formats and their libraries, and exit"),

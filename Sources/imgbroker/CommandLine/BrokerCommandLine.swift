@@ -1,0 +1,79 @@
+import LinuxSystem
+
+/// The meaning of a command line without the name of a command.
+enum BrokerCommandLine {
+    case serve(Settings)
+    /// Show the settings and where each comes from.
+    case check(GivenSettings)
+    case help
+    case version
+    case formats(json: Bool)
+    case manual(ManualPage)
+    case completion(Completion)
+
+    /// The settings of a broker that is to serve; nil when something else is wanted.
+    var settings: Settings? {
+        if case .serve(let settings) = self { settings } else { nil }
+    }
+
+    /// Reads the arguments after the program's name, the environment, and the configuration file.
+    ///
+    /// - Parameters:
+    ///   - environment: the value of a variable; nil for none.
+    ///   - usualFile: the file that is read if it exists and no other is named; nil for the usual one.
+    static func read(
+        _ words: some Sequence<String>, environment: (String) -> String? = CurrentProcess.environment,
+        usualFile: String? = nil
+    ) throws(UsageError) -> BrokerCommandLine {
+        var flags: [String: [GivenValue]] = [:]
+        var file: String?
+        var isCheck = false
+        let settings = Dictionary(uniqueKeysWithValues: BrokerSetting.all.map { ($0.flag, $0) })
+        var arguments = Arguments(words)
+        while let word = try arguments.next() {
+            guard case .flag(let flag) = word else {
+                if case .operand(let operand) = word {
+                    throw UsageError(
+                        description:
+                            "unknown command \"\(operand)\": there are get, ctl, exporter and doctor, and options")
+                }
+                continue
+            }
+            switch flag {
+            case "--config": file = try arguments.given(flag).path()
+            case "--check-config": isCheck = true
+            case "--help", "-h": return .help
+            case "--version", "-V": return .version
+            case "--manual": return .manual(try arguments.given(flag).choice())
+            case "--completion": return .completion(try arguments.given(flag).choice())
+            case "--formats": return .formats(json: try Self.wantsJSON(&arguments))
+            default:
+                guard let setting = settings[flag] else {
+                    throw UsageError(description: "unknown option \(flag) (see imgbroker --help)")
+                }
+                let text = setting.value == nil ? "true" : try arguments.value(of: flag)
+                flags[setting.name, default: []].append(GivenValue(name: flag, text: text))
+            }
+        }
+        let sources = SettingSources(
+            namedFile: file,
+            usualFile: usualFile
+                ?? ConfigurationFile.usualPath(uid: CurrentProcess.uid, environment: environment),
+            flags: flags,
+            environment: Dictionary(
+                (["IMGBROKER_CONFIG"] + BrokerSetting.all.map(\.variable)).compactMap { name in
+                    environment(name).map { (name, $0) }
+                }, uniquingKeysWith: { first, _ in first }))
+        let read = try Settings(sources)
+        return isCheck ? .check(read.given) : .serve(read)
+    }
+
+    /// Whether `--json`, and nothing else, follows.
+    private static func wantsJSON(_ arguments: inout Arguments) throws(UsageError) -> Bool {
+        guard let word = try arguments.next() else { return false }
+        guard case .flag("--json") = word, try arguments.next() == nil else {
+            throw UsageError(description: "--formats stands alone, or with --json")
+        }
+        return true
+    }
+}
