@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import IPCProtocol
+import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
 import SharedCache
@@ -207,6 +208,25 @@ import Testing
         #expect(try upgrade(broker).exit == .status(0), "\(broker.logTail)")
         #expect(try client.load(origin.url("/1")).image().buffer == number)
         #expect(origin.requests.count == 1)
+    }
+
+    @Test func `a client that keeps images gets the next page`() async throws {
+        let setting = try Self.setting()
+        let client = AsyncImageBroker(path: setting.broker.socketPath)
+        let url = setting.url("/1")
+        func waitForHit() async throws {
+            let deadline = Date(timeIntervalSinceNow: patience)
+            while client.keptImage(at: url) == nil {
+                try #require(Date() < deadline)
+                _ = try await client.image(at: url)
+            }
+        }
+        try await waitForHit()
+        #expect(try upgrade(setting.broker).exit == .status(0))
+        // The page has ended with the process that wrote it.
+        #expect(client.keptImage(at: url) == nil)
+        try await waitForHit()
+        #expect(setting.origin.requests.count == 1)
     }
 
     @Test func `packed images and unread replies are handed over, too`() throws {
