@@ -47,9 +47,6 @@ extension BrokerState {
         return state
     }
 
-    /// Changes whenever `kept` may have changed.
-    package var keptRevision: Int { memory.revision }
-
     /// A client's leases and subscriptions, and as input its requests that are to be made once more.
     package func kept(_ client: ClientID, descriptor: Int) -> KeptClient {
         var kept = KeptClient(descriptor: descriptor)

@@ -81,6 +81,8 @@ package struct BrokerState {
     package private(set) var nextDeadline: Instant?
     /// The number of requests answered from memory.
     package private(set) var memoryHits = 0
+    /// Changes whenever the images in memory may have changed.
+    package private(set) var keptRevision = 0
 
     /// A broker without clients or workers. Retry delays follow from `seed`.
     package init(
@@ -210,6 +212,7 @@ package struct BrokerState {
     mutating func updateSummary() {
         nextDeadline = deadlines.next
         memoryHits = counters.requests.memoryHits
+        keptRevision = memory.revision
     }
 
     // MARK: Steps that the machines' connections share
