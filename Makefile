@@ -69,6 +69,10 @@ simulate: bootstrap ## Simulate eviction policies over generated traces; CHART=F
 
 with_addresses := --sanitize address --scratch-path .build/addresses
 with_threads := --sanitize thread --scratch-path .build/threads
+# Only what they test is built.
+for_addresses := IMGBROKER_TEST_TARGETS="BrokerCoreTests FuzzTests HTTPCachingTests HTTPValuesTests IPCProtocolTests JSONCodingTests \
+	WorkerProtocolTests imgworkerTests"
+for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests SharedCacheTests imgfetchTests imgworkerTests"
 # Confined processes do not work with a sanitizer, so these tests start the programs of the ordinary build.
 sanitized_tests = IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh
 
@@ -79,9 +83,9 @@ test-sanitized: test-addresses test-threads ## Tests that work with the address 
 test-addresses: ## Tests of parsers and codecs, with the address sanitizer
 	@scripts/bootstrap.sh --for-tests
 	$(swift) build --build-tests
-	$(swift) build --build-tests $(with_addresses)
+	$(for_addresses) $(swift) build --build-tests $(with_addresses)
 	# Without leak detection, which reports tables of the Swift runtime.
-	ASAN_OPTIONS=detect_leaks=0 $(sanitized_tests) $(with_addresses) \
+	ASAN_OPTIONS=detect_leaks=0 $(for_addresses) $(sanitized_tests) $(with_addresses) \
 		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests' \
 		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
 
@@ -136,20 +140,25 @@ test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE tak
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
 
 .PHONY: test-exporter
-test-exporter: build ## The exporter's metrics with promtool, its alerts, its dashboard in headless Chromium, with the release build
+test-exporter: build ## The exporter's metrics and alerts with promtool, its dashboard in headless Chromium, agreement of all figures, with the release build
 	@scripts/bootstrap.sh --for-exporter
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-exporter.sh
+
+.PHONY: test-top
+test-top: build ## The live view (ctl top) in a terminal of tmux, with the release build
+	@scripts/bootstrap.sh --for-top
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-top.sh
 
 .PHONY: test-threads
 test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer
 	@scripts/bootstrap.sh --for-tests
 	$(swift) build --build-tests
-	$(swift) build --build-tests $(with_threads)
-	$(sanitized_tests) $(with_threads) \
+	$(for_threads) $(swift) build --build-tests $(with_threads)
+	$(for_threads) $(sanitized_tests) $(with_threads) \
 		--filter 'SharedCacheTests|imgfetchTests|IntegrationTests\.(Client|Coalescing|Cancel)'
 	# A separate run, because the testing library misses the end of exit tests while another test has an exited child
 	# that it has not waited for.
-	$(sanitized_tests) $(with_threads) \
+	$(for_threads) $(sanitized_tests) $(with_threads) \
 		--filter 'imgworkerTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: test-hostile

@@ -27,6 +27,12 @@ let c: [CSetting] =
     leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")]
     + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
+/// Loops over pixels are optimised also where tests run: they take most of its time.
+let optimized: [SwiftSetting] = [
+    .unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
+]
+let optimizedC: [CSetting] = [.unsafeFlags(["-O2"], .when(configuration: .debug))]
+
 /// The broker contains Swift's runtime: calls into a shared library would cost 5 % of a hit. The workers share one.
 let contained: [LinkerSetting] = [.unsafeFlags(["-static-stdlib"], .when(configuration: .release))]
 
@@ -92,7 +98,8 @@ let package = Package(
             name: "CImageCodecs",
             dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"]
                 + keptCodecs.map { .init(stringLiteral: $0.module) },
-            cSettings: c, linkerSettings: [.linkedLibrary("gif")] + keptCodecs.map { .linkedLibrary($0.library) }),
+            cSettings: c + optimizedC,
+            linkerSettings: [.linkedLibrary("gif")] + keptCodecs.map { .linkedLibrary($0.library) }),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
         .target(name: "CDashboard", exclude: ["Pages"], cSettings: c),
@@ -162,7 +169,7 @@ let package = Package(
                 "CImageCodecs", "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
                 "SharedCache", "WorkerProtocol", "WorkerRuntime",
             ],
-            swiftSettings: swift),
+            swiftSettings: swift + optimized),
 
         .executableTarget(
             name: "imgcache",
@@ -275,7 +282,7 @@ let package = Package(
                 "LinuxSystem",
                 "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
             ],
-            swiftSettings: swift),
+            exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
             name: "imgfetchTests",
             dependencies: [
@@ -323,3 +330,9 @@ let package = Package(
     ],
     cLanguageStandard: .gnu11
 )
+
+// `IMGBROKER_TEST_TARGETS="JSONCodingTests …"` builds these tests only, for builds with a sanitizer.
+if let chosen = Context.environment["IMGBROKER_TEST_TARGETS"] {
+    let names = Set(chosen.split(separator: " ").map(String.init))
+    package.targets.removeAll { $0.type == .test && !names.contains($0.name) }
+}

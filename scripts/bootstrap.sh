@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-exporter | --for-deb | --for-benchmarks]: installs
-# missing packages for the build (and the tests, those with nginx, those of the Python or the C client, of its gallery, the Debian
-# packages, or the benchmarks).
+# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-exporter | --for-top | --for-deb |
+# --for-benchmarks]: installs missing packages for the build (and the tests, those with nginx, those of the Python or the C client, of
+# its gallery, of monitoring, the Debian packages, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
 
@@ -86,6 +86,11 @@ fi
 # A browser shows the dashboard, and pictures are drawn for it: see scripts/test-exporter.sh.
 if [[ "${1:-}" == --for-exporter ]]; then
     command -v chromium >/dev/null || missing+=("chromium")
+    /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
+fi
+# A terminal for the live view, and pictures for its load: see scripts/test-top.sh.
+if [[ "${1:-}" == --for-top ]]; then
+    command -v tmux >/dev/null || missing+=("tmux")
     /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
 fi
 # Debian packages of the broker and its clients, and their test in a clean root: see scripts/package-deb.sh, scripts/test-deb.sh.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # test-exporter.sh: tests the exporter of the release build, or of the programs in $IMGBROKER_TEST_PRODUCTS: the metrics, alerts and their
-# tests with promtool, and the dashboard under load in headless Chromium. $OUTPUT (.build/exporter) takes screenshots. Debian's package
-# of promtool is unpacked in .build/exporter if it is not installed: its service is not wanted.
+# tests with promtool, the dashboard under load in headless Chromium, and whether stats, top, metrics and dashboard agree. $OUTPUT
+# (.build/exporter) takes screenshots. Debian's package of promtool is unpacked in .build/exporter if it is not installed: its service
+# is not wanted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,9 @@ fi
 
 (cd packaging/monitoring && "$PROMTOOL" check rules imgbroker.rules.yml && "$PROMTOOL" test rules imgbroker.rules.test.yml)
 
-PYTHONDONTWRITEBYTECODE=1 timeout --foreground 3m /usr/bin/python3 Tests/Exporter/dashboard.py
+export PYTHONDONTWRITEBYTECODE=1
+timeout --foreground 3m /usr/bin/python3 Tests/Exporter/dashboard.py
+timeout --foreground 3m /usr/bin/python3 Tests/Exporter/agreement.py
 
 # Every metric that the alerts and the dashboard of Grafana name exists.
 missing=$(comm -23 \

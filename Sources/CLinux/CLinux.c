@@ -388,6 +388,13 @@ int clinux_find_user(const char *name, uid_t *uid, gid_t *gid) {
     return 0;
 }
 
+int clinux_user_name(uid_t uid, char *name, size_t size) {
+    const struct passwd *entry = getpwuid(uid);
+    if (!entry || strlen(entry->pw_name) >= size) return -1;
+    strcpy(name, entry->pw_name);
+    return 0;
+}
+
 int clinux_find_group(const char *name, gid_t *gid) {
     char *end;
     unsigned long number = strtoul(name, &end, 10);

@@ -40,7 +40,7 @@ package struct Terminal {
     /// Whether standard input is a terminal.
     package static var isStandardInput: Bool { isatty(0) == 1 }
 
-    private static func size(of raw: Int32) -> Size? {
+    static func size(of raw: Int32) -> Size? {
         var (columns, rows, width, height): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
         guard unsafe clinux_terminal_size(raw, &columns, &rows, &width, &height) == 0, columns > 0, rows > 0 else {
             return nil

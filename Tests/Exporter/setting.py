@@ -140,10 +140,10 @@ class Setting:
         self.origins = Origins()
         self.loads = []
 
-    def start_broker(self):
+    def start_broker(self, memory="64M"):
         self.broker = subprocess.Popen(
             [PRODUCTS / "imgbroker", "--socket", self.socket, "--socket-mode", "0666", "--proxy", self.origins.proxy,
-             "--cache-dir", f"{self.folder}/cache", "--memory-limit", "64M", "--log-level", "error"], stderr=subprocess.DEVNULL)
+             "--cache-dir", f"{self.folder}/cache", "--memory-limit", memory, "--log-level", "error"], stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
         while True:
             with socket.socket(socket.AF_UNIX) as probe:
@@ -185,6 +185,11 @@ class Setting:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+    def stats(self):
+        """Returns the broker's statistics."""
+        words = [PRODUCTS / "imgbroker", "ctl", "stats", "--json", "--socket", self.socket]
+        return json.loads(subprocess.run(words, capture_output=True, check=True, timeout=30).stdout)
 
     def workers(self):
         """Returns the process ids of decode workers."""

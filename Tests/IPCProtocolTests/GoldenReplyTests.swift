@@ -41,6 +41,12 @@ import Testing
         (death.kind, death.pid, death.cause) = ("decode", 4711, .signal)
         (death.reason, death.secondsAgo) = ("signal: killed by signal 11", 60)
         report.lastDeaths = [death]
+        var busy = StatsReport.Worker()
+        (busy.kind, busy.pid, busy.state, busy.jobs) = ("fetch", 4712, "busy", 3)
+        (busy.milliseconds, busy.origin, busy.uid) = (250, "https://example.org", 1000)
+        var idle = StatsReport.Worker()
+        (idle.kind, idle.state) = ("decode", "starting")
+        report.workerProcesses = [busy, idle]
         return report
     }()
 

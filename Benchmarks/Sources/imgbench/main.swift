@@ -4,7 +4,8 @@ import Foundation
 let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("headline", HeadlineBenchmark.rows), ("hit", HitBenchmark.rows), ("client", ClientHitBenchmark.rows),
     ("mapped", MappedHitBenchmark.rows), ("touch", TouchBenchmark.rows),
-    ("scale", ScaleBenchmark.rows), ("decode", DecodeBenchmark.rows), ("cold", ColdBenchmark.rows),
+    ("scale", ScaleBenchmark.rows), ("monitoring", MonitoringBenchmark.rows), ("decode", DecodeBenchmark.rows),
+    ("cold", ColdBenchmark.rows),
     ("thumbnail", ThumbnailBenchmark.rows),
     ("memory", MemoryBenchmark.rows), ("footprint", FootprintBenchmark.rows), ("loop", LoopBenchmark.rows),
     ("isolation", IsolationBenchmark.rows), ("formats", FormatBenchmark.rows), ("small", SmallBenchmark.rows),

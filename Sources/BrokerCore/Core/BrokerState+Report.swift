@@ -77,6 +77,7 @@ extension BrokerState {
             death.secondsAgo = max(0, now.instant.microseconds(since: at) / 1_000_000)
             return death
         }
+        report.workerProcesses = workerProcesses
         return report
     }
 

@@ -580,6 +580,31 @@ package struct Decoding {
 
     // MARK: Invariants
 
+    /// The decodings and identifications on workers, for the report. `download` finds the download whose bytes a job is about.
+    func runningJobs(download: (JobID) -> Download?) -> [RunningJob] {
+        let whole = decodes.values.compactMap { decode in
+            decode.run.map {
+                RunningJob(
+                    worker: $0.worker, startedAt: $0.startedAt, origin: decode.responsible.first,
+                    user: decode.waiters.first?.uid)
+            }
+        }
+        let partial = parts.values.map { part in
+            RunningJob(
+                worker: part.worker, startedAt: part.startedAt, origin: part.responsible.first,
+                user: download(part.download)?.waiters.first?.uid)
+        }
+        let identified = identifications.compactMap { job, identification in
+            identification.run.map { run in
+                let source = download(job)
+                return RunningJob(
+                    worker: run.worker, startedAt: run.startedAt, origin: source?.origin,
+                    user: source?.waiters.first?.uid)
+            }
+        }
+        return whole + partial + identified
+    }
+
     /// The jobs that run on workers.
     var running: [JobID: WorkerID] {
         decodes.compactMapValues { $0.run?.worker }.merging(parts.mapValues(\.worker)) { $1 }

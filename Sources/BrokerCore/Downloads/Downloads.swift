@@ -668,6 +668,17 @@ package struct Downloads {
     func isBackingOff(_ job: JobID) -> Bool { self[job]?.retryAt != nil }
     func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
 
+    /// The transfers, for the report.
+    var runningJobs: [RunningJob] {
+        downloads.values.compactMap { download in
+            download.transfer.map {
+                RunningJob(
+                    worker: $0.worker, startedAt: $0.startedAt, origin: download.origin,
+                    user: download.waiters.first?.uid)
+            }
+        }
+    }
+
     /// The jobs that run on workers.
     var running: [JobID: WorkerID] { downloads.compactMapValues { $0.transfer?.worker } }
     /// The jobs whose products are kept bodies.

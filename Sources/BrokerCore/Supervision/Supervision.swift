@@ -217,6 +217,13 @@ package struct Supervision {
         kind(of: worker).map { !self[$0].isReady(worker) } ?? false
     }
 
+    // MARK: The report
+
+    /// The workers of all kinds, with their process ids as far as they are known.
+    var all: [(kind: WorkerKind, worker: WorkerPool.Worker, pid: Int?)] {
+        WorkerKind.allCases.flatMap { kind in self[kind].all.map { (kind: kind, worker: $0, pid: pids[$0.id]) } }
+    }
+
     // MARK: Ends
 
     /// Gives a worker no more jobs, as its socket has ended. Its jobs are returned by `exited`.

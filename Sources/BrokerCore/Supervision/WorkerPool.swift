@@ -85,6 +85,9 @@ struct WorkerPool {
         return sum
     }
 
+    /// All workers, for the report.
+    var all: [Worker] { workers }
+
     func contains(_ worker: WorkerID) -> Bool { place(of: worker) != nil }
     func worker(_ worker: WorkerID) -> Worker? { place(of: worker).map { workers[$0] } }
     func isReady(_ worker: WorkerID) -> Bool { place(of: worker).map { workers[$0].isReady } ?? false }

@@ -176,6 +176,8 @@ void clinux_open_standard_descriptors(void);
 int clinux_forbid_core_dumps(void);
 /// A user's numbers by name or decimal id: 0, or -1 when there is no such user.
 int clinux_find_user(const char *name, uid_t *uid, gid_t *gid);
+/// Writes the name of the user `uid` into `name`: 0, or -1 when there is no such user, or its name is longer.
+int clinux_user_name(uid_t uid, char *name, size_t size);
 /// A group's number by name or decimal id: 0, or -1 when there is no such group.
 int clinux_find_group(const char *name, gid_t *gid);
 /// Changes to `uid` and `gid` irrevocably, without supplementary groups: 0, or -1 with errno.

@@ -105,6 +105,27 @@ extension StatsReport {
         public init() {}
     }
 
+    /// A worker's process.
+    public struct Worker: Equatable, Sendable {
+        /// `fetch`, `decode` or `cache`.
+        public var kind = ""
+        /// Its process id, once it is known.
+        public var pid: Int?
+        /// `starting`, `idle`, `busy`, or `ending`: it gets no more jobs.
+        public var state = ""
+        /// Its running jobs.
+        public var jobs = 0
+        /// The time since the start of the job that has run longest; nil without one, and for the disk tier.
+        public var milliseconds: Int?
+        /// The origin whose image that job loads or decodes; nil for an image that a client brought.
+        public var origin: String?
+        /// The user of that job's first waiter; nil for a job without waiters.
+        public var uid: Int?
+
+        /// Creates a row.
+        public init() {}
+    }
+
     /// The longest table.
     package static let mostRows = 10
 }
@@ -156,5 +177,19 @@ extension StatsReport.Death: FieldList {
         fields.choice("cause", &cause)
         fields.string("reason", &reason)
         fields.integer("secondsAgo", &secondsAgo, in: 0...Int.max)
+    }
+}
+
+extension StatsReport.Worker: FieldList {
+    package static var blank: StatsReport.Worker { StatsReport.Worker() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("kind", &kind)
+        fields.integer("pid", &pid, in: 0...Int.max)
+        fields.string("state", &state)
+        fields.integer("jobs", &jobs, in: 0...Int.max)
+        fields.integer("milliseconds", &milliseconds, in: 0...Int.max)
+        fields.string("origin", &origin)
+        fields.integer("uid", &uid, in: 0...Int.max)
     }
 }

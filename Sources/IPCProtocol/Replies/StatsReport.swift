@@ -66,6 +66,8 @@ public struct StatsReport: Equatable, Sendable {
     public var users: [User] = []
     /// The last workers that died, the latest first, at most 10.
     public var lastDeaths: [Death] = []
+    /// The workers' processes, at most 10: first those with the job that has run longest, last those without a job.
+    public var workerProcesses: [Worker] = []
     private var figures: [Figure: Int] = [:]
     private var durations: [Duration: Quantiles] = [:]
 
@@ -108,6 +110,7 @@ extension StatsReport: FieldList {
         fields.objects("hosts", orNone: &hosts, most: Self.mostRows)
         fields.objects("users", orNone: &users, most: Self.mostRows)
         fields.objects("lastDeaths", orNone: &lastDeaths, most: Self.mostRows)
+        fields.objects("workerProcesses", orNone: &workerProcesses, most: Self.mostRows)
     }
 
     /// The distributions that were measured.

@@ -34,6 +34,14 @@ package enum CurrentProcess {
         return (uid, gid)
     }
 
+    /// The name of a user; nil when there is no such user.
+    package static func userName(_ uid: UInt32) -> String? {
+        unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { name in
+            guard unsafe clinux_user_name(uid, name.baseAddress!, name.count) == 0 else { return nil }
+            return unsafe String(cString: name.baseAddress!)
+        }
+    }
+
     /// The number of the group with a name or a number; nil when there is no such group.
     package static func findGroup(_ name: String) -> UInt32? {
         var gid: gid_t = 0

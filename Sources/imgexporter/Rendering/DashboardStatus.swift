@@ -12,9 +12,6 @@ struct DashboardStatus {
     /// The numbers of the thumbnails, the latest first; nil where they are disabled.
     var thumbnails: [Int]?
 
-    /// Whether the broker shows the figures of all users: only then it states its open descriptors, of which it has some.
-    private var isComplete: Bool { report.map { $0[.openDescriptors] > 0 } ?? true }
-
     /// The object.
     var json: [UInt8] {
         var writer = JSONWriter()
@@ -22,7 +19,7 @@ struct DashboardStatus {
             writer.member("up", report != nil)
             if let server { writer.member("server", server) }
             if let problem { writer.member("problem", problem) }
-            writer.member("complete", isComplete)
+            writer.member("complete", report?.isComplete ?? true)
             if let thumbnails { writer.array("thumbnails", of: thumbnails) }
             if let report { writer.object("stats") { report.writeMembers(to: &$0) } }
         }

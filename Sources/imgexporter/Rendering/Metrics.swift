@@ -58,8 +58,8 @@ enum Metrics {
         text.sample(["tier": "mem"], report[.memoryHits])
         text.sample(["tier": "disk"], report[.diskHits])
         text.begin("imgbroker_cache_misses_total", .counter, "Answered requests whose image the tier did not have.")
-        let loads = saturating(report[.networkLoads], report[.fileLoads])
-        text.sample(["tier": "mem"], saturating(loads, report[.diskHits]))
+        let loads = report.sum([.networkLoads, .fileLoads])
+        text.sample(["tier": "mem"], report.sum([.networkLoads, .fileLoads, .diskHits]))
         text.sample(["tier": "disk"], loads)
         text.metric("imgbroker_cache_stale_total", .counter, "Stale replies.", report[.staleServed])
         text.metric(
@@ -174,10 +174,5 @@ enum Metrics {
         digits = String(repeating: "0", count: 6 - digits.count) + digits
         while digits.last == "0" { digits.removeLast() }
         return "\(whole).\(digits)"
-    }
-
-    private static func saturating(_ left: Int, _ right: Int) -> Int {
-        let (sum, overflowed) = left.addingReportingOverflow(right)
-        return overflowed ? .max : sum
     }
 }

@@ -35,7 +35,8 @@ final class Exporter: Sendable {
         case .status:
             let answer = figures.read()
             let status = DashboardStatus(
-                report: answer.report, server: answer.server, problem: answer.problem, thumbnails: thumbnails?.update())
+                report: answer.report, server: answer.server, problem: answer.problem?.description,
+                thumbnails: thumbnails?.update())
             return Page(.json, status.json)
         case .health:
             if let problem = health.problem() { return Page(503, line: problem) }
@@ -56,9 +57,9 @@ final class Exporter: Sendable {
     var warning: String? {
         let answer = figures.read()
         guard let report = answer.report else {
-            return "\(answer.problem ?? "the broker does not answer"); imgbroker_up is 0 until it does"
+            return "\(answer.problem?.description ?? "the broker does not answer"); imgbroker_up is 0 until it does"
         }
-        if report[.openDescriptors] > 0 { return nil }
+        if report.isComplete { return nil }
         return
             "this user sees its own figures only, so most are 0: run it as a member of the broker's --stats-group"
     }

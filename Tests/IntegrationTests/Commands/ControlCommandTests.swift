@@ -29,7 +29,9 @@ import Testing
         ["clear", "all", "--older-than", "soon"], ["clear", "all", "--older-than", "-1"], ["suspend", "now"],
         ["stats", "--older-than", "1d"], ["resume", "--width", "3"], ["prefetch"], ["prefetch", "a", "b"],
         ["prefetch", "a", "--width", "0"], ["prefetch", "a", "--older-than", "1d"], ["events", "all"],
-        ["cancel-all", "http://a/"], ["reload", "now"], ["--json"],
+        ["cancel-all", "http://a/"], ["reload", "now"], ["--json"], ["top", "now"], ["top", "--json"],
+        ["top", "--interval", "0"], ["top", "--interval", "soon"], ["stats", "--once"],
+        ["prefetch", "a", "--interval", "1"],
     ]) func wrongUse(_ words: [String]) throws {
         let result = try run(Self.program, ["ctl"] + words)
         #expect(result.exit == .status(2), "\(words)")
@@ -40,7 +42,7 @@ import Testing
 
     @Test(arguments: [
         ["failed", "list"], ["failed", "clear"], ["remove", "http://a/"], ["clear"], ["suspend"], ["resume"],
-        ["cancel-all"], ["reload"], ["prefetch", "/dev/null"], ["events"],
+        ["cancel-all"], ["reload"], ["prefetch", "/dev/null"], ["events"], ["top"], ["top", "--once"],
     ]) func noBroker(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
         let result = try run(Self.program, ["ctl"] + words + ["--socket", directory.file("s")])

@@ -80,7 +80,7 @@ struct ProcessorTimes {
     private static let tick = 1000 / Double(sysconf(Int32(_SC_CLK_TCK)))
 
     /// The exact time of the threads that exist, or, if more, the rounded time that includes exited threads.
-    private static func milliseconds(_ process: pid_t) -> Double? {
+    static func milliseconds(_ process: pid_t) -> Double? {
         guard let fields = ProcessTree.fields(process) else { return nil }
         let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
         let nanoseconds = threads.reduce(0.0) { sum, thread in

@@ -21,6 +21,9 @@ enum CtlCommand {
             title: "For every user, concerning their own images and requests",
             commands: [
                 FlagHelp("stats", "the broker's figures: requests and hits, memory, workers, latencies"),
+                FlagHelp(
+                    "top",
+                    "a live view of them until q is pressed; h shows the other keys. One frame if it is no terminal"),
                 FlagHelp("remove URL", "remove the image loaded from URL, in all variants"),
                 FlagHelp(
                     "prefetch FILE",
@@ -54,6 +57,8 @@ enum CtlCommand {
 
     /// The help for its flags.
     static let help = [
+        FlagHelp("--interval SECONDS", "request the figures of top every SECONDS, from 1 to 3600 (default: 1)"),
+        FlagHelp("--once", "show top once, with all rows and without control sequences"),
         FlagHelp("--older-than TIME", "clear only entries not used for TIME: seconds, or 30m, 12h, 7d"),
         FlagHelp("--json", "print the result as JSON; events as one object a line"),
         CommandConnection.socketHelp,
@@ -82,6 +87,9 @@ enum CtlCommand {
         }
         switch request.command {
         case .stats: return perform(request, showStats)
+        case .top:
+            return TopCommand.run(
+                path: request.socketPath, interval: request.top.interval, once: request.top.isOnce)
         case .prefetch: return CtlPrefetch.run(request)
         case .events: return try CtlEvents.run(request)
         case .failed: return try runFailed(request)

@@ -7,7 +7,7 @@ import LinuxSystem
 struct CtlRequest {
     /// The commands, in the order of the help.
     enum Command: String, CaseIterable {
-        case stats, failed, remove, clear, suspend, resume
+        case stats, top, failed, remove, clear, suspend, resume
         case cancelAll = "cancel-all"
         case prefetch, events, reload, upgrade
 
@@ -15,6 +15,7 @@ struct CtlRequest {
         fileprivate var flags: Set<String>? {
             switch self {
             case .clear: ["--older-than"]
+            case .top: ["--interval", "--once"]
             case .prefetch: nil
             case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events, .reload, .upgrade: []
             }
@@ -23,7 +24,7 @@ struct CtlRequest {
         /// The number of its operands.
         fileprivate var operands: ClosedRange<Int> {
             switch self {
-            case .stats, .suspend, .resume, .cancelAll, .reload, .upgrade: 0...0
+            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade: 0...0
             case .remove, .prefetch: 1...1
             case .clear: 0...1
             case .failed: 1...2
@@ -34,7 +35,7 @@ struct CtlRequest {
         /// Its operands in words, for a message.
         fileprivate var expected: String {
             switch self {
-            case .stats, .suspend, .resume, .cancelAll, .reload, .upgrade: "nothing more"
+            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade: "nothing more"
             case .remove: "one URL"
             case .prefetch: "one file, or - for standard input"
             case .clear: "one tier at most: memory, disk or all"
@@ -50,6 +51,8 @@ struct CtlRequest {
     let asJSON: Bool
     let socketPath: String?
     let olderThanSeconds: Int?
+    /// The seconds between two frames of `top`, and whether it shows just one.
+    let top: (interval: Int, isOnce: Bool)
     /// The options of `prefetch`.
     let options: GetOptions
 
@@ -57,6 +60,7 @@ struct CtlRequest {
     init?(_ words: some Sequence<String>) throws(UsageError) {
         var (operands, given): ([String], [String]) = ([], [])
         var (asJSON, socketPath, olderThanSeconds): (Bool, String?, Int?) = (false, nil, nil)
+        var top = (interval: 1, isOnce: false)
         var load = LoadOptions(PrefetchRequest.defaultOptions)
         var arguments = Arguments(words)
         while let word = try arguments.next() {
@@ -68,6 +72,10 @@ struct CtlRequest {
             case .flag(let flag):
                 if flag == "--older-than" {
                     olderThanSeconds = try arguments.given(flag).seconds()
+                } else if flag == "--interval" {
+                    top.interval = try arguments.given(flag).number(in: 1...3600)
+                } else if flag == "--once" {
+                    top.isOnce = true
                 } else if try !load.take(flag, &arguments) {
                     throw UsageError(description: "unknown option \(flag) (see imgbroker ctl --help)")
                 }
@@ -80,18 +88,20 @@ struct CtlRequest {
             throw UsageError(description: "unknown command \"\(name)\": there are \(names)")
         }
         if let stray = given.first(where: { flag in
-            command.flags.map { !$0.contains(flag) } ?? (flag == "--older-than")
+            command.flags.map { !$0.contains(flag) } ?? ["--older-than", "--interval", "--once"].contains(flag)
         }) {
             throw UsageError(description: "\(stray) is not an option of ctl \(name) (see imgbroker ctl --help)")
         }
         guard command.operands.contains(operands.count - 1) else {
             throw UsageError(description: "ctl \(name) takes \(command.expected)")
         }
+        if command == .top, asJSON { throw UsageError(description: "ctl top has no --json: use ctl stats --json") }
         self.command = command
         self.operands = Array(operands.dropFirst())
         self.asJSON = asJSON
         self.socketPath = socketPath
         self.olderThanSeconds = olderThanSeconds
+        self.top = top
         options = load.options
     }
 

@@ -20,11 +20,9 @@ enum StatsTable {
 
     /// Formats the table.
     static func text(of report: StatsReport, path: String) -> String {
-        var lines = ["imgbroker at \(path), up \(duration(report[.uptimeSeconds]))", ""]
+        var lines = ["imgbroker at \(path), up \(FigureText.duration(seconds: report[.uptimeSeconds]))", ""]
 
-        let answered = report[.requests] - report[.cancelled]
-        let saved = report[.memoryHits] + report[.diskHits] + report[.sharedHits] + report[.coalesced]
-        let ratio = answered == 0 ? "-" : percent(saved, of: answered)
+        let ratio = report.hitRatio.map(FigureText.percent) ?? "-"
         lines.append(row("Requests", report[.requests], "hit ratio \(ratio) (no download of their own)"))
         for (figure, name) in outcomes where report[figure] > 0 || [.memoryHits, .networkLoads].contains(figure) {
             let share = report[.requests] == 0 ? 0 : Double(report[figure]) / Double(report[.requests])
@@ -53,24 +51,24 @@ enum StatsTable {
         lines.append("")
         lines.append(
             row(
-                "Workers", report[.workers] + report[.fetchers],
+                "Workers", report.sum([.workers, .fetchers]),
                 "\(report[.workers]) decode, \(report[.fetchers]) download, \(report[.workerRestarts]) restarted"))
         let deaths = report.workerDeaths.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
         for (cause, count) in deaths { lines.append(row("  died: " + cause.rawValue, count, "")) }
         lines.append(row("  jobs running", report[.running], "\(report[.queued]) queued"))
         lines.append(row("  downloads", report[.downloads], ByteCount(report[.bytesDownloaded]).description))
-        lines.append(
-            row("  decodings", report[.decodes], oneDecimal(Double(report[.pixelsDecoded]) / 1e6) + " megapixels"))
+        let megapixels = FigureText.oneDecimal(Double(report[.pixelsDecoded]) / 1e6)
+        lines.append(row("  decodings", report[.decodes], megapixels + " megapixels"))
 
-        lines += ["", pad("Latency", 26) + ["p50", "p90", "p99", "max"].map { pad($0, 10, right: true) }.joined()]
+        lines += ["", "Latency".padded(to: 26) + ["p50", "p90", "p99", "max"].map { $0.leftPadded(to: 10) }.joined()]
         for (name, figure, unit) in [
             ("  hit", StatsReport.Duration.hitMicroseconds, "µs"), ("  load", .loadMilliseconds, "ms"),
             ("  decode", .decodeMilliseconds, "ms"), ("  loop turn", .loopMicroseconds, "µs"),
         ] {
             let quantiles = report[figure]
             let values = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.max]
-            let words = values.map { ($0 < 1000 ? oneDecimal($0) : "\(Int($0))") + " " + unit }
-            lines.append(pad(name, 26) + words.map { pad($0, 10, right: true) }.joined())
+            let words = values.map { FigureText.number($0) + " " + unit }
+            lines.append(name.padded(to: 26) + words.map { $0.leftPadded(to: 10) }.joined())
         }
 
         lines += [
@@ -86,26 +84,10 @@ enum StatsTable {
     }
 
     private static func row(_ name: String, _ value: String, _ remark: String) -> String {
-        pad(name, 26) + pad(value, 10, right: true) + (remark.isEmpty ? "" : "  " + remark)
-    }
-
-    private static func pad(_ text: String, _ width: Int, right: Bool = false) -> String {
-        let space = String(repeating: " ", count: max(0, width - text.count))
-        return right ? space + text : text + space
+        name.padded(to: 26) + value.leftPadded(to: 10) + (remark.isEmpty ? "" : "  " + remark)
     }
 
     private static func percent(_ part: Int, of whole: Int) -> String {
-        whole == 0 ? "0 %" : oneDecimal(Double(part) * 100 / Double(whole)) + " %"
-    }
-
-    private static func oneDecimal(_ value: Double) -> String {
-        let tenths = Int((value * 10).rounded())
-        return "\(tenths / 10).\(tenths % 10)"
-    }
-
-    private static func duration(_ seconds: Int) -> String {
-        if seconds < 60 { return "\(seconds) s" }
-        if seconds < 3600 { return "\(seconds / 60) min \(seconds % 60) s" }
-        return "\(seconds / 3600) h \(seconds % 3600 / 60) min"
+        FigureText.percent(StatsReport.share(part, of: whole) ?? 0)
     }
 }
