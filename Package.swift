@@ -142,7 +142,8 @@ let package = Package(
         .target(
             name: "BrokerCore",
             dependencies: [
-                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues", "WorkerProtocol",
+                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "SystemValues",
+                "WorkerProtocol",
             ],
             swiftSettings: swift),
 

@@ -432,11 +432,10 @@ int clinux_is_listening(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
 }
 
-void clinux_close_on_exec(int fd) {
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-}
+int clinux_close_on_exec(int fd) { return fcntl(fd, F_SETFD, FD_CLOEXEC); }
+int clinux_keep_on_exec(int fd) { return fcntl(fd, F_SETFD, 0); }
 
-int clinux_notify(const char *path, const char *text) {
+int clinux_notify(const char *path, const char *text, int fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(path);
     if ((path[0] != '/' && path[0] != '@') || length >= sizeof address.sun_path) {
@@ -445,11 +444,32 @@ int clinux_notify(const char *path, const char *text) {
     }
     memcpy(address.sun_path, path, length);
     if (path[0] == '@') address.sun_path[0] = 0;
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return -1;
-    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
-    ssize_t sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&address, size);
-    close(fd);
+    int sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sender < 0) return -1;
+    struct iovec part = {.iov_base = (void *)text, .iov_len = strlen(text)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {
+        .msg_name = &address,
+        .msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length),
+        .msg_iov = &part,
+        .msg_iovlen = 1,
+    };
+    if (fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    ssize_t sent = sendmsg(sender, &message, MSG_NOSIGNAL);
+    int error = errno;
+    close(sender);
+    errno = error;
     return sent < 0 ? -1 : 0;
 }
 

@@ -76,7 +76,7 @@ package final class FrameChannel {
     private var descriptors: [Arrival] = []
     private let reception: Reception
     /// An upper bound of the descriptors that the peer has not received.
-    private var unread = 0
+    private var unreadDescriptors = 0
     private var outgoing: [Outgoing] = []
     private var sentPayloads: [Int] = []
     private var spareStorage: [UInt8] = []
@@ -111,6 +111,16 @@ package final class FrameChannel {
         var descriptors: [FileDescriptor]
         var payload: FilePayload?
         var payloadSent = 0
+    }
+
+    /// The unsent part of a frame.
+    package struct Unsent {
+        /// The bytes of the frame.
+        package var bytes: [UInt8]
+        /// The descriptors that go with its first byte.
+        package var descriptors: [FileDescriptor]
+        /// The bytes that follow it.
+        package var payload: FilePayload?
     }
 
     /// Creates a channel over `socket`.
@@ -302,6 +312,30 @@ package final class FrameChannel {
     /// Whether a frame or a payload has been received in part.
     package var isInsideFrame: Bool { decoder.isInsideFrame }
 
+    // MARK: Handing over
+
+    /// The received bytes that were not taken, for another process with this socket. None may be left by `fillPeeking`.
+    package var unread: ArraySlice<UInt8> { decoder.unread }
+
+    /// The number of bytes that the peer will send before its next frame, and that are skipped.
+    package var payloadToSkip: Int { decoder.payloadToSkip }
+
+    /// What the socket has not accepted.
+    package var unsent: [Unsent] {
+        outgoing.map { item in
+            var payload = item.payload
+            if let whole = item.payload {
+                payload = FilePayload(
+                    file: whole.file, offset: whole.offset + item.payloadSent, count: whole.count - item.payloadSent,
+                    name: whole.name)
+            }
+            return Unsent(bytes: Array(item.bytes[item.sent...]), descriptors: item.descriptors, payload: payload)
+        }
+    }
+
+    /// Takes over the socket from another process, which may have sent descriptors that the peer has not received.
+    package func takeOver() { unreadDescriptors = Self.messagesUnread(on: socket) }
+
     // MARK: Sending
 
     /// Takes the memory of a sent frame, to be used for the next one.
@@ -375,8 +409,8 @@ package final class FrameChannel {
 
     /// Updates and returns the upper bound of sent descriptors that the peer has not received.
     package func countUnreadDescriptors() -> Int {
-        if unread > 0 { unread = min(unread, Self.messagesUnread(on: socket)) }
-        return unread
+        if unreadDescriptors > 0 { unreadDescriptors = min(unreadDescriptors, Self.messagesUnread(on: socket)) }
+        return unreadDescriptors
     }
 
     /// Returns an upper bound of the messages sent on a socket that the peer has not received. Each message of a channel
@@ -386,7 +420,7 @@ package final class FrameChannel {
     }
 
     private func mayHaveUnread(_ count: Int) -> Bool {
-        unread + count <= maximumUnread || countUnreadDescriptors() + count <= maximumUnread
+        unreadDescriptors + count <= maximumUnread || countUnreadDescriptors() + count <= maximumUnread
     }
 
     /// Sends the rest of a frame. Returns whether all of it is sent.
@@ -412,7 +446,7 @@ package final class FrameChannel {
             sentBytes &+= count
             queuedBytes -= count
             if !item.descriptors.isEmpty {
-                unread += item.descriptors.count
+                unreadDescriptors += item.descriptors.count
                 queuedDescriptors -= item.descriptors.count
                 item.descriptors = []
             }

@@ -87,6 +87,7 @@ extension Call where Value == Void {
     static var suspend: Self { order { .suspend(id: $0) } }
     static var resume: Self { order { .resume(id: $0) } }
     static var cancelAll: Self { order { .cancelAll(id: $0) } }
+    static var upgrade: Self { order { .upgrade(id: $0) } }
 
     /// Stores the encoded image in a file.
     static func store(_ file: FileDescriptor, as url: SourceURL, contentType: String?) -> Self {

@@ -56,6 +56,14 @@ extension ImageBroker {
         try perform(.reload)
     }
 
+    /// Has the installed program take the place of the running broker, which keeps its connections, leases and images in
+    /// memory. If it cannot, the broker goes on as before.
+    ///
+    /// - Throws: `ClientError`.
+    public func upgrade() throws(ClientError) {
+        try perform(.upgrade)
+    }
+
     // MARK: Events
 
     /// Subscribes to events until the connection ends: of this user's requests, for administrators of all requests. They

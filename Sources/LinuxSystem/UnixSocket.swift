@@ -307,6 +307,11 @@ extension UnixSocket {
         package let inode: UInt64
         /// Whether it is a socket.
         package let isSocket: Bool
+
+        /// The identity of a known file.
+        package init(device: UInt64, inode: UInt64, isSocket: Bool) {
+            (self.device, self.inode, self.isSocket) = (device, inode, isSocket)
+        }
     }
 
     /// The file at `path`, without following symbolic links; nil when it does not exist.

@@ -85,6 +85,7 @@ import Testing
             ("client-failed-clear", .failedClear(id: 14, url: url)),
             ("client-suspend", .suspend(id: 15)), ("client-resume", .resume(id: 16)),
             ("client-cancel-all", .cancelAll(id: 17)), ("client-reload", .reload(id: 18)),
+            ("client-upgrade", .upgrade(id: 19)),
         ]
     }()
 

@@ -215,6 +215,13 @@ package struct Clients {
         return true
     }
 
+    /// Whether any such request is unanswered besides one.
+    func hasOthers(besides requester: (client: ClientID, id: Int)) -> Bool {
+        clients.contains { client, known in
+            known.others.keys.contains { client != requester.client || $0 != requester.id }
+        }
+    }
+
     private mutating func take(_ weight: Int, of client: ClientID) {
         guard let uid = clients[client]?.uid else { return }
         clients.change(client) { $0.weight += weight }
@@ -269,6 +276,23 @@ package struct Clients {
         case .lease: leases.grant(buffer, bytes: bytes, to: client, of: uid)
         case .sending: sendings.grant(buffer, bytes: bytes, to: client, of: uid)
         }
+    }
+
+    /// The holds of a client, for the next process.
+    func kept(of client: ClientID) -> [KeptClient.Hold] {
+        leases.holds(of: client).map { KeptClient.Hold(buffer: $0.buffer.number, count: $0.count, bytes: $0.bytes) }
+            + sendings.holds(of: client).map {
+                KeptClient.Hold(buffer: $0.buffer.number, count: $0.count, bytes: $0.bytes, isSending: true)
+            }
+    }
+
+    /// Takes over a hold of another process; returns whether it is the client's first of that kind on the buffer.
+    mutating func restore(_ hold: KeptClient.Hold, of client: ClientID) -> Bool {
+        guard let uid = clients[client]?.uid else { return false }
+        let buffer = BufferID(number: hold.buffer)
+        return hold.isSending
+            ? sendings.grant(buffer, bytes: hold.bytes, to: client, of: uid, times: hold.count)
+            : leases.grant(buffer, bytes: hold.bytes, to: client, of: uid, times: hold.count)
     }
 
     /// Ends a hold; returns whether it was the client's last of that kind on the buffer.

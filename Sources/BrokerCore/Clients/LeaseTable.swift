@@ -44,17 +44,19 @@ struct LeaseTable {
         holders.values.reduce(into: [:]) { for buffer in $1.leases.keys { $0[buffer, default: 0] += 1 } }
     }
 
-    /// Adds one hold; returns whether it is the client's first on this buffer.
-    mutating func grant(_ buffer: BufferID, bytes: Int, to client: ClientID, of user: UInt32) -> Bool {
+    /// Adds one hold, or several; returns whether it is the client's first on this buffer.
+    mutating func grant(
+        _ buffer: BufferID, bytes: Int, to client: ClientID, of user: UInt32, times: Int = 1
+    ) -> Bool {
         // Taken out of the table meanwhile, because changing it in place would allocate on every hit.
         var holder = holders.updateValue(Holder(user: user), forKey: client) ?? Holder(user: user)
         defer { holders[client] = holder }
         if var lease = holder.leases[buffer] {
-            lease.count += 1
+            lease.count += times
             holder.leases[buffer] = lease
             return false
         }
-        holder.leases[buffer] = Hold(count: 1, bytes: bytes)
+        holder.leases[buffer] = Hold(count: times, bytes: bytes)
         holder.bytes += bytes
         change(user, buffers: 1, bytes: bytes)
         return true
@@ -76,6 +78,12 @@ struct LeaseTable {
         holder.bytes -= lease.bytes
         change(user, buffers: -1, bytes: -lease.bytes)
         return true
+    }
+
+    /// The holds of a client, by buffer.
+    func holds(of client: ClientID) -> [(buffer: BufferID, count: Int, bytes: Int)] {
+        let leases = holders[client]?.leases ?? [:]
+        return leases.map { ($0.key, $0.value.count, $0.value.bytes) }.sorted { $0.buffer < $1.buffer }
     }
 
     /// Ends all holds of `client`, and returns their buffers.

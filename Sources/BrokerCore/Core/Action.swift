@@ -81,6 +81,8 @@ package enum Action: Equatable {
     // The process.
     /// Read the settings again; `reloaded` answers it.
     case reload(ClientID, id: Int)
+    /// Let the installed program take this process's place, when `unfinished` says so; `upgradeEnded` answers it.
+    case upgrade(ClientID, id: Int)
     case stopListening
     case exit
     case log(LogLine)

@@ -70,6 +70,7 @@ extension BrokerState {
             isSuspended = false
             reply(.ok(id: id), to: client)
         case .reload(let id): actions.append(.reload(client, id: id))
+        case .upgrade(let id): upgrade(id: id, for: client, asking)
         case .cancelAll(let id):
             failAll(WireError(.cancelled, "An administrator has cancelled all requests."))
             reply(.ok(id: id), to: client)

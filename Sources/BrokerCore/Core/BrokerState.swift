@@ -20,6 +20,7 @@ import WorkerProtocol
 /// | `BrokerState+Partials` | a download's progress with decoders, for partial images |
 /// | `BrokerState+Disk` | an answer of the cache process with memory and its waiters |
 /// | `BrokerState+FastPath` | a repeated hit with memory and leases, without reading the message |
+/// | `BrokerState+Upgrade` | the state with that of the process before and after it |
 /// | `BrokerState+Workers` | queued jobs with workers, and a worker's exit with its jobs |
 package struct BrokerState {
     /// Whether the broker goes on.
@@ -70,7 +71,7 @@ package struct BrokerState {
     private var diskMayHaveOwned = false
 
     var jobIDs = IdentifierSource<JobKind>()
-    private var bufferIDs = IdentifierSource<BufferKind>()
+    var bufferIDs = IdentifierSource<BufferKind>()
 
     /// The time of the current event, and the actions that it has led to.
     var now: Moment
@@ -80,6 +81,8 @@ package struct BrokerState {
     package private(set) var nextDeadline: Instant?
     /// The number of requests answered from memory.
     package private(set) var memoryHits = 0
+    /// Changes whenever the images in memory may have changed.
+    package private(set) var keptRevision = 0
 
     /// A broker without clients or workers. Retry delays follow from `seed`.
     package init(
@@ -173,6 +176,7 @@ package struct BrokerState {
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
         case .machineSuspended(let milliseconds): memory.wasSuspended(milliseconds: milliseconds)
         case .reloaded(let result, let requester): reloaded(result, for: requester)
+        case .upgradeEnded(let client, let id, let error): upgradeEnded(client, id: id, error)
         case .memoryPressure: _ = shrinkMemory(by: .pressure)
         case .timePassed: break
         case .shutdownRequested: shutdownRequested()
@@ -208,6 +212,7 @@ package struct BrokerState {
     mutating func updateSummary() {
         nextDeadline = deadlines.next
         memoryHits = counters.requests.memoryHits
+        keptRevision = memory.revision
     }
 
     // MARK: Steps that the machines' connections share

@@ -35,14 +35,23 @@ struct EvictionQueue {
 
     var count: Int { waiting.count + held.count }
 
-    /// Adds `element`, which is not in the queue: `bytes` were made in `microseconds`.
-    mutating func insert(_ element: Int, microseconds: Int, bytes: Int) {
+    /// Adds `element`, which is not in the queue: `bytes` were made in `microseconds`, and used so often already.
+    mutating func insert(_ element: Int, microseconds: Int, bytes: Int, uses: Int = 1) {
         while nodes.count <= element { nodes.append(Node()) }
         // At least half a millisecond, which any job takes, and at most a second: an origin that sends slowly must not
         // own the cache.
         let time = min(max(microseconds, 500), 1_000_000)
-        nodes[element] = Node(cost: Float(time) / Float(max(bytes, 1)), uses: 1)
+        nodes[element] = Node(cost: Float(time) / Float(max(bytes, 1)), uses: UInt8(clamping: uses))
         wait(element)
+    }
+
+    /// Returns the cost of an element and the number of its uses, for `insert` with as many bytes; nil for one that is not in
+    /// the queue.
+    func worth(of element: Int, bytes: Int) -> (microseconds: Int, uses: Int)? {
+        guard element < nodes.count, nodes[element].state != .absent else { return nil }
+        // Finite and at most a second, as inserted.
+        let time = Double(nodes[element].cost) * Double(max(bytes, 1))
+        return (Int(time.rounded()), Int(nodes[element].uses))
     }
 
     /// Records a use of `element`.

@@ -43,6 +43,16 @@ struct OriginalKey: Hashable, Sendable {
         owner = isPersonal ? uid : nil
     }
 
+    /// A key of another process.
+    init(
+        url: SourceURL, cacheKey: String?, headers: ContentDigest?, credentials: String?, cookies: Bool,
+        allowInvalidCertificates: Bool, owner: UInt32?
+    ) {
+        self.url = url
+        (self.cacheKey, self.headers, self.credentials, self.cookies) = (cacheKey, headers, credentials, cookies)
+        (self.allowInvalidCertificates, self.owner) = (allowInvalidCertificates, owner)
+    }
+
     /// Returns the same original as loaded from another URL.
     func loaded(from url: SourceURL) -> OriginalKey {
         var key = self

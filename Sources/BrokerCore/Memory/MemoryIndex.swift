@@ -404,7 +404,7 @@ struct MemoryIndex {
     /// calls `evictToFit`.
     mutating func insert(
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
-        worth microseconds: Int = 0, damage: String? = nil
+        worth microseconds: Int = 0, uses: Int = 1, damage: String? = nil
     ) {
         guard let content = contents.slot(of: variant.content) else { return }
         if let damage { damages[buffer] = damage }
@@ -414,13 +414,7 @@ struct MemoryIndex {
                 key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now))
         contents[content].buffers.append(slot)
         variants.insert(slot, hash: Self.hash(buffers[slot]))
-        // A buffer also takes one of `maximumEntries` descriptors, or is packed: its share of the budget counts as further bytes.
-        // So do the texts of its originals.
-        let share = limit / max(1, maximumEntries)
-        let extra =
-            (bytes > Self.largestPacked ? share : min(share, Self.packedRecordBytes)) + contents[content].textBytes
-        let (size, overflowed) = bytes.addingReportingOverflow(extra)
-        order.insert(slot, microseconds: microseconds, bytes: overflowed ? .max : size)
+        order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses)
         residentBytes += bytes
         unheldResidents += 1
         queueForPacking(slot)
@@ -429,6 +423,70 @@ struct MemoryIndex {
     /// Notes that an image was decoded, not read from disk.
     mutating func noteDecoding(of variant: VariantKey) {
         recentEvictions.decoded(variant.hashValue)
+    }
+
+    /// The bytes that count for a buffer in the order of eviction. It also takes one of `maximumEntries` descriptors, or is packed:
+    /// its share of the budget counts as further bytes. So do the texts of its originals.
+    private func charge(of slot: Int) -> Int {
+        let share = limit / max(1, maximumEntries)
+        let bytes = buffers[slot].bytes
+        let extra =
+            (bytes > Self.largestPacked ? share : min(share, Self.packedRecordBytes))
+            + contents[buffers[slot].content].textBytes
+        let (size, overflowed) = bytes.addingReportingOverflow(extra)
+        return overflowed ? .max : size
+    }
+
+    // MARK: Handing over
+
+    /// Returns the contents for another index, those with packed buffers first, so that they are the first to be packed there.
+    /// Originals that no request can name are left out, as are buffers with damage and those with fewer than `least` bytes.
+    func kept(atLeast least: Int = 0, at now: Instant) -> [KeptContent] {
+        var (packed, others): ([KeptContent], [KeptContent]) = ([], [])
+        for content in contents {
+            let slots = content.buffers.filter { buffers[$0].bytes >= least && damages[buffers[$0].key] == nil }
+            if slots.isEmpty { continue }
+            let keys = content.originals.map { originals[$0].key }.filter { $0.nonce == 0 }
+            if keys.isEmpty { continue }
+            var kept = KeptContent(
+                digest: content.key.digest.hexadecimal, owner: content.key.owner, pixels: content.key.pixels,
+                bytes: content.bytes, header: content.header)
+            kept.originals = keys.compactMap { key in original(key).map { KeptOriginal(key, $0) } }
+            kept.buffers = slots.map { keptBuffer($0, at: now) }
+            if slots.contains(where: { buffers[$0].isPacked }) { packed.append(kept) } else { others.append(kept) }
+        }
+        return packed + others
+    }
+
+    private func keptBuffer(_ slot: Int, at now: Instant) -> KeptBuffer {
+        let entry = buffers[slot]
+        let charge = charge(of: slot)
+        // An evicted buffer that is still held is in neither order.
+        let worth = order.worth(of: slot, bytes: charge) ?? packedOrder.worth(of: slot, bytes: charge)
+        let idle = max(0, now.microseconds(since: entry.usedAt) / 1000)
+        return KeptBuffer(
+            number: entry.key.number, transform: entry.form.transform, encoding: entry.form.encoding,
+            bytes: entry.bytes, geometry: entry.geometry, microseconds: worth?.microseconds ?? 0,
+            uses: worth?.uses ?? 1, idleMs: min(idle, KeptBuffer.mostIdleMs), wasRequested: entry.wasRequested)
+    }
+
+    /// Takes over a content with its header, originals and buffers. Its key is not known, and those of its originals and buffers
+    /// are neither. Returns the buffers that are not needed.
+    mutating func restore(
+        _ content: Original, _ header: ImageHeader?, _ keys: [(key: OriginalKey, original: Original)],
+        _ kept: [KeptBuffer], at now: Instant
+    ) -> [BufferID] {
+        for (key, original) in keys { _ = insert(original, for: key) }
+        if let header { insert(header, of: content.content) }
+        for buffer in kept {
+            let id = BufferID(number: buffer.number)
+            let usedAt = Instant(nanoseconds: now.nanoseconds - Int64(buffer.idleMs) * 1_000_000)
+            insert(
+                id, as: VariantKey(content: content.content, form: buffer.form), bytes: buffer.bytes,
+                geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses)
+            if buffer.wasRequested, let slot = buffers.slot(of: id) { buffers[slot].wasRequested = true }
+        }
+        return dropSpareBody(of: content.content)
     }
 
     // MARK: Holding

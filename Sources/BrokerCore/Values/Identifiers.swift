@@ -48,9 +48,11 @@ package enum PrefetchKind {}
 
 /// A source of new identifiers of one kind.
 package struct IdentifierSource<Kind> {
-    private var last = 0
+    /// The last number that was given.
+    package private(set) var last: Int
 
-    package init() {}
+    /// Begins after a number.
+    package init(after last: Int = 0) { self.last = last }
 
     package mutating func next() -> Identifier<Kind> {
         last += 1

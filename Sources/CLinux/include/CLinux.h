@@ -199,11 +199,14 @@ int clinux_processors(void);
 /// Whether a descriptor is a Unix stream socket that listens: 1 or 0.
 int clinux_is_listening(int fd);
 
-/// Closes a descriptor on exec.
-void clinux_close_on_exec(int fd);
+/// Closes a descriptor on exec; -1 and errno if it is not open.
+int clinux_close_on_exec(int fd);
+/// Keeps a descriptor open on exec; -1 and errno if it is not open.
+int clinux_keep_on_exec(int fd);
 
-/// Sends a datagram to the Unix socket at `path`, or of that abstract name after "@"; -1 and errno if that fails.
-int clinux_notify(const char *path, const char *text);
+/// Sends a datagram to the Unix socket at `path`, or of that abstract name after "@", with a descriptor unless that is -1; -1 and
+/// errno if that fails.
+int clinux_notify(const char *path, const char *text, int fd);
 
 /// `malloc_trim`: returns whole pages of freed heap memory to the kernel.
 void clinux_return_freed_memory(void);

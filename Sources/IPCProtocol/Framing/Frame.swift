@@ -98,6 +98,12 @@ public struct FrameDecoder {
     /// The number of bytes that have arrived and were not consumed.
     public var bufferedBytes: Int { available }
 
+    /// The bytes that have arrived and were not consumed.
+    package var unread: ArraySlice<UInt8> { buffer[consumed...] }
+
+    /// The number of bytes of payload that are still to be skipped when they arrive.
+    package var payloadToSkip: Int { payloadToDrop }
+
     /// Whether a frame or a payload is incomplete.
     public var isInsideFrame: Bool { available > 0 || payloadToDrop > 0 }
 

@@ -44,6 +44,8 @@ public enum ClientMessage: Equatable, Sendable {
     case cancelAll(id: Int)
     /// Reads the broker's settings again.
     case reload(id: Int)
+    /// Lets the installed program take the running one's place.
+    case upgrade(id: Int)
 
     /// The request's id; nil for a message without an answer.
     public var id: Int? {
@@ -51,7 +53,7 @@ public enum ClientMessage: Equatable, Sendable {
         case .hello(let id, _, _), .cancel(let id, _), .remove(let id, _), .removeFile(let id, _), .stats(let id),
             .subscribe(let id, _),
             .clear(let id, _, _), .failedList(let id, _), .failedClear(let id, _), .suspend(let id), .resume(let id),
-            .cancelAll(let id), .reload(let id):
+            .cancelAll(let id), .reload(let id), .upgrade(let id):
             id
         case .get(let request), .query(let request): request.id
         case .prefetch(let request): request.id
@@ -72,7 +74,7 @@ public enum ClientMessage: Equatable, Sendable {
     /// Whether the message is reserved for administrators.
     package var isAdministrative: Bool {
         switch self {
-        case .clear, .failedList, .failedClear, .suspend, .resume, .cancelAll, .reload: true
+        case .clear, .failedList, .failedClear, .suspend, .resume, .cancelAll, .reload, .upgrade: true
         default: false
         }
     }
@@ -124,7 +126,7 @@ public enum ClientMessage: Equatable, Sendable {
             .release(buffers: []), .touch(buffers: [], hits: 0), .prefetch(.blank), .store(.blank),
             .remove(id: 0, url: .blank), .stats(id: 0), .subscribe(id: 0, events: []),
             .clear(id: 0, tier: .all, olderThanSeconds: nil), .failedList(id: 0, url: nil), .suspend(id: 0),
-            .resume(id: 0), .cancelAll(id: 0), .reload(id: 0),
+            .resume(id: 0), .cancelAll(id: 0), .reload(id: 0), .upgrade(id: 0),
         ]
         return Dictionary(uniqueKeysWithValues: blanks.map { ($0.type, $0) })
     }()
@@ -149,6 +151,7 @@ public enum ClientMessage: Equatable, Sendable {
         case .resume: "resume"
         case .cancelAll: "cancelAll"
         case .reload: "reload"
+        case .upgrade: "upgrade"
         }
     }
 
@@ -228,6 +231,9 @@ public enum ClientMessage: Equatable, Sendable {
         case .reload(var id):
             fields.id(&id)
             self = .reload(id: id)
+        case .upgrade(var id):
+            fields.id(&id)
+            self = .upgrade(id: id)
         }
     }
 

@@ -187,6 +187,12 @@ extension AsyncImageBroker {
     /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func reload() async throws -> ReloadReport { try await perform(.reload) }
 
+    /// Has the installed program take the place of the running broker, which keeps its connections, leases and images in
+    /// memory. If it cannot, the broker goes on as before.
+    ///
+    /// - Throws: `ClientError`, `CancellationError`.
+    nonisolated(nonsending) public func upgrade() async throws { try await perform(.upgrade) }
+
     static func source(_ url: String) throws(ClientError) -> SourceURL {
         try ClientError.refusing { () throws(InvalidURL) in try SourceURL(url) }
     }

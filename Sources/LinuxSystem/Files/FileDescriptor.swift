@@ -130,6 +130,29 @@ public final class FileDescriptor: Sendable {
         return Int(status.st_size)
     }
 
+    /// The file's number in its file system. No two files in memory have the same.
+    ///
+    /// - Throws: `SystemError` of `fstat`.
+    package func inode() throws(SystemError) -> Int {
+        var status = stat()
+        try retrying("fstat") { unsafe fstat(raw, &status) }
+        return Int(bitPattern: UInt(status.st_ino))
+    }
+
+    /// Keeps a descriptor open in the program that this process becomes.
+    ///
+    /// - Throws: `SystemError` of `fcntl`.
+    package static func keepOnExec(_ raw: Int32) throws(SystemError) {
+        try retrying("fcntl") { clinux_keep_on_exec(raw) }
+    }
+
+    /// Closes a descriptor in the program that this process becomes, as all others are.
+    ///
+    /// - Throws: `SystemError` of `fcntl`: `EBADF` when it is not open.
+    package static func closeOnExec(_ raw: Int32) throws(SystemError) {
+        try retrying("fcntl") { clinux_close_on_exec(raw) }
+    }
+
     /// Whether the descriptor was opened for reading the file's contents, and not only for its path (`O_PATH`) or for
     /// writing.
     package var isOpenForReading: Bool {

@@ -79,6 +79,17 @@ package enum CurrentProcess {
         unsafe getenv(name).map { unsafe String(cString: $0) }
     }
 
+    /// The environment, as `NAME=value`.
+    package static var environmentWords: [String] {
+        var words: [String] = []
+        var next = unsafe environ
+        while let word = unsafe next.pointee {
+            unsafe words.append(String(cString: word))
+            unsafe next += 1
+        }
+        return words
+    }
+
     /// The number of open descriptors.
     package static var openDescriptors: Int {
         // Since Linux 6.2, the directory's size is their number.

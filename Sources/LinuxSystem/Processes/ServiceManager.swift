@@ -7,34 +7,73 @@ package enum ServiceManager {
         package let description: String
     }
 
+    /// The descriptors that were handed over.
+    package struct Handover {
+        /// The listening socket, nonblocking; nil when there was none.
+        package var listener: FileDescriptor?
+        /// What the descriptor store kept of an earlier process, with the names.
+        package var stored: [(name: String, descriptor: FileDescriptor)] = []
+    }
+
+    /// The beginning of the names in the descriptor store.
+    package static let storePrefix = "imgbroker-"
     /// The first descriptor that is handed over.
     private static let firstDescriptor: Int32 = 3
+    /// The most descriptors that are handed over; the service manager's own limit is lower.
+    private static let mostDescriptors = 1 << 20
 
-    /// The listening socket that was handed over, nonblocking; nil when none was. To be called once, before other descriptors
-    /// are opened by a library.
+    /// Takes the descriptors that were handed over. To be called once, before other descriptors are opened by a library.
     ///
-    /// - Throws: `UnusableSocket` when there are several, or it is not a listening Unix stream socket.
-    package static func takeListeningSocket() throws(UnusableSocket) -> FileDescriptor? {
+    /// - Throws: `UnusableSocket` when there are several sockets, or it is not a listening Unix stream socket.
+    package static func takeDescriptors() throws(UnusableSocket) -> Handover {
         guard let pid = CurrentProcess.environment("LISTEN_PID"), Int32(pid) == CurrentProcess.pid,
-            let text = CurrentProcess.environment("LISTEN_FDS"), let count = Int(text), count > 0
-        else { return nil }
-        guard count == 1 else {
-            throw UnusableSocket(description: "the service manager hands over \(count) sockets, and the broker has one")
+            let text = CurrentProcess.environment("LISTEN_FDS"), let count = Int(text),
+            (1...mostDescriptors).contains(count)
+        else { return Handover() }
+        let names = (CurrentProcess.environment("LISTEN_FDNAMES") ?? "")
+            .split(separator: ":", omittingEmptySubsequences: false)
+        var handover = Handover()
+        var sockets: [Int32] = []
+        for index in 0..<count {
+            let raw = firstDescriptor + Int32(index)
+            let name = index < names.count ? String(names[index]) : ""
+            // A descriptor that was stored without a name is named "stored".
+            guard name.hasPrefix(storePrefix) || name == "stored" else {
+                sockets.append(raw)
+                continue
+            }
+            if clinux_close_on_exec(raw) == 0 { handover.stored.append((name, FileDescriptor(owning: raw))) }
         }
-        guard clinux_is_listening(firstDescriptor) == 1 else {
+        guard let raw = sockets.first else { return handover }
+        guard sockets.count == 1 else {
+            throw UnusableSocket(
+                description: "the service manager hands over \(sockets.count) sockets, and the broker has one")
+        }
+        guard clinux_is_listening(raw) == 1 else {
             throw UnusableSocket(
                 description: "the service manager hands over something else than a listening Unix stream socket")
         }
-        clinux_close_on_exec(firstDescriptor)
-        let socket = FileDescriptor(owning: firstDescriptor)
+        _ = clinux_close_on_exec(raw)
+        let socket = FileDescriptor(owning: raw)
         do { try socket.setNonBlocking() } catch { throw UnusableSocket(description: "\(error)") }
-        return socket
+        handover.listener = socket
+        return handover
     }
 
-    /// Tells the service manager about this process's state, in the words of sd_notify(3). Does nothing without one.
-    package static func notify(_ state: String) {
-        guard let path = CurrentProcess.environment("NOTIFY_SOCKET"), !path.isEmpty else { return }
-        _ = unsafe clinux_notify(path, state)
+    /// Tells the service manager about this process's state, in the words of sd_notify(3), with a descriptor if given. Returns
+    /// whether it was told; false without a service manager.
+    @discardableResult
+    package static func notify(_ state: String, _ descriptor: FileDescriptor? = nil) -> Bool {
+        guard let path = CurrentProcess.environment("NOTIFY_SOCKET"), !path.isEmpty else { return false }
+        return unsafe clinux_notify(path, state, descriptor?.raw ?? -1) == 0
+    }
+
+    /// The number of descriptors that the service manager stores for this process; 0 if it stores none.
+    package static var storeCapacity: Int {
+        guard CurrentProcess.environment("NOTIFY_SOCKET")?.isEmpty == false,
+            let text = CurrentProcess.environment("FDSTORE"), let count = Int(text), count > 0
+        else { return 0 }
+        return min(count, mostDescriptors)
     }
 
     /// The time within which the service manager expects a sign of life each time, in milliseconds; nil if it expects none.

@@ -11,31 +11,37 @@ extension Broker {
     func accept() {
         // A few at a time, so that a flood of connections does not keep the loop.
         for _ in 0..<64 {
-            if isFull { return pauseAccepting() }
+            if isFull { return stopAccepting() }
             do {
                 guard let socket = try UnixSocket.accept(from: listener.descriptor, disposal: closingConnections) else {
                     return
                 }
                 acceptAgainAt = nil
-                let peer = try UnixSocket.peerCredentials(of: socket)
-                let client = ClientConnection(
-                    id: clientIDs.next(), peer, isAdmin: isAdministrator(peer, socket),
-                    seesFigures: isMember(socket, of: configuration.statsGroup), socket: socket,
-                    receivingInto: receiveBuffer)
-                try queue.add(socket.raw, token: Self.token(.client, client.id.number))
-                clients[client.id] = client
-                handle(
-                    .clientConnected(
-                        client.id, uid: client.uid, isAdmin: client.isAdmin, seesFigures: client.seesFigures))
+                _ = try connect(socket)
             } catch {
                 // Logged once for as long as it lasts, because it is retried.
                 if acceptAgainAt == nil { log.warning("a connection could not be accepted: \(error)") }
                 if [SystemError.tooManyOpenFiles, SystemError.tooManyOpenFilesInSystem].contains(error.code) {
                     acceptAgainAt = Instant.now.adding(milliseconds: 100)
-                    return pauseAccepting()
+                    return stopAccepting()
                 }
             }
         }
+    }
+
+    /// Serves a client over a connected socket.
+    func connect(_ socket: FileDescriptor) throws(SystemError) -> ClientConnection {
+        let peer = try UnixSocket.peerCredentials(of: socket)
+        let client = ClientConnection(
+            id: clientIDs.next(), peer, isAdmin: isAdministrator(peer, socket),
+            seesFigures: isMember(socket, of: configuration.statsGroup), socket: socket,
+            receivingInto: receiveBuffer)
+        try queue.add(socket.raw, token: Self.token(.client, client.id.number))
+        clients[client.id] = client
+        handle(
+            .clientConnected(
+                client.id, uid: client.uid, isAdmin: client.isAdmin, seesFigures: client.seesFigures))
+        return client
     }
 
     /// Administrators are root, the broker's own user, and the members of one group, where there is one.
@@ -53,13 +59,13 @@ extension Broker {
     private var isFull: Bool { clients.count + unread.departed + receiver.lingering >= maximumClients }
 
     /// Leaves new connections in the kernel's backlog for a moment. A watched listener would be reported all the time.
-    private func pauseAccepting() {
-        queue.remove(listener.descriptor.raw)
+    func stopAccepting() {
+        if isAccepting { queue.remove(listener.descriptor.raw) }
         isAccepting = false
     }
 
     func resumeAccepting() {
-        guard !isAccepting, !state.isDraining, !isFull else { return }
+        guard !isAccepting, !state.isDraining, !isFull, pendingUpgrade == nil else { return }
         if let acceptAgainAt, Instant.now < acceptAgainAt { return }
         isAccepting = (try? queue.add(listener.descriptor.raw, token: Self.token(.listener))) != nil
     }
@@ -73,6 +79,7 @@ extension Broker {
     /// Serves a client's messages: those left from its last turn, otherwise newly received ones. `now` is the approximate
     /// time, and is advanced.
     func receive(from client: ClientConnection, at now: inout Instant) {
+        if client.isPaused, !client.holdsUpUpgrade { return }
         if client.hasMore { return takeFrames(from: client, at: &now) }
         // A client that must read first is reported again once it has.
         if client.isClosing || client.isBackedUp || client.isBeingReceived { return }
@@ -457,7 +464,7 @@ extension Broker {
         }
     }
 
-    private func disconnect(_ client: ClientConnection) {
+    func disconnect(_ client: ClientConnection) {
         blocked.remove(client.id)
         if client.isBeingReceived { receiver.forget(client.id) }
         queue.remove(client.channel.socket.raw)

@@ -96,6 +96,16 @@ final class Broker {
     /// As process 1: whether children may have exited that the broker has not started.
     private var mayHaveStrangers = false
     private var isFinished = false
+    /// An upgrade that a client has asked for.
+    var pendingUpgrade: PendingUpgrade?
+    /// What the process has left whose place this one takes, until `run`.
+    var inheritance: Inheritance?
+    /// What an earlier process has stored, until `run`.
+    var stored: [(name: String, descriptor: FileDescriptor)] = []
+    /// Images that outlast this process; nil without a service manager that stores descriptors.
+    let store = DescriptorStore(at: .now)
+    /// The process that removes the socket's file.
+    var remover: SocketRemover?
 
     /// The descriptors that clients and images need at least.
     static let leastDescriptors = 16
@@ -197,6 +207,8 @@ final class Broker {
                 + "memory: \(ByteCount(limits.memoryBytes))")
         CurrentProcess.preferShortTimeSlices()
         startForkServer()
+        if let inheritance = inheritance.take() { takeOver(inheritance) }
+        restoreStored(exchange(&stored, with: []))
         handle(.timePassed)
         ServiceManager.notify("READY=1")
         startWatchdog()
@@ -210,7 +222,8 @@ final class Broker {
             let isRetrying =
                 !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
                 || !formerServers.isEmpty || receiver.isBusy || !blocked.isEmpty
-                || closer.isBehind || mayHaveStrangers
+                || closer.isBehind || mayHaveStrangers || pendingUpgrade != nil
+                || store?.isBehind(state.keptRevision) == true
             let ready: [EventQueue.Event]
             do {
                 let pause: Int? = isRetrying ? Self.retryMilliseconds : nil
@@ -230,6 +243,7 @@ final class Broker {
                 if unread.departed > 0 { unread.forgetReceived() }
                 retryStalled()
                 receiver.advance()
+                advanceStore()
             }
             if !formerServers.isEmpty { formerServers.removeAll { $0.reap() != nil } }
             if mayHaveStrangers { mayHaveStrangers = !ChildProcess.reapStrangers() }
@@ -242,6 +256,7 @@ final class Broker {
             for user in lingering.begun { handle(.connectionLingers(uid: user)) }
             for user in lingering.closed { handle(.connectionClosed(uid: user)) }
             closer.release()
+            advanceUpgrade()
             iterations.record(microseconds: Instant.now.microseconds(since: begun))
             resumeAccepting()
         }
@@ -411,12 +426,14 @@ final class Broker {
         case .discard(let job): products[job] = nil
         case .dropBuffer(let buffer):
             buffers.remove(buffer)
+            store?.drop(buffer)
         case .pack(let buffer): buffers.pack(buffer)
         case .updateValidity(let changes): writePage(changes)
         case .stopListening:
             queue.remove(listener.descriptor.raw)
             listener.remove()
         case .reload(let client, let id): reload(for: (client, id))
+        case .upgrade(let client, let id): upgrade(for: client, id: id)
         case .exit: isFinished = true
         case .log(.warning(let text)): log.warning(text)
         case .log(.notice(let text)): log.notice(text)
@@ -432,16 +449,28 @@ final class Broker {
 
     private func end() {
         page?.end()
+        advanceStore(isLast: true)
         flushClients()
         clients = [:]
         listener.remove()
-        // A worker exits by itself when its socket ends; one that does not is killed.
-        receiver.end()
-        closer.end()
+        endHelpers()
+    }
+
+    /// Ends all other processes.
+    func endHelpers() {
         if let server = forkServer { formerServers.append(server.child) }
         forkServer = nil
         let children = workers.values.map(\.child) + formerServers
+        // A worker exits by itself when its socket ends; one that does not is killed.
         workers = [:]
+        end(children)
+        // Last, because they close what workers have sent.
+        end(receiver.end())
+        closer.end()
+    }
+
+    /// Waits for processes that are about to exit, and kills those that do not.
+    private func end(_ children: [ChildProcess]) {
         let deadline = Instant.now.adding(milliseconds: 500)
         for child in children {
             let left = max(0, deadline.microseconds(since: .now) / 1000)

@@ -22,6 +22,18 @@ final class BufferTable {
 
     func insert(_ buffer: SealedBuffer, as id: BufferID) { stored[id] = .memfd(buffer.descriptor) }
 
+    /// The bytes of a buffer as they are stored, for the next process.
+    func stored(_ id: BufferID) -> (descriptor: FileDescriptor?, bytes: [UInt8])? {
+        switch stored[id] {
+        case nil: nil
+        case .memfd(let descriptor): (descriptor, [])
+        case .packed(let bytes): (nil, bytes)
+        }
+    }
+
+    /// Takes over the bytes of a buffer that was packed in another process.
+    func insert(packed bytes: [UInt8], as id: BufferID) { stored[id] = .packed(bytes) }
+
     func remove(_ id: BufferID) {
         switch stored.removeValue(forKey: id) {
         case .memfd(let descriptor): closer.close(descriptor)

@@ -6,7 +6,9 @@ import LinuxSystem
 /// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
     /// Runs the broker and returns the exit status.
-    static func run(_ settings: Settings) -> Int32 {
+    ///
+    /// - Parameter inheritance: what the process has left whose place this one takes.
+    static func run(_ settings: Settings, _ inheritance: Inheritance? = nil) -> Int32 {
         var configuration = settings.configuration
         let log = Log(name: "imgbroker", level: configuration.logLevel)
         for warning in configuration.warnings.values { log.warning(warning) }
@@ -64,8 +66,11 @@ enum ServeCommand {
         }
 
         let listener: ListeningSocket
+        var stored: [(name: String, descriptor: FileDescriptor)] = []
         do {
-            if let inherited = try ServiceManager.takeListeningSocket() {
+            if let inheritance {
+                listener = inheritance.listener
+            } else if let inherited = try takeHandover(&stored) {
                 listener = ListeningSocket(inherited: inherited)
                 if configuration.socketPath != nil || configuration.socketMode != nil
                     || configuration.socketGroup != nil
@@ -90,8 +95,12 @@ enum ServeCommand {
             return 1
         }
         do throws(SystemError) {
-            var remover: SocketRemover?
-            if let ownUser {
+            var remover = inheritance?.remover
+            if let inheritance {
+                // It has dropped its privileges already.
+                launcher.cacheDirectory = inheritance.cacheDirectory
+                launcher.keepCacheDirectoryIfOutOfReach()
+            } else if let ownUser {
                 // These need the privileges that are dropped below.
                 if listener.hasFile { remover = try SocketRemover(path: listener.path) }
                 if configuration.limits.usesDisk, let directory = configuration.cacheDirectory ?? usualCacheDirectory {
@@ -101,7 +110,12 @@ enum ServeCommand {
                 try CurrentProcess.become(uid: ownUser.uid, gid: ownUser.gid)
                 launcher.keepCacheDirectoryIfOutOfReach()
             }
-            try Broker(settings, configuration, launcher: launcher, listener: listener, group: group, log: log).run()
+            let broker = try Broker(
+                settings, configuration, launcher: launcher, listener: listener, group: group, log: log)
+            broker.inheritance = inheritance
+            broker.remover = remover
+            broker.stored = stored
+            broker.run()
             remover?.run()
             return 0
         } catch {
@@ -109,6 +123,15 @@ enum ServeCommand {
             listener.remove()
             return 1
         }
+    }
+
+    /// Takes what the service manager hands over. Returns the listening socket, if there is one.
+    private static func takeHandover(
+        _ stored: inout [(name: String, descriptor: FileDescriptor)]
+    ) throws(ServiceManager.UnusableSocket) -> FileDescriptor? {
+        let handover = try ServiceManager.takeDescriptors()
+        stored = handover.stored
+        return handover.listener
     }
 
     /// The default directory of the disk tier (XDG Base Directory Specification).

@@ -39,9 +39,10 @@ struct RandomEventTests {
         if seed % 3 == 0 { limits.earlyBodyBytes = 1200 }
         var world = StrictWorld(limits)
         var nextID = 0
-        for _ in 0..<1500 {
+        for number in 0..<1500 {
             step(&world, &random, &nextID)
             if random.state % 400 == 0 { world.readyAll() }
+            if number % 100 == 99 { try world.checkSuccessor() }
         }
         try drain(&world)
     }
@@ -311,6 +312,11 @@ struct RandomEventTests {
         case 8: world.happen(.messageReceived(client, .clear(id: id, tier: .memory, olderThanSeconds: 1)))
         case 9: world.happen(.messageReceived(client, .suspend(id: id)))
         case 10: world.happen(.messageReceived(client, .cancelAll(id: id)))
+        case 11:
+            world.happen(.messageReceived(client, .upgrade(id: id)))
+            guard let (client, id) = world.upgrades.popLast() else { break }
+            _ = world.state.unfinished(besides: (client, id))
+            world.happen(.upgradeEnded(client, id: id, WireError(.internal, "It cannot take over.")))
         default: world.happen(.messageReceived(client, .failedClear(id: id, url: nil)))
         }
         if Bool.random(using: &random) { world.happen(.messageReceived(client, .resume(id: id + 1))) }

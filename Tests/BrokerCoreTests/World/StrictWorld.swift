@@ -59,6 +59,8 @@ struct StrictWorld {
     private var untold: [(worker: WorkerID, job: JobID)] = []
     /// A client's request to read the settings again.
     private var reload: (client: ClientID, id: Int)?
+    /// Clients' requests for an upgrade.
+    var upgrades: [(client: ClientID, id: Int)] = []
     /// What that results in; nil for an error.
     var newLimits: BrokerLimits?
     var newReport = ReloadReport()
@@ -531,6 +533,7 @@ struct StrictWorld {
             }
         case .stopListening: isListening = false
         case .reload(let client, let id): reload = (client, id)
+        case .upgrade(let client, let id): upgrades.append((client, id))
         case .exit: hasExited = true
         case .log: break
         }

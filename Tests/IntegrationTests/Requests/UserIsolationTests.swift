@@ -282,7 +282,7 @@ struct UserIsolationTests {
         let client = try setting.client(as: ann)
         for (type, members) in [
             ("clear", #""tier":"memory""#), ("failed", #""action":"list""#), ("failed", #""action":"clear""#),
-            ("suspend", ""), ("resume", ""), ("cancelAll", ""), ("reload", ""),
+            ("suspend", ""), ("resume", ""), ("cancelAll", ""), ("reload", ""), ("upgrade", ""),
         ] {
             #expect(try client.ask(type, members).error?.code == .forbidden, "\(type)")
         }

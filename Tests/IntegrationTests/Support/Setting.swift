@@ -85,6 +85,13 @@ func tile(_ seed: Int, side: Int = 16) -> TestPicture {
     }
 }
 
+/// An image whose pixels take more than 64 KiB.
+func largeTile(_ seed: Int, side: Int = 200) -> TestPicture {
+    TestPicture(width: side, height: side) { x, y in
+        SIMD4(UInt8(truncatingIfNeeded: seed), UInt8(truncatingIfNeeded: x), UInt8(truncatingIfNeeded: x + y), 255)
+    }
+}
+
 /// A response with the image as PNG.
 func png(_ picture: TestPicture) -> LocalOrigin.Response {
     .ok(picture.png, contentType: "image/png")

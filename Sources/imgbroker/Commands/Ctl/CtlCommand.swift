@@ -47,6 +47,10 @@ enum CtlCommand {
                 FlagHelp(
                     "reload",
                     "read the configuration file again, and print each setting that has changed or needs a restart"),
+                FlagHelp(
+                    "upgrade",
+                    "let the installed program take the place of the running one; clients stay connected and images in memory"
+                ),
             ]
         ),
     ]
@@ -123,6 +127,11 @@ enum CtlCommand {
                 request.report(lines.isEmpty ? "no setting has changed" : lines.joined(separator: "\n")) {
                     report.writeMembers(to: &$0)
                 }
+            }
+        case .upgrade:
+            return perform(request) { (broker) throws(ClientError) in
+                try broker.upgrade()
+                request.report("upgraded") { $0.member("upgraded", true) }
             }
         case .cancelAll:
             return perform(request) { (broker) throws(ClientError) in

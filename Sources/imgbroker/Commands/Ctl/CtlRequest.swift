@@ -9,7 +9,7 @@ struct CtlRequest {
     enum Command: String, CaseIterable {
         case stats, top, failed, remove, clear, suspend, resume
         case cancelAll = "cancel-all"
-        case prefetch, events, reload
+        case prefetch, events, reload, upgrade
 
         /// Its flags besides `--socket` and `--json`; nil for the flags of `LoadOptions`.
         fileprivate var flags: Set<String>? {
@@ -17,14 +17,14 @@ struct CtlRequest {
             case .clear: ["--older-than"]
             case .top: ["--interval", "--once"]
             case .prefetch: nil
-            case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events, .reload: []
+            case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events, .reload, .upgrade: []
             }
         }
 
         /// The number of its operands.
         fileprivate var operands: ClosedRange<Int> {
             switch self {
-            case .stats, .top, .suspend, .resume, .cancelAll, .reload: 0...0
+            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade: 0...0
             case .remove, .prefetch: 1...1
             case .clear: 0...1
             case .failed: 1...2
@@ -35,7 +35,7 @@ struct CtlRequest {
         /// Its operands in words, for a message.
         fileprivate var expected: String {
             switch self {
-            case .stats, .top, .suspend, .resume, .cancelAll, .reload: "nothing more"
+            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade: "nothing more"
             case .remove: "one URL"
             case .prefetch: "one file, or - for standard input"
             case .clear: "one tier at most: memory, disk or all"

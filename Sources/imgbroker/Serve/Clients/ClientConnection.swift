@@ -34,6 +34,8 @@ final class ClientConnection {
     var hasMore = false
     /// Whether it is in the backlog.
     var isInBacklog = false
+    /// Whether nothing more is received from it until an upgrade has ended.
+    var isPaused = false
     /// The bytes of its `store`, while they arrive or are copied.
     var upload: Upload?
     /// Whether a helper receives its next message, because that has descriptors.
@@ -65,8 +67,16 @@ final class ClientConnection {
         channel.queuedBytes >= Self.backPressureBytes || channel.queuedDescriptors >= Self.backPressureDescriptors
     }
 
+    /// Whether an upgrade waits for its message, because that has come with a descriptor.
+    var holdsUpUpgrade: Bool {
+        !isClosing && (isBeingReceived || channel.receivedDescriptors > 0 || upload?.isCopy == true)
+    }
+
     /// The events that should be watched now.
     var wanted: (reading: Bool, writing: Bool) {
-        (!isClosing && !hasMore && !isBackedUp && !isBeingReceived, channel.hasOutgoing && !channel.isStalled)
+        (
+            !isClosing && !hasMore && !isBackedUp && !isBeingReceived && (!isPaused || holdsUpUpgrade),
+            channel.hasOutgoing && !channel.isStalled
+        )
     }
 }

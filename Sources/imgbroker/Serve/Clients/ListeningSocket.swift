@@ -10,7 +10,8 @@ final class ListeningSocket {
 
     let path: String
     let descriptor: FileDescriptor
-    private let identity: UnixSocket.FileIdentity?
+    /// The identity of its file; nil if the service manager has made that.
+    let identity: UnixSocket.FileIdentity?
 
     /// Whether it has a file of its own, to be removed at the end.
     var hasFile: Bool { identity != nil }
@@ -46,6 +47,11 @@ final class ListeningSocket {
         path = "the service manager's socket"
         self.descriptor = descriptor
         identity = nil
+    }
+
+    /// Listens with the socket of the process whose place this one takes.
+    init(inherited descriptor: FileDescriptor, path: String, identity: UnixSocket.FileIdentity?) {
+        (self.descriptor, self.path, self.identity) = (descriptor, path, identity)
     }
 
     /// Removes the file, if it is still this socket's.

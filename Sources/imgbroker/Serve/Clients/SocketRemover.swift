@@ -7,8 +7,10 @@ final class SocketRemover {
     /// The first word of its command line.
     static let word = "remove-socket"
 
-    private let child: ChildProcess
-    private var socket: FileDescriptor?
+    /// Nil in a process that has taken the place of the one that started it.
+    private let child: ChildProcess?
+    /// The control socket, whose end it waits for.
+    private(set) var socket: FileDescriptor?
 
     /// Starts the process, before the user is changed.
     ///
@@ -19,10 +21,16 @@ final class SocketRemover {
         self.socket = socket
     }
 
+    /// Takes over the process that another has started.
+    init(inherited socket: FileDescriptor) {
+        child = nil
+        self.socket = socket
+    }
+
     /// Lets it remove the file, and waits for it.
     func run() {
         socket = nil
-        _ = child.waitForExit(milliseconds: 1000)
+        _ = child?.waitForExit(milliseconds: 1000)
     }
 
     /// The process's work.

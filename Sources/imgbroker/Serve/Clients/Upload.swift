@@ -37,6 +37,16 @@ final class Upload {
         product = try Product(name: "imgbroker-store", size: size)
     }
 
+    /// The request and the bytes that have arrived, as the client has sent them; nil if they cannot be read.
+    var resent: [UInt8]? {
+        guard !isCopy, let descriptor = product.descriptor,
+            let frame = try? ClientMessage.store(request).encoded()
+        else { return nil }
+        var bytes = [UInt8](repeating: 0, count: received)
+        let count = unsafe try? bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
+        return count == received ? frame + bytes : nil
+    }
+
     /// The number of missing bytes.
     var missing: Int { size - received }
     /// Whether they are copied from a file.

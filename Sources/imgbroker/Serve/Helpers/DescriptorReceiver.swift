@@ -456,9 +456,11 @@ final class DescriptorReceiver {
         return arrivals
     }
 
-    /// Ends all helpers that are not held up.
-    func end() {
-        (current, closingHelper, others, keepers) = (nil, nil, [:], [:])
+    /// Ends all helpers that are not held up. Returns their processes.
+    func end() -> [ChildProcess] {
+        let children = ([current, closingHelper].compactMap(\.self) + others.values).map(\.child) + exiting
+        (current, closingHelper, others, keepers, exiting) = (nil, nil, [:], [:], [])
+        return children
     }
 
     private func take(_ answer: DescriptorHelper.Answer, of helper: Helper, _ arrivals: inout Arrivals) {

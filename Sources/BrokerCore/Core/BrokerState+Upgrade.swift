@@ -1,0 +1,140 @@
+import HTTPValues
+import IPCProtocol
+package import SystemValues
+
+// The process that takes the broker's place: what it is handed, and what it makes of that.
+extension BrokerState {
+    /// What an upgrade waits for.
+    package enum Unfinished {
+        /// Nothing: no request is unanswered.
+        case nothing
+        /// Jobs that the next process can repeat, because `kept` has their requests.
+        case repeatable
+        /// Requests that came with bytes or descriptors, and those that change something. The next process cannot make them.
+        case unrepeatable
+    }
+
+    // MARK: Upgrade
+
+    mutating func upgrade(id: Int, for client: ClientID, _ asking: Clients.Client) {
+        if isDraining { return reject(id, of: client, with: WireError(.shuttingDown, "The broker is ending.")) }
+        if let refusal = clients.refusal(ofWeight: 1, from: asking) { return reject(id, of: client, with: refusal) }
+        clients.began(other: id, weight: 1, of: client)
+        actions.append(.upgrade(client, id: id))
+    }
+
+    mutating func upgradeEnded(_ client: ClientID, id: Int, _ error: WireError?) {
+        _ = clients.ended(other: id, of: client)
+        if let error { reject(id, of: client, with: error) } else { reply(.ok(id: id), to: client) }
+    }
+
+    /// What an upgrade for a request waits for.
+    package func unfinished(besides requester: (client: ClientID, id: Int)) -> Unfinished {
+        if clients.hasOthers(besides: requester) { return .unrepeatable }
+        let waiters = requests.ids.compactMap { requests[$0] }
+        if waiters.contains(where: \.bringsBytes) { return .unrepeatable }
+        return waiters.isEmpty && requests.prefetchIDsInOrder.isEmpty && disk.isIdle ? .nothing : .repeatable
+    }
+
+    // MARK: Handing over
+
+    /// The images in memory, and what else outlasts this process. Of buffers only those with at least so many bytes.
+    package func kept(atLeast least: Int = 0) -> KeptState {
+        var state = KeptState()
+        state.lastBuffer = bufferIDs.last
+        state.isSuspended = isSuspended
+        state.contents = memory.kept(atLeast: least, at: now.instant)
+        return state
+    }
+
+    /// A client's leases and subscriptions, and as input its requests that are to be made once more.
+    package func kept(_ client: ClientID, descriptor: Int) -> KeptClient {
+        var kept = KeptClient(descriptor: descriptor)
+        kept.holds = clients.kept(of: client)
+        guard let connected = clients[client] else { return kept }
+        kept.subscriptions = connected.subscriptions.map {
+            KeptClient.Subscription(id: $0.id, events: $0.events.map(\.rawValue).sorted())
+        }
+        for waiter in connected.gets.values.sorted().compactMap({ requests[$0] }) {
+            var request = waiter.request
+            request.options = request.options.asRequested
+            if waiter.preview == .done { request.options.staleFirst = false }
+            kept.input += (try? ClientMessage.get(request).encoded()) ?? []
+        }
+        for prefetch in connected.prefetches.values.sorted().compactMap({ requests[$0] }) {
+            let running = prefetch.running.sorted().compactMap { requests[$0]?.request.url }
+            let request = PrefetchRequest(
+                id: prefetch.request, urls: running + prefetch.remaining, options: prefetch.options.asRequested)
+            kept.input += (try? ClientMessage.prefetch(request).encoded()) ?? []
+        }
+        return kept
+    }
+
+    // MARK: Taking over
+
+    /// Takes over the images of another process, before the first event. Returns the buffers that are needed; what contradicts
+    /// itself is left out. Numbers of buffers go on after the other's, and `skipping` more.
+    package mutating func restore(
+        _ state: KeptState, skipping: Int = 0, at time: Instant, unixMs: Int
+    ) -> Set<BufferID> {
+        now = Moment(instant: time, unixMs: unixMs)
+        bufferIDs = IdentifierSource(after: state.lastBuffer + skipping)
+        isSuspended = state.isSuspended
+        for content in state.contents { restore(content, before: state.lastBuffer) }
+        memory.endSlots()
+        return Set(memory.bufferIDs)
+    }
+
+    /// The bytes of all restored images, which no sum of theirs overflows.
+    private static let mostRestoredBytes = 1 << 50
+
+    private mutating func restore(_ kept: KeptContent, before last: Int) {
+        guard let content = kept.key, !memory.isKnown(content) else { return }
+        var known: Set<OriginalKey> = []
+        let keys = kept.originals.compactMap { original -> (key: OriginalKey, original: MemoryIndex.Original)? in
+            guard let key = original.key, memory.original(key) == nil, known.insert(key).inserted else { return nil }
+            let statement = statement(original.response, for: key, varyKey: original.varyKey)
+            return (
+                key,
+                MemoryIndex.Original(
+                    content: content, bytes: kept.bytes, origin: statement, isFromDisk: original.isFromDisk,
+                    isOnDisk: original.isOnDisk, staysOffDisk: original.staysOffDisk)
+            )
+        }
+        var (numbers, forms): (Set<Int>, Set<Form>) = ([], [])
+        let buffers = kept.buffers.filter { buffer in
+            (1...max(last, 1)).contains(buffer.number)
+                && memory.record(of: BufferID(number: buffer.number)) == nil
+                && buffer.bytes <= Self.mostRestoredBytes - memory.residentBytes
+                && numbers.insert(buffer.number).inserted
+                && forms.insert(buffer.form).inserted && !isAlias(buffer.form, of: content)
+        }
+        guard let first = keys.first, !buffers.isEmpty else { return }
+        _ = memory.restore(first.original, kept.header, keys, buffers, at: now.instant)
+    }
+
+    /// Whether the original itself is found under this form.
+    private func isAlias(_ form: Form, of content: ContentKey) -> Bool {
+        guard let pixels = content.pixels, case .pixels(let transform) = form else { return false }
+        return pixels.areResult(of: transform)
+    }
+
+    /// Takes over what another process knew of a client that is connected to this one.
+    package mutating func restore(_ kept: KeptClient, of client: ClientID) {
+        for hold in kept.holds where clients.restore(hold, of: client) { memory.hold(BufferID(number: hold.buffer)) }
+        for subscription in kept.subscriptions {
+            let events = Set(subscription.events.compactMap(BrokerEvent.Name.init(rawValue:)))
+            _ = clients.subscribe(client, to: events, id: subscription.id)
+        }
+        memory.notesEvictions = clients.hasSubscribers
+    }
+}
+
+extension GetOptions {
+    /// The options as a client has stated them: a preset's name, without the variant that took its place.
+    fileprivate var asRequested: GetOptions {
+        var options = self
+        if preset != nil { options.variant = Variant() }
+        return options
+    }
+}

@@ -1,0 +1,109 @@
+internal import IPCProtocol
+package import JSONCoding
+
+/// A client's connection, for the next process.
+package struct KeptClient: Equatable, Sendable {
+    /// What a client leases, or what is being sent to it.
+    package struct Hold: Equatable, Sendable {
+        package var buffer: Int
+        package var count: Int
+        package var bytes: Int
+        /// Whether its bytes are being sent inline.
+        package var isSending = false
+    }
+
+    /// A subscription.
+    package struct Subscription: Equatable, Sendable {
+        package var id: Int
+        package var events: [String]
+    }
+
+    /// A frame that the socket has not accepted completely.
+    package struct Output: Equatable, Sendable {
+        package var bytes: [UInt8]
+        package var descriptors: [Int] = []
+        package var payload: Payload?
+
+        package init(bytes: [UInt8]) { self.bytes = bytes }
+    }
+
+    /// The unsent part of bytes that follow a frame.
+    package struct Payload: Equatable, Sendable {
+        package var descriptor: Int
+        package var offset: Int
+        package var count: Int
+        package var buffer: Int
+
+        package init(descriptor: Int, offset: Int, count: Int, buffer: Int) {
+            (self.descriptor, self.offset, self.count, self.buffer) = (descriptor, offset, count, buffer)
+        }
+    }
+
+    /// The number of its connection's descriptor.
+    package var descriptor: Int
+    package var holds: [Hold] = []
+    package var subscriptions: [Subscription] = []
+    /// Its requests that are to be made once more, and the bytes that were received and not read.
+    package var input: [UInt8] = []
+    /// The bytes that are still to be skipped before them.
+    package var skipped = 0
+    package var output: [Output] = []
+    /// Its request for the upgrade, if it has made it.
+    package var upgrade: Int?
+
+    package init(descriptor: Int) { self.descriptor = descriptor }
+}
+
+extension KeptClient: FieldList {
+    package static var blank: KeptClient { KeptClient(descriptor: 0) }
+
+    /// The fields besides the holds and the raw bytes.
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("descriptor", &descriptor, in: 0...Int(Int32.max))
+        fields.objects("subscriptions", orNone: &subscriptions)
+        fields.integer("skipped", &skipped, in: 0...Int.max, omitting: 0)
+        fields.integer("upgrade", &upgrade, in: 0...JSONReader.maximumInteger)
+    }
+}
+
+extension KeptClient.Hold: FieldList {
+    package static var blank: KeptClient.Hold { KeptClient.Hold(buffer: 1, count: 1, bytes: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("buffer", &buffer, in: 1...JSONReader.maximumInteger)
+        fields.integer("count", &count, in: 1...Int.max)
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.flag("isSending", &isSending)
+    }
+}
+
+extension KeptClient.Subscription: FieldList {
+    package static var blank: KeptClient.Subscription { KeptClient.Subscription(id: 0, events: []) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("id", &id, in: 0...JSONReader.maximumInteger)
+        fields.strings("events", &events, most: BrokerEvent.Name.allCases.count)
+    }
+}
+
+extension KeptClient.Output: FieldList {
+    package static var blank: KeptClient.Output { KeptClient.Output(bytes: []) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integers("descriptors", &descriptors, in: 0...Int(Int32.max))
+        fields.object("file", &payload)
+    }
+}
+
+extension KeptClient.Payload: FieldList {
+    package static var blank: KeptClient.Payload {
+        KeptClient.Payload(descriptor: 0, offset: 0, count: 0, buffer: 1)
+    }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("descriptor", &descriptor, in: 0...Int(Int32.max))
+        fields.integer("offset", &offset, in: 0...Int.max)
+        fields.integer("count", &count, in: 0...Int.max)
+        fields.integer("buffer", &buffer, in: 1...JSONReader.maximumInteger)
+    }
+}

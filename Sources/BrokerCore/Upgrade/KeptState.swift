@@ -1,0 +1,220 @@
+internal import Digests
+internal import IPCProtocol
+package import JSONCoding
+
+/// What a broker hands over to the process that takes its place: by `execve`, or after its end by the descriptor store of
+/// the service manager.
+package struct KeptState: Equatable, Sendable {
+    /// The listening socket and other descriptors, which only a process that takes the broker's place inherits.
+    package struct Process: Equatable, Sendable {
+        package var listener: Int
+        /// The listening socket's path.
+        package var path: String
+        /// The identity of its file; absent if the service manager has made it.
+        package var device: Int?
+        package var inode: Int?
+        /// The control sockets of the process that removes that file.
+        package var remover: Int?
+        /// The open directory of the disk cache.
+        package var cacheDirectory: Int?
+        /// The numbers of the buffers in the service manager's descriptor store, and that of the last state there.
+        package var stored: [Int] = []
+        package var storedState = 0
+
+        package init(listener: Int, path: String) {
+            self.listener = listener
+            self.path = path
+        }
+    }
+
+    /// The last number that was given to a buffer.
+    package var lastBuffer = 0
+    /// Whether new loads wait for `resume`.
+    package var isSuspended = false
+    package var process: Process?
+    package var contents: [KeptContent] = []
+    package var clients: [KeptClient] = []
+
+    package init() {}
+}
+
+/// Why bytes are not a state.
+package enum StateRefusal: String, Error, CaseIterable, Sendable, CustomStringConvertible {
+    /// No footer is at the end.
+    case noState
+    /// The footer is that of another version.
+    case otherVersion
+    /// The bytes are not those that the footer was made for.
+    case damaged
+    /// The bytes are intact, and make no sense.
+    case unreadable
+
+    package var description: String {
+        switch self {
+        case .noState: "it does not end like a state"
+        case .otherVersion: "it has another version of the format"
+        case .damaged: "its digest is wrong"
+        case .unreadable: "it has a part that is not understood"
+        }
+    }
+}
+
+/// The bytes of a state:
+///
+///     frames    as on the wire: a length and a JSON object, some followed by raw bytes, which "payload" counts
+///     footer    96 bytes: the SHA-256 of the frames as 64 hexadecimal digits, their length and the version as 16 and 8
+///               hexadecimal digits, and the 8 characters of `magic`
+extension KeptState {
+    static let magic = "imgstate"
+    /// The version of the format.
+    static let version = 1
+    static let footerLength = 96
+    private static let holdsInOneFrame = 4096
+
+    /// The bytes, with the number of contents that no frame can hold, which are left out.
+    package var encoded: (bytes: [UInt8], omitted: Int) {
+        var bytes: [UInt8] = []
+        var omitted = 0
+        func add(_ type: String, payload: Int = 0, _ list: (inout Fields) -> Void) -> Bool {
+            let frame = try? Frame.encode { fields in
+                fields.constant("type", type)
+                list(&fields)
+                if payload > 0 { fields.constant("payload", payload) }
+            }
+            if let frame { bytes += frame }
+            return frame != nil
+        }
+        _ = add("state") { fields in
+            var copy = self
+            copy.list(&fields)
+        }
+        for var content in contents {
+            let payload = content.buffers.reduce(0) { $0 + $1.contents.count }
+            if add("content", payload: payload, { content.list(&$0) }) {
+                for buffer in content.buffers { bytes += buffer.contents }
+            } else {
+                omitted += 1
+            }
+        }
+        for var client in clients {
+            _ = add("client", payload: client.input.count) { client.list(&$0) }
+            bytes += client.input
+            for start in stride(from: 0, to: client.holds.count, by: Self.holdsInOneFrame) {
+                var part = Array(client.holds[start..<min(start + Self.holdsInOneFrame, client.holds.count)])
+                _ = add("holds") { $0.objects("holds", &part) }
+            }
+            for var output in client.output {
+                _ = add("output", payload: output.bytes.count) { output.list(&$0) }
+                bytes += output.bytes
+            }
+        }
+        let digest = SHA256.hexadecimalDigest(of: bytes)
+        let numbers = Self.digits(bytes.count, 16) + Self.digits(Self.version, 8)
+        bytes += Array((digest + numbers + Self.magic).utf8)
+        return (bytes, omitted)
+    }
+
+    /// Reads a state.
+    ///
+    /// - Throws: `StateRefusal`.
+    package init(decoding bytes: [UInt8]) throws(StateRefusal) {
+        guard bytes.count >= Self.footerLength, bytes.suffix(8).elementsEqual(Self.magic.utf8) else {
+            throw .noState
+        }
+        let footer = bytes.suffix(Self.footerLength)
+        let start = footer.startIndex
+        guard footer[(start + 80)..<(start + 88)].elementsEqual(Self.digits(Self.version, 8).utf8) else {
+            throw .otherVersion
+        }
+        let body = bytes[..<start]
+        guard footer[(start + 64)..<(start + 80)].elementsEqual(Self.digits(body.count, 16).utf8),
+            footer[start..<(start + 64)].elementsEqual(SHA256.hexadecimalDigest(of: body).utf8)
+        else { throw .damaged }
+        try self.init(frames: body)
+    }
+
+    /// Reads the part before the footer.
+    init(frames: ArraySlice<UInt8>) throws(StateRefusal) {
+        self.init()
+        var decoder = FrameDecoder()
+        decoder.append(frames)
+        var isFirst = true
+        while true {
+            let frame: ArraySlice<UInt8>?
+            do { frame = try decoder.next() } catch { throw .unreadable }
+            guard let frame else { break }
+            guard var fields = try? Fields(reading: frame) else { throw .unreadable }
+            let envelope = Envelope(&fields)
+            let payload = decoder.takePayload(upTo: envelope.payload)
+            guard payload.count == envelope.payload, isFirst == (envelope.type == "state") else { throw .unreadable }
+            isFirst = false
+            try take(envelope.type ?? "", &fields, payload)
+            if fields.problem != nil { throw .unreadable }
+        }
+        if isFirst || decoder.bufferedBytes > 0 { throw .unreadable }
+    }
+
+    private mutating func take(
+        _ type: String, _ fields: inout Fields, _ payload: ArraySlice<UInt8>
+    ) throws(StateRefusal) {
+        switch type {
+        case "state": list(&fields)
+        case "content":
+            var content = KeptContent.blank
+            content.list(&fields)
+            var rest = payload
+            for index in content.buffers.indices where content.buffers[index].place == nil {
+                let count = content.buffers[index].bytes
+                guard count <= rest.count else { throw .unreadable }
+                content.buffers[index].contents = Array(rest.prefix(count))
+                rest = rest.dropFirst(count)
+            }
+            guard rest.isEmpty else { throw .unreadable }
+            contents.append(content)
+        case "client":
+            var client = KeptClient.blank
+            client.list(&fields)
+            client.input = Array(payload)
+            clients.append(client)
+        case "holds":
+            guard let last = clients.indices.last else { throw .unreadable }
+            var holds: [KeptClient.Hold] = []
+            fields.objects("holds", &holds)
+            clients[last].holds += holds
+        case "output":
+            guard let last = clients.indices.last else { throw .unreadable }
+            var output = KeptClient.Output.blank
+            output.list(&fields)
+            output.bytes = Array(payload)
+            clients[last].output.append(output)
+        default: throw .unreadable
+        }
+    }
+
+    private mutating func list(_ fields: inout Fields) {
+        fields.integer("lastBuffer", &lastBuffer, in: 0...JSONReader.maximumInteger)
+        fields.flag("isSuspended", &isSuspended)
+        fields.object("process", &process)
+    }
+
+    private static func digits(_ number: Int, _ count: Int) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: max(0, count - digits.count)) + digits
+    }
+}
+
+extension KeptState.Process: FieldList {
+    package static var blank: KeptState.Process { KeptState.Process(listener: 0, path: "") }
+
+    package mutating func list(_ fields: inout Fields) {
+        let descriptors = 0...Int(Int32.max)
+        fields.integer("listener", &listener, in: descriptors)
+        fields.string("path", &path)
+        fields.integer("device", &device, in: Int.min...Int.max)
+        fields.integer("inode", &inode, in: Int.min...Int.max)
+        fields.integer("remover", &remover, in: descriptors)
+        fields.integer("cacheDirectory", &cacheDirectory, in: descriptors)
+        fields.integers("stored", &stored, in: 1...JSONReader.maximumInteger)
+        fields.integer("storedState", &storedState, in: 0...JSONReader.maximumInteger)
+    }
+}

@@ -1,0 +1,254 @@
+import BrokerCore
+import IPCProtocol
+import IPCTransport
+import JSONCoding
+import LinuxSystem
+import SharedCache
+import SystemValues
+
+/// An upgrade that waits until nothing is unfinished.
+struct PendingUpgrade {
+    let client: ClientID
+    let id: Int
+    let begunAt: Instant
+}
+
+// Another program in the place of this one, for a client's `upgrade`.
+extension Broker {
+    /// The time for which jobs that can be repeated are waited for, and that for all others.
+    private static let repeatableMicroseconds = 2_000_000
+    private static let unrepeatableMicroseconds = 10_000_000
+    /// The time in which the new program must say that it could take over.
+    private static let checkMilliseconds = 10_000
+    /// The share of the memory for images that packed ones may take in the state. They are copied, and others are not.
+    private static let shareOfPacked = 8
+
+    // MARK: Waiting
+
+    /// Stops receiving from clients; `advanceUpgrade` goes on.
+    func upgrade(for client: ClientID, id: Int) {
+        if pendingUpgrade != nil {
+            let error = WireError(.overloaded, "An upgrade has begun already.")
+            return handle(.upgradeEnded(client, id: id, error))
+        }
+        log.notice("upgrade: waiting for what is unfinished")
+        pendingUpgrade = PendingUpgrade(client: client, id: id, begunAt: .now)
+        for client in clients.values {
+            client.isPaused = true
+            unflushed.insert(client.id)
+        }
+        stopAccepting()
+    }
+
+    /// Takes the next step of an upgrade. Called in each iteration of the event loop.
+    func advanceUpgrade() {
+        guard let upgrade = pendingUpgrade else { return }
+        if state.isDraining { return endUpgrade(WireError(.shuttingDown, "The broker is ending.")) }
+        let waited = Instant.now.microseconds(since: upgrade.begunAt)
+        let slow = clients.values.filter(\.holdsUpUpgrade)
+        if !slow.isEmpty {
+            if waited < Self.unrepeatableMicroseconds { return }
+            log.warning("upgrade: \(slow.count) clients that do not complete a message are disconnected")
+            slow.forEach(disconnect)
+        }
+        switch state.unfinished(besides: (upgrade.client, upgrade.id)) {
+        case .nothing: break
+        case .repeatable: if waited < Self.repeatableMicroseconds { return }
+        case .unrepeatable:
+            if waited < Self.unrepeatableMicroseconds { return }
+            let message = "Stored images, local files or changes of the disk cache are not finished."
+            return endUpgrade(WireError(.overloaded, message))
+        }
+        endUpgrade(replaceProgram(for: upgrade))
+    }
+
+    /// Goes on as before.
+    private func endUpgrade(_ error: WireError) {
+        guard let upgrade = pendingUpgrade else { return }
+        pendingUpgrade = nil
+        log.error("upgrade: this program goes on: \(error.message)")
+        for client in clients.values {
+            client.isPaused = false
+            putIntoBacklog(client)
+            unflushed.insert(client.id)
+        }
+        handle(.upgradeEnded(upgrade.client, id: upgrade.id, error))
+    }
+
+    // MARK: Handing over
+
+    /// Becomes the installed program. Returns the reason if that is not possible.
+    private func replaceProgram(for upgrade: PendingUpgrade) -> WireError {
+        guard let path = CurrentProcess.executablePath else {
+            return WireError(.internal, "The program's path is unknown.")
+        }
+        sendOrders()
+        flushClients()
+        let (state, descriptors) = keptState(for: upgrade)
+        let memory: FileDescriptor
+        do throws(SystemError) {
+            let (sealed, omitted) = try state.sealed()
+            if omitted > 0 { log.warning("upgrade: \(omitted) images with very long texts are left out") }
+            memory = sealed
+        } catch {
+            return WireError(.outOfMemory, "There is no room for the state: \(error).")
+        }
+        if let problem = check(path, memory) { return problem }
+
+        log.notice("upgrade: \(path) takes over")
+        page?.end()
+        endHelpers()
+        let words = [CommandLine.arguments.first ?? path, TakeOver.word, "\(memory.raw)"] + TakeOver.brokerArguments
+        do throws(SystemError) {
+            for descriptor in descriptors + [memory] { try FileDescriptor.keepOnExec(descriptor.raw) }
+            do throws(SystemError) {
+                try CurrentProcess.become(program: path, words)
+            } catch {
+                // The workers are gone, so this program starts once more, too.
+                log.error("upgrade: \(path) cannot be started: \(error)")
+                try CurrentProcess.become(program: "/proc/self/exe", words)
+            }
+        } catch {
+            log.error("upgrade: no program can be started: \(error)")
+            CurrentProcess.exit(1)
+        }
+    }
+
+    /// Asks the program at `path` whether it could take over. Returns the reason if not.
+    private func check(_ path: String, _ state: FileDescriptor) -> WireError? {
+        let words = [TakeOver.checkWord] + TakeOver.brokerArguments
+        do throws(SystemError) {
+            let child = try ChildProcess(
+                path: path, arguments: words, environment: CurrentProcess.environmentWords, control: state)
+            switch child.waitForExit(milliseconds: Self.checkMilliseconds) {
+            case .status(0): return nil
+            case let exit?: return WireError(.internal, "\(path) cannot take over (\(exit)); see the broker's log.")
+            case nil:
+                child.send(SignalNumber.kill)
+                _ = child.waitForExit(milliseconds: 1000)
+                return WireError(.internal, "\(path) does not say in time that it could take over.")
+            }
+        } catch {
+            return WireError(.internal, "\(path) cannot be started: \(error).")
+        }
+    }
+
+    /// The state for the next process, and the descriptors that it names.
+    private func keptState(for upgrade: PendingUpgrade) -> (KeptState, [FileDescriptor]) {
+        var kept = state.kept()
+        var descriptors = [listener.descriptor]
+        var process = KeptState.Process(listener: Int(listener.descriptor.raw), path: listener.path)
+        if let identity = listener.identity {
+            process.device = Int(Int64(bitPattern: identity.device))
+            process.inode = Int(Int64(bitPattern: identity.inode))
+        }
+        if let socket = remover?.socket {
+            process.remover = Int(socket.raw)
+            descriptors.append(socket)
+        }
+        if let directory = launcher.cacheDirectory {
+            process.cacheDirectory = Int(directory.raw)
+            descriptors.append(directory)
+        }
+        process.stored = store?.images.sorted() ?? []
+        process.storedState = store?.lastState ?? 0
+        kept.process = process
+        var packedBytes = 0
+        for index in kept.contents.indices {
+            kept.contents[index].buffers = kept.contents[index].buffers.compactMap { buffer in
+                var buffer = buffer
+                guard let stored = buffers.stored(BufferID(number: buffer.number)) else { return nil }
+                if let memfd = stored.descriptor {
+                    guard let inode = try? memfd.inode() else { return nil }
+                    buffer.place = KeptBuffer.Place(descriptor: Int(memfd.raw), inode: inode)
+                    descriptors.append(memfd)
+                } else {
+                    packedBytes += stored.bytes.count
+                    if packedBytes > configuration.limits.memoryBytes / Self.shareOfPacked { return nil }
+                    buffer.contents = stored.bytes
+                }
+                return buffer
+            }
+        }
+        kept.contents.removeAll(where: \.buffers.isEmpty)
+        for client in clients.values.sorted(by: { $0.id < $1.id }) where !client.isClosing {
+            guard (try? client.channel.receivePeeked()) != nil else { continue }
+            var connection = state.kept(client.id, descriptor: Int(client.channel.socket.raw))
+            connection.input += client.unreadInput
+            if client.id == upgrade.client { connection.upgrade = upgrade.id }
+            descriptors.append(client.channel.socket)
+            for unsent in client.channel.unsent {
+                var output = KeptClient.Output(bytes: unsent.bytes)
+                output.descriptors = unsent.descriptors.map { Int($0.raw) }
+                descriptors += unsent.descriptors
+                if let payload = unsent.payload {
+                    output.payload = KeptClient.Payload(
+                        descriptor: Int(payload.file.raw), offset: payload.offset, count: payload.count,
+                        buffer: payload.name)
+                    descriptors.append(payload.file)
+                }
+                connection.output.append(output)
+            }
+            kept.clients.append(connection)
+        }
+        return (kept, descriptors)
+    }
+
+    // MARK: Taking over
+
+    /// Goes on where the process stopped whose place this one takes.
+    func takeOver(_ inheritance: Inheritance) {
+        if let process = inheritance.state.process {
+            store?.takeOver(images: process.stored, lastState: process.storedState)
+        }
+        let images = RestoredImages(inheritance.state) { place in
+            place.descriptor.flatMap { inheritance.file($0) }
+        }
+        let needed = state.restore(images.state, at: .now, unixMs: WallClock.milliseconds)
+        images.insert(needed, into: buffers)
+        for kept in images.state.clients { takeOver(kept, inheritance) }
+        let refused = images.refused > 0 ? ", \(images.refused) refused" : ""
+        log.notice("took over \(needed.count) images\(refused) and \(clients.count) clients")
+    }
+
+    private func takeOver(_ kept: KeptClient, _ inheritance: Inheritance) {
+        let socket = FileDescriptor(owning: Int32(kept.descriptor), disposal: closingConnections)
+        guard let client = try? connect(socket) else { return }
+        state.restore(kept, of: client.id)
+        client.channel.takeOver()
+        for output in kept.output {
+            let payload = output.payload.flatMap { payload in
+                inheritance.file(payload.descriptor).map {
+                    FrameChannel.FilePayload(
+                        file: $0, offset: payload.offset, count: payload.count, name: payload.buffer)
+                }
+            }
+            client.channel.enqueue(
+                output.bytes, descriptors: output.descriptors.compactMap(inheritance.file), payload: payload)
+        }
+        if !kept.input.isEmpty {
+            client.channel.take(kept.input[...], nil)
+            client.hasMore = true
+        }
+        putIntoBacklog(client)
+        unflushed.insert(client.id)
+        if let id = kept.upgrade { handle(.upgradeEnded(client.id, id: id, nil)) }
+    }
+}
+
+extension ClientConnection {
+    /// What it has sent and the broker has not read, as it would send it again.
+    fileprivate var unreadInput: [UInt8] {
+        var input = upload?.resent ?? []
+        let skipped = channel.payloadToSkip
+        if skipped > 0 {
+            // A message without an effect, whose payload is skipped.
+            let frame = try? Frame.encode { fields in
+                fields.constant("type", "release")
+                fields.constant("payload", skipped)
+            }
+            input += frame ?? []
+        }
+        return input + channel.unread
+    }
+}

@@ -1,0 +1,50 @@
+import BrokerCore
+import LinuxSystem
+import SharedCache
+
+/// The images of another process, each verified: its memfd is the one that the state names, sealed, and large enough.
+struct RestoredImages {
+    /// The state without the images that were refused.
+    private(set) var state: KeptState
+    private var memfds: [Int: SealedBuffer] = [:]
+    private var packed: [Int: [UInt8]] = [:]
+    /// The number of images that were refused.
+    private(set) var refused = 0
+    /// The number of images.
+    var count: Int { memfds.count + packed.count }
+
+    /// Verifies the images of `state`. `find` returns the memfd of a place.
+    init(_ state: KeptState, find: (KeptBuffer.Place) -> FileDescriptor?) {
+        self.state = state
+        for index in state.contents.indices {
+            var kept: [KeptBuffer] = []
+            for buffer in state.contents[index].buffers {
+                if let place = buffer.place {
+                    guard let file = find(place), (try? file.inode()) == place.inode,
+                        let sealed = try? SealedBuffer(verifying: file, size: buffer.bytes)
+                    else {
+                        refused += 1
+                        continue
+                    }
+                    memfds[buffer.number] = sealed
+                } else {
+                    packed[buffer.number] = buffer.contents
+                }
+                kept.append(buffer)
+                kept[kept.endIndex - 1].contents = []
+            }
+            self.state.contents[index].buffers = kept
+        }
+    }
+
+    /// Puts the images that the state needs into a table.
+    func insert(_ needed: Set<BufferID>, into table: BufferTable) {
+        for id in needed {
+            if let memfd = memfds[id.number] {
+                table.insert(memfd, as: id)
+            } else if let bytes = packed[id.number] {
+                table.insert(packed: bytes, as: id)
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// A state that takes another's place.
+struct TakingOverTests {
+    private var world = StrictWorld()
+    private let client: ClientID
+
+    init() {
+        var limits = BrokerLimits()
+        limits.usesDisk = false
+        world = StrictWorld(limits)
+        world.readyAll()
+        client = world.connect()
+    }
+
+    private mutating func load(_ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
+        world.get(client, id: number, "\(number)", change)
+        world.finishFetch(try #require(world.fetches.keys.first), content: number + 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        world.finishDecode(try #require(world.decodes.keys.first))
+        #expect(world.image(client, number) != nil)
+    }
+
+    /// A state in the world's place, by way of its bytes, with the leases of the client.
+    private func successor() throws -> (world: StrictWorld, client: ClientID) {
+        var kept = world.state.kept()
+        kept.clients = [world.state.kept(client, descriptor: 5)]
+        for content in kept.contents.indices {
+            for buffer in kept.contents[content].buffers.indices {
+                kept.contents[content].buffers[buffer].place = KeptBuffer.Place(descriptor: 1, inode: 1)
+            }
+        }
+        let read = try KeptState(decoding: kept.encoded.bytes)
+        var next = StrictWorld(world.state.limits)
+        next.readyAll()
+        next.clock = world.clock
+        next.buffers = next.state.restore(read, at: next.clock, unixMs: next.unixMs)
+        let other = next.connect()
+        next.state.restore(read.clients[0], of: other)
+        next.descriptors[other] = world.descriptors[client]
+        next.happen(.timePassed)
+        return (next, other)
+    }
+
+    @Test mutating func `images are hits with the same numbers, and new numbers go on`() throws {
+        for number in 1...5 { try load(number) }
+        let numbers = try (1...5).map { try #require(world.image(client, $0)?.buffer) }
+        var (next, other) = try successor()
+        for number in 1...5 {
+            next.get(other, id: number, "\(number)")
+            let image = try #require(next.image(other, number))
+            #expect(image.source == .memory)
+            #expect(image.buffer == numbers[number - 1])
+            // The client leases it, so it has the descriptor.
+            #expect(image.descriptors == 0)
+        }
+        #expect(next.fetches.isEmpty && next.decodes.isEmpty)
+        next.get(other, id: 6, "6")
+        next.finishFetch(try #require(next.fetches.keys.first), content: 99)
+        next.readHeader(try #require(next.decodes.keys.first))
+        next.finishDecode(try #require(next.decodes.keys.first))
+        #expect(try #require(next.image(other, 6)?.buffer) > numbers.max()!)
+    }
+
+    @Test mutating func `leases and their sums are the same`() throws {
+        try load(1)
+        world.get(client, id: 2, "1")
+        let before = world.state.clients.held(by: client)
+        var (next, other) = try successor()
+        #expect(next.state.clients.held(by: other) == before)
+        #expect(next.state.clients.leased(byUser: 1000) == before)
+        let buffer = try #require(world.image(client, 1)?.buffer)
+        #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 1)
+        next.happen(.messageReceived(other, .release(buffers: [buffer])))
+        #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 1)
+        next.happen(.messageReceived(other, .release(buffers: [buffer])))
+        #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 0)
+    }
+
+    @Test mutating func `a stale answer stays stale, and a user's own stays that user's`() throws {
+        world.cacheControl = "max-age=10"
+        try load(1)
+        world.cacheControl = "private, max-age=1000"
+        try load(2)
+        world.happen(.timePassed, after: 11_000)
+        var (next, other) = try successor()
+        next.get(other, id: 1, "1")
+        #expect(next.answers[other]?[1] == nil)
+        #expect(next.fetches.count == 1)
+        next.get(other, id: 2, "2")
+        #expect(next.image(other, 2)?.source == .memory)
+        let stranger = next.connect(uid: 7)
+        next.get(stranger, id: 1, "2")
+        #expect(next.answers[stranger]?[1] == nil)
+    }
+
+    @Test mutating func `requests in flight are made again as they were`() throws {
+        world.get(client, id: 7, "7") {
+            $0.variant.width = 5
+            $0.headers = [HeaderField(name: "accept", value: "image/png")]
+        }
+        world.happen(
+            .messageReceived(
+                client,
+                .prefetch(PrefetchRequest(id: 8, urls: try (1...20).map { try SourceURL("http://a.test/\($0)") }))))
+        #expect(world.state.unfinished(besides: (client, 0)) == .repeatable)
+        var decoder = FrameDecoder()
+        decoder.append(world.state.kept(client, descriptor: 5).input)
+        guard let first = try decoder.next(), case .message(.get(let get)) = try ClientMessage.decode(first).0 else {
+            Issue.record("no get")
+            return
+        }
+        #expect(get.id == 7 && get.url.text == "http://origin.test/7" && get.options.variant.width == 5)
+        #expect(get.options.headers == [HeaderField(name: "accept", value: "image/png")])
+        guard let second = try decoder.next(), case .message(.prefetch(let list)) = try ClientMessage.decode(second).0
+        else {
+            Issue.record("no prefetch")
+            return
+        }
+        #expect(list.id == 8)
+        #expect(list.urls.map(\.text) == (1...20).map { "http://a.test/\($0)" })
+        #expect(try decoder.next() == nil && decoder.bufferedBytes == 0)
+    }
+
+    @Test mutating func `an upgrade waits for stores, and is refused to others than administrators`() throws {
+        let admin = world.connect(uid: 0, isAdmin: true)
+        world.clients[client]?.insert(1)
+        world.happen(.messageReceived(client, .upgrade(id: 1)))
+        guard case .error(_, let error)? = world.answers[client]?[1]?.first else {
+            Issue.record("no error")
+            return
+        }
+        #expect(error.code == .forbidden)
+        world.clients[admin]?.insert(2)
+        world.happen(.messageReceived(admin, .upgrade(id: 2)))
+        let asked = try #require(world.upgrades.first)
+        #expect(asked.client == admin && asked.id == 2)
+        #expect(world.state.unfinished(besides: asked) == .nothing)
+        world.clients[client]?.insert(3)
+        world.happen(
+            .storeReceived(client, StoreRequest(id: 3, url: try SourceURL("http://a.test/s"), payload: 9), bytes: 9))
+        #expect(world.state.unfinished(besides: asked) == .unrepeatable)
+        world.happen(.upgradeEnded(admin, id: 2, nil))
+        #expect(world.answers[admin]?[2] == [.ok(id: 2)])
+    }
+}
