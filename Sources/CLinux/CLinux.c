@@ -222,6 +222,8 @@ int clinux_connect_path(int socket, const char *path) {
 int clinux_bind_path(int socket, const char *path) {
     struct sockaddr_un address;
     if (unix_address(&address, path) < 0) return -1;
+    // The file gets the mode of the socket, so that no other thread's files are affected as by umask(2).
+    if (fchmod(socket, S_IRUSR | S_IWUSR) < 0) return -1;
     return bind(socket, (const struct sockaddr *)&address, sizeof address);
 }
 

@@ -68,8 +68,6 @@ package enum UnixSocket {
         at path: String, mode: UInt32, group: UInt32? = nil, backlog: Int32 = 1024
     ) throws(SystemError) -> FileDescriptor {
         let socket = try open()
-        let mask = umask(0o177)
-        defer { umask(mask) }
         try retrying("bind") { unsafe clinux_bind_path(socket.raw, path) }
         do throws(SystemError) {
             try setAccess(of: path, mode: mode, group: group)

@@ -393,6 +393,31 @@ import Testing
         #expect(UnixSocket.identity(of: directory.file("none")) == nil)
     }
 
+    /// The mode of files that other threads create meanwhile stays as it is.
+    @Test func listeningChangesNoOtherFile() async throws {
+        let directory = try TemporaryDirectory()
+        let before = try currentMask()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for thread in 0..<4 {
+                group.addTask {
+                    for number in 0..<500 {
+                        let path = directory.file("\(thread)-\(number)")
+                        _ = try UnixSocket.listen(at: path, mode: 0o600)
+                        #expect(try currentMask() == before)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(try currentMask() == before)
+    }
+
+    /// The mode bits that this process removes from its new files, as text.
+    private func currentMask() throws -> String {
+        let status = try FileDescriptor.open(readingAt: "/proc/self/status").readToEnd()
+        return try #require(status.split(separator: "\n").first { $0.hasPrefix("Umask:") }.map(String.init))
+    }
+
     /// One process at a time gets the lock on a folder, also within a process.
     @Test func oneLockAtATime() throws {
         let directory = try TemporaryDirectory()

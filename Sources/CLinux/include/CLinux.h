@@ -133,7 +133,7 @@ int clinux_has_arrived(int fd);
 int clinux_replace(int source, int target);
 
 /// connect and bind to a Unix address (a transparent union in glibc, which Swift cannot pass). ENAMETOOLONG when `path`
-/// does not fit into an address.
+/// does not fit into an address. The bound file is accessible only to its owner.
 int clinux_connect_path(int socket, const char *path);
 int clinux_bind_path(int socket, const char *path);
 /// Sets the group (-1: unchanged) and then the mode of a socket's file, and follows no link: 0, or -1 with errno, ENOTSOCK for

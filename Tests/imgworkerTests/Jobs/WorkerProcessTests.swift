@@ -86,7 +86,9 @@ import WorkerProtocol
         guard case .header(1, let plan) = try next() else { throw WireError(.internal, "no header") }
         let size = plan.outputBytes(job.transform, job.encoding)
         try order(.output(job: 1), [try WritableBuffer(name: "test", size: size).descriptor])
-        guard case .finished(1, let result) = try worker.nextWithTimes() else { throw WireError(.internal, "no result") }
+        guard case .finished(1, let result) = try worker.nextWithTimes() else {
+            throw WireError(.internal, "no result")
+        }
         let times = result.times
         #expect(times.codec > 0 && times.encode > 0)
         let parts = times.codec + times.scale + times.steps + times.encode
