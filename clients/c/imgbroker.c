@@ -183,7 +183,7 @@ struct image {
     uint64_t session;
     struct shared *shared;
     struct image *next;
-    // The frames and the strings follow.
+    // The frames, the spans and the strings follow.
 };
 
 // The part of a connection that images use when they are released, by any thread.
@@ -459,7 +459,7 @@ static const imgbroker_options default_options;
 // Whether images of requests with these options may be kept.
 static bool may_keep(const imgbroker_options *options) {
     return options->header_count == 0 && options->username == NULL && options->password == NULL
-        && options->delivery == IMGBROKER_SHARED && !options->stale_first;
+        && options->delivery == IMGBROKER_SHARED && !options->stale_first && !options->trace;
 }
 
 // Whether requests with these options, which may be kept, get the same final image.
@@ -1268,6 +1268,23 @@ static bool read_frames(
     return true;
 }
 
+// Reads the spans of a trace, whose names stay those of the message.
+static bool read_spans(imgbroker *connection, const json_t *list, imgbroker_span *spans) {
+    for (size_t index = 0; index < json_array_size(list); index++) {
+        const json_t *fields = json_array_get(list, index);
+        if (!json_is_object(fields)) return violation(connection, "spans is not a list of objects");
+        imgbroker_span span = {.name = NULL};
+        if (!read_string(connection, fields, "name", &span.name)
+            || !require_integer(connection, fields, "startMicroseconds", -MAXIMUM_INTEGER, MAXIMUM_INTEGER, &span.start_us)
+            || !require_integer(connection, fields, "microseconds", 0, MAXIMUM_INTEGER, &span.duration_us)) {
+            return false;
+        }
+        if (span.name == NULL) return violation(connection, "name is missing");
+        spans[index] = span;
+    }
+    return true;
+}
+
 // Reads an `image`, and checks that its pixels lie within its bytes. The image has no bytes yet.
 static bool read_image(
     imgbroker *connection, const json_t *fields, struct image **result, struct delivery *delivery) {
@@ -1313,6 +1330,8 @@ static bool read_image(
     if ((uint64_t)(offset + bytes) > SIZE_MAX) return violation(connection, "an image beyond the address space");
     const json_t *frames = json_object_get(fields, "frames");
     if (frames != NULL && !json_is_array(frames)) return violation(connection, "frames is not a list of objects");
+    const json_t *spans = json_object_get(fields, "spans");
+    if (spans != NULL && !json_is_array(spans)) return violation(connection, "spans is not a list of objects");
     int64_t rows = 0;
     if (stride > 0) {
         if (!read_choice(connection, fields, "pixelFormat", format_names, COUNT(format_names), &format)
@@ -1328,20 +1347,30 @@ static bool read_image(
     }
     if (fds != 0 && buffer == 0) return violation(connection, "a descriptor without a buffer");
 
-    size_t count = json_array_size(frames), size = sizeof(struct image) + count * sizeof(imgbroker_frame);
+    size_t count = json_array_size(frames), span_count = json_array_size(spans);
+    size_t size = sizeof(struct image) + count * sizeof(imgbroker_frame) + span_count * sizeof(imgbroker_span);
     const char *const texts[] = {
         image.url, image.content_type, image.average_color, image.thumb_hash, image.etag, image.damage};
     for (size_t index = 0; index < COUNT(texts); index++) {
         if (texts[index] != NULL) size += strlen(texts[index]) + 1;
     }
+    for (size_t index = 0; index < span_count; index++) {
+        // Anything but a string is refused below.
+        size += json_string_length(json_object_get(json_array_get(spans, index), "name")) + 1;
+    }
     struct image *made = calloc(1, size);
     if (made == NULL) return no_memory(connection);
     imgbroker_frame *made_frames = (imgbroker_frame *)(void *)(made + 1);
-    if (!read_frames(connection, frames, made_frames, offset, rows, bytes)) {
+    imgbroker_span *made_spans = (imgbroker_span *)(void *)(made_frames + count);
+    if (!read_frames(connection, frames, made_frames, offset, rows, bytes)
+        || !read_spans(connection, spans, made_spans)) {
         free(made);
         return false;
     }
-    char *end = (char *)(made_frames + count);
+    char *end = (char *)(made_spans + span_count);
+    for (size_t index = 0; index < span_count; index++) made_spans[index].name = place(&end, made_spans[index].name);
+    image.spans = span_count > 0 ? made_spans : NULL;
+    image.span_count = span_count;
     image.frames = count > 0 ? made_frames : NULL;
     image.frame_count = count;
     image.url = place(&end, image.url);
@@ -2057,6 +2086,7 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     add_flag(message, "progress", options->progress);
     add_flag(message, "progressive", options->progressive);
     add_flag(message, "staleFirst", options->stale_first);
+    add_flag(message, "trace", options->trace);
     if (options->accept_damage) add(message, "damaged", json_string("accept"));
     if (options->header_count > 0) {
         struct builder headers = {.object = json_object()};

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
-from ._wire import CHANNELS, FrameTiming, ImageReply
+from ._wire import CHANNELS, FrameTiming, ImageReply, TraceSpan
 
 if TYPE_CHECKING:
     import numpy
@@ -145,6 +145,11 @@ class Image:
     def damage(self) -> Optional[str]:
         """A sentence about the damage."""
         return self._reply.damage
+
+    @property
+    def spans(self) -> Tuple[TraceSpan, ...]:
+        """Where the time of the request went, if it had `trace=True`; otherwise empty."""
+        return self._reply.spans
 
     # Bytes
 
