@@ -229,6 +229,26 @@ import Testing
         #expect(setting.origin.requests.count == 1)
     }
 
+    @Test func `a blocking client that keeps images gets the next page`() throws {
+        let setting = try Self.setting()
+        let client = try ImageBroker(path: setting.broker.socketPath, keeping: ImageBroker.Keeping())
+        let observer = try ImageBroker(path: setting.broker.socketPath)
+        let url = setting.url("/1")
+        // Whether a hundred hits take no request.
+        func isKept() throws -> Bool {
+            let before = try observer.stats()[.requests]
+            for _ in 0..<100 { #expect(try client.get(url).reply.width == tile(1).width) }
+            return try observer.stats()[.requests] == before
+        }
+        for _ in 0..<3 {
+            try eventually("images are kept") { try isKept() }
+            try observer.upgrade()
+            // The page has ended with the process that wrote it.
+            #expect(try !isKept())
+        }
+        #expect(setting.origin.requests.count == 1)
+    }
+
     @Test func `packed images and unread replies are handed over, too`() throws {
         // So few descriptors that small images are packed.
         let setting = try Setting(descriptorLimit: 160) { request in

@@ -436,6 +436,28 @@ static void test_kept(char **arguments) {
     imgbroker_close(broker);
 }
 
+static void test_upgrade(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image, *kept;
+    for (int repeat = 0; repeat < 3; repeat++) {
+        // An image has no slot before it comes from memory.
+        for (int tries = 0; (kept = imgbroker_get_kept(broker, arguments[1], NULL)) == NULL; tries++) {
+            CHECK(tries < 1000);
+            OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+            CHECK(repeat == 0 || image->source == IMGBROKER_FROM_MEMORY);
+            imgbroker_image_release(image);
+        }
+        imgbroker_image_release(kept);
+        imgbroker_reply reply;
+        OK(imgbroker_call(
+            broker, &(imgbroker_request){.kind = IMGBROKER_OTHER, .json = "{\"type\":\"upgrade\"}"}, &reply));
+        imgbroker_reply_clear(&reply);
+        // The page has ended with the program that wrote it.
+        CHECK(imgbroker_get_kept(broker, arguments[1], NULL) == NULL);
+    }
+    imgbroker_close(broker);
+}
+
 static void test_reload(char **arguments) {
     imgbroker *broker = open_connection(arguments[0]);
     imgbroker_request request = {.kind = IMGBROKER_OTHER, .json = "{\"type\":\"reload\"}"};
@@ -782,7 +804,7 @@ int main(int count, char **arguments) {
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
         {"sessions", test_sessions}, {"memory", test_memory},
         {"pipelined", test_pipelined},
-        {"threads", test_threads}, {"reload", test_reload}, {"trace", test_trace}};
+        {"threads", test_threads}, {"upgrade", test_upgrade}, {"reload", test_reload}, {"trace", test_trace}};
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
         if (strcmp(arguments[1], tests[index].name) != 0) continue;
         tests[index].run(arguments + 2);

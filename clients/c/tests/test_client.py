@@ -78,7 +78,7 @@ def test_with_broker(test: str, broker: Broker, url: str) -> None:
     run(test, broker.socket, url)
 
 
-@pytest.mark.parametrize("test", ["releases", "kept"])
+@pytest.mark.parametrize("test", ["releases", "kept", "upgrade"])
 def test_with_own_broker(test: str, own_broker: Broker, url: str) -> None:
     run(test, own_broker.socket, url)
 

@@ -336,6 +336,26 @@ def test_reload(tmp_path: pathlib.Path) -> None:
         broker.stop()
 
 
+def test_upgrade(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
+    broker = Broker(tmp_path)
+    url = origin.add("/upgrade.png", picture(8, 8))
+    try:
+        with imgbroker.Client(broker.socket) as client, imgbroker.Client(broker.socket) as other:
+            for _ in range(2):
+                eventually(lambda: client.get(url) and client.kept_image(url))
+                other.upgrade()
+                # The page has ended with the program that wrote it.
+                assert client.kept_image(url) is None
+            image = eventually(lambda: client.get(url) and client.kept_image(url))
+            assert image is not None and image.numpy().shape == (8, 8, 4)
+            before = client.stats()["requests"]
+            assert all(client.get(url) is image for _ in range(100))
+            assert client.stats()["requests"] == before
+            assert origin.requests.count("/upgrade.png") == 1
+    finally:
+        broker.stop()
+
+
 def test_trace(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
     url = origin.add("/trace.png", picture(8, 8))
     image = client.get(url, trace=True)
