@@ -359,8 +359,11 @@ package struct Clients {
     /// The number of a user's connections.
     func connections(of user: UInt32) -> Int { connections.taken(by: user) }
 
-    /// The bytes that a user's clients lease.
-    func leasedBytes(of user: UInt32) -> Int { leases.held(byUser: user).bytes }
+    /// What a user's clients lease.
+    func leased(by user: UInt32) -> LeaseTable.Amount { leases.held(byUser: user) }
+
+    /// What all clients lease.
+    var leased: LeaseTable.Amount { leases.held }
 
     // MARK: Invariants
 

@@ -37,6 +37,9 @@ struct LeaseTable {
     /// The amount that the clients of `user` hold, each buffer counted once for each client.
     func held(byUser user: UInt32) -> Amount { users[user] ?? Amount() }
 
+    /// The amount that all clients hold, each buffer counted once for each client.
+    var held: Amount { users.values.reduce(Amount(), +) }
+
     func holds(_ client: ClientID, _ buffer: BufferID) -> Bool { holders[client]?.leases[buffer] != nil }
 
     /// The number of clients that hold each buffer.

@@ -23,7 +23,8 @@ extension BrokerState {
         var report = service
         counters.requests(of: user).fill(&report)
         report[.clients] = clients.connections(of: user)
-        report[.leasedBytes] = clients.leasedBytes(of: user)
+        let leased = clients.leased(by: user)
+        (report[.leases], report[.leasedBytes]) = (leased.buffers, leased.bytes)
         return report
     }
 
@@ -49,6 +50,7 @@ extension BrokerState {
         report[.recentlyFailedURLs] = recentFailures.count(at: now.instant)
         report[.memoryBytes] = memory.residentBytes
         report[.memoryEntries] = memory.entries
+        report[.leases] = clients.leased.buffers
         report[.leasedBytes] = memory.heldBytes
         report[.evictedLeasedBytes] = memory.evictedBytes
         report[.reservedBytes] = reservedBytes
@@ -68,7 +70,7 @@ extension BrokerState {
         report.hosts = busiestOrigins.first(StatsReport.mostRows)
         report.users = counters.busiestUsers(StatsReport.mostRows).map { uid, counters in
             var row = counters.row(of: uid)
-            row.leasedBytes = clients.leasedBytes(of: uid)
+            row.leasedBytes = clients.leased(by: uid).bytes
             row.clients = clients.connections(of: uid)
             return row
         }

@@ -8,7 +8,7 @@ public struct StatsReport: Equatable, Sendable {
         case requests, memoryHits, diskHits, networkLoads, sharedHits, fileLoads, coalesced, failed, cancelled
         case revalidated, staleServed, prefetched, mappedHits
         case workers, fetchers, workerRestarts, clients, queued, running
-        case memoryBytes, memoryLimitBytes, memoryEntries, leasedBytes, evictedLeasedBytes, reservedBytes
+        case memoryBytes, memoryLimitBytes, memoryEntries, leases, leasedBytes, evictedLeasedBytes, reservedBytes
         case diskBytes, diskLimitBytes, diskEntries, evictions
         /// Images that were decoded again soon after they were evicted: with more memory they would have been hits.
         case remadeAfterEviction

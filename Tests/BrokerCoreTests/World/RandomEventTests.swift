@@ -339,7 +339,7 @@ struct RandomEventTests {
         world.happen(.timePassed, after: 600_000)
         let report = world.state.report
         for figure in [
-            StatsReport.Figure.leasedBytes, .evictedLeasedBytes, .reservedBytes, .queued, .running, .clients,
+            StatsReport.Figure.leases, .leasedBytes, .evictedLeasedBytes, .reservedBytes, .queued, .running, .clients,
         ] {
             #expect(report[figure] == 0, "\(figure)")
         }

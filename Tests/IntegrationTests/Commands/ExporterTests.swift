@@ -77,6 +77,7 @@ import Testing
         "queued": "imgbroker_queue_depth", "memoryBytes": #"imgbroker_cache_bytes{tier="mem"}"#,
         "memoryLimitBytes": #"imgbroker_cache_limit_bytes{tier="mem"}"#,
         "memoryEntries": #"imgbroker_cache_entries{tier="mem"}"#,
+        "leases": "imgbroker_shm_leases",
         "leasedBytes": #"imgbroker_shm_bytes{state="leased"}"#,
         "evictedLeasedBytes": #"imgbroker_shm_bytes{state="evicted-leased"}"#,
         "reservedBytes": #"imgbroker_shm_bytes{state="reserved"}"#,

@@ -145,8 +145,9 @@ import Testing
         let second = try client.answer(to: ids[1])
         #expect(try second.image().descriptors == 1)
         #expect(try client.picture(second) == picture.premultiplied)
+        #expect(try client.stats()[.leases] == 1)
         try client.release([try #require(try second.image().buffer)])
-        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
+        try setting.broker.wait(for: "no lease is left") { $0[.leases] == 0 && $0[.leasedBytes] == 0 }
     }
 
     @Test func progress() throws {

@@ -70,6 +70,22 @@ import Testing
         #expect(figures.histograms[.firstByte]?.sumMicroseconds ?? 0 >= 290_000)
     }
 
+    @Test func `a request that joins a running download has its spans`() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let (first, second) = (try setting.client(), try setting.client())
+        let loading = try first.get(setting.url("/a"))
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        let joining = try second.get(setting.url("/a"), #""trace":true"#)
+        try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
+        setting.origin.gate("/a").open()
+        _ = try first.answer(to: loading)
+        let spans = try second.answer(to: joining).image().spans
+        let download = try #require(spans.first { $0.name == "download" })
+        // The download has begun before the request came.
+        #expect(download.start < 0 && download.end > 0, "\(spans)")
+        #expect(spans.contains { $0.name == "first-byte" } && spans.last?.name == "reply", "\(spans)")
+    }
+
     @Test func `a hit has nearly no spans, and is not remembered with them`() throws {
         let setting = try Setting { _ in png(tile(1)) }
         _ = try get(setting, ["/a"])

@@ -288,7 +288,7 @@ struct UserIsolationTests {
         }
         // None of the commands had an effect.
         #expect(try client.load(setting.url("/a")).image().source == .network)
-        #expect(try setting.broker.stats().failures == [.forbidden: 7])
+        #expect(try setting.broker.stats().failures == [.forbidden: 8])
     }
 
     @Test func eventsCoverOwnRequestsOnly() throws {
