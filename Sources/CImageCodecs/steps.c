@@ -2,6 +2,7 @@
 #include "processors.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 /// One pixel.
@@ -233,12 +234,163 @@ static void blur_columns(uint8_t *bytes, size_t width, size_t height, const gaus
     }
 }
 
+// MARK: Blur at half the resolution
+
+/// From this sigma on, an image is halved, blurred, and doubled again: what halving loses, the Gaussian would suppress.
+#define LEAST_HALVED 8.0
+/// The square of the sigma of halving, with weights of 1, 3, 3 and 1 eighths, and of doubling, by linear interpolation.
+#define RESAMPLING_VARIANCE (0.75 + 0.75)
+/// Where both sides have this many pixels, the half image with its frame, made four rows at a time, never reaches the rows that are
+/// still to be read: n rows of it take n (4 width + 20) bytes at most, and those before row 2n - 3 were read. The filter's memory
+/// has room for the rows that are being halved.
+#define LEAST_HALVED_SIDE 32
+
+/// A pixel of a half image, in sixteenths, so that sixteen of them are below 2^16.
+typedef uint16_t half_pixel __attribute__((vector_size(8), aligned(2)));
+typedef uint16_t half_lines __attribute__((vector_size(32), aligned(2)));
+typedef int32_t whole_lines __attribute__((vector_size(64)));
+#define HALF_UNIT 16.0f
+
+/// Half the image, premultiplied, and around it a frame of the pixels at the edge, because these repeat beyond the
+/// edge, not means. It takes the place of the image itself, row by row.
+typedef struct {
+    uint16_t *pixels;
+    size_t width, height;
+    bool is_opaque;
+} half_image;
+
+static inline half_pixel *half_row(half_image half, size_t y) { return (half_pixel *)(half.pixels + y * half.width * 4); }
+
+/// Writes a row's pixels, premultiplied, in quarters. Returns whether all are opaque.
+static inline __attribute__((always_inline)) bool premultiply_quarters(const uint8_t *row, size_t width, uint16_t *result) {
+    uint8_t least = 255;
+    for (size_t x = 0; x < width; x++) least &= row[x * 4 + 3];
+    if (least == 255) {
+        for (size_t i = 0; i < width * 4; i++) result[i] = row[i] * 4;
+        return true;
+    }
+    for (size_t x = 0; x < width; x++) {
+        pixel value = multiplied(unpacked(row + x * 4)) * all(4) + all(0.5f);
+        ((half_pixel *)result)[x] = __builtin_convertvector(__builtin_convertvector(value, whole_pixel), half_pixel);
+    }
+    return false;
+}
+
+/// Halves the image and blurs the rows of the result. A pixel of it is made of four by four with weights of 1, 3, 3 and 1 eighths;
+/// those of the frame lie beyond the edge by three at most, where the pixels at the edge are repeated.
+FOR_EACH_PROCESSOR
+static void halve_rows(
+    const uint8_t *bytes, size_t width, size_t height, half_image *half, const gaussian *g, lines *source, lines *result) {
+    // Behind what the filter takes of its memory, which is enough for twice the width.
+    uint16_t *first = (uint16_t *)(source + half->width), *second = (uint16_t *)(result + half->width);
+    uint16_t *rows[4] = {first, first + width * 4, second, second + width * 4}, *sums = second + 2 * width * 4;
+    size_t padding = 3, padded = 2 * half->width + 2;
+    for (size_t top = 0; top < half->height; top += 4) {
+        size_t count = half->height - top < 4 ? half->height - top : 4;
+        for (size_t line = 0; line < count; line++) {
+            // Two of the four rows are new.
+            for (size_t i = 0; i < 2; i++) {
+                uint16_t *free = rows[i];
+                rows[i] = rows[i + 2], rows[i + 2] = free;
+            }
+            for (size_t i = top + line == 0 ? 0 : 2; i < 4; i++) {
+                size_t y = 2 * (top + line) + i;
+                y = y < padding ? 0 : y - padding < height ? y - padding : height - 1;
+                half->is_opaque &= premultiply_quarters(bytes + y * width * 4, width, rows[i]);
+            }
+            for (size_t i = 0; i < width * 4; i++)
+                sums[padding * 4 + i] = (uint16_t)(rows[0][i] + 3 * (rows[1][i] + rows[2][i]) + rows[3][i]);
+            half_pixel *sum = (half_pixel *)sums;
+            for (size_t x = 0; x < padding; x++) sum[x] = sum[padding];
+            for (size_t x = padding + width; x < padded; x++) sum[x] = sum[padding + width - 1];
+            for (size_t x = 0; x < half->width; x++, sum += 2) {
+                half_pixel total = sum[0] + (sum[1] + sum[2]) * 3 + sum[3];
+                ((pixel *)&source[x])[line] = __builtin_convertvector(total, pixel) * all(1.0f / 256);
+            }
+        }
+        filter(g, source, result, half->width);
+        for (size_t line = 0; line < count; line++) {
+            half_pixel *row = half_row(*half, top + line);
+            for (size_t x = 0; x < half->width; x++) {
+                pixel value = clamped(((pixel *)&result[x])[line], all(255)) * all(HALF_UNIT) + all(0.5f);
+                row[x] = __builtin_convertvector(__builtin_convertvector(value, whole_pixel), half_pixel);
+            }
+        }
+    }
+}
+
+FOR_EACH_PROCESSOR
+static void blur_half_columns(half_image half, const gaussian *g, lines *source, lines *result) {
+    for (size_t left = 0; left < half.width; left += 4) {
+        size_t count = half.width - left < 4 ? half.width - left : 4;
+        for (size_t y = 0; y < half.height; y++) {
+            half_lines values = {0};
+            memcpy(&values, half_row(half, y) + left, count * sizeof(half_pixel));
+            source[y] = __builtin_convertvector(values, lines);
+        }
+        filter(g, source, result, half.height);
+        for (size_t y = 0; y < half.height; y++) {
+            lines value = result[y] + 0.5f;
+            whole_lines positive = value > 0.0f, below = value < 255 * HALF_UNIT + 0.5f;
+            whole_lines whole = __builtin_convertvector(value, whole_lines);
+            whole = ((whole & below) | (((whole_lines){0} + (int)(255 * HALF_UNIT)) & ~below)) & positive;
+            half_lines values = __builtin_convertvector(whole, half_lines);
+            memcpy(half_row(half, y) + left, &values, count * sizeof(half_pixel));
+        }
+    }
+}
+
+/// Writes one row of the image: three quarters of `near` and one of `far`, in both directions.
+static inline __attribute__((always_inline)) void double_row(
+    uint8_t *bytes, size_t width, half_image half, const uint16_t *near, const uint16_t *far, uint16_t *sums) {
+    for (size_t i = 0; i < half.width * 4; i++) sums[i] = (uint16_t)(near[i] * 3 + far[i]);
+    const half_pixel *sum = (const half_pixel *)sums;
+    for (size_t x = 0; x < width; x += 2) {
+        half_pixel middle = sum[x / 2 + 1] * 3;
+        half_pixel values[2] = {middle + sum[x / 2], middle + sum[x / 2 + 2]};
+        for (size_t i = 0; i < 2 && x + i < width; i++) {
+            if (half.is_opaque) {
+                packed_pixel packed = __builtin_convertvector((values[i] + 128) >> 8, packed_pixel);
+                memcpy(bytes + (x + i) * 4, &packed, sizeof packed);
+            } else {
+                pack(divided(__builtin_convertvector(values[i], pixel) * all(1.0f / 256)), bytes + (x + i) * 4);
+            }
+        }
+    }
+}
+
+/// Doubles the half image, from its end, because the image takes its place.
+FOR_EACH_PROCESSOR
+static void double_rows(uint8_t *bytes, size_t width, size_t height, half_image half, uint16_t *scratch) {
+    size_t count = half.width * 4;
+    uint16_t *sums = scratch, *above = sums + count, *middle = above + count, *below = middle + count;
+    memcpy(below, half_row(half, half.height - 1), count * 2);
+    memcpy(middle, half_row(half, half.height - 2), count * 2);
+    for (size_t y = half.height - 2; y-- > 0;) {
+        memcpy(above, half_row(half, y), count * 2);
+        double_row(bytes + 2 * y * width * 4, width, half, middle, above, sums);
+        if (2 * y + 1 < height) double_row(bytes + (2 * y + 1) * width * 4, width, half, middle, below, sums);
+        uint16_t *free = below;
+        below = middle, middle = above, above = free;
+    }
+}
+
+static void blur_halved(uint8_t *bytes, size_t width, size_t height, double sigma, lines *source, lines *result) {
+    gaussian g = make_gaussian(sqrt(sigma * sigma - RESAMPLING_VARIANCE) / 2);
+    half_image half = {(uint16_t *)bytes, (width + 1) / 2 + 2, (height + 1) / 2 + 2, true};
+    halve_rows(bytes, width, height, &half, &g, source, result);
+    blur_half_columns(half, &g, source, result);
+    double_rows(bytes, width, height, half, (uint16_t *)source);
+}
+
 void steps_blur(uint8_t *bytes, size_t width, size_t height, double sigma, float *scratch) {
     gaussian g = make_gaussian(sigma);
     size_t longest = width > height ? width : height;
     lines *source = aligned(scratch), *result = source + longest;
     // Lines that the last group lacks are filtered, too, and must be numbers.
     memset(source, 0, longest * sizeof *source);
+    if (sigma >= LEAST_HALVED && width >= LEAST_HALVED_SIDE && height >= LEAST_HALVED_SIDE)
+        return blur_halved(bytes, width, height, sigma, source, result);
     blur_rows(bytes, width, height, &g, source, result);
     blur_columns(bytes, width, height, &g, source, result);
 }

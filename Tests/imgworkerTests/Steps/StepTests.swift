@@ -93,6 +93,33 @@ import WorkerProtocol
         }
     }
 
+    /// Large blurs compute with half the pixels: stripes of one pixel, noise and hard edges at the border, and all parities.
+    @Test func largeBlursAreExact() throws {
+        var random = SeededRandom(state: 1)
+        for (width, height) in [(31, 40), (32, 32), (33, 32), (32, 33), (33, 33), (34, 70), (71, 36)] {
+            let pictures = [
+                TestPicture(width: width, height: height) { x, y in
+                    SIMD4(x % 2 == 0 ? 255 : 0, y % 2 == 0 ? 255 : 0, (x + y) % 2 == 0 ? 0 : 255, 255)
+                },
+                TestPicture(width: width, height: height) { x, y in
+                    SIMD4(x == 0 ? 255 : 0, y == 0 ? 255 : 0, x == width - 1 ? 255 : 0, y == height - 1 ? 255 : 90)
+                },
+                TestPicture(width: width, height: height) { _, _ in
+                    SIMD4(.random(in: 0...255, using: &random), 200, 0, .random(in: 0...255, using: &random))
+                },
+            ]
+            for picture in pictures {
+                for sigma in [8, 9.5, 30] {
+                    var reference = StepReference(picture)
+                    reference.apply(.blur(sigma: sigma))
+                    let result = try decode(try picture.encoded(.png), for: job([.blur(sigma: sigma)]))
+                    let difference = try #require(result.difference(from: reference.picture))
+                    #expect(difference <= 2, "\(width)×\(height), sigma \(sigma)")
+                }
+            }
+        }
+    }
+
     @Test func oneRowAndOneColumn() throws {
         for (width, height) in [(1, 1), (1, 50), (50, 1), (2, 3), (5, 4)] {
             let picture = TestPicture.scene(width: width, height: height, transparent: true)
