@@ -42,6 +42,7 @@ public final class ImageBroker {
     }
 
     private let session: Session
+    private let keeping: Keeping?
     /// Images for repeated requests; nil for a client that keeps none.
     ///
     /// Overlapping accesses are not checked at run time, which would take a fifth of a hit. They cannot occur, because
@@ -65,7 +66,7 @@ public final class ImageBroker {
     public init(
         path: String? = nil, keeping: Keeping? = nil, patience: Int? = nil
     ) throws(ClientError) {
-        self.patience = patience
+        (self.patience, self.keeping) = (patience, keeping)
         let path = path ?? SocketPath.forClient
         do {
             let socket = try UnixSocket.connect(to: path, milliseconds: patience)
@@ -73,11 +74,15 @@ public final class ImageBroker {
         } catch {
             throw .noBroker(path: path, error)
         }
-        guard let keeping else { return }
+        if keeping == nil { return }
         _ = try perform(.hello(client: nil, validity: true))
-        if let page = session.page {
-            unsafe kept = KeptImages(maximumImages: keeping.images, maximumBytes: keeping.bytes, page: page)
-        }
+        startKeeping()
+    }
+
+    /// Keeps images by the validity page that has come, if one has.
+    private func startKeeping() {
+        guard let keeping, let page = session.page else { return }
+        unsafe kept = KeptImages(maximumImages: keeping.images, maximumBytes: keeping.bytes, page: page)
     }
 
     // MARK: Single requests
@@ -231,6 +236,7 @@ public final class ImageBroker {
                 self.ping = nil
             case .incoming(let incoming): return incoming
             case .unusableImage(_, _, let error): throw error
+            case .renewal: startKeeping()
             case nil:
                 if session.channel.waitUntilReadable(milliseconds: Int32(clamping: patience ?? -1)) {
                     try session.fill()

@@ -13,6 +13,8 @@ final class Session {
         /// An image that this process cannot use: it has no free descriptor, or no memory to map it. The connection stays
         /// usable, and the lease is released.
         case unusableImage(id: Int, isFinal: Bool, ClientError)
+        /// The broker has answered the request for the next validity page; `page` is nil if it has none.
+        case renewal
     }
 
     private struct Held {
@@ -28,8 +30,10 @@ final class Session {
     let channel: FrameChannel
     /// The leases that images have released.
     let releases: PendingReleases
-    /// The validity page that came with a reply to `hello`; nil without one that this version understands.
+    /// The validity page that came with a reply to `hello`; nil without one that can be used.
     private(set) var page: ValidityView?
+    /// The id of a further `hello`, which asks for the next page; nil after the broker has answered it.
+    private var renewal: Int?
     private var held: [Int: Held] = [:]
     /// The numbers of held buffers that had no lease when they were released last.
     private var unleased: Set<Int> = []
@@ -62,19 +66,35 @@ final class Session {
     /// Queues a request with a new id, after the messages that are due. Returns the id.
     ///
     /// - Parameter report: the uses of kept images since the last report.
-    /// - Throws: `ClientError.refused` when the message does not fit into a frame; nothing is queued then.
+    /// - Throws: `ClientError.refused` when the message does not fit into a frame; it is not queued then.
     func enqueue(
         descriptors: [FileDescriptor] = [], report: ClientMessage?, _ message: (Int) -> ClientMessage
     ) throws(ClientError) -> Int {
+        renewPage()
         let frame: [UInt8]
         do { frame = try message(lastID + 1).encoded() } catch {
             throw .refused(WireError(.badRequest, "The request of \(error.length) bytes is too long for a frame."))
         }
         enqueueDue(report: report)
+        enqueueFrame(frame, descriptors: descriptors)
+        return lastID
+    }
+
+    private func enqueueFrame(_ frame: [UInt8], descriptors: [FileDescriptor] = []) {
         lastID += 1
         unanswered.insert(lastID)
         channel.enqueue(frame, descriptors: descriptors)
-        return lastID
+    }
+
+    /// Queues a request for the next validity page if the present one has ended although the connection goes on: another
+    /// program has taken the broker's place. Without an answer that has a page, no further one is requested.
+    private func renewPage() {
+        guard let page, !page.hasOwner else { return }
+        self.page = nil
+        let hello = ClientMessage.hello(id: lastID + 1, client: nil, validity: true)
+        guard let frame = try? hello.encoded() else { return }
+        enqueueFrame(frame)
+        renewal = lastID
     }
 
     /// Queues the report, and the leases that were released.
@@ -156,14 +176,16 @@ final class Session {
             unanswered.remove(id)
             newestAnswered = max(newestAnswered, id)
         }
+        if case .hello(_, let hello) = reply, let slots = hello.slots { try receivePage(slots: slots) }
+        if let renewal, reply.id == renewal {
+            self.renewal = nil
+            return .renewal
+        }
         switch reply {
         case .image(let id, let image): return try receive(image, id)
         case .progress(let id, let received, let expected):
             return .incoming(.progress(id: id, received: received, expected: expected))
         case .event(let id, let event): return .incoming(.event(id: id, event))
-        case .hello(_, let hello):
-            if let slots = hello.slots { try receivePage(slots: slots) }
-            return .incoming(.reply(reply))
         default: return .incoming(.reply(reply))
         }
     }
@@ -191,7 +213,7 @@ final class Session {
         do { view = try ValidityView(verifying: descriptor, slots: slots) } catch {
             throw .protocolViolation("the validity page is invalid")
         }
-        if view.isKnown { page = view }
+        if view.isKnown, view.hasOwner { page = view }
     }
 
     private func continuePayload() throws(ClientError) -> Event? {

@@ -105,6 +105,10 @@ struct ConformanceDriver {
         case "clear":
             let (removed, bytes) = try await broker.clear(call.tier, olderThanSeconds: call.olderThanSeconds)
             return .cleared(id: 0, removed: removed, bytes: bytes)
+        case "reload": return .reloaded(id: 0, try await broker.reload())
+        case "upgrade":
+            try await broker.upgrade()
+            return .ok(id: 0)
         default: return .stats(id: 0, try await broker.stats())
         }
     }

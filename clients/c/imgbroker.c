@@ -183,7 +183,7 @@ struct image {
     uint64_t session;
     struct shared *shared;
     struct image *next;
-    // The frames and the strings follow.
+    // The frames, the spans and the strings follow.
 };
 
 // The part of a connection that images use when they are released, by any thread.
@@ -459,7 +459,7 @@ static const imgbroker_options default_options;
 // Whether images of requests with these options may be kept.
 static bool may_keep(const imgbroker_options *options) {
     return options->header_count == 0 && options->username == NULL && options->password == NULL
-        && options->delivery == IMGBROKER_SHARED && !options->stale_first;
+        && options->delivery == IMGBROKER_SHARED && !options->stale_first && !options->trace;
 }
 
 // Whether requests with these options, which may be kept, get the same final image.
@@ -542,11 +542,15 @@ static uint32_t now_tenths(void) {
     return (uint32_t)(time.tv_sec * 10 + time.tv_nsec / 100000000);
 }
 
+// Whether the broker that has made the page writes it.
+static bool has_owner(const imgbroker *connection) {
+    return page_number(connection->page, PAGE_OWNER_AT) == connection->owner;
+}
+
 static bool is_valid(const imgbroker *connection, const struct kept *kept, uint32_t now) {
     const uint8_t *at = connection->page + PAGE_HEADER + (size_t)8 * kept->slot;
     uint64_t word = atomic_load_explicit((const _Atomic(uint64_t) *)(const void *)at, memory_order_acquire);
-    return word >> 32 == kept->generation && now < (uint32_t)word
-        && page_number(connection->page, PAGE_OWNER_AT) == connection->owner;
+    return word >> 32 == kept->generation && now < (uint32_t)word && has_owner(connection);
 }
 
 static uint32_t *kept_bucket(const imgbroker *connection, uint64_t hash) {
@@ -599,6 +603,14 @@ static void evict_one(imgbroker *connection) {
         kept->is_used = false;
         connection->hand++;
     }
+}
+
+// Unmaps the validity page, if there is one, and releases the kept images.
+static void drop_page(imgbroker *connection) {
+    remove_all_kept(connection);
+    if (connection->page != NULL) munmap((void *)connection->page, connection->page_size);
+    connection->page = NULL;
+    connection->unreported_hits = 0;
 }
 
 // Keeps the image of a request if it has a slot, instead of an earlier image of the same request. Takes the request's
@@ -895,6 +907,17 @@ static void remove_pending(imgbroker *connection, struct request *request) {
     if (connection->sign_of_life == request) connection->sign_of_life = NULL;
 }
 
+static struct request *send_internal(imgbroker *connection, enum message message, char *text);
+
+// Requests the next validity page if the present one has ended although the connection goes on: another program has
+// taken the broker's place. Without an answer that has a page, no further one is requested.
+static void renew_page(imgbroker *connection) {
+    if (connection->page == NULL || has_owner(connection)) return;
+    drop_page(connection);
+    (void)send_internal(
+        connection, MESSAGE_HELLO, strdup("{\"type\":\"hello\",\"protocol\":1,\"validity\":true}"));
+}
+
 // Sends a request that is in no list, or ends it.
 static void send_request(imgbroker *connection, struct request *request) {
     imgbroker_error error;
@@ -907,6 +930,7 @@ static void send_request(imgbroker *connection, struct request *request) {
         finish_with_error(connection, request, &error);
         return;
     }
+    renew_page(connection);
     append_report(connection);
     append_releases(connection);
     size_t position = connection->outgoing_length;
@@ -976,7 +1000,7 @@ static void remove_first_arrival(imgbroker *connection) {
 
 // Ends the session, if there is one: closes its descriptors and forgets its buffers. The requests stay in their lists.
 static void close_session(imgbroker *connection) {
-    remove_all_kept(connection);
+    drop_page(connection);
     if (connection->socket >= 0 && !is_forked(connection->shared)) {
         // A child of this process may have the socket, which would then stay in the epoll instance.
         (void)epoll_ctl(connection->epoll, EPOLL_CTL_DEL, connection->socket, NULL);
@@ -1004,9 +1028,6 @@ static void close_session(imgbroker *connection) {
     }
     connection->idle = NULL;
     connection->unused_count = 0;
-    if (connection->page != NULL) munmap((void *)connection->page, connection->page_size);
-    connection->page = NULL;
-    connection->unreported_hits = 0;
 }
 
 // Ends the session because of `connection->failure`. Requests whose connection was lost wait for the next one, if they
@@ -1268,6 +1289,23 @@ static bool read_frames(
     return true;
 }
 
+// Reads the spans of a trace, whose names stay those of the message.
+static bool read_spans(imgbroker *connection, const json_t *list, imgbroker_span *spans) {
+    for (size_t index = 0; index < json_array_size(list); index++) {
+        const json_t *fields = json_array_get(list, index);
+        if (!json_is_object(fields)) return violation(connection, "spans is not a list of objects");
+        imgbroker_span span = {.name = NULL};
+        if (!read_string(connection, fields, "name", &span.name)
+            || !require_integer(connection, fields, "startMicroseconds", -MAXIMUM_INTEGER, MAXIMUM_INTEGER, &span.start_us)
+            || !require_integer(connection, fields, "microseconds", 0, MAXIMUM_INTEGER, &span.duration_us)) {
+            return false;
+        }
+        if (span.name == NULL) return violation(connection, "name is missing");
+        spans[index] = span;
+    }
+    return true;
+}
+
 // Reads an `image`, and checks that its pixels lie within its bytes. The image has no bytes yet.
 static bool read_image(
     imgbroker *connection, const json_t *fields, struct image **result, struct delivery *delivery) {
@@ -1313,6 +1351,8 @@ static bool read_image(
     if ((uint64_t)(offset + bytes) > SIZE_MAX) return violation(connection, "an image beyond the address space");
     const json_t *frames = json_object_get(fields, "frames");
     if (frames != NULL && !json_is_array(frames)) return violation(connection, "frames is not a list of objects");
+    const json_t *spans = json_object_get(fields, "spans");
+    if (spans != NULL && !json_is_array(spans)) return violation(connection, "spans is not a list of objects");
     int64_t rows = 0;
     if (stride > 0) {
         if (!read_choice(connection, fields, "pixelFormat", format_names, COUNT(format_names), &format)
@@ -1328,20 +1368,30 @@ static bool read_image(
     }
     if (fds != 0 && buffer == 0) return violation(connection, "a descriptor without a buffer");
 
-    size_t count = json_array_size(frames), size = sizeof(struct image) + count * sizeof(imgbroker_frame);
+    size_t count = json_array_size(frames), span_count = json_array_size(spans);
+    size_t size = sizeof(struct image) + count * sizeof(imgbroker_frame) + span_count * sizeof(imgbroker_span);
     const char *const texts[] = {
         image.url, image.content_type, image.average_color, image.thumb_hash, image.etag, image.damage};
     for (size_t index = 0; index < COUNT(texts); index++) {
         if (texts[index] != NULL) size += strlen(texts[index]) + 1;
     }
+    for (size_t index = 0; index < span_count; index++) {
+        // Anything but a string is refused below.
+        size += json_string_length(json_object_get(json_array_get(spans, index), "name")) + 1;
+    }
     struct image *made = calloc(1, size);
     if (made == NULL) return no_memory(connection);
     imgbroker_frame *made_frames = (imgbroker_frame *)(void *)(made + 1);
-    if (!read_frames(connection, frames, made_frames, offset, rows, bytes)) {
+    imgbroker_span *made_spans = (imgbroker_span *)(void *)(made_frames + count);
+    if (!read_frames(connection, frames, made_frames, offset, rows, bytes)
+        || !read_spans(connection, spans, made_spans)) {
         free(made);
         return false;
     }
-    char *end = (char *)(made_frames + count);
+    char *end = (char *)(made_spans + span_count);
+    for (size_t index = 0; index < span_count; index++) made_spans[index].name = place(&end, made_spans[index].name);
+    image.spans = span_count > 0 ? made_spans : NULL;
+    image.span_count = span_count;
     image.frames = count > 0 ? made_frames : NULL;
     image.frame_count = count;
     image.url = place(&end, image.url);
@@ -1571,6 +1621,7 @@ static bool receive_page(imgbroker *connection, const json_t *fields) {
     return true;
 }
 
+// Handles the reply to a `hello` of the library: the first one of a session, or one for the next validity page.
 static bool handle_greeting(imgbroker *connection, const json_t *fields) {
     int64_t protocol = 0, fds = 0;
     const json_t *features = json_object_get(fields, "features");
@@ -1579,6 +1630,7 @@ static bool handle_greeting(imgbroker *connection, const json_t *fields) {
         return false;
     }
     if (features != NULL && !json_is_array(features)) return violation(connection, "features is not a list");
+    connection->features = 0;
     for (size_t index = 0; index < json_array_size(features); index++) {
         const char *name = json_string_value(json_array_get(features, index));
         for (unsigned bit = 0; name != NULL && bit < COUNT(feature_names); bit++) {
@@ -1603,6 +1655,11 @@ static bool handle_error(imgbroker *connection, struct request *request, const j
     imgbroker_error error;
     if (!read_error(connection, fields, &error)) return false;
     remove_pending(connection, request);
+    if (request->message == MESSAGE_HELLO && request->is_internal && connection->state == READY) {
+        // There is no next page.
+        request_free(request);
+        return true;
+    }
     if (request->message == MESSAGE_HELLO && request->is_internal) {
         connection->failure = error;
         if (error.code == IMGBROKER_ERROR_SHUTTING_DOWN) lose(connection);
@@ -2057,6 +2114,7 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     add_flag(message, "progress", options->progress);
     add_flag(message, "progressive", options->progressive);
     add_flag(message, "staleFirst", options->stale_first);
+    add_flag(message, "trace", options->trace);
     if (options->accept_damage) add(message, "damaged", json_string("accept"));
     if (options->header_count > 0) {
         struct builder headers = {.object = json_object()};

@@ -190,6 +190,16 @@ typedef struct imgbroker_frame {
     uint64_t delay_ms;
 } imgbroker_frame;
 
+/// A part of the time between a request's arrival at the broker and its reply.
+typedef struct imgbroker_span {
+    /// What took the time, such as "download" or "decode"; docs/protocol.md has the names.
+    const char *name;
+    /// Its start, in microseconds after the arrival; negative for work that another request had begun before.
+    int64_t start_us;
+    /// Its duration, in microseconds.
+    int64_t duration_us;
+} imgbroker_span;
+
 /// An image. Created by the library, read-only, and valid until the last reference to it is released.
 typedef struct imgbroker_image {
     /// `height` rows from the top, `stride` bytes apart, in sRGB with the orientation of the file applied; the frames
@@ -234,6 +244,9 @@ typedef struct imgbroker_image {
     const char *thumb_hash;
     /// The entity tag of the original; may be NULL.
     const char *etag;
+    /// Where the time of the request went, of a final image with `trace`; otherwise NULL and 0.
+    const imgbroker_span *spans;
+    size_t span_count;
 } imgbroker_image;
 
 /// Adds a reference to an image and returns it. Any thread may call it.
@@ -372,6 +385,8 @@ typedef struct imgbroker_options {
     const char *cache_key;
     /// The name of a local file in events; NULL: none.
     const char *name;
+    /// States where the time of the request went: `spans` of the image. It is not kept for repeated requests.
+    bool trace;
 } imgbroker_options;
 
 // Blocking requests
@@ -469,7 +484,8 @@ typedef enum imgbroker_kind {
     IMGBROKER_STORE,
     IMGBROKER_STATS,
     IMGBROKER_HELLO,
-    /// Any other request of the protocol, such as `subscribe` or `clear`: its fields without `id` are `json`.
+    /// Any other request of the protocol, such as `subscribe`, `clear`, `reload` or `upgrade`: its fields without `id`
+    /// are `json`, and its reply is the `json` of the reply.
     IMGBROKER_OTHER
 } imgbroker_kind;
 

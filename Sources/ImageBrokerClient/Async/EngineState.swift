@@ -30,10 +30,6 @@ struct EngineState {
     private var session: Session?
     /// The id of the session's `hello`; nil after the broker has answered it.
     private var hello: Int?
-    /// The id of a further `hello`, which asks for the next validity page; nil after the broker has answered it.
-    private var renewal: Int?
-    /// Whether a page that has ended is to be followed by another one.
-    private var mayRenew = true
     /// The requests that were sent and not answered, by their ids, and subscriptions.
     private var pending: [Int: Request] = [:]
     /// The requests that wait for a connection, in their order.
@@ -100,22 +96,12 @@ struct EngineState {
 
     private mutating func send(_ request: Request) throws(ClientError) {
         guard let session else { throw .connectionLost }
-        renewPage(of: session)
         let id = try session.enqueue(
             descriptors: request.descriptors, report: kept.takeReport(), request.message)
         request.id = id
         request.attempts += 1
         pending[id] = request
         flush()
-    }
-
-    /// Requests the next validity page if the present one has ended while the connection goes on: another program has taken the
-    /// broker's place.
-    private mutating func renewPage(of session: Session) {
-        guard mayRenew, keeping != nil, session.page?.hasOwner == false else { return }
-        mayRenew = false
-        let client = "imgbroker-swift/\(ProductVersion.current)"
-        renewal = try? session.enqueue(report: nil) { .hello(id: $0, client: client, validity: true) }
     }
 
     private func flush() {
@@ -132,7 +118,6 @@ struct EngineState {
         let (client, validity) = ("imgbroker-swift/\(ProductVersion.current)", keeping != nil)
         hello = try session.enqueue(report: nil) { .hello(id: $0, client: client, validity: validity) }
         self.session = session
-        (renewal, mayRenew) = (nil, true)
         flush()
     }
 
@@ -209,13 +194,13 @@ struct EngineState {
         case .unusableImage(let id, let isFinal, let error):
             guard let request = pending[id] else { throw Self.strayReply(id) }
             if isFinal { end(request, id, error) }
+        case .renewal: startKeeping()
         case .incoming(let incoming):
             guard let id = incoming.id else {
                 if case .reply(.error(_, let error)) = incoming { throw .refused(error) }
                 throw ImageBroker.unexpected
             }
             if id == hello { return try greet(incoming) }
-            if id == renewal { return renewed() }
             guard let request = pending[id] else { throw Self.strayReply(id) }
             if case .reply(.error(_, let error)) = incoming { return refuse(request, id, error) }
             guard request.accepts(incoming) else { throw ImageBroker.unexpected }
@@ -227,12 +212,9 @@ struct EngineState {
         }
     }
 
-    /// Keeps images by the page that has come, if one has.
-    private mutating func renewed() {
-        renewal = nil
-        guard let keeping, let page = session?.page, page.hasOwner else { return }
-        mayRenew = true
-        kept.start(keeping, page)
+    /// Keeps images by the validity page that has come, if one has.
+    private func startKeeping() {
+        if let keeping, let page = session?.page { kept.start(keeping, page) }
     }
 
     /// Sends the waiting requests, because the broker has answered `hello`.
@@ -241,7 +223,7 @@ struct EngineState {
         guard case .reply(.hello) = incoming else { throw ImageBroker.unexpected }
         hello = nil
         wasConnected = true
-        if let keeping, let page = session?.page { kept.start(keeping, page) }
+        startKeeping()
         for request in exchange(&waiting, with: []) { sendOrEnd(request) }
     }
 

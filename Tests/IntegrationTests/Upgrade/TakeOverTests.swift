@@ -204,7 +204,8 @@ import Testing
             #expect(try client.load(origin.url("/1")).image().buffer == number)
         }
         // With a program that can, it works after all.
-        try files.copyItem(atPath: Self.program, toPath: folder + "/imgbroker")
+        // Copied by another process: a child that another test starts meanwhile would have the file open for writing.
+        #expect(try run("/bin/cp", [Self.program, folder + "/imgbroker"]).exit == .status(0))
         #expect(try upgrade(broker).exit == .status(0), "\(broker.logTail)")
         #expect(try client.load(origin.url("/1")).image().buffer == number)
         #expect(origin.requests.count == 1)
@@ -226,6 +227,26 @@ import Testing
         // The page has ended with the process that wrote it.
         #expect(client.keptImage(at: url) == nil)
         try await waitForHit()
+        #expect(setting.origin.requests.count == 1)
+    }
+
+    @Test func `a blocking client that keeps images gets the next page`() throws {
+        let setting = try Self.setting()
+        let client = try ImageBroker(path: setting.broker.socketPath, keeping: ImageBroker.Keeping())
+        let observer = try ImageBroker(path: setting.broker.socketPath)
+        let url = setting.url("/1")
+        // Whether a hundred hits take no request.
+        func isKept() throws -> Bool {
+            let before = try observer.stats()[.requests]
+            for _ in 0..<100 { #expect(try client.get(url).reply.width == tile(1).width) }
+            return try observer.stats()[.requests] == before
+        }
+        for _ in 0..<3 {
+            try eventually("images are kept") { try isKept() }
+            try observer.upgrade()
+            // The page has ended with the process that wrote it.
+            #expect(try !isKept())
+        }
         #expect(setting.origin.requests.count == 1)
     }
 

@@ -436,6 +436,71 @@ static void test_kept(char **arguments) {
     imgbroker_close(broker);
 }
 
+static void test_upgrade(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image, *kept;
+    for (int repeat = 0; repeat < 3; repeat++) {
+        // An image has no slot before it comes from memory.
+        for (int tries = 0; (kept = imgbroker_get_kept(broker, arguments[1], NULL)) == NULL; tries++) {
+            CHECK(tries < 1000);
+            OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+            CHECK(repeat == 0 || image->source == IMGBROKER_FROM_MEMORY);
+            imgbroker_image_release(image);
+        }
+        imgbroker_image_release(kept);
+        imgbroker_reply reply;
+        OK(imgbroker_call(
+            broker, &(imgbroker_request){.kind = IMGBROKER_OTHER, .json = "{\"type\":\"upgrade\"}"}, &reply));
+        imgbroker_reply_clear(&reply);
+        // The page has ended with the program that wrote it.
+        CHECK(imgbroker_get_kept(broker, arguments[1], NULL) == NULL);
+    }
+    imgbroker_close(broker);
+}
+
+static void test_reload(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_request request = {.kind = IMGBROKER_OTHER, .json = "{\"type\":\"reload\"}"};
+    imgbroker_reply reply;
+    ask("settings");
+    OK(imgbroker_call(broker, &request, &reply));
+    printf("%s\n", reply.json);
+    imgbroker_reply_clear(&reply);
+    ask("mistake");
+    CHECK(imgbroker_call(broker, &request, &reply) == IMGBROKER_ERROR_BAD_REQUEST);
+    printf("%s\n", reply.error.message);
+    imgbroker_reply_clear(&reply);
+    imgbroker_close(broker);
+}
+
+static void test_trace(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_options options = {.width = 5, .trace = true};
+    imgbroker_image *image;
+    OK(imgbroker_get(broker, arguments[1], &options, &image, &error));
+    CHECK(image->span_count > 1 && strcmp(image->spans[image->span_count - 1].name, "reply") == 0);
+    for (size_t index = 0; index < image->span_count; index++) CHECK(image->spans[index].duration_us >= 0);
+    imgbroker_image_release(image);
+    // A hit has no other span, and is requested each time.
+    for (int repeat = 0; repeat < 3; repeat++) {
+        OK(imgbroker_get(broker, arguments[1], &options, &image, &error));
+        CHECK(image->span_count == 1 && image->spans[0].start_us >= 0);
+        imgbroker_image_release(image);
+    }
+    options.trace = false;
+    // Also if the image is kept without a trace.
+    for (int tries = 0; (image = imgbroker_get_kept(broker, arguments[1], &options)) == NULL; tries++) {
+        CHECK(tries < 1000);
+        OK(imgbroker_get(broker, arguments[1], &options, &image, &error));
+        CHECK(image->spans == NULL && image->span_count == 0);
+        imgbroker_image_release(image);
+    }
+    imgbroker_image_release(image);
+    options.trace = true;
+    CHECK(imgbroker_get_kept(broker, arguments[1], &options) == NULL);
+    imgbroker_close(broker);
+}
+
 static void test_cancel(char **arguments) {
     imgbroker *broker = open_connection(arguments[0]);
     // The origin does not answer until the test says so.
@@ -739,7 +804,7 @@ int main(int count, char **arguments) {
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
         {"sessions", test_sessions}, {"memory", test_memory},
         {"pipelined", test_pipelined},
-        {"threads", test_threads}};
+        {"threads", test_threads}, {"upgrade", test_upgrade}, {"reload", test_reload}, {"trace", test_trace}};
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
         if (strcmp(arguments[1], tests[index].name) != 0) continue;
         tests[index].run(arguments + 2);

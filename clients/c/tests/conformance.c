@@ -96,6 +96,7 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
         .allow_invalid_certificates = flag_of(fields, "allowInvalidCertificates"),
         .progress = flag_of(fields, "progress"),
         .stale_first = flag_of(fields, "staleFirst"),
+        .trace = flag_of(fields, "trace"),
         .headers = headers,
         .username = text_of(json_object_get(fields, "credentials"), "username"),
         .password = text_of(json_object_get(fields, "credentials"), "password"),
@@ -134,6 +135,12 @@ static json_t *described(const imgbroker_image *image) {
         "averageColor", image->average_color, "etag", image->etag, "stale", image->stale, "damaged", image->damaged,
         "damage", image->damage, "hex", hex);
     free(hex);
+    for (size_t index = 0; index < image->span_count; index++) {
+        const imgbroker_span *span = &image->spans[index];
+        if (index == 0) json_object_set_new(fields, "spans", json_array());
+        json_array_append_new(json_object_get(fields, "spans"), json_pack("{s:s,s:I,s:I}", "name", span->name,
+            "startMicroseconds", (json_int_t)span->start_us, "microseconds", (json_int_t)span->duration_us));
+    }
     json_object_set_new(fields, "loops", image->loops < 0 ? json_null() : json_integer(image->loops));
     json_object_set_new(fields, "expires", image->expires < 0 ? json_null() : json_integer(image->expires));
     if (image->stride > 0) {

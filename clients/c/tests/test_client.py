@@ -73,12 +73,12 @@ def own_broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
 
 
 @pytest.mark.parametrize(
-    "test", ["fork", "full-table", "arguments", "store", "leaks", "subscription", "threads", "memory"])
+    "test", ["fork", "full-table", "arguments", "store", "leaks", "subscription", "threads", "memory", "trace"])
 def test_with_broker(test: str, broker: Broker, url: str) -> None:
     run(test, broker.socket, url)
 
 
-@pytest.mark.parametrize("test", ["releases", "kept"])
+@pytest.mark.parametrize("test", ["releases", "kept", "upgrade"])
 def test_with_own_broker(test: str, own_broker: Broker, url: str) -> None:
     run(test, own_broker.socket, url)
 
@@ -87,7 +87,7 @@ def test_threads_with_thread_sanitizer(broker: Broker, url: str) -> None:
     run("threads", broker.socket, url, programs=PROGRAMS.parent / "threads")
 
 
-@pytest.mark.parametrize("test", ["fork", "arguments", "store", "subscription", "memory"])
+@pytest.mark.parametrize("test", ["fork", "arguments", "store", "subscription", "memory", "trace"])
 def test_with_valgrind(test: str, broker: Broker, url: str) -> None:
     """The sanitizers do not see the accesses of Jansson, which is not built with them."""
     valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"]
@@ -115,6 +115,27 @@ def test_cancel(own_broker: Broker, origin: Origin, url: str) -> None:
         run("cancel", own_broker.socket, origin.url + "/gated.png", url)
     finally:
         gate.set()
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    path.write_text(text)
+
+
+def test_reload(tmp_path: pathlib.Path) -> None:
+    settings = tmp_path / "settings"
+    settings.write_text("queue-order = fifo\n")
+    broker = Broker(tmp_path, "--config", str(settings))
+    try:
+        lines = run(
+            "reload", broker.socket,
+            settings=lambda: _write(settings, "queue-order = lifo\nmemory-limit = 100M\n"),
+            mistake=lambda: _write(settings, "queue-order = sideways\n")).splitlines()
+    finally:
+        broker.stop()
+    report = json.loads(lines[0])
+    assert report["changed"] == [{"key": "memory-limit", "old": "512M", "new": "100M"}]
+    assert [change["reason"] for change in report["refused"]] == ["needs a restart"]
+    assert "queue-order needs one of fifo, lifo" in lines[1]
 
 
 def test_restart(own_broker: Broker, origin: Origin, url: str) -> None:

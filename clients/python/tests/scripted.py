@@ -76,11 +76,13 @@ class ScriptedBroker:
 
     def _play(self, connection: socket.socket, script: List[Fields], received: List[Fields]) -> None:
         identifier: Any = None
+        # Requests that came while a release was awaited.
+        early: List[Fields] = []
         answers_hello = not any(step.get("read") == "hello" for step in script)
         try:
             for step in script:
                 if "read" in step:
-                    frame = self._read(connection, received, answers_hello)
+                    frame = early.pop(0) if early else self._read(connection, received, answers_hello)
                     identifier = frame.get("id")
                     if frame.get("type") != step["read"]:
                         self.problems.append(f"expected {step['read']}, received {frame}")
@@ -97,7 +99,9 @@ class ScriptedBroker:
                     self._send_bytes(connection, bytes.fromhex(step["sendBytes"]), step)
                 elif "awaitRelease" in step:
                     while not set(step["awaitRelease"]) <= set(self.released):
-                        self._read_one(connection, received)
+                        frame = self._read_one(connection, received)
+                        if frame["type"] not in ("release", "touch"):
+                            early.append(frame)
                 elif step.get("close"):
                     connection.shutdown(socket.SHUT_RDWR)
                     return

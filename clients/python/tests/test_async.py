@@ -50,6 +50,9 @@ def test_methods(broker: Broker, origin: Origin, picture: Picture, tmp_path: pat
         await client.suspend()
         await client.resume()
         await client.cancel_all()
+        assert await client.reload() == imgbroker.ReloadResult((), ())
+        await client.upgrade()
+        assert [span.name for span in (await client.get(url, trace=True)).spans] == ["reply"]
         client.flush()
         numbers: List[Any] = []
         loop_thread = threading.get_ident()

@@ -314,8 +314,58 @@ def test_administration(tmp_path: pathlib.Path, origin: Origin, picture: Picture
                 future.result(20)
             client.resume()
             assert client.get(url).width == 8
+            assert client.reload() == imgbroker.ReloadResult((), ())
     finally:
         broker.stop()
+
+
+def test_reload(tmp_path: pathlib.Path) -> None:
+    settings = tmp_path / "settings"
+    settings.write_text("queue-order = fifo\n")
+    broker = Broker(tmp_path, "--config", str(settings))
+    try:
+        with imgbroker.Client(broker.socket) as client:
+            settings.write_text("queue-order = lifo\nmemory-limit = 100M\n")
+            change = imgbroker.SettingChange("memory-limit", "512M", "100M")
+            refusal = imgbroker.SettingChange("queue-order", "fifo", "lifo", "needs a restart")
+            assert client.reload() == ((change,), (refusal,))
+            settings.write_text("queue-order = sideways\n")
+            with pytest.raises(imgbroker.MessageError, match="settings"):
+                client.reload()
+    finally:
+        broker.stop()
+
+
+def test_upgrade(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
+    broker = Broker(tmp_path)
+    url = origin.add("/upgrade.png", picture(8, 8))
+    try:
+        with imgbroker.Client(broker.socket) as client, imgbroker.Client(broker.socket) as other:
+            for _ in range(2):
+                eventually(lambda: client.get(url) and client.kept_image(url))
+                other.upgrade()
+                # The page has ended with the program that wrote it.
+                assert client.kept_image(url) is None
+            image = eventually(lambda: client.get(url) and client.kept_image(url))
+            assert image is not None and image.numpy().shape == (8, 8, 4)
+            before = client.stats()["requests"]
+            assert all(client.get(url) is image for _ in range(100))
+            assert client.stats()["requests"] == before
+            assert origin.requests.count("/upgrade.png") == 1
+    finally:
+        broker.stop()
+
+
+def test_trace(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/trace.png", picture(8, 8))
+    image = client.get(url, trace=True)
+    assert {"download", "reply"} <= {span.name for span in image.spans}
+    assert all(span.microseconds >= 0 for span in image.spans)
+    # A hit has no other span, and is requested each time.
+    for _ in range(3):
+        assert [span.name for span in client.get(url, trace=True).spans] == ["reply"]
+    assert client.kept_image(url, trace=True) is None
+    assert client.get(url).spans == ()
 
 
 def test_events(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:

@@ -64,6 +64,9 @@ def _described(image: imgbroker.Image) -> Fields:
         "frames": [{"offset": frame.offset, "delayMs": frame.delay_ms} for frame in image.frames],
         "averageColor": image.average_color, "etag": image.etag, "expires": image.expires, "stale": image.stale,
         "damaged": image.damaged, "damage": image.damage,
+        "spans": [
+            {"name": span.name, "startMicroseconds": span.start_microseconds, "microseconds": span.microseconds}
+            for span in image.spans],
     }
 
 
@@ -85,6 +88,13 @@ def _reply(client: imgbroker.Client, request: Fields) -> Fields:
         return dict(client.prefetch(request["urls"], **options)._asdict())
     if kind == "clear":
         return dict(client.clear(request["tier"], older_than_seconds=request.get("olderThanSeconds"))._asdict())
+    if kind == "reload":
+        return {
+            name: [{key: value for key, value in change._asdict().items() if value is not None} for change in changes]
+            for name, changes in client.reload()._asdict().items()}
+    if kind == "upgrade":
+        client.upgrade()
+        return {}
     assert kind == "stats"
     return client.stats()
 

@@ -7,7 +7,7 @@ import gc
 import io
 import subprocess
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import numpy
 import PIL.Image
@@ -118,9 +118,9 @@ def test_dlpack() -> None:
     image = _image(data, width=2, height=3, stride=16, pixelFormat="rgba8")
     assert image.__dlpack_device__() == (1, 0)
     # A consumer that cannot express read-only memory gets no writable view of it.
-    with pytest.raises(BufferError, match="read-only"):
+    with pytest.raises(BufferError):
         image.__dlpack__()
-    with pytest.raises(BufferError, match="CPU"):
+    with pytest.raises(BufferError):
         image.__dlpack__(max_version=(1, 0), dl_device=(2, 0))
     references = sys.getrefcount(data)
     capsule = image.__dlpack__(max_version=(1, 0))
@@ -141,6 +141,25 @@ def test_dlpack() -> None:
         del pixels
     gc.collect()
     assert sys.getrefcount(data) <= references
+
+
+@pytest.mark.skipif(
+    tuple(map(int, numpy.__version__.split(".")[:2])) < (2, 1), reason="numpy makes no capsule of read-only memory")
+@pytest.mark.parametrize("is_consumed", [False, True])
+def test_dlpack_released_by_an_error(is_consumed: bool) -> None:
+    data = bytes(range(48))
+    references = sys.getrefcount(data)
+
+    def fail() -> Iterator[Any]:
+        image = _image(data, width=2, height=3, stride=16, pixelFormat="rgba8")
+        yield numpy.from_dlpack(image) if is_consumed else image.__dlpack__(max_version=(1, 0))
+        raise ValueError("expected")
+
+    # The list releases its items while the error is set.
+    with pytest.raises(ValueError, match="expected"):
+        list(fail())
+    gc.collect()
+    assert sys.getrefcount(data) == references
 
 
 def test_dlpack_copy() -> None:

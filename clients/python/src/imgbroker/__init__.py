@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Iterable, Iterator
 
 from ._async import AsyncClient
 from ._client import (
-    CacheStatus, ClearResult, Client, Event, Events, FailedEntry, Hello, PrefetchResult, Result, Source,
+    CacheStatus, ClearResult, Client, Event, Events, FailedEntry, Hello, PrefetchResult, ReloadResult,
+    Result, SettingChange, Source,
 )
 from ._errors import (
     BrokerFailure, ClientError, ClosedError, ConnectionLostError, DownloadError, ErrorCode, FeatureMissingError,
@@ -21,7 +22,7 @@ from ._errors import (
 from ._image import Image
 from ._options import GetOptions
 from ._wire import VERSION as __version__
-from ._wire import FrameTiming
+from ._wire import FrameTiming, TraceSpan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -52,5 +53,6 @@ __all__ = [
     "ConnectionLostError", "DownloadError", "ErrorCode", "Event", "Events", "FailedEntry", "FeatureMissingError",
     "FrameTiming", "GetOptions", "Hello", "HostError", "Image", "ImageBrokerError", "ImageError", "MessageError",
     "NoBrokerError", "NotAnsweringError", "OutcomeError", "PolicyError", "PrefetchResult", "ProcessLimitError",
-    "ProtocolViolationError", "RefusedError", "Result", "Source", "__version__", "default_client", "get", "get_many",
+    "ProtocolViolationError", "RefusedError", "ReloadResult", "Result", "SettingChange", "Source", "TraceSpan",
+    "__version__", "default_client", "get", "get_many",
 ]

@@ -10,8 +10,8 @@ from typing import (
 
 from . import _memory
 from ._client import (
-    EVENTS, CacheStatus, Client, ClearResult, Event, Events, FailedEntry, Hello, PrefetchResult, Result, Source,
-    failed_of, hello_of, is_url, open_file, source_request, stats_of, status_of, store_request,
+    EVENTS, CacheStatus, Client, ClearResult, Event, Events, FailedEntry, Hello, PrefetchResult, ReloadResult,
+    Result, Source, failed_of, hello_of, is_url, open_file, reload_of, source_request, stats_of, status_of, store_request,
 )
 from ._errors import ImageBrokerError
 from ._image import Image
@@ -29,13 +29,18 @@ if TYPE_CHECKING:
 class AsyncClient:
     """A connection to the broker for asyncio. No method blocks the event loop, and any loop may use it.
 
-    The arguments are those of `Client`. Cancelling a task cancels its request. Callbacks run on the event loop.
+    Cancelling a task cancels its request. Callbacks run on the event loop.
     """
 
     def __init__(
         self, socket: Optional[str] = None, *, patience: Optional[float] = 30.0, reconnect: float = 5.0,
         keep_images: int = 128, keep_bytes: int = 64 << 20,
     ) -> None:
+        """Creates a client; see `Client`.
+
+        patience: the seconds of silence after which the broker is asked for a sign of life; after as long again without
+            one, requests fail with `NotAnsweringError`. None waits without a limit.
+        """
         self._client = Client(
             socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes)
 
@@ -199,6 +204,14 @@ class AsyncClient:
     async def cancel_all(self) -> None:
         """Cancels all pending requests of all clients. Administrators only."""
         await self._ask(Request({"type": "cancelAll"}))
+
+    async def reload(self) -> ReloadResult:
+        """Has the broker read its settings again; see `Client.reload`. Administrators only."""
+        return reload_of(await self._ask(Request({"type": "reload"})))
+
+    async def upgrade(self) -> None:
+        """Has the installed program take the place of the running broker; see `Client.upgrade`. Administrators only."""
+        await self._ask(Request({"type": "upgrade"}))
 
     def flush(self) -> None:
         """Releases the leases of images that this process no longer uses now."""

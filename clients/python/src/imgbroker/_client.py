@@ -74,6 +74,26 @@ class FailedEntry(NamedTuple):
     expires: int
 
 
+class SettingChange(NamedTuple):
+    """A setting of the broker that has another value in its sources than before."""
+
+    #: Its key in the configuration file.
+    key: str
+    #: The value before, as in the file; empty for none.
+    old: str
+    #: The value in the sources.
+    new: str
+    #: Why the broker keeps the old value; None if it uses the new one.
+    reason: Optional[str] = None
+
+
+class ReloadResult(NamedTuple):
+    """The settings that have changed, and those that keep their values until the broker is started again."""
+
+    changed: Tuple[SettingChange, ...]
+    refused: Tuple[SettingChange, ...]
+
+
 class Event(NamedTuple):
     """An event of the broker."""
 
@@ -175,6 +195,18 @@ def failed_of(fields: Fields) -> List[FailedEntry]:
         FailedEntry(string(entry, "url"), string(entry, "code"), integer(entry, "expires"))
         for entry in objects(fields, "entries")
     ]
+
+
+def reload_of(fields: Fields) -> ReloadResult:
+    """Reads the reply to a `reload`."""
+    return ReloadResult(_settings(fields, "changed"), _settings(fields, "refused"))
+
+
+def _settings(fields: Fields, name: str) -> Tuple[SettingChange, ...]:
+    return tuple(
+        SettingChange(
+            string(entry, "key"), string(entry, "old", ""), string(entry, "new", ""), optional_string(entry, "reason"))
+        for entry in objects(fields, name))
 
 
 def stats_of(fields: Fields) -> Dict[str, Any]:
@@ -568,6 +600,16 @@ class Client:
         """Cancels all pending requests of all clients. Administrators only."""
         self._engine.ask(Request({"type": "cancelAll"}))
 
+    def reload(self) -> ReloadResult:
+        """Has the broker read its settings again. Those that may change while it runs change at once; if one is wrong,
+        none does, and the error is a `MessageError`. Administrators only."""
+        return reload_of(self._engine.ask(Request({"type": "reload"})))
+
+    def upgrade(self) -> None:
+        """Has the installed program take the place of the running broker, which keeps its connections, leases and images
+        in memory. If it cannot, the broker goes on as before. Administrators only."""
+        self._engine.ask(Request({"type": "upgrade"}))
+
     def flush(self) -> None:
         """Releases the leases of images that this process no longer uses now; otherwise within a second."""
         self._engine.report()
@@ -659,6 +701,6 @@ class Events:
 
 
 __all__ = [
-    "CacheStatus", "ClearResult", "Client", "Event", "Events", "FailedEntry", "Hello", "PrefetchResult", "Result",
-    "Source",
+    "CacheStatus", "ClearResult", "Client", "Event", "Events", "FailedEntry", "Hello", "PrefetchResult", "ReloadResult",
+    "Result", "SettingChange", "Source",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
-from ._wire import CHANNELS, FrameTiming, ImageReply
+from ._wire import CHANNELS, FrameTiming, ImageReply, TraceSpan
 
 if TYPE_CHECKING:
     import numpy
@@ -146,6 +146,11 @@ class Image:
         """A sentence about the damage."""
         return self._reply.damage
 
+    @property
+    def spans(self) -> Tuple[TraceSpan, ...]:
+        """Where the time of the request went, if it had `trace=True`; otherwise empty."""
+        return self._reply.spans
+
     # Bytes
 
     @property
@@ -216,25 +221,14 @@ class Image:
             return pixels
         return PIL.Image.frombuffer(mode, size, rows, "raw", raw, stride, 1)
 
-    def __dlpack__(
-        self, *, stream: Any = None, max_version: Optional[Tuple[int, int]] = None,
-        dl_device: Optional[Tuple[int, int]] = None, copy: Optional[bool] = None,
-    ) -> Any:
-        """Returns a DLPack capsule of shape (height, width, channels).
+    def __dlpack__(self, **arguments: Any) -> Any:
+        """Returns a DLPack capsule of `numpy()`, with the arguments of the array API.
 
         The capsule of a read-only image is read-only, which a consumer of DLPack before 1.0 cannot express: such a consumer
-        gets a `BufferError`, unless it passes `copy=True`.
+        gets a `BufferError`, unless it passes `copy=True`. Needs numpy, of read-only images from 2.1 on.
         """
-        from ._dlpack import capsule
-
-        if dl_device not in (None, _CPU):
-            raise BufferError("the image is in the memory of the CPU")
-        offset, stride, channels = self._layout(0)
-        shape: Tuple[int, ...] = (self.height, self.width, channels)
-        strides: Tuple[int, ...] = (stride, channels, 1)
-        if channels == 1:
-            shape, strides = shape[:2], strides[:2]
-        return capsule(self._bytes[offset:], shape, strides, max_version=max_version, copy=copy)
+        # Made in C, so that it can be released while an error is raised; a ctypes callback cannot.
+        return self.numpy().__dlpack__(**arguments)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return _CPU

@@ -47,6 +47,8 @@ class GetOptions(TypedDict, total=False):
     damaged: Literal["refuse", "accept"]
     #: The name of a local file in events and logs.
     name: str
+    #: States where the time of the request went: `spans` of the image.
+    trace: bool
 
 
 _IN_VARIANT = {
@@ -59,7 +61,7 @@ _IN_REQUEST = {
     "priority": "priority", "retry_failed": "retryFailed", "timeout_ms": "timeoutMs",
     "total_timeout_ms": "totalTimeoutMs", "headers": "headers", "credentials": "credentials", "cookies": "cookies",
     "cache_key": "cacheKey", "allow_invalid_certificates": "allowInvalidCertificates", "damaged": "damaged",
-    "name": "name",
+    "name": "name", "trace": "trace",
 }
 
 

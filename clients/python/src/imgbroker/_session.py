@@ -213,6 +213,7 @@ class Session:
         if missing:
             raise FeatureMissingError(
                 f"the broker at {self.path} does not have {', '.join(sorted(missing))} among its features")
+        self._renew_page()
         number = self._last_id + 1
         fields = {"type": request.fields["type"], "id": number, **request.fields}
         if request.descriptors:
@@ -224,6 +225,13 @@ class Session:
         request.sent_at = time.monotonic()
         self.pending[number] = request
         self._write(frame, request.descriptors)
+
+    def _renew_page(self) -> None:
+        """Requests the next validity page if the present one has ended although the connection goes on: another program
+        has taken the broker's place. Without an answer that has a page, no further one is requested."""
+        if self.page is not None and not self.page.has_owner:
+            self.page = None
+            self.send(Request({"type": "hello", "protocol": 1, "validity": True}, is_repeatable=False))
 
     def flush(self) -> None:
         """Sends what is queued, and the leases to be released."""

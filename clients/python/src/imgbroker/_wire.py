@@ -194,6 +194,17 @@ class FrameTiming(NamedTuple):
     delay_ms: int
 
 
+class TraceSpan(NamedTuple):
+    """A part of the time between a request's arrival at the broker and its reply."""
+
+    #: What took the time, such as `download` or `decode`; the protocol has the names.
+    name: str
+    #: Its start after the arrival; negative for work that another request had begun before.
+    start_microseconds: int
+    #: Its duration.
+    microseconds: int
+
+
 class ImageReply(NamedTuple):
     """The fields of an `image`."""
 
@@ -225,6 +236,7 @@ class ImageReply(NamedTuple):
     stale: bool
     damaged: bool
     damage: Optional[str]
+    spans: Tuple[TraceSpan, ...]
 
 
 def image_of(fields: Fields) -> ImageReply:
@@ -267,7 +279,8 @@ def image_of(fields: Fields) -> ImageReply:
         loops=optional_integer(fields, "loops"), average_color=optional_string(fields, "averageColor"),
         thumb_hash=optional_string(fields, "thumbHash"), etag=optional_string(fields, "etag"),
         expires=optional_integer(fields, "expires"), stale=boolean(fields, "stale", False),
-        damaged=boolean(fields, "damaged", False), damage=optional_string(fields, "damage"))
+        damaged=boolean(fields, "damaged", False), damage=optional_string(fields, "damage"),
+        spans=_spans(fields))
 
 
 def _or(value: Optional[int], default: int) -> int:
@@ -278,6 +291,13 @@ def _frames(fields: Fields, offset: int) -> Tuple[FrameTiming, ...]:
     return tuple(
         FrameTiming(integer(frame, "offset") - offset, integer(frame, "delayMs"))
         for frame in objects(fields, "frames"))
+
+
+def _spans(fields: Fields) -> Tuple[TraceSpan, ...]:
+    return tuple(
+        TraceSpan(
+            string(span, "name"), integer(span, "startMicroseconds", -MAXIMUM_INTEGER), integer(span, "microseconds"))
+        for span in objects(fields, "spans"))
 
 
 def objects(fields: Fields, name: str) -> List[Fields]:
