@@ -2,12 +2,19 @@
 #include "CTransfer.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
-CURLcode ctransfer_global_init(void) { return curl_global_init(CURL_GLOBAL_DEFAULT); }
+CURLcode ctransfer_global_init(void) {
+    // The memory of a transfer is freed at its end, and the next one begins at once: the heap must not be returned to the
+    // kernel and grown again for each.
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    mallopt(M_TRIM_THRESHOLD, 2 << 20);
+    return curl_global_init(CURL_GLOBAL_DEFAULT);
+}
 
 void ctransfer_load_libraries(void) {
     char line[1024], library[128];

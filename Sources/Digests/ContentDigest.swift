@@ -6,21 +6,32 @@ package struct ContentDigest: Hashable, Sendable {
 
     /// The digest as 64 hexadecimal digits in lower case.
     package var hexadecimal: String {
-        [high[0], high[1], low[0], low[1]].map { word in
-            let digits = String(word, radix: 16)
-            return String(repeating: "0", count: 16 - digits.count) + digits
-        }.joined()
+        unsafe String(unsafeUninitializedCapacity: Self.length) { text in
+            for (index, word) in [high[0], high[1], low[0], low[1]].enumerated() {
+                for place in 0..<16 {
+                    let value = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * place)) & 15
+                    unsafe text[16 * index + place] = hexadecimalDigit(value)
+                }
+            }
+            return Self.length
+        }
     }
+
+    private static let length = 64
 
     /// Parses 64 hexadecimal digits; nil for any other text.
     package init?(hexadecimal: String) {
-        guard hexadecimal.utf8.count == 64 else { return nil }
+        guard hexadecimal.utf8.count == Self.length else { return nil }
         var words = SIMD4<UInt64>()
-        var rest = hexadecimal[...]
-        for index in 0..<4 {
-            guard let word = UInt64(rest.prefix(16), radix: 16) else { return nil }
-            words[index] = word
-            rest = rest.dropFirst(16)
+        for (place, digit) in hexadecimal.utf8.enumerated() {
+            let value: UInt8
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): value = digit - UInt8(ascii: "A") + 10
+            default: return nil
+            }
+            words[place / 16] = words[place / 16] << 4 | UInt64(value)
         }
         (high, low) = (words.lowHalf, words.highHalf)
     }

@@ -82,6 +82,9 @@ package final class FrameChannel {
     private var spareStorage: [UInt8] = []
     private var payloadBudget = 0
 
+    /// The bytes in the frame of the worker message last taken; nil without any.
+    package internal(set) var frameBytes: [UInt8]?
+
     /// The number of queued bytes of frames, without payloads.
     package private(set) var queuedBytes = 0
 

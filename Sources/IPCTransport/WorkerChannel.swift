@@ -22,16 +22,21 @@ extension FrameChannel {
         }
     }
 
-    /// Takes the next complete message with its descriptors; nil if none is complete.
+    /// Takes the next complete message with its descriptors; nil if none is complete. Bytes in its frame are in `frameBytes`.
     ///
     /// - Throws: `Failure.badMessage`, also when descriptors are missing.
     package func nextMessage<Message: WorkerMessage>(
         _: Message.Type = Message.self
     ) throws(Failure) -> (Message, [FileDescriptor])? {
         do {
-            guard let text = try nextFrame() else { return nil }
+            guard let frame = try nextFrame() else { return nil }
+            let (text, bytes) = Message.parts(of: frame)
             let message = try Message(decoding: text)
-            guard let descriptors = takeDescriptors(message.descriptorCount) else {
+            if bytes != nil, !message.mayHaveBytes {
+                throw BadWorkerMessage(description: "\(message.type) has bytes")
+            }
+            frameBytes = bytes.map { Array($0) }
+            guard let descriptors = takeDescriptors(message.descriptorCount(withBytes: bytes != nil)) else {
                 throw BadWorkerMessage(description: "descriptors of \(message.type) are missing")
             }
             return (message, descriptors)
@@ -63,13 +68,13 @@ extension FrameChannel {
         }
     }
 
-    /// Queues a message; `flush` sends it.
+    /// Queues a message; `flush` sends it. `bytes`, if given, go into its frame, in place of its first descriptor.
     ///
     /// - Throws: `Frame.TooLong`; nothing is queued then.
     package func enqueue(
-        _ message: some WorkerMessage, descriptors: [FileDescriptor] = []
+        _ message: some WorkerMessage, descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil
     ) throws(Frame.TooLong) {
-        enqueue(try message.encoded(), descriptors: descriptors)
+        enqueue(try message.encoded(with: bytes), descriptors: descriptors)
     }
 
     /// Sends the queued messages and waits until the socket has accepted them.

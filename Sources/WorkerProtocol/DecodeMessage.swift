@@ -11,7 +11,8 @@ package import JSONCoding
 //
 // Before anything is made of the bytes of a file, their digest is computed:
 //
-//     broker → identify + 1 descriptor (encoded bytes, read only), or 2 (and a memfd that can only shrink)
+//     broker → identify + 1 descriptor (encoded bytes, read only), or 2 (and a memfd that can only shrink); a small body comes
+//                       in the frame, in place of its descriptor
 //     worker → identified | failed
 //
 // With the second descriptor, the worker also decodes the image, if it is certainly small: most small images take one
@@ -193,6 +194,7 @@ extension DecodeOrder: WorkerMessage {
         case .refuse: 0
         }
     }
+    package var mayHaveBytes: Bool { if case .identify = self { true } else { false } }
 
     package var type: String {
         switch self {

@@ -5,13 +5,18 @@ package import JSONCoding
 
 // The messages between the broker and a download worker: frames of the wire protocol over a socket pair.
 //
-//     broker → fetch     + 1 descriptor (where the body goes; with `resume`, its first bytes are there already)
+//     broker → fetch     with `resume` + 1 descriptor (where the body goes; its first bytes are there already)
 //     worker → redirected when it goes on at another origin
 //     worker → responded with the header of a body that begins, once for each request that brings one
-//     worker → progress  with the first byte, then at most 20 a second
+//     worker → needsFile unless the body is small and complete within 50 ms
+//     broker → file      + 1 descriptor (where the body goes)
+//     worker → progress  with the first byte, then at most 20 a second, when the received bytes are in the file
 //     worker → finished | notModified | failed
 //     broker → stop
 //     worker → stopped   unless it had ended the transfer before
+//
+// A body that is complete before it has a file comes in the frame of `finished`. If it has begun in the same moment, `finished`
+// also says what `responded` and the first `progress` would have said.
 //
 // Any number of transfers run concurrently.
 
@@ -44,6 +49,11 @@ package struct FetchResult: Equatable, Sendable {
     package var cookies: CookieChanges
     /// The parts of its time.
     package var times = FetchTimes()
+    /// The beginning of the body; nil when it was reported before.
+    package var beginning: FetchBeginning?
+
+    /// The most bytes of a body that comes in the frame of its report.
+    package static let mostBytesInFrame = 256 << 10
 
     /// Creates a result.
     package init(
@@ -53,6 +63,21 @@ package struct FetchResult: Equatable, Sendable {
         self.response = response
         self.remoteAddress = remoteAddress
         self.cookies = cookies
+    }
+}
+
+/// What a response's header says about a body that begins.
+package struct FetchBeginning: Equatable, Sendable {
+    /// The validator for resuming the download after an interruption.
+    package var validator: String?
+    /// The body's total length in bytes.
+    package var total: Int?
+    /// Whether the requested origin answers many requests over one connection (HTTP/2); nil when another has answered.
+    package var isMultiplexed: Bool?
+
+    /// Creates the beginning of a body.
+    package init(validator: String? = nil, total: Int? = nil, isMultiplexed: Bool? = nil) {
+        (self.validator, self.total, self.isMultiplexed) = (validator, total, isMultiplexed)
     }
 }
 
@@ -100,8 +125,10 @@ package struct FetchFailure: Equatable, Sendable {
 
 /// A message from the broker to a download worker.
 package enum FetchOrder: Equatable, Sendable {
-    /// Begins a transfer; carries the descriptor for the body.
+    /// Begins a transfer; with a resumption, carries the descriptor of the body.
     case fetch(FetchJob)
+    /// Carries the descriptor for the body of a transfer that needs a file.
+    case file(job: Int)
     /// Stops a transfer that has no waiters left.
     case stop(job: Int)
 }
@@ -116,6 +143,8 @@ package enum FetchReport: Equatable, Sendable {
     /// total length in bytes, and whether the requested origin answers many requests over one connection (HTTP/2); nil when
     /// another has answered.
     case responded(job: Int, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool? = nil)
+    /// The body is not small, or does not come at once; a file is needed for it.
+    case needsFile(job: Int)
     /// The number of body bytes received, and the expected total if known.
     case progress(job: Int, received: Int, expected: Int?)
     /// The body is complete.
@@ -130,23 +159,31 @@ package enum FetchReport: Equatable, Sendable {
 
 extension FetchOrder: WorkerMessage {
     package var descriptorCount: Int {
-        if case .stop = self { 0 } else { 1 }
+        switch self {
+        case .fetch(let job): job.resumption == nil ? 0 : 1
+        case .file: 1
+        case .stop: 0
+        }
     }
 
     package var type: String {
         switch self {
         case .fetch: "fetch"
+        case .file: "file"
         case .stop: "stop"
         }
     }
 
-    package static let blanks: [FetchOrder] = [.fetch(.blank), .stop(job: 0)]
+    package static let blanks: [FetchOrder] = [.fetch(.blank), .file(job: 0), .stop(job: 0)]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
         case .fetch(var job):
             job.list(&fields)
             self = .fetch(job)
+        case .file(var job):
+            fields.job(&job)
+            self = .file(job: job)
         case .stop(var job):
             fields.job(&job)
             self = .stop(job: job)
@@ -161,19 +198,21 @@ extension FetchReport {
         switch self {
         case .finished(let job, _), .notModified(let job, _), .failed(let job, _):
             .failed(job: job, FetchFailure(WireError(.internal, "The report of the transfer is too long.")))
-        case .ready, .redirected, .responded, .progress, .stopped: nil
+        case .ready, .redirected, .responded, .needsFile, .progress, .stopped: nil
         }
     }
 }
 
 extension FetchReport: WorkerMessage {
     package var descriptorCount: Int { 0 }
+    package var mayHaveBytes: Bool { if case .finished = self { true } else { false } }
 
     package var type: String {
         switch self {
         case .ready: "ready"
         case .redirected: "redirected"
         case .responded: "responded"
+        case .needsFile: "needsFile"
         case .progress: "progress"
         case .finished: "finished"
         case .notModified: "notModified"
@@ -184,7 +223,7 @@ extension FetchReport: WorkerMessage {
 
     package static let blanks: [FetchReport] = [
         .ready(nil, version: nil), .redirected(job: 0, to: ""),
-        .responded(job: 0, .blank, validator: nil, total: nil),
+        .responded(job: 0, .blank, validator: nil, total: nil), .needsFile(job: 0),
         .progress(job: 0, received: 0, expected: nil), .finished(job: 0, .blank), .notModified(job: 0, .blank),
         .failed(job: 0, .blank), .stopped(job: 0, received: 0),
     ]
@@ -206,6 +245,9 @@ extension FetchReport: WorkerMessage {
             fields.integer("total", &total, in: 0...Int.max)
             fields.boolean("multiplexed", &isMultiplexed)
             self = .responded(job: job, response, validator: validator, total: total, isMultiplexed: isMultiplexed)
+        case .needsFile(var job):
+            fields.job(&job)
+            self = .needsFile(job: job)
         case .progress(var job, var received, var expected):
             fields.job(&job)
             fields.integer("received", &received, in: 0...Int.max)
@@ -240,6 +282,17 @@ extension FetchResult: FieldList {
         fields.string("remoteAddress", &remoteAddress)
         cookies.list(&fields)
         times.list(&fields)
+        fields.object("beginning", &beginning)
+    }
+}
+
+extension FetchBeginning: FieldList {
+    package static var blank: FetchBeginning { FetchBeginning() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("validator", &validator, most: ResponseRecord.longestValue)
+        fields.integer("total", &total, in: 0...Int.max)
+        fields.boolean("multiplexed", &isMultiplexed)
     }
 }
 

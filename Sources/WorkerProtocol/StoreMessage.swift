@@ -7,7 +7,8 @@ package import JSONCoding
 // them.
 //
 //     broker → find                                cache → found + 1 descriptor (a sealed memfd) | missing
-//     broker → keepOriginal, keepRaster + 1 descriptor (sealed) cache → kept | notKept
+//     broker → keepOriginal, keepRaster + 1 descriptor (sealed; small contents may come in the frame instead)
+//                                                   cache → kept | notKept
 //     broker → touch, update, quarantine, limit
 //     broker → query, forget, discard, clear        cache → queried, forgotten, forgotten, cleared
 //     cache → state                                whenever something in it changed
@@ -123,6 +124,12 @@ extension StoreOrder: WorkerMessage {
         switch self {
         case .keepOriginal, .keepRaster: 1
         case .find, .query, .touch, .update, .forget, .discard, .clear, .quarantine, .limit: 0
+        }
+    }
+    package var mayHaveBytes: Bool {
+        switch self {
+        case .keepOriginal, .keepRaster: true
+        default: false
         }
     }
 

@@ -7,6 +7,8 @@ package protocol WorkerMessage: Equatable, Sendable {
     var type: String { get }
     /// The number of descriptors sent with the message.
     var descriptorCount: Int { get }
+    /// Whether bytes may come in the message's frame: in place of its first descriptor, if it has any.
+    var mayHaveBytes: Bool { get }
     /// One value of each type, from which reading starts.
     static var blanks: [Self] { get }
     /// Names the fields other than `type` and `fds`, to read or to write them.
@@ -25,16 +27,31 @@ package struct BadWorkerMessage: Error, CustomStringConvertible {
 }
 
 extension WorkerMessage {
-    /// Returns the message as a frame.
+    package var mayHaveBytes: Bool { false }
+
+    /// The number of descriptors sent with the message, with or without bytes in its frame.
+    package func descriptorCount(withBytes hasBytes: Bool) -> Int {
+        hasBytes ? max(0, descriptorCount - 1) : descriptorCount
+    }
+
+    /// Returns the message as a frame, with `bytes` after its JSON text and a zero, which no JSON text has. To send a small body
+    /// in a frame costs less than to make, fill, seal, send and read a memfd.
     ///
     /// - Throws: `Frame.TooLong`.
-    package func encoded() throws(Frame.TooLong) -> [UInt8] {
-        try Frame.encode { fields in
+    package func encoded(with bytes: [UInt8]? = nil) throws(Frame.TooLong) -> [UInt8] {
+        let count = descriptorCount(withBytes: bytes != nil)
+        return try Frame.encode(followedBy: bytes) { fields in
             fields.constant("type", type)
-            if descriptorCount > 0 { fields.constant("fds", descriptorCount) }
+            if count > 0 { fields.constant("fds", count) }
             var copy = self
             copy.list(&fields)
         }
+    }
+
+    /// Parts a frame into the JSON text of its message and the bytes after it; nil without any.
+    package static func parts(of frame: ArraySlice<UInt8>) -> (text: ArraySlice<UInt8>, bytes: ArraySlice<UInt8>?) {
+        guard let end = frame.firstIndex(of: 0) else { return (frame, nil) }
+        return (frame[..<end], frame[(end + 1)...])
     }
 
     /// Reads a message from the JSON text of its frame.

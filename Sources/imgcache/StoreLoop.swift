@@ -149,9 +149,9 @@ struct StoreLoop {
             case nil: try send(.missing(job: job))
             }
         case .keepOriginal(let job, let record):
-            try keep(.original(record), descriptors[0], job)
+            try keep(.original(record), contents(descriptors), job)
         case .keepRaster(let job, let record):
-            try keep(.raster(record, digest: ""), descriptors[0], job)
+            try keep(.raster(record, digest: ""), contents(descriptors), job)
         case .query(let job, let keys): try send(.queried(job: job, store.record(keys: keys)))
         case .quarantine(let records):
             if store.obstacle == nil { QuarantineFile(in: store.directory).write(records) }
@@ -170,7 +170,12 @@ struct StoreLoop {
         }
     }
 
-    private func keep(_ content: EntryTrailer.Content, _ body: FileDescriptor, _ job: Int) throws {
+    /// The contents that came with an order.
+    private func contents(_ descriptors: [FileDescriptor]) -> EntryBody {
+        channel.frameBytes.map { .bytes($0) } ?? .file(descriptors[0])
+    }
+
+    private func keep(_ content: EntryTrailer.Content, _ body: EntryBody, _ job: Int) throws {
         switch store.keep(content, body: body) {
         case .kept: try send(.kept(job: job))
         case .notKept: try send(.notKept(job: job))

@@ -101,7 +101,8 @@ import WorkerProtocol
         if try channel.fill() == .end { return false }
         while let (order, descriptors) = try channel.nextMessage(FetchOrder.self) {
             switch order {
-            case .fetch(let job): start(job, body: descriptors[0])
+            case .fetch(let job): start(job, body: descriptors.first)
+            case .file(let job): proceed(job, with: descriptors[0])
             case .stop(let job): stop(job)
             }
         }
@@ -109,8 +110,8 @@ import WorkerProtocol
     }
 
     /// Queues a report; in place of one that no frame can hold, its job's failure.
-    private func send(_ report: FetchReport) {
-        do { try channel.enqueue(report) } catch {
+    private func send(_ report: FetchReport, body: [UInt8]? = nil) {
+        do { try channel.enqueue(report, bytes: body) } catch {
             log.error("a report \(report.type) of \(error.length) bytes is too long")
             if let failure = report.failureInPlace { try? channel.enqueue(failure) }
         }
@@ -124,7 +125,13 @@ import WorkerProtocol
         }
     }
 
-    private func start(_ job: FetchJob, body: FileDescriptor) {
+    /// Goes on with a body in a file. The transfer may have ended since it asked for that.
+    private func proceed(_ job: Int, with file: FileDescriptor) {
+        guard let transfer = transfers[job], transfer.take(file) else { return }
+        unsafe curl_easy_pause(transfer.handle.raw, CURLPAUSE_CONT)
+    }
+
+    private func start(_ job: FetchJob, body: FileDescriptor?) {
         forget(job.id)
         do {
             let transfer = try Transfer(job, body: body, policy: policy, network: network, speedFloor: speedFloor)
@@ -158,6 +165,7 @@ import WorkerProtocol
         let now = Instant.now
         for transfer in transfers.values {
             if let report = transfer.takeBeginning() { send(report) }
+            if let report = transfer.takeFileRequest(now: now) { send(report) }
             if mayReportProgress, let report = transfer.takeProgress(now: now) { send(report) }
         }
     }
@@ -223,9 +231,8 @@ import WorkerProtocol
 
     private func finishHop(_ transfer: Transfer, _ outcome: Transfer.Outcome) {
         let job = transfer.job.id
-        // A response may begin and end in one event-loop iteration; its first reports precede its last.
+        // A response may begin and fail in one event-loop iteration.
         if let report = transfer.takeBeginning() { send(report) }
-        if case .ended(.finished) = outcome, let report = transfer.takeFirstProgress() { send(report) }
         unsafe curl_multi_remove_handle(multi, transfer.handle.raw)
         switch outcome {
         case .nextHop:
@@ -235,7 +242,7 @@ import WorkerProtocol
                 send(.redirected(job: job, to: transfer.url.root))
             }
             add(transfer)
-        case .ended(let report):
+        case .ended(let report, let body):
             transfers[job] = nil
             switch report {
             case .finished(_, let result): log.debug("job \(job) has \(result.bytes) bytes")
@@ -243,7 +250,7 @@ import WorkerProtocol
                 log.debug("job \(job) failed: \(failure.error.code.rawValue): \(failure.error.message)")
             default: log.debug("job \(job) ends with \(report.type)")
             }
-            send(report)
+            send(report, body: body)
         }
     }
 

@@ -3,7 +3,6 @@ import HTTPValues
 internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
-internal import SharedCache
 import WorkerProtocol
 
 /// A download without a network: ordered and reported with the broker's messages, and received through the callbacks of
@@ -16,25 +15,22 @@ enum WarmUp {
     static func run() throws {
         let (ours, theirs) = try UnixSocket.pair()
         let (broker, worker) = (FrameChannel(socket: ours), FrameChannel(socket: theirs))
-        let body = try WritableBuffer(name: "warm-up").descriptor
         let asked = FetchJob(
             id: 0, url: "https://warm.up/", headers: [HeaderField(name: "accept", value: "image/*")], maxBytes: 64)
-        try broker.enqueue(FetchOrder.fetch(asked), descriptors: [body])
+        try broker.enqueue(FetchOrder.fetch(asked))
         // The user may have too many descriptors in flight. The process then starts cold.
         guard try broker.flush(),
-            case (.fetch(let job), let descriptors)? = try worker.receiveMessage(FetchOrder.self)
+            case (.fetch(let job), _)? = try worker.receiveMessage(FetchOrder.self)
         else { return }
 
-        let transfer = try Transfer(job, body: descriptors[0], policy: AddressPolicy(), network: NetworkSettings())
+        let transfer = try Transfer(job, policy: AddressPolicy(), network: NetworkSettings())
         for line in ["HTTP/1.1 200 OK", "Content-Type: image/png", "Content-Length: 64", "ETag: \"a\"", ""] {
             unsafe Array("\(line)\r\n".utf8).withUnsafeBytes { _ = unsafe transfer.headerLineReceived($0) }
         }
         unsafe [UInt8](repeating: 0, count: 64).withUnsafeBytes { _ = unsafe transfer.bodyReceived($0) }
-        var reports = [transfer.takeBeginning(), transfer.takeFirstProgress()].compactMap { $0 }
-        if case .ended(let report) = transfer.outcome(endedWith: CURLE_OK) { reports.append(report) }
-        for report in reports {
-            try worker.sendMessage(report)
-            _ = try broker.receiveMessage(FetchReport.self)
-        }
+        guard case .ended(let report, let body) = transfer.outcome(endedWith: CURLE_OK) else { return }
+        try worker.enqueue(report, bytes: body)
+        try worker.flushMessages()
+        _ = try broker.receiveMessage(FetchReport.self)
     }
 }

@@ -56,9 +56,13 @@ struct Attacker {
             while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
                 switch order {
                 case .decode(let job): try attacker.decode(job, descriptors[0])
-                case .identify(let job, nil): try attacker.identify(job, descriptors[0])
-                case .identify(let job, let early?):
-                    try attacker.identify(job, descriptors[0], early, into: descriptors[1])
+                case .identify(let job, let early):
+                    let bytes = try channel.frameBytes ?? Self.bytes(of: descriptors[0])
+                    guard let early else {
+                        try attacker.identify(job, bytes)
+                        continue
+                    }
+                    try attacker.identify(job, bytes, early, into: descriptors[descriptors.count - 1])
                 case .output, .refuse: _exit(1)
                 }
             }
@@ -68,8 +72,10 @@ struct Attacker {
         }
     }
 
-    private static func words(of file: FileDescriptor) throws -> [String] {
-        String(decoding: try bytes(of: file).prefix(200), as: UTF8.self).split(separator: " ").map(String.init)
+    private static func words(of file: FileDescriptor) throws -> [String] { words(in: try bytes(of: file)) }
+
+    private static func words(in bytes: [UInt8]) -> [String] {
+        String(decoding: bytes.prefix(200), as: UTF8.self).split(separator: " ").map(String.init)
     }
 
     private static func bytes(of file: FileDescriptor) throws -> [UInt8] {
@@ -85,12 +91,12 @@ struct Attacker {
     }
 
     private func identify(
-        _ job: Int, _ file: FileDescriptor, _ early: EarlyDecode, into output: FileDescriptor
+        _ job: Int, _ bytes: [UInt8], _ early: EarlyDecode, into output: FileDescriptor
     ) throws {
         let size = PixelGeometry(width: 8, height: 8)!
-        guard let attack = try Self.words(of: file).first, attack.hasPrefix("early-"),
+        guard let attack = Self.words(in: bytes).first, attack.hasPrefix("early-"),
             let result = early.job.transform.plan(for: size)?.result
-        else { return try identify(job, file) }
+        else { return try identify(job, bytes) }
         _ = unsafe try [UInt8](repeating: 1, count: result.bytes).withUnsafeBytes { unsafe try output.write($0, at: 0) }
         if attack == "early-half-sealed" {
             Self.sealSeals(of: output)
@@ -101,13 +107,13 @@ struct Attacker {
         let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: result, workingBytes: 0)
         try channel.sendMessage(
             DecodeReport.identified(
-                job: job, digest: SHA256.hexadecimalDigest(of: try Self.bytes(of: file)),
+                job: job, digest: SHA256.hexadecimalDigest(of: bytes),
                 early: EarlyResult(plan, DecodeResult(bytes: result.bytes))))
     }
 
-    private func identify(_ job: Int, _ file: FileDescriptor) throws {
-        let words = try Self.words(of: file)
-        var digest = SHA256.hexadecimalDigest(of: try Self.bytes(of: file))
+    private func identify(_ job: Int, _ bytes: [UInt8]) throws {
+        let words = Self.words(in: bytes)
+        var digest = SHA256.hexadecimalDigest(of: bytes)
         switch words.first {
         case "claim": digest = words[1]
         case "no-digest": return try send(try Frame.encode { $0.constant("type", "identified") })

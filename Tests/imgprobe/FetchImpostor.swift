@@ -26,8 +26,13 @@ struct FetchImpostor {
         var impostor = FetchImpostor(channel: FrameChannel(socket: FileDescriptor(owning: 3)))
         do {
             try impostor.channel.sendMessage(FetchReport.ready(report))
-            while let (order, descriptors) = try impostor.channel.receiveMessage(FetchOrder.self) {
-                if case .fetch(let job) = order { try impostor.fetch(job, into: descriptors[0]) }
+            while let (order, _) = try impostor.channel.receiveMessage(FetchOrder.self) {
+                guard case .fetch(let job) = order else { continue }
+                try impostor.channel.sendMessage(FetchReport.needsFile(job: job.id))
+                guard case (.file, let descriptors)? = try impostor.channel.receiveMessage(FetchOrder.self) else {
+                    _exit(1)
+                }
+                try impostor.fetch(job, into: descriptors[0])
             }
             _exit(0)
         } catch {
@@ -62,6 +67,14 @@ struct FetchImpostor {
         case "other-job":
             try channel.sendMessage(FetchReport.finished(job: job.id + 1000, result))
             try channel.sendMessage(FetchReport.stopped(job: job.id + 1000, received: 5))
+        case "two-files":
+            try channel.sendMessage(FetchReport.needsFile(job: job.id))
+            try channel.sendMessage(FetchReport.needsFile(job: job.id))
+            return
+        case "bytes": return try send(result, job, Array("other".utf8))
+        case "many-bytes":
+            result.bytes = 1_000_000
+            return try send(result, job, [UInt8](repeating: 0, count: result.bytes))
         case "flood":
             for received in 0..<20_000 {
                 try channel.sendMessage(FetchReport.progress(job: job.id, received: .max - received, expected: 1))
@@ -100,6 +113,11 @@ struct FetchImpostor {
             return try channel.sendMessage(FetchReport.failed(job: job.id, FetchFailure(error)))
         }
         try channel.sendMessage(FetchReport.finished(job: job.id, result))
+    }
+
+    private func send(_ result: FetchResult, _ job: FetchJob, _ body: [UInt8]) throws {
+        try channel.enqueue(FetchReport.finished(job: job.id, result), bytes: body)
+        _ = try channel.flush()
     }
 
     private func send(_ bytes: [UInt8]) throws {

@@ -77,6 +77,17 @@ extension BrokerState {
         if let download { tell(.responded, of: download) }
     }
 
+    /// Notes the beginning of a body that was received at once.
+    private mutating func begun(
+        _ worker: WorkerID, _ job: JobID, _ beginning: FetchBeginning, _ response: ResponseRecord
+    ) {
+        fetchResponded(
+            worker, job, response, validator: beginning.validator, total: beginning.total,
+            isMultiplexed: beginning.isMultiplexed)
+        guard let download = downloads[job] else { return }
+        for waiter in download.waiters { reportProgress(download.received, beginning.total, to: waiter.id) }
+    }
+
     mutating func fetchRedirected(_ worker: WorkerID, _ job: JobID, to root: String) {
         guard supervision.isRunning(job, on: worker), let url = try? SourceURL(root) else { return }
         downloads.redirected(job, to: url.origin, at: now.instant)
@@ -103,6 +114,7 @@ extension BrokerState {
     mutating func fetchFinished(_ worker: WorkerID, _ job: JobID, _ result: FetchResult) {
         guard supervision.isRunning(job, on: worker) else { return }
         if downloads.isStopping(job) { return stopped(job, received: 0) }
+        if let beginning = result.beginning { begun(worker, job, beginning, result.response) }
         guard result.bytes <= limits.maxDownloadBytes else {
             return fetchFailed(worker, job, .internal, "The download worker reported nonsense.")
         }

@@ -13,18 +13,20 @@ public enum Frame {
         public let length: Int
     }
 
-    /// Returns a frame with the object whose fields `list` names, in the memory of `storage`.
+    /// Returns a frame with the object whose fields `list` names, in the memory of `storage`. `bytes`, if given, follow the JSON
+    /// text after a zero: between the broker and its workers only.
     ///
     /// - Throws: `TooLong`.
     package static func encode(
-        reusing storage: consuming [UInt8] = [], _ list: (inout Fields) -> Void
+        reusing storage: consuming [UInt8] = [], followedBy bytes: [UInt8]? = nil, _ list: (inout Fields) -> Void
     ) throws(TooLong) -> [UInt8] {
         var writer = JSONWriter(prefix: [0, 0, 0, 0], reusing: consume storage)
         Fields.write(&writer, list)
-        let length = writer.bytes.count - headerLength
+        let length = writer.bytes.count - headerLength + (bytes.map { $0.count + 1 } ?? 0)
         if length > maximumLength { throw TooLong(length: length) }
-        writer.overwrite(at: 0, with: UInt32(writer.bytes.count - headerLength))
-        return writer.bytes
+        writer.overwrite(at: 0, with: UInt32(length))
+        guard let bytes else { return writer.bytes }
+        return writer.bytes + [0] + bytes
     }
 }
 

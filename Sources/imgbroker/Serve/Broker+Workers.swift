@@ -95,21 +95,44 @@ extension Broker {
                 let error = WireError(.transferFailed, "The download worker was lost at the end of the body.")
                 return events.append(.fetchFailed(worker, id, FetchFailure(error)))
             }
-            let product = try begun ?? Product(name: "imgbroker-original")
+            // A body that begins gets a file when its worker needs one.
+            let product = job.resumption == nil ? nil : try begun ?? Product(name: "imgbroker-original")
             products[id] = product
-            send(FetchOrder.fetch(job), product.descriptor.map { [$0] } ?? [], to: worker) {
+            send(FetchOrder.fetch(job), product?.descriptor.map { [$0] } ?? [], to: worker) {
                 .fetchFailed(worker, id, FetchFailure($0))
             }
         } catch {
-            let error = WireError(.outOfMemory, "There is no room for the download: \(error).")
-            events.append(.fetchFailed(worker, id, FetchFailure(error)))
-            send(FetchOrder.stop(job: job.id), to: worker)
+            refuseFile(error, for: id, on: worker)
         }
+    }
+
+    /// Provides the file for a body that is not small, or does not come at once.
+    private func provideFile(for job: JobID, on worker: WorkerID) {
+        // The job may have ended, for another reason than its worker's.
+        guard state.isRunning(job, on: worker) else { return }
+        guard products[job] == nil else {
+            return handle(.workerMisbehaved(worker, "it needs a second file for a body"))
+        }
+        do {
+            let product = try Product(name: "imgbroker-original")
+            products[job] = product
+            send(FetchOrder.file(job: job.number), product.descriptor.map { [$0] } ?? [], to: worker)
+        } catch {
+            refuseFile(error, for: job, on: worker)
+        }
+    }
+
+    private func refuseFile(_ error: any Error, for job: JobID, on worker: WorkerID) {
+        let error = WireError(.outOfMemory, "There is no room for the download: \(error).")
+        events.append(.fetchFailed(worker, job, FetchFailure(error)))
+        send(FetchOrder.stop(job: job.number), to: worker)
     }
 
     func identify(_ buffer: BufferID, for job: JobID, _ early: EarlyDecode?, on id: WorkerID) {
         if isExiting(id, before: job) { return }
-        guard let descriptor = buffers[buffer], let worker = workers[id] else {
+        let bytes = buffers.bytes(of: buffer)
+        let body = bytes == nil ? buffers[buffer].map { [$0] } : []
+        guard let body, let worker = workers[id] else {
             return events.append(.decodeFailed(id, job, WireError(.internal, "The bytes are gone.")))
         }
         worker.jobBegins(at: iterationBegunAt)
@@ -117,9 +140,9 @@ extension Broker {
         guard early != nil,
             let product = try? Product(name: "imgbroker-pixels", size: room, mayShrink: true),
             let output = product.descriptor
-        else { return send(DecodeOrder.identify(job: job.number), [descriptor], to: id) }
+        else { return send(DecodeOrder.identify(job: job.number), body, bytes: bytes, to: id) }
         products[job] = product
-        send(DecodeOrder.identify(job: job.number, early: early), [descriptor, output], to: id)
+        send(DecodeOrder.identify(job: job.number, early: early), body + [output], bytes: bytes, to: id)
     }
 
     func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {
@@ -168,21 +191,22 @@ extension Broker {
     }
 
     func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {
-        guard let descriptor = buffers[buffer] else {
+        let bytes = buffers.bytes(of: buffer)
+        guard let contents = bytes == nil ? buffers[buffer].map({ [$0] }) : [] else {
             return events.append(.saveFinished(worker, job, isSaved: false))
         }
-        send(order, [descriptor], to: worker) { _ in .saveFinished(worker, job, isSaved: false) }
+        send(order, contents, bytes: bytes, to: worker) { _ in .saveFinished(worker, job, isSaved: false) }
     }
 
-    /// Sends an order. If no frame can hold it, `failure` states the event that ends its job instead, because the worker would
-    /// refuse a longer frame and exit.
+    /// Sends an order, with `bytes` in place of its first descriptor. If no frame can hold it, `failure` states the event that ends
+    /// its job instead, because the worker would refuse a longer frame and exit.
     func send(
-        _ message: some WorkerMessage, _ descriptors: [FileDescriptor] = [], to id: WorkerID,
+        _ message: some WorkerMessage, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil, to id: WorkerID,
         orElse failure: (WireError) -> Event? = { _ in nil }
     ) {
         guard let worker = workers[id] else { return }
         do {
-            try worker.channel.enqueue(message, descriptors: descriptors)
+            try worker.channel.enqueue(message, descriptors: descriptors, bytes: bytes)
             if !worker.hasUnsentOrders {
                 worker.hasUnsentOrders = true
                 unsentOrders.append(worker)
@@ -260,6 +284,7 @@ extension Broker {
         case .ready(let sandbox, let version):
             handle(.workerReady(worker.id, sandbox, version: version))
             measure(worker)
+        case .needsFile(let job): provideFile(for: Identifier(number: job), on: worker.id)
         case .progress(let job, let received, let expected):
             handle(.fetchProgressed(worker.id, Identifier(number: job), received: received, expected: expected))
         case .finished(let job, let result):
@@ -267,7 +292,15 @@ extension Broker {
             // Another worker's job is not this one's to end.
             guard state.isRunning(id, on: worker.id) else { return }
             do {
-                try seal(id, size: result.bytes)
+                if let bytes = worker.channel.frameBytes {
+                    // A file that it has asked for came too late.
+                    guard bytes.count == result.bytes, bytes.count <= FetchResult.mostBytesInFrame else {
+                        return handle(.workerMisbehaved(worker.id, "it sent another body than it reported"))
+                    }
+                    products[id] = try Self.product(of: bytes)
+                } else {
+                    try seal(id, size: result.bytes)
+                }
                 handle(.fetchFinished(worker.id, id, result))
                 measure(worker)
             } catch {
@@ -323,6 +356,18 @@ extension Broker {
         case .notKept(let job): handle(.saveFinished(worker.id, Identifier(number: job), isSaved: false))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
         }
+    }
+
+    /// The product of a body that came in a frame. Only small ones stay in the broker's own memory.
+    private static func product(of bytes: [UInt8]) throws(SystemError) -> Product {
+        if bytes.count <= BufferTable.mostPackedBytes { return Product(bytes: bytes) }
+        var result: Result<SealedBuffer, SystemError>?
+        unsafe bytes.withUnsafeBytes { bytes in
+            result = Result { () throws(SystemError) in
+                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-original")
+            }
+        }
+        return Product(sealed: try result!.get())
     }
 
     private func seal(_ job: JobID, size: Int) throws(SystemError) {

@@ -422,7 +422,7 @@ final class Broker {
             guard let worker = workers[id], let now = worker.child.processorMilliseconds else { return }
             events.append(.processorTimeUsed(id, job, milliseconds: now - worker.processorTimeBefore))
         case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)
-        case .publish(let job, let buffer): hold(products.removeValue(forKey: job)?.sealed, as: buffer)
+        case .publish(let job, let buffer): publish(products.removeValue(forKey: job), as: buffer)
         case .discard(let job): products[job] = nil
         case .dropBuffer(let buffer):
             buffers.remove(buffer)
@@ -438,6 +438,11 @@ final class Broker {
         case .log(.warning(let text)): log.warning(text)
         case .log(.notice(let text)): log.notice(text)
         }
+    }
+
+    private func publish(_ product: Product?, as buffer: BufferID) {
+        if let bytes = product?.bytes { return buffers.insert(bytes, as: buffer) }
+        hold(product?.sealed, as: buffer)
     }
 
     private func hold(_ sealed: SealedBuffer?, as buffer: BufferID) {

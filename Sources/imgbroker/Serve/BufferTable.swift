@@ -3,7 +3,8 @@ import LinuxSystem
 import SharedCache
 
 /// The bytes of the state's buffers. Each has a sealed memfd, unless it is packed: then the broker's own memory has its bytes, so
-/// that a small image that nobody uses takes neither a descriptor nor the rest of a page.
+/// that a small image that nobody uses takes neither a descriptor nor the rest of a page. Bodies that came in a frame are packed
+/// from the beginning: most are only needed by workers, which get them in a frame as well.
 final class BufferTable {
     private enum Stored {
         case memfd(FileDescriptor)
@@ -48,6 +49,22 @@ final class BufferTable {
         if freedBytes < Self.worthwhileBytes { return }
         freedBytes = 0
         CurrentProcess.returnFreedMemory()
+    }
+
+    /// The most bytes of a buffer that is packed from the beginning.
+    static let mostPackedBytes = 64 << 10
+
+    /// Inserts bytes that came in a frame.
+    func insert(_ bytes: [UInt8], as id: BufferID) {
+        stored[id] = .packed(bytes)
+        // Their memory is used again at once, by the next ones.
+        freedBytes = max(0, freedBytes - bytes.count)
+    }
+
+    /// The bytes of a packed buffer; nil for a memfd.
+    func bytes(of id: BufferID) -> [UInt8]? {
+        guard case .packed(let bytes) = stored[id] else { return nil }
+        return bytes
     }
 
     /// Packs a buffer; one whose bytes cannot be read keeps its memfd.

@@ -28,6 +28,50 @@ enum EntryProblem: Error, CustomStringConvertible {
     }
 }
 
+/// The bytes of an entry that is to be stored: those of a file, or in memory.
+enum EntryBody {
+    case file(FileDescriptor)
+    case bytes([UInt8])
+
+    /// The bytes as a file.
+    ///
+    /// - Throws: `SystemError` of `memfd_create`, `pwrite` or `fcntl`.
+    func file() throws(SystemError) -> FileDescriptor {
+        switch self {
+        case .file(let file): return file
+        case .bytes(let bytes):
+            var result: Result<SealedBuffer, SystemError>?
+            unsafe bytes.withUnsafeBytes { bytes in
+                result = Result { () throws(SystemError) in
+                    try unsafe SealedBuffer(copying: bytes, name: "imgbroker-disk")
+                }
+            }
+            return try result!.get().descriptor
+        }
+    }
+
+    /// The first `count` bytes, in memory with room for `more`; fewer if there are fewer.
+    fileprivate func bytes(_ count: Int, withRoomFor more: Int) throws(SystemError) -> [UInt8] {
+        switch self {
+        case .bytes(let own):
+            var bytes: [UInt8] = []
+            bytes.reserveCapacity(count + more)
+            bytes.append(contentsOf: own.prefix(count))
+            return bytes
+        case .file(let file):
+            var result: Result<Int, SystemError> = .success(0)
+            let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count + more) { buffer, read in
+                let target = unsafe UnsafeMutableRawBufferPointer(
+                    rebasing: UnsafeMutableRawBufferPointer(buffer)[..<count])
+                result = Result { () throws(SystemError) in unsafe try file.read(into: target, at: 0) }
+                if case .success(let number) = result { read = number }
+            }
+            _ = try result.get()
+            return bytes
+        }
+    }
+}
+
 /// An entry of the cache, in a file or among the small ones, whose trailer was read and matches its name.
 struct EntryFile {
     /// The place of an entry's bytes: the body, the trailer and the footer.
@@ -201,22 +245,12 @@ struct EntryFile {
     ///
     /// - Returns: The trailer as encoded, and the bytes.
     static func encode(
-        _ trailer: EntryTrailer, body: FileDescriptor, most: Int
+        _ trailer: EntryTrailer, body: EntryBody, most: Int
     ) throws(EntryProblem) -> (trailer: EntryTrailer, bytes: [UInt8])? {
         let size = trailer.bodySize
         guard size <= most else { return nil }
         // With room for the trailer and the footer.
-        var bytes = try system { () throws(SystemError) in
-            var result: Result<Int, SystemError> = .success(0)
-            let bytes = unsafe [UInt8](unsafeUninitializedCapacity: size + 2048) { buffer, count in
-                let target = unsafe UnsafeMutableRawBufferPointer(
-                    rebasing: UnsafeMutableRawBufferPointer(buffer)[..<size])
-                result = Result { () throws(SystemError) in unsafe try body.read(into: target, at: 0) }
-                if case .success(let read) = result { count = read }
-            }
-            _ = try result.get()
-            return bytes
-        }
+        var bytes = try system { () throws(SystemError) in try body.bytes(size, withRoomFor: 2048) }
         guard bytes.count == size else { throw .damaged("its bytes are fewer than its record says") }
         var trailer = trailer
         let digest = digest(of: bytes[...])

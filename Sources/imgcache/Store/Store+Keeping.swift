@@ -20,7 +20,7 @@ extension Store {
     }
 
     /// Stores an entry: a small one in the database, any other as a file.
-    func keep(_ content: EntryTrailer.Content, body: FileDescriptor) -> Keeping {
+    func keep(_ content: EntryTrailer.Content, body: EntryBody) -> Keeping {
         let now = now
         let trailer = EntryTrailer(content, created: now)
         guard let name = trailer.name, trailer.bodySize <= min(target(name.kind), options.largestBody) else {
@@ -35,7 +35,8 @@ extension Store {
             log.warning("not kept: \(error)")
             return .notKept
         }
-        return keepFile(trailer, name, body: body, used: now) ? .kept : .notKept
+        guard let file = try? body.file() else { return .notKept }
+        return keepFile(trailer, name, body: file, used: now) ? .kept : .notKept
     }
 
     /// Writes a small entry, which is stored with the next commit; false when it is not.
@@ -75,7 +76,7 @@ extension Store {
                 // The extra directory cannot be written; without an entry here the origin would be asked again each
                 // time.
                 if let body = entry.descriptor ?? (try? entry.copyBody())?.descriptor {
-                    _ = keep(.original(record), body: body)
+                    _ = keep(.original(record), body: .file(body))
                 }
             }
             return

@@ -1,23 +1,46 @@
 internal import LinuxSystem
 
-/// A body that is being received into a file.
+/// A body that is being received: in memory, until it has a file.
 struct BodyFile: ~Copyable {
     /// The number of bytes received.
     private(set) var received: Int
 
-    private let descriptor: FileDescriptor
+    private var file: FileDescriptor?
+    /// All received bytes, while there is no file.
+    private var memory: [UInt8] = []
 
-    /// A body whose first `received` bytes exist already.
-    init(_ descriptor: FileDescriptor, received: Int) {
-        self.descriptor = descriptor
+    /// A body whose first `received` bytes exist already in `file`; without one, it begins in memory.
+    init(_ file: FileDescriptor?, received: Int) {
+        self.file = file
         self.received = received
+    }
+
+    /// Whether the body has no file.
+    var isInMemory: Bool { file == nil }
+
+    /// Goes on in a file, which gets the bytes that were received.
+    ///
+    /// - Throws: `SystemError` of `pwrite`.
+    mutating func move(to file: FileDescriptor) throws(SystemError) {
+        guard isInMemory else { return }
+        try Self.write(memory, to: file)
+        self.file = file
+        memory = []
+    }
+
+    private static func write(_ bytes: [UInt8], to file: FileDescriptor) throws(SystemError) {
+        var result: Result<Void, SystemError> = .success(())
+        unsafe bytes.withUnsafeBytes { bytes in
+            result = Result { () throws(SystemError) in try unsafe file.write(bytes, at: 0) }
+        }
+        try result.get()
     }
 
     /// Checks that the bytes to be continued exist.
     ///
     /// - Throws: `SystemError` of `fstat`, or when there are fewer.
     func resume() throws(SystemError) {
-        if try descriptor.size() < received { throw SystemError("resume", code: SystemError.invalidArgument) }
+        if try file?.size() ?? 0 < received { throw SystemError("resume", code: SystemError.invalidArgument) }
     }
 
     /// Discards all bytes, including those of an earlier transfer that were not counted.
@@ -25,19 +48,37 @@ struct BodyFile: ~Copyable {
     /// - Throws: `SystemError` of `fstat` or `ftruncate`.
     mutating func startOver() throws(SystemError) {
         received = 0
-        if try descriptor.size() > 0 { try descriptor.truncate(to: 0) }
+        memory = []
+        if let file, try file.size() > 0 { try file.truncate(to: 0) }
     }
 
-    /// Seals the complete body. If that fails, the broker tries it, and finds out why.
-    func seal() {
-        try? descriptor.seal()
+    /// Makes room for a body of that length in memory.
+    mutating func reserve(_ count: Int) {
+        if isInMemory { memory.reserveCapacity(count) }
+    }
+
+    /// Ends a complete body: seals its file, or returns its bytes. If sealing fails, the broker tries it, and finds out why.
+    mutating func end() -> [UInt8]? {
+        guard let file else { return exchangeMemory() }
+        try? file.seal()
+        return nil
+    }
+
+    private mutating func exchangeMemory() -> [UInt8] {
+        let bytes = memory
+        memory = []
+        return bytes
     }
 
     /// Appends bytes.
     ///
     /// - Throws: `SystemError` of `pwrite`; the bytes then do not count as received.
     mutating func append(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
-        try unsafe descriptor.write(bytes, at: received)
+        if let file {
+            try unsafe file.write(bytes, at: received)
+        } else {
+            unsafe memory.append(contentsOf: bytes)
+        }
         received += bytes.count
     }
 }

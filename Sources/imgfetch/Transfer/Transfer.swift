@@ -14,8 +14,8 @@ import WorkerProtocol
     enum Outcome {
         /// Start the next hop.
         case nextHop
-        /// Send this final report.
-        case ended(FetchReport)
+        /// Send this final report, with the bytes of a complete body that has no file.
+        case ended(FetchReport, body: [UInt8]? = nil)
     }
 
     /// The result of a hop.
@@ -84,16 +84,20 @@ import WorkerProtocol
     private var end: Int?
     private var total: Int?
     private var speedFloor: SpeedFloor
-    private var beginning: FetchReport?
+    private var beginning: FetchBeginning?
     private var hasProgress = false
     private var lastProgress: Instant?
+    /// Whether a file for the body was requested.
+    private var hasRequestedFile = false
+    /// Whether libcurl holds received bytes back until there is a file.
+    private(set) var isPaused = false
 
-    /// Prepares the first hop of `job`, whose body goes to `descriptor`. With a proxy, connections go only to the
-    /// proxy's address and `policy` is not applied: the proxy decides which addresses may be reached.
+    /// Prepares the first hop of `job`, whose body is continued in `descriptor`, if that is given. With a proxy, connections go
+    /// only to the proxy's address and `policy` is not applied: the proxy decides which addresses may be reached.
     ///
     /// - Throws: `WireError` when the job is invalid.
     init(
-        _ job: FetchJob, body descriptor: FileDescriptor, policy: AddressPolicy, network: NetworkSettings,
+        _ job: FetchJob, body descriptor: FileDescriptor? = nil, policy: AddressPolicy, network: NetworkSettings,
         speedFloor: SpeedFloor = SpeedFloor()
     ) throws(WireError) {
         do { url = try TransferURL(job.url) } catch { throw TransferError.urlRefused(error) }
@@ -105,7 +109,7 @@ import WorkerProtocol
         guard fields.allSatisfy(RequestLines.isSendable) else {
             throw WireError(.badRequest, "A request header has characters that cannot be sent.")
         }
-        if let resumption, (try? descriptor.size()) ?? 0 < resumption.offset {
+        if let resumption, (try? descriptor?.size()) ?? 0 < resumption.offset {
             throw WireError(.internal, "The bytes to be continued are not there.")
         }
         guard let handle = EasyHandle(network, allowingInvalidCertificates: job.allowInvalidCertificates) else {
@@ -147,6 +151,7 @@ import WorkerProtocol
         verdict = nil
         drainDeadline = nil
         drained = 0
+        isPaused = false
         requestsSent = 0
         triedAddress = false
         forbiddenAddress = nil
@@ -238,9 +243,10 @@ import WorkerProtocol
         }
         if headers.expectedLength == 0 { return true }
         speedFloor.startOver()
-        beginning = .responded(
-            job: job.id, record, validator: validator, total: total,
+        beginning = FetchBeginning(
+            validator: validator, total: total,
             isMultiplexed: redirects.isEmpty ? headers.isMultiplexed && url.scheme == "https" : nil)
+        if let length = headers.expectedLength { body.reserve(min(length, Self.smallBody)) }
         hasProgress = true
         lastProgress = nil
         return true
@@ -297,8 +303,24 @@ import WorkerProtocol
         return false
     }
 
-    /// Handles bytes of a body. Returns whether the transfer continues.
-    func bodyReceived(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    /// What libcurl does after a piece of a body.
+    enum Reception {
+        case goesOn, ends
+        /// It passes the piece once more, after `curl_easy_pause`.
+        case pauses
+    }
+
+    /// Handles bytes of a body.
+    func bodyReceived(_ bytes: UnsafeRawBufferPointer) -> Reception {
+        if verdict == nil, body.isInMemory, body.received + bytes.count > FetchResult.mostBytesInFrame {
+            isPaused = true
+            return .pauses
+        }
+        return unsafe take(bytes) ? .goesOn : .ends
+    }
+
+    /// Takes bytes of a body. Returns whether the transfer continues.
+    private func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if verdict != nil {
             drained += bytes.count
             return drained <= Self.drainBytes
@@ -352,11 +374,12 @@ import WorkerProtocol
         switch verdict {
         case .redirected, .again: return .nextHop
         case .complete:
-            body.seal()
             var result = FetchResult(
                 bytes: body.received, response: record, remoteAddress: handle.remoteAddress, cookies: cookieChanges)
             result.times = times
-            return .ended(.finished(job: job.id, result))
+            // Nothing is left to be reported about the beginning.
+            result.beginning = beginning.take()
+            return .ended(.finished(job: job.id, result), body: body.end())
         case .notModified:
             var confirmation = FetchConfirmation(
                 response: record, remoteAddress: handle.remoteAddress, cookies: cookieChanges)
@@ -413,30 +436,54 @@ import WorkerProtocol
 
     private var cookieChanges: CookieChanges { cookies?.changes(in: handle) ?? CookieChanges() }
 
-    /// The number of received bytes that a later transfer can continue from.
+    /// The number of received bytes that a later transfer can continue from: those in a file.
     var continuableBytes: Int {
         if case .failed(let error) = verdict, !error.isRetryable { return 0 }
-        return validator == nil ? 0 : body.received
+        return validator == nil || body.isInMemory ? 0 : body.received
     }
 
     /// Takes the report that a body has begun; nil when it was taken before.
     func takeBeginning() -> FetchReport? {
-        beginning.take()
+        guard let beginning = beginning.take() else { return nil }
+        return .responded(
+            job: job.id, record, validator: beginning.validator, total: beginning.total,
+            isMultiplexed: beginning.isMultiplexed)
     }
 
-    /// Takes the first progress report; nil when it was taken before.
-    func takeFirstProgress() -> FetchReport? {
-        lastProgress == nil ? takeProgress(now: .now) : nil
+    /// The size, in bytes, up to which a body that arrives at once needs no file.
+    private static let smallBody = 64 << 10
+
+    /// Requests a file for the body that is being received; nil when it was requested before, or the body may be complete
+    /// soon.
+    func takeFileRequest(now: Instant) -> FetchReport? {
+        guard body.isInMemory, !hasRequestedFile, verdict == nil, headers.isComplete else { return nil }
+        let isLarge = max(total ?? 0, body.received) > Self.smallBody
+        guard isLarge || progressDue.map({ $0 <= now }) == true else { return nil }
+        hasRequestedFile = true
+        return .needsFile(job: job.id)
     }
 
-    /// The time of the next progress report, even if nothing more is received; nil without progress.
-    var progressDue: Instant? { hasProgress ? lastProgress?.adding(milliseconds: Self.progressMs) : nil }
+    /// Goes on with the body in a file. Returns whether libcurl must be told to go on.
+    func take(_ file: FileDescriptor) -> Bool {
+        do { try body.move(to: file) } catch { decide(.failed(TransferError.diskFailed("\(error)", host: url.host))) }
+        defer { isPaused = false }
+        return isPaused
+    }
+
+    /// The time of the next progress report, even if nothing more is received; nil without progress, or while a file is
+    /// awaited.
+    var progressDue: Instant? {
+        hasProgress && !(hasRequestedFile && body.isInMemory)
+            ? lastProgress?.adding(milliseconds: Self.progressMs) : nil
+    }
 
     /// Takes the present progress report; nil without progress, or when the last report is too recent.
     func takeProgress(now: Instant) -> FetchReport? {
         guard hasProgress else { return nil }
         // The first report tells the expected length, before any received byte is counted.
         let isFirst = lastProgress == nil
+        // Bytes without a file would be lost with this process.
+        if !isFirst, body.isInMemory { return nil }
         if let lastProgress, now < lastProgress.adding(milliseconds: Self.progressMs) { return nil }
         lastProgress = now
         hasProgress = isFirst && body.received > start

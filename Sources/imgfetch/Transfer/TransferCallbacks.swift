@@ -32,7 +32,11 @@ private let headerCallback: curl_write_callback = { bytes, size, count, context 
 private let bodyCallback: curl_write_callback = { bytes, size, count, context in
     guard let transfer = unsafe transfer(behind: context) else { return 0 }
     let piece = unsafe UnsafeRawBufferPointer(start: bytes, count: size * count)
-    return unsafe transfer.bodyReceived(piece) ? piece.count : piece.count + 1
+    switch unsafe transfer.bodyReceived(piece) {
+    case .goesOn: return piece.count
+    case .ends: return piece.count + 1
+    case .pauses: return Int(CURL_WRITEFUNC_PAUSE)
+    }
 }
 
 private let socketCallback: curl_opensocket_callback = { context, _, address in

@@ -32,8 +32,11 @@ struct JobLoop {
         let begun = Instant.now
         switch order {
         case .decode(let job): try decode(job, descriptors[0])
-        case .identify(let job, nil): try identify(job, descriptors[0])
-        case .identify(let job, let early?): try identify(job, descriptors[0], early, into: descriptors[1])
+        case .identify(let job, nil): try identify(job, descriptors.first, channel.frameBytes)
+        case .identify(let job, let early?):
+            try identify(
+                job, channel.frameBytes == nil ? descriptors[0] : nil, channel.frameBytes, early,
+                into: descriptors[descriptors.count - 1])
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
         // Next to a longer job, sending its report takes no time, and whoever waits for the image gets it sooner.
@@ -45,23 +48,30 @@ struct JobLoop {
     /// The time of a job whose report is sent at once.
     private static let collectedMicroseconds = 1000
 
-    /// Reports the digest of a file, of which nothing else is looked at.
-    private func identify(_ job: Int, _ file: FileDescriptor) throws {
+    /// The bytes that came in a frame, or those of a file.
+    private func source(_ file: FileDescriptor?, _ bytes: [UInt8]?) throws(WireError) -> ImageSource {
+        if let bytes { return try ImageSource(copying: bytes) }
+        guard let file else { throw WireError(.internal, "There are no bytes.") }
+        return try ImageSource(reading: file)
+    }
+
+    /// Reports the digest of bytes, of which nothing else is looked at.
+    private func identify(_ job: Int, _ file: FileDescriptor?, _ bytes: [UInt8]?) throws {
         do {
-            let digest = try ImageSource(reading: file).digest
+            let digest = try source(file, bytes).digest
             try report(.identified(job: job, digest: digest))
         } catch let error as WireError {
             try report(.failed(job: job, error))
         }
     }
 
-    /// Reports the digest of a file, and decodes its image if that is small. Of any other image, and of a broken one, only the
+    /// Reports the digest of bytes, and decodes their image if that is small. Of any other image, and of a broken one, only the
     /// digest is reported: the broker has it decoded as usual then.
     private func identify(
-        _ job: Int, _ file: FileDescriptor, _ early: EarlyDecode, into output: FileDescriptor
+        _ job: Int, _ file: FileDescriptor?, _ bytes: [UInt8]?, _ early: EarlyDecode, into output: FileDescriptor
     ) throws {
         do {
-            let source = try ImageSource(reading: file)
+            let source = try source(file, bytes)
             let digest = source.digest
             let result = early.refuses(digest) ? nil : decode(early.job, source, into: output)
             try report(.identified(job: job, digest: digest, early: result))

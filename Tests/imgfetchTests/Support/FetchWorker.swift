@@ -57,6 +57,10 @@ final class FetchWorker {
     private var beginnings: [Int: [Beginning]] = [:]
     /// The roots of the origins that each transfer went on at.
     private(set) var redirections: [Int: [String]] = [:]
+    /// The transfers that asked for a file.
+    private(set) var fileRequests: Set<Int> = []
+    /// The bytes that transfers continue from.
+    private var offsets: [Int: Int] = [:]
     private var lastJob = 0
     private var hasEnded = false
 
@@ -117,7 +121,8 @@ final class FetchWorker {
         bodies[lastJob] = body
         var job = job
         job.id = lastJob
-        try channel.enqueue(FetchOrder.fetch(job), descriptors: [body])
+        offsets[lastJob] = job.resumption?.offset
+        try channel.enqueue(FetchOrder.fetch(job), descriptors: job.resumption == nil ? [] : [body])
         try channel.flush()
         return lastJob
     }
@@ -167,19 +172,38 @@ final class FetchWorker {
                 beginnings[job, default: []].append(
                     Beginning(response: response, validator: validator, total: total, isMultiplexed: isMultiplexed))
             case .ready: Issue.record("ready twice")
+            case .needsFile(let job):
+                fileRequests.insert(job)
+                try channel.enqueue(FetchOrder.file(job: job), descriptors: [try #require(bodies[job])])
+                try channel.flush()
             case .redirected(let job, let root): redirections[job, default: []].append(root)
             case .progress(let job, let received, let expected): progress[job, default: []].append((received, expected))
             case .finished(let job, _), .failed(let job, _), .notModified(let job, _), .stopped(let job, _):
+                let bytes = channel.frameBytes
+                let report = noteBeginning(report)
                 let ended = bodies.removeValue(forKey: job)
                 let descriptor = try #require(ended)
                 return (
                     job,
                     Run(
                         end: report, progress: progress[job] ?? [], beginnings: beginnings[job] ?? [],
-                        body: try Self.contents(of: descriptor))
+                        body: try bytes ?? Self.contents(of: descriptor))
                 )
             }
         }
+    }
+
+    /// Takes the beginning of a body out of the report of its end, as if it had been reported before.
+    private func noteBeginning(_ report: FetchReport) -> FetchReport {
+        guard case .finished(let job, var result) = report, let beginning = result.beginning.take() else {
+            return report
+        }
+        beginnings[job, default: []].append(
+            Beginning(
+                response: result.response, validator: beginning.validator, total: beginning.total,
+                isMultiplexed: beginning.isMultiplexed))
+        progress[job, default: []].append((result.response.status == 206 ? offsets[job] ?? 0 : 0, beginning.total))
+        return .finished(job: job, result)
     }
 
     /// Waits for the next report, for at most 20 seconds.

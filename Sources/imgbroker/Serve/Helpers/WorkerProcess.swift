@@ -198,10 +198,12 @@ final class WorkerProcess {
     }
 }
 
-/// A job's product: a memfd that a worker fills, then a sealed buffer that is to be published.
+/// A job's product: a memfd that a worker fills, then a sealed buffer that is to be published, or bytes that came in a frame.
 final class Product {
     private var writable: WritableBuffer?
     private(set) var sealed: SealedBuffer?
+    /// The bytes that came in a frame; nil with a memfd.
+    private(set) var bytes: [UInt8]?
     private let mayShrink: Bool
 
     /// A memfd of `size` bytes, or of at most `size` with `mayShrink`; without a size, one that grows.
@@ -213,6 +215,12 @@ final class Product {
     /// A buffer that another process made and sealed.
     init(sealed: SealedBuffer) {
         self.sealed = sealed
+        mayShrink = false
+    }
+
+    /// Bytes that came in a frame.
+    init(bytes: [UInt8]) {
+        self.bytes = bytes
         mayShrink = false
     }
 
