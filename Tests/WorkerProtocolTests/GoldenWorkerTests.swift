@@ -121,7 +121,7 @@ import WorkerProtocol
                     resumption: FetchJob.Resumption(
                         offset: 100, validator: "\"1\"", url: "https://example.net:443/a"), isSentOnce: true))
         ),
-        ("fetch-order-stop", .stop(job: 1)),
+        ("fetch-order-stop", .stop(job: 1)), ("fetch-order-file", .file(job: 1)),
     ]
 
     static let response = ResponseRecord(
@@ -183,7 +183,38 @@ import WorkerProtocol
                     remoteAddress: "192.0.2.1", cookies: cookies))
         ),
         ("fetch-report-stopped", .stopped(job: 1, received: 4096)),
+        ("fetch-report-needs-file", .needsFile(job: 1)), ("fetch-report-finished-at-once", atOnce),
     ]
+
+    /// A body that was received at once.
+    private static let atOnce: FetchReport = {
+        var result = FetchResult(
+            bytes: 3, response: ResponseRecord(requestedAt: 1, receivedAt: 2), remoteAddress: "192.0.2.1")
+        result.beginning = FetchBeginning(validator: "\"1\"", total: 3, isMultiplexed: true)
+        return .finished(job: 1, result)
+    }()
+
+    /// Bytes follow the JSON text, and stand for the first descriptor.
+    @Test func bytesInFrames() throws {
+        let bytes: [UInt8] = [0, 1, 2, 0]
+        for (message, count) in [(DecodeOrder.identify(job: 4), 0), (.identify(job: 4, early: EarlyDecode(.blank)), 1)]
+        {
+            let frame = try message.encoded(with: bytes).dropFirst(Frame.headerLength)
+            let (text, found) = DecodeOrder.parts(of: frame)
+            #expect(found.map { Array($0) } == bytes)
+            #expect(try DecodeOrder(decoding: text) == message)
+            #expect(message.mayHaveBytes && message.descriptorCount(withBytes: true) == count)
+            #expect(String(decoding: text, as: UTF8.self).contains("\"fds\"") == (count > 0))
+        }
+        let frame = try Self.atOnce.encoded(with: []).dropFirst(Frame.headerLength)
+        #expect(FetchReport.parts(of: frame).bytes?.isEmpty == true)
+        #expect(try FetchReport(decoding: FetchReport.parts(of: frame).text) == Self.atOnce)
+        #expect(FetchReport.parts(of: try Self.atOnce.encoded().dropFirst(Frame.headerLength)).bytes == nil)
+        #expect(!DecodeOrder.decode(.blank).mayHaveBytes && !FetchReport.stopped(job: 1, received: 0).mayHaveBytes)
+        #expect(throws: Frame.TooLong.self) {
+            try Self.atOnce.encoded(with: [UInt8](repeating: 0, count: Frame.maximumLength))
+        }
+    }
 
     static let names =
         decodeOrders.map(\.0) + decodeReports.map(\.0) + fetchOrders.map(\.0) + fetchReports.map(\.0)
@@ -310,7 +341,7 @@ import WorkerProtocol
             "isSentOnce",
             "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage", "acceptsDamage", "damage",
             "ignoredProfile", "delaysMs",
-            "loops", "multiplexed", "pixels",
+            "loops", "multiplexed", "pixels", "beginning",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(try message.encoded().dropFirst(Frame.headerLength))

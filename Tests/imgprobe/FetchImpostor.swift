@@ -71,7 +71,7 @@ struct FetchImpostor {
             try channel.sendMessage(FetchReport.needsFile(job: job.id))
             try channel.sendMessage(FetchReport.needsFile(job: job.id))
             return
-        case "bytes": return try send(result, job, Array("other".utf8))
+        case "bytes": return try send(result, job, Array("another".utf8))
         case "many-bytes":
             result.bytes = 1_000_000
             return try send(result, job, [UInt8](repeating: 0, count: result.bytes))

@@ -124,7 +124,7 @@ extension Broker {
 
     private func refuseFile(_ error: any Error, for job: JobID, on worker: WorkerID) {
         let error = WireError(.outOfMemory, "There is no room for the download: \(error).")
-        events.append(.fetchFailed(worker, job, FetchFailure(error)))
+        handle(.fetchFailed(worker, job, FetchFailure(error)))
         send(FetchOrder.stop(job: job.number), to: worker)
     }
 

@@ -153,8 +153,8 @@ extension BehaviourTests {
         }
         let client = try setting.client()
         _ = try client.load(setting.url("/yes0"), #""delivery":"none""#)
-        let before = try setting.idle()
-        let warm = try setting.broker.settledDescriptors() - before[.memoryEntries]
+        try setting.idle()
+        let warm = try setting.broker.settledDescriptorsBesidesImages()
         for round in 1...5 {
             _ = try client.load(setting.url("/yes\(round)"), #""delivery":"none""#)
             #expect(try client.failure(setting.url("/bad\(round)")).code == .truncated)
@@ -169,7 +169,7 @@ extension BehaviourTests {
         #expect((report[.networkLoads], report[.failed], report[.cancelled]) == (6, 10, 5))
         #expect((report[.queued], report[.running], report[.reservedBytes], report[.leasedBytes]) == (0, 0, 0, 0))
         #expect(try client.nextIfThere() == nil)
-        try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
+        try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
         for worker in setting.broker.workers(.decode) + setting.broker.workers(.fetch) {
             try eventually("no worker has a buffer open") { !worker.openFiles.contains { $0.contains("memfd:") } }
         }

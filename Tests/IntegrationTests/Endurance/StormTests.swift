@@ -45,8 +45,7 @@ import Testing
         _ = try setting.client().load(setting.url("/0"), #""delivery":"none""#)
         try setting.idle()
         try setting.broker.wait(for: "the client has disconnected") { $0[.clients] == 1 }
-        let before = try setting.broker.stats()
-        let warm = try setting.broker.settledDescriptors() - before[.memoryEntries]
+        let warm = try setting.broker.settledDescriptorsBesidesImages()
 
         var random = SeededRandom(state: seed)
         var guests = try (0..<8).map { _ in Guest(try setting.client()) }
@@ -116,7 +115,7 @@ import Testing
         #expect(report[.memoryBytes] <= report[.memoryLimitBytes])
         // Some workers were killed twice.
         #expect((1...kills).contains(report[.workerRestarts]))
-        try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
+        try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
         try setting.broker.allChildren()
         #expect(setting.broker.status.threads == 1)
         #expect(try setting.broker.stop() == .status(0))

@@ -23,6 +23,32 @@ extension TestBroker {
         return count
     }
 
+    /// The descriptors of images and of results that workers make.
+    private var bufferDescriptors: Int {
+        let names = ["original", "pixels", "unpacked", "disk"].map { "memfd:imgbroker-\($0)" }
+        return status.openFiles.count { file in names.contains { file.contains($0) } }
+    }
+
+    /// The number of settled descriptors without those of images.
+    ///
+    /// - Throws: `TestFailure`.
+    func settledDescriptorsBesidesImages() throws -> Int { try settledDescriptors() - bufferDescriptors }
+
+    /// Waits until it has `count` descriptors open besides those of images, of which at most `images` have one: small originals
+    /// have none. Then removes the images that no client leases from memory, and waits until `leased` descriptors of images are left.
+    ///
+    /// - Throws: `TestFailure` naming the open files.
+    func waitForSettledDescriptors(_ count: Int, images: Int, leased: Int = 0) throws {
+        try eventually("\(count) descriptors besides at most \(images) images") {
+            let own = bufferDescriptors
+            return own <= images && ownDescriptors - own == count
+        }
+        let client = try RawClient(socketPath)
+        _ = try client.ask("clear", #""tier":"memory""#)
+        client.close()
+        try waitForSettledDescriptors(count + leased)
+    }
+
     /// Waits until it has `count` descriptors open, as `settledDescriptors` counts them.
     ///
     /// - Throws: `TestFailure` naming the open files.

@@ -84,8 +84,8 @@ final class AttackedSetting {
         try setting.idle()
         try setting.loadGood(7, from: .network)
         _ = try setting.client.load(setting.url("keep/8/8/8"))
-        let before = try setting.idle()
-        let warm = try setting.broker.settledDescriptors()
+        try setting.idle()
+        let warm = try setting.broker.settledDescriptorsBesidesImages() - 1
 
         var error: WireError?
         let took = try milliseconds { error = try setting.client.failure(setting.url(attack)) }
@@ -100,7 +100,9 @@ final class AttackedSetting {
         #expect(after[.reservedBytes] == 0)
         #expect(after[.failed] == 1)
         #expect(after[.workerRestarts] == after.workerDeaths.values.reduce(0, +))
-        try setting.broker.waitForSettledDescriptors(warm + after[.memoryEntries] - before[.memoryEntries])
+        // Without the client's connection.
+        setting.client.close()
+        try setting.broker.waitForSettledDescriptors(warm, images: after[.memoryEntries])
         try setting.broker.allChildren()
         return (try #require(error), after.workerDeaths, took)
     }
@@ -229,7 +231,8 @@ final class AttackedSetting {
         #expect(report[.reservedBytes] == 0)
         // A spare may have been killed before it was ready.
         #expect(report.workerDeaths.keys.allSatisfy { $0 == .outside || $0 == .notStarted })
-        try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
+        let leased = step == "next" ? 1 : 0
+        try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries], leased: leased)
         try setting.loadGood(7, from: .network)
     }
 

@@ -21,7 +21,7 @@ import Testing
             ("nonsense", DeathCause.protocol), ("no-json", .protocol), ("no-frame", .protocol),
             ("ready-again", .protocol),
             ("descriptors", .protocol), ("execve", .seccomp), ("fork", nil), ("ptrace", .seccomp),
-            ("memfd", .seccomp),
+            ("memfd", .seccomp), ("two-files", .protocol), ("bytes", .protocol), ("many-bytes", .protocol),
             ("other-job/8/8/5", nil), ("flood/8/8/5", nil), ("wander/8/8/5", nil), ("confirm", nil), ("more", nil),
             ("giant", nil), ("fewer", nil), ("address", nil), ("mapped", nil), ("cookies/8/8/5", nil),
         ] as [(String, DeathCause?)])

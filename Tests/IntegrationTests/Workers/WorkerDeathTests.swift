@@ -53,7 +53,7 @@ import Testing
         // The buffers stay; their clients disconnect.
         for client in clients { client.close() }
         try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
-        try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
+        try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
     }
 
     @Test func oneCrashIsRetried() throws {
@@ -92,8 +92,9 @@ import Testing
         #expect(report[.reservedBytes] == 0)
         #expect(report[.failed] == 2)
         #expect(report.workerDeaths == [.signal: 2])
-        // The original of the bad image stays, and the original and pixels of the good one.
-        try setting.broker.waitForSettledDescriptors(warm + 3)
+        // The original of the bad image stays, and the original and pixels of the good one, which is leased.
+        #expect(report[.memoryEntries] == 3)
+        try setting.broker.waitForSettledDescriptors(warm, images: 3, leased: 1)
         #expect(setting.origin.statistics("/bad").requests == 1)
     }
 

@@ -65,6 +65,21 @@ import WorkerProtocol
         #expect(try !second.has(originals[50].raster(), of: originals[50]))
     }
 
+    /// Both kinds of orders store the same, also when an entry is too long for a row.
+    @Test(arguments: [1000, 65_500]) func bytesInTheFrame(size: Int) throws {
+        let cache = try CacheProcess(directory)
+        for number in 0..<2 {
+            let original = TestOriginal(number, size: size)
+            #expect(try cache.keep(original))
+            #expect(try cache.has(original))
+            var wrong = TestOriginal(10 + number, size: size)
+            wrong.record.digest = original.record.digest
+            #expect(try !cache.keep(wrong))
+            // So that the next one is sent in the other way.
+            #expect(try cache.keep(TestOriginal(20 + number)))
+        }
+    }
+
     /// The broker does not wait for pending reports.
     @Test func closedWithPendingReports() throws {
         let original = TestOriginal(1)

@@ -56,7 +56,10 @@ private func job(
         throws
     {
         let origin = try LocalOrigin { request in
-            .resource(picture, etag: tag, for: request).with { $0.framing = framing }
+            // Long enough for the body to get its file.
+            .resource(picture, etag: tag, for: request).with {
+                ($0.framing, $0.pieceBytes, $0.pauseMs) = (framing, 100_000, 30)
+            }
         }
         defer { origin.stop() }
         let run = try FetchWorker().run(origin.url("/a"))
@@ -86,6 +89,7 @@ private func job(
         for (path, received) in [("/a", 5000), ("/untagged", 0)] {
             let file = try FetchWorker.file()
             let stopped = try worker.start(origin.url(path), body: file)
+            try worker.waitForFileRequest(of: stopped)
             while try file.size() < 5000 { usleep(1000) }
             try worker.stop(stopped)
             let run = try worker.wait(for: stopped)

@@ -59,6 +59,8 @@ final class FetchWorker {
     private(set) var redirections: [Int: [String]] = [:]
     /// The transfers that asked for a file.
     private(set) var fileRequests: Set<Int> = []
+    /// Whether files are only sent by `sendFile`.
+    var holdsFilesBack = false
     /// The bytes that transfers continue from.
     private var offsets: [Int: Int] = [:]
     private var lastJob = 0
@@ -167,17 +169,7 @@ final class FetchWorker {
         while true {
             let report = try nextReport()
             switch report {
-            case .responded(let job, let response, let validator, let total, let isMultiplexed):
-                #expect(progress[job] == nil)
-                beginnings[job, default: []].append(
-                    Beginning(response: response, validator: validator, total: total, isMultiplexed: isMultiplexed))
-            case .ready: Issue.record("ready twice")
-            case .needsFile(let job):
-                fileRequests.insert(job)
-                try channel.enqueue(FetchOrder.file(job: job), descriptors: [try #require(bodies[job])])
-                try channel.flush()
-            case .redirected(let job, let root): redirections[job, default: []].append(root)
-            case .progress(let job, let received, let expected): progress[job, default: []].append((received, expected))
+            case .responded, .ready, .needsFile, .redirected, .progress: try note(report)
             case .finished(let job, _), .failed(let job, _), .notModified(let job, _), .stopped(let job, _):
                 let bytes = channel.frameBytes
                 let report = noteBeginning(report)
@@ -191,6 +183,36 @@ final class FetchWorker {
                 )
             }
         }
+    }
+
+    /// Notes a report that ends no job. A file that is needed is sent at once, unless files are held back.
+    private func note(_ report: FetchReport) throws {
+        switch report {
+        case .responded(let job, let response, let validator, let total, let isMultiplexed):
+            #expect(progress[job] == nil)
+            beginnings[job, default: []].append(
+                Beginning(response: response, validator: validator, total: total, isMultiplexed: isMultiplexed))
+        case .ready: Issue.record("ready twice")
+        case .needsFile(let job):
+            #expect(fileRequests.insert(job).inserted)
+            if !holdsFilesBack { try sendFile(of: job) }
+        case .redirected(let job, let root): redirections[job, default: []].append(root)
+        case .progress(let job, let received, let expected):
+            progress[job, default: []].append((received, expected))
+            #expect(received == 0 || fileRequests.contains(job) || offsets[job] != nil)
+        case .finished, .failed, .notModified, .stopped: Issue.record("an end")
+        }
+    }
+
+    /// Waits until a transfer needs a file.
+    func waitForFileRequest(of job: Int) throws {
+        while !fileRequests.contains(job) { try note(nextReport()) }
+    }
+
+    /// Sends the file that a transfer needs.
+    func sendFile(of job: Int) throws {
+        try channel.enqueue(FetchOrder.file(job: job), descriptors: [try #require(bodies[job])])
+        try channel.flush()
     }
 
     /// Takes the beginning of a body out of the report of its end, as if it had been reported before.

@@ -30,8 +30,8 @@ import WorkerProtocol
         return plan.header
     }
 
-    private func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = []) throws {
-        try worker.order(order, descriptors)
+    private func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil) throws {
+        try worker.order(order, descriptors, bytes: bytes)
     }
 
     @Test func consecutiveJobs() throws {
@@ -122,6 +122,18 @@ import WorkerProtocol
         try buffer.descriptor.truncate(to: geometry.bytes)
         #expect(try contents(of: buffer.descriptor) == picture.premultiplied.bgra.bytes)
         #expect(try buffer.seal().size == geometry.bytes)
+    }
+
+    /// The bytes of an image may come in the order's frame.
+    @Test func imageInTheFrame() throws {
+        let expected = try identify(png)
+        try order(.identify(job: 1), [], bytes: png)
+        #expect(try next() == .identified(job: 1, digest: expected.digest))
+        let output = try WritableBuffer(name: "test", size: 1 << 20, mayShrink: true).descriptor
+        let early = EarlyDecode(DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8)))
+        try order(.identify(job: 7, early: early), [output], bytes: png)
+        #expect(try next() == .identified(job: 7, digest: expected.digest, early: expected.early))
+        #expect(try contents(of: output) == picture.premultiplied.bgra.bytes)
     }
 
     /// Of an image that is not certainly small, of a broken one and of one that is refused, only the digest is reported.

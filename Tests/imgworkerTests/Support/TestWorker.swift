@@ -61,8 +61,9 @@ final class TestWorker {
     }
 
     /// Sends an order.
-    func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = []) throws {
-        try channel.sendMessage(order, descriptors: descriptors)
+    func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil) throws {
+        try channel.enqueue(order, descriptors: descriptors, bytes: bytes)
+        try channel.flushMessages()
     }
 
     /// Returns a value from its status in kilobytes, such as `VmRSS`, or `VmHWM` for the peak.

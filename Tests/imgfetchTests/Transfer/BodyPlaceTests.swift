@@ -1,0 +1,79 @@
+import Foundation
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import imgfetch
+
+/// Small bodies come in the frame of their report; others get a file while they are received.
+@Suite(.timeLimit(.minutes(10))) struct BodyPlaceTests {
+    private static func bytes(_ count: Int) -> [UInt8] {
+        (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 8) }
+    }
+
+    private static func gzip(_ bytes: [UInt8]) throws -> [UInt8] {
+        let directory = try TemporaryDirectory()
+        let (plain, packed) = (directory.file("plain"), directory.file("packed"))
+        try Data(bytes).write(to: URL(filePath: plain))
+        let process = Process()
+        process.executableURL = URL(filePath: "/bin/sh")
+        process.arguments = ["-c", "gzip -1 <\"$1\" >\"$2\"", "sh", plain, packed]
+        try process.run()
+        process.waitUntilExit()
+        return [UInt8](try Data(contentsOf: URL(filePath: packed)))
+    }
+
+    @Test func `a small body that comes at once has no file`() throws {
+        let body = Self.bytes(9000)
+        let origin = try LocalOrigin { _ in .ok(body) }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        for _ in 0..<3 {
+            let run = try worker.run(origin.url("/"))
+            #expect(run.body == body)
+            #expect(run.result?.bytes == body.count)
+            #expect(run.beginnings.count == 1)
+            #expect(run.progress.count == 1)
+        }
+        #expect(worker.fileRequests.isEmpty)
+    }
+
+    /// Its received bytes are reported as progress only when they are in the file: a transfer could be continued from them.
+    @Test func `a slow body gets a file`() throws {
+        let body = Self.bytes(9000)
+        let origin = try LocalOrigin { _ in .ok(body).with { ($0.pieceBytes, $0.pauseMs) = (1000, 60) } }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        let run = try worker.run(origin.url("/"))
+        #expect(run.body == body)
+        #expect(worker.fileRequests == [1])
+        #expect(run.progress.contains { $0.received > 0 })
+    }
+
+    /// Without a file, libcurl holds a large body back; nothing of it is lost, compressed or not.
+    @Test(arguments: [false, true]) func `a large body waits for its file`(isCompressed: Bool) throws {
+        let body = Self.bytes(3_000_000)
+        let compressed = isCompressed ? try Self.gzip(body) : []
+        let origin = try LocalOrigin { _ in
+            isCompressed ? .ok(compressed).with { $0.headers.append(.init("Content-Encoding", "gzip")) } : .ok(body)
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        worker.holdsFilesBack = true
+        let job = try worker.start(origin.url("/"))
+        try worker.waitForFileRequest(of: job)
+        // Another body comes meanwhile.
+        let small = try LocalOrigin { _ in .ok([1, 2, 3]) }
+        defer { small.stop() }
+        let other = try worker.start(small.url("/"))
+        #expect(try worker.wait(for: other).body == [1, 2, 3])
+        try worker.sendFile(of: job)
+        let run = try worker.wait(for: job)
+        #expect(run.body == body)
+        #expect(run.result?.bytes == body.count)
+    }
+}
