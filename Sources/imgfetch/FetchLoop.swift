@@ -23,6 +23,8 @@ import WorkerProtocol
     private let queue: EventQueue
     private let multi: UnsafeMutableRawPointer
     private var transfers: [Int: Transfer] = [:]
+    /// Ended transfers whose last report waits for a file, because a later one can continue from their bytes.
+    private var endings: [Int: (transfer: Transfer, report: FetchReport)] = [:]
     private var watched: Set<Int32> = []
     /// The time at which libcurl wants to be called.
     private var timer: Instant?
@@ -125,8 +127,20 @@ import WorkerProtocol
         }
     }
 
+    /// Sends the last report of a failed or stopped transfer, when its bytes that can be continued have a file.
+    private func end(_ transfer: Transfer, _ report: FetchReport) {
+        guard transfer.leavesBytesInMemory else { return send(report) }
+        endings[transfer.job.id] = (transfer, report)
+        if let request = transfer.takeLastFileRequest() { send(request) }
+    }
+
     /// Goes on with a body in a file. The transfer may have ended since it asked for that.
     private func proceed(_ job: Int, with file: FileDescriptor) {
+        if let (transfer, report) = endings.removeValue(forKey: job) {
+            _ = transfer.take(file)
+            // Of bytes that cannot be written, nothing can be continued.
+            return send(transfer.leavesBytesInMemory ? report.withoutBytes : report)
+        }
         guard let transfer = transfers[job], transfer.take(file) else { return }
         unsafe curl_easy_pause(transfer.handle.raw, CURLPAUSE_CONT)
     }
@@ -147,12 +161,16 @@ import WorkerProtocol
         if let transfer = transfers[job] {
             if let report = transfer.takeBeginning() { send(report) }
             remove(transfer)
-            send(FetchReport.stopped(job: job, received: transfer.continuableBytes))
+            end(transfer, .stopped(job: job, received: transfer.continuableBytes))
+        } else if let (_, report) = endings.removeValue(forKey: job) {
+            // The broker has no file.
+            send(report.withoutBytes)
         }
     }
 
     /// Ends the job that has the number of a new one. Numbers are unique, so this is an error of the broker.
     private func forget(_ job: Int) {
+        endings[job] = nil
         guard let transfer = transfers[job] else { return }
         log.error("job \(job) was ordered twice")
         remove(transfer)
@@ -250,7 +268,7 @@ import WorkerProtocol
                 log.debug("job \(job) failed: \(failure.error.code.rawValue): \(failure.error.message)")
             default: log.debug("job \(job) ends with \(report.type)")
             }
-            send(report, body: body)
+            if case .failed = report { end(transfer, report) } else { send(report, body: body) }
         }
     }
 
@@ -276,6 +294,19 @@ import WorkerProtocol
 
     fileprivate func setTimer(milliseconds: Int) {
         timer = milliseconds < 0 ? nil : .now.adding(milliseconds: milliseconds)
+    }
+}
+
+extension FetchReport {
+    /// The same end, without bytes that can be continued.
+    fileprivate var withoutBytes: FetchReport {
+        switch self {
+        case .failed(let job, var failure):
+            failure.received = 0
+            return .failed(job: job, failure)
+        case .stopped(let job, _): return .stopped(job: job, received: 0)
+        default: return self
+        }
     }
 }
 

@@ -436,11 +436,14 @@ import WorkerProtocol
 
     private var cookieChanges: CookieChanges { cookies?.changes(in: handle) ?? CookieChanges() }
 
-    /// The number of received bytes that a later transfer can continue from: those in a file.
+    /// The number of received bytes that a later transfer can continue from, when they are in a file.
     var continuableBytes: Int {
         if case .failed(let error) = verdict, !error.isRetryable { return 0 }
-        return validator == nil || body.isInMemory ? 0 : body.received
+        return validator == nil ? 0 : body.received
     }
+
+    /// Whether a later transfer can continue from bytes that have no file.
+    var leavesBytesInMemory: Bool { body.isInMemory && continuableBytes > 0 }
 
     /// Takes the report that a body has begun; nil when it was taken before.
     func takeBeginning() -> FetchReport? {
@@ -459,6 +462,13 @@ import WorkerProtocol
         guard body.isInMemory, !hasRequestedFile, verdict == nil, headers.isComplete else { return nil }
         let isLarge = max(total ?? 0, body.received) > Self.smallBody
         guard isLarge || progressDue.map({ $0 <= now }) == true else { return nil }
+        hasRequestedFile = true
+        return .needsFile(job: job.id)
+    }
+
+    /// Requests a file for what is left of the body after the transfer's end; nil when it was requested before.
+    func takeLastFileRequest() -> FetchReport? {
+        if hasRequestedFile { return nil }
         hasRequestedFile = true
         return .needsFile(job: job.id)
     }

@@ -231,8 +231,7 @@ final class AttackedSetting {
         #expect(report[.reservedBytes] == 0)
         // A spare may have been killed before it was ready.
         #expect(report.workerDeaths.keys.allSatisfy { $0 == .outside || $0 == .notStarted })
-        let leased = step == "next" ? 1 : 0
-        try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries], leased: leased)
+        try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
         try setting.loadGood(7, from: .network)
     }
 

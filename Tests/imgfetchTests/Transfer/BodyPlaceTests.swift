@@ -54,6 +54,24 @@ import WorkerProtocol
         #expect(run.progress.contains { $0.received > 0 })
     }
 
+    /// The bytes of an interrupted body get a file in the end, so that another transfer can continue from them.
+    @Test func `an interrupted small body is not lost`() throws {
+        let body = Self.bytes(5000)
+        let origin = try LocalOrigin { request in
+            .resource(body, etag: request.path == "/a" ? "\"1\"" : nil, for: request).with {
+                $0.framing = .wrongLength(9000)
+            }
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        let run = try worker.run(origin.url("/a"))
+        #expect(run.failure?.received == body.count)
+        #expect(run.body == body)
+        #expect(worker.fileRequests == [1])
+        #expect(try worker.run(origin.url("/untagged")).failure?.received == 0)
+        #expect(worker.fileRequests == [1])
+    }
+
     /// Without a file, libcurl holds a large body back; nothing of it is lost, compressed or not.
     @Test(arguments: [false, true]) func `a large body waits for its file`(isCompressed: Bool) throws {
         let body = Self.bytes(3_000_000)
