@@ -66,7 +66,7 @@ package struct FetchResult: Equatable, Sendable {
     }
 }
 
-/// What a response's header says about a body that begins.
+/// The header's information on a body that begins.
 package struct FetchBeginning: Equatable, Sendable {
     /// The validator for resuming the download after an interruption.
     package var validator: String?

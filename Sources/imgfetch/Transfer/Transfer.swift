@@ -303,10 +303,10 @@ import WorkerProtocol
         return false
     }
 
-    /// What libcurl does after a piece of a body.
+    /// The reaction to a piece of a body.
     enum Reception {
         case goesOn, ends
-        /// It passes the piece once more, after `curl_easy_pause`.
+        /// libcurl passes the piece once more, after `curl_easy_pause`.
         case pauses
     }
 
@@ -466,7 +466,7 @@ import WorkerProtocol
         return .needsFile(job: job.id)
     }
 
-    /// Requests a file for what is left of the body after the transfer's end; nil when it was requested before.
+    /// Requests a file for the received bytes after the transfer's end; nil when it was requested before.
     func takeLastFileRequest() -> FetchReport? {
         if hasRequestedFile { return nil }
         hasRequestedFile = true
