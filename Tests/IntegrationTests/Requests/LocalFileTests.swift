@@ -87,6 +87,7 @@ import WorkerProtocol
                 guard let file = try? FileDescriptor.open(updatingAt: path) else { continue }
                 try? unsafe versions[round % 2].withUnsafeBytes { try unsafe file.write($0, at: 0) }
                 if round % 5 == 0 { try? file.truncate(to: versions[0].count / 2) }
+                if round % 7 == 0 { try? file.truncate(to: versions[0].count + 5000) }
             }
         }
         writer.start()

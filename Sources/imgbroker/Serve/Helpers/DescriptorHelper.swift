@@ -270,7 +270,8 @@ enum DescriptorHelper {
                 let age = WallClock.nanoseconds &- identity.changed
                 let isRecent = age < (isLocal && !identity.hasCoarseTimes ? timePrecision : coarsePrecision)
                 files[number] = KeptFile(
-                    file: file, facts: FileFacts(identity, isRecent: isRecent), device: isLocal ? device : nil)
+                    file: file, facts: FileFacts(identity, isRecent: isRecent, isLocal: isLocal),
+                    device: isLocal ? device : nil)
                 if isLocal { localDevices[device, default: 0] += 1 }
                 pending +=
                     Answer(

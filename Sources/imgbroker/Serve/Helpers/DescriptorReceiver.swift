@@ -502,7 +502,8 @@ final class DescriptorReceiver {
             let identity = FileIdentity(
                 device: UInt64(bitPattern: Int64(numbers[1])), inode: UInt64(bitPattern: Int64(numbers[2])),
                 size: numbers[3], modified: numbers[4], changed: numbers[5])
-            return report(.examined(file, .success(FileFacts(identity, isRecent: numbers[6] != 0))), in: &arrivals)
+            let facts = FileFacts(identity, isRecent: numbers[6] != 0, isLocal: numbers[7] != 0)
+            return report(.examined(file, .success(facts)), in: &arrivals)
         }
         // The helper has not kept it.
         forget(file, of: helper)
