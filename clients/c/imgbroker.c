@@ -2470,6 +2470,18 @@ imgbroker_image *imgbroker_get_kept(imgbroker *connection, const char *url, cons
     return image;
 }
 
+// Answers a request with a kept image, or sends it.
+static void answer_or_submit(imgbroker *connection, struct request *request) {
+    imgbroker_image *kept =
+        request->url == NULL ? NULL : imgbroker_get_kept(connection, request->url, &request->options);
+    if (kept == NULL) {
+        submit(connection, request);
+        return;
+    }
+    imgbroker_reply reply = {.type = IMGBROKER_REPLY_IMAGE, .image = kept};
+    finish(connection, request, &reply);
+}
+
 uint64_t imgbroker_send(imgbroker *connection, const imgbroker_request *described, imgbroker_error *error) {
     if (is_forked(connection->shared)) {
         fail_forked(error);
@@ -2484,14 +2496,7 @@ uint64_t imgbroker_send(imgbroker *connection, const imgbroker_request *describe
     }
     request->last = node;
     uint64_t number = request->number;
-    imgbroker_image *kept =
-        request->url == NULL ? NULL : imgbroker_get_kept(connection, request->url, &request->options);
-    if (kept != NULL) {
-        imgbroker_reply reply = {.type = IMGBROKER_REPLY_IMAGE, .image = kept};
-        finish(connection, request, &reply);
-    } else {
-        submit(connection, request);
-    }
+    answer_or_submit(connection, request);
     // Replies that are there already make the descriptor readable.
     if (connection->first_reply != NULL) arm_timer(connection, now_ms());
     return number;
@@ -2551,7 +2556,7 @@ imgbroker_code imgbroker_call(imgbroker *connection, const imgbroker_request *de
         return fail(&reply->error, IMGBROKER_ERROR_INVALID_ARGUMENT, "a subscription has no final reply");
     }
     request->sink = reply;
-    submit(connection, request);
+    answer_or_submit(connection, request);
     // One message at once, because the first one is often the reply.
     while (!reply->final) wait_and_advance(connection, -1, 1, SIZE_MAX);
     // Replies to other requests make the descriptor readable.
