@@ -55,6 +55,8 @@ final class SilentFileSystem: Sendable {
 
     /// Ends it: all calls that wait fail.
     func end() {
+        // Before nothing answers any more.
+        let number = number
         hasEnded.store(true, ordering: .relaxed)
         try? Data("1".utf8).write(to: URL(filePath: "/sys/fs/fuse/connections/\(number)/abort"))
         unsafe umount2(directory.path, Int32(MNT_DETACH | MNT_FORCE))
