@@ -6,6 +6,7 @@ torch_peer.py LOADER FOLDER COUNT EPOCHS SEED WORKERS
     LOADER is "pillow"; "cached", Pillow whose images each process keeps; or the path of a broker's socket.
 """
 import pathlib
+import resource
 import sys
 import warnings
 
@@ -52,7 +53,9 @@ def main(loader, folder, count, epochs, seed, workers):
         from imgbroker import Client
         from imgbroker.torch import ImageList
 
-        dataset = ImageList(samples, client=Client(loader))
+        # Each kept image takes a descriptor.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+        dataset = ImageList(samples, client=Client(loader, keep_images=2 * len(samples), keep_bytes=1 << 40))
     batches = DataLoader(
         dataset, batch_size=32, shuffle=True, num_workers=int(workers), persistent_workers=int(workers) > 0)
     print("ready", flush=True)

@@ -173,6 +173,17 @@ unsigned long long clinux_remembered_device(int fd) {
     return (unsigned long long)status.stx_dev_major << 32 | status.stx_dev_minor;
 }
 
+int clinux_identity(int fd, char *text, size_t size) {
+    struct statx status;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &status)) return 0;
+    if (!S_ISREG(status.stx_mode)) return 0;
+    int length = snprintf(text, size, "file:%u.%u.%llu.%llu.%lld.%u.%lld.%u", status.stx_dev_major, status.stx_dev_minor,
+        (unsigned long long)status.stx_ino, (unsigned long long)status.stx_size,
+        (long long)status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec,
+        (long long)status.stx_ctime.tv_sec, status.stx_ctime.tv_nsec);
+    return length > 0 && (size_t)length < size ? length : 0;
+}
+
 int clinux_is_local(int fd) {
     struct statfs status;
     if (fstatfs(fd, &status)) return 0;

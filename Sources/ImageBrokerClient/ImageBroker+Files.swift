@@ -30,9 +30,21 @@ extension ImageBroker {
         file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions(),
         progress: ((Int, Int?) -> Void)? = nil
     ) throws(ClientError) -> BrokerImage {
-        try load(options, partial: nil, progress: progress) { (options) throws(ClientError) in
+        if let image = kept(file: file, options) { return image }
+        return try load(options, partial: nil, progress: progress) { (options) throws(ClientError) in
             try send(getFile: file, name: name, options)
         }
+    }
+
+    /// Returns the image in a file that a `get` would return without a message to the broker: one that was loaded with the same
+    /// options before, from the unchanged file of a local file system, and that is kept. Takes about 1 µs, and never waits.
+    ///
+    /// - Parameters:
+    ///   - file: a regular file that is open for reading.
+    ///   - options: as those of `get(path:)`.
+    /// - Returns: the image; nil when the broker must be asked.
+    public func kept(file: FileDescriptor, _ options: GetOptions = GetOptions()) -> BrokerImage? {
+        keptImage(ofFile: file, options)
     }
 
     /// Requests the image in a file without waiting. Returns the request's id.
@@ -41,9 +53,7 @@ extension ImageBroker {
     public func send(
         getFile file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions()
     ) throws(ClientError) -> Int {
-        try send(descriptors: [file]) {
-            .get(GetRequest(id: $0, file: LocalFile(name: name), options: options))
-        }
+        try sendFile(file, name: name, options)
     }
 
     /// Queries whether the image in a file is cached, in which tier.

@@ -48,6 +48,8 @@ public final class ImageBroker {
     /// Overlapping accesses are not checked at run time, which would take a fifth of a hit. They cannot occur, because
     /// `KeptImages` never calls this object; images that it releases add to `releases` only.
     @exclusivity(unchecked) private var kept: KeptImages?
+    /// The identities and options under which the images of files in flight will be kept.
+    private var keptFiles: [Int: (identity: String, options: GetOptions)] = [:]
     private var stash: [Incoming] = []
     /// The silence in milliseconds after which a sign of life is requested; nil to wait without a limit.
     private let patience: Int?
@@ -232,10 +234,15 @@ public final class ImageBroker {
         while true {
             switch try session.next() {
             case .incoming(.reply(let reply)):
-                guard let ping, reply.id == ping else { return .reply(reply) }
-                self.ping = nil
-            case .incoming(let incoming): return incoming
-            case .unusableImage(_, _, let error): throw error
+                if let ping, reply.id == ping { self.ping = nil; continue }
+                if let id = reply.id, !keptFiles.isEmpty { keptFiles[id] = nil }
+                return .reply(reply)
+            case .incoming(let incoming):
+                keep(incoming)
+                return incoming
+            case .unusableImage(let id, _, let error):
+                keptFiles[id] = nil
+                throw error
             case .renewal: startKeeping()
             case nil:
                 if session.channel.waitUntilReadable(milliseconds: Int32(clamping: patience ?? -1)) {
@@ -245,6 +252,37 @@ public final class ImageBroker {
                 }
             }
         }
+    }
+
+    // MARK: Files
+
+    /// Returns the image of an open file that a `get` would return without a message to the broker; nil when it must be asked.
+    func keptImage(ofFile file: FileDescriptor, _ options: GetOptions) -> BrokerImage? {
+        guard unsafe kept?.isEmpty == false, let identity = file.identityText,
+            let (image, isReportDue) = unsafe kept?.image(at: identity, options)
+        else { return nil }
+        // If the broker is gone, the next request fails.
+        if isReportDue { try? returnLeases() }
+        return image
+    }
+
+    /// Requests the image in a file, which is kept under the identity that the file has before.
+    func sendFile(_ file: FileDescriptor, name: String?, _ options: GetOptions) throws(ClientError) -> Int {
+        let identity = unsafe kept == nil ? nil : file.identityText
+        let id = try send(descriptors: [file]) {
+            .get(GetRequest(id: $0, file: LocalFile(name: name), options: options))
+        }
+        if let identity { keptFiles[id] = (identity, options.withoutReports) }
+        return id
+    }
+
+    /// Keeps the image of a file.
+    private func keep(_ incoming: Incoming) {
+        if keptFiles.isEmpty { return }
+        guard case .image(let id, let image) = incoming, image.reply.final,
+            let (identity, options) = keptFiles.removeValue(forKey: id)
+        else { return }
+        unsafe kept?.keep(image, at: identity, options)
     }
 
     /// Requests anything that the broker answers at once.

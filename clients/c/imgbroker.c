@@ -237,7 +237,8 @@ struct request {
     imgbroker_reply *sink;
     struct node *last;
     uint64_t done, failed, total;
-    // The key under which its image is kept; NULL for no keeping. Owns the strings in `options`.
+    // The key under which its image is kept: a URL, or the identity of a file; NULL for no keeping. Owns the strings in
+    // `options`.
     char *url;
     imgbroker_options options;
 };
@@ -2273,6 +2274,24 @@ static bool is_for_file(const imgbroker_request *request) {
         && (request->kind == IMGBROKER_GET || request->kind == IMGBROKER_QUERY || request->kind == IMGBROKER_REMOVE);
 }
 
+#define IDENTITY_SIZE 192
+
+// Writes the identity of a file and of its contents, which is kept in place of a URL. Does not ask a server or another
+// process: the broker gives slots only to files whose changes the kernel knows. Returns false for other files than
+// regular ones that are open for reading.
+static bool identify(int descriptor, char *text) {
+    struct statx status;
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) return false;
+    if (statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &status) != 0) return false;
+    if (!S_ISREG(status.stx_mode)) return false;
+    (void)snprintf(text, IDENTITY_SIZE, "file:%u.%u.%llu.%llu.%lld.%u.%lld.%u", status.stx_dev_major,
+        status.stx_dev_minor, (unsigned long long)status.stx_ino, (unsigned long long)status.stx_size,
+        (long long)status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec, (long long)status.stx_ctime.tv_sec,
+        status.stx_ctime.tv_nsec);
+    return true;
+}
+
 // Creates the request that the caller describes. Returns NULL and an error.
 static struct request *request_of(imgbroker *connection, const imgbroker_request *described, imgbroker_error *error) {
     int descriptor = -1;
@@ -2305,9 +2324,12 @@ static struct request *request_of(imgbroker *connection, const imgbroker_request
     request->features = features | (is_file ? FILES : 0u);
     request->user = described->user;
     const imgbroker_options *options = described->options != NULL ? described->options : &default_options;
-    if (described->kind == IMGBROKER_GET && !is_file && connection->kept_maximum > 0 && may_keep(options)) {
+    // If the file is changed before the broker sees it, this identity never comes back.
+    char identity[IDENTITY_SIZE];
+    const char *key = !is_file ? described->url : identify(descriptor, identity) ? identity : NULL;
+    if (described->kind == IMGBROKER_GET && key != NULL && connection->kept_maximum > 0 && may_keep(options)) {
         bool failed = false;
-        request->url = duplicate(described->url, &failed);
+        request->url = duplicate(key, &failed);
         if (!copy_options(&request->options, options) || failed) {
             fail_no_memory(error);
             request_free(request);
@@ -2448,6 +2470,18 @@ imgbroker_image *imgbroker_get_kept(imgbroker *connection, const char *url, cons
     return image;
 }
 
+// Answers a request with a kept image, or sends it.
+static void answer_or_submit(imgbroker *connection, struct request *request) {
+    imgbroker_image *kept =
+        request->url == NULL ? NULL : imgbroker_get_kept(connection, request->url, &request->options);
+    if (kept == NULL) {
+        submit(connection, request);
+        return;
+    }
+    imgbroker_reply reply = {.type = IMGBROKER_REPLY_IMAGE, .image = kept};
+    finish(connection, request, &reply);
+}
+
 uint64_t imgbroker_send(imgbroker *connection, const imgbroker_request *described, imgbroker_error *error) {
     if (is_forked(connection->shared)) {
         fail_forked(error);
@@ -2462,14 +2496,7 @@ uint64_t imgbroker_send(imgbroker *connection, const imgbroker_request *describe
     }
     request->last = node;
     uint64_t number = request->number;
-    imgbroker_image *kept =
-        request->url == NULL ? NULL : imgbroker_get_kept(connection, request->url, &request->options);
-    if (kept != NULL) {
-        imgbroker_reply reply = {.type = IMGBROKER_REPLY_IMAGE, .image = kept};
-        finish(connection, request, &reply);
-    } else {
-        submit(connection, request);
-    }
+    answer_or_submit(connection, request);
     // Replies that are there already make the descriptor readable.
     if (connection->first_reply != NULL) arm_timer(connection, now_ms());
     return number;
@@ -2529,7 +2556,7 @@ imgbroker_code imgbroker_call(imgbroker *connection, const imgbroker_request *de
         return fail(&reply->error, IMGBROKER_ERROR_INVALID_ARGUMENT, "a subscription has no final reply");
     }
     request->sink = reply;
-    submit(connection, request);
+    answer_or_submit(connection, request);
     // One message at once, because the first one is often the reply.
     while (!reply->final) wait_and_advance(connection, -1, 1, SIZE_MAX);
     // Replies to other requests make the descriptor readable.
@@ -2573,12 +2600,23 @@ imgbroker_code imgbroker_get_path(
     imgbroker_error *error) {
     *image = NULL;
     if (path == NULL) return fail_null(error);
-    return get(connection, &(imgbroker_request){.path = path, .options = options}, image, error);
+    int descriptor = -1;
+    imgbroker_code code = open_descriptor(&(imgbroker_request){.path = path}, &descriptor, error);
+    if (code != IMGBROKER_OK) return code;
+    code = imgbroker_get_fd(connection, descriptor, options, image, error);
+    close_descriptor(&descriptor);
+    return code;
 }
 
 imgbroker_code imgbroker_get_fd(
     imgbroker *connection, int descriptor, const imgbroker_options *options, imgbroker_image **image,
     imgbroker_error *error) {
+    char identity[IDENTITY_SIZE];
+    *image = NULL;
+    if (connection->kept_count > 0 && identify(descriptor, identity)) {
+        *image = imgbroker_get_kept(connection, identity, options);
+        if (*image != NULL) return IMGBROKER_OK;
+    }
     return get(connection, &(imgbroker_request){.descriptor = descriptor, .options = options}, image, error);
 }
 

@@ -407,7 +407,8 @@ IMGBROKER_API imgbroker_code imgbroker_get_path(
     imgbroker *connection, const char *path, const imgbroker_options *options, imgbroker_image **image,
     imgbroker_error *error);
 
-/// Gets an image from the regular file behind a descriptor that is open for reading. The caller keeps the descriptor.
+/// Gets an image from the regular file behind a descriptor that is open for reading. The caller keeps the descriptor. An
+/// image that is kept, and whose file is unchanged, is returned without a message to the broker.
 IMGBROKER_API imgbroker_code imgbroker_get_fd(
     imgbroker *connection, int descriptor, const imgbroker_options *options, imgbroker_image **image,
     imgbroker_error *error);

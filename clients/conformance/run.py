@@ -131,22 +131,28 @@ def _scripted(command: List[str], case: Fields, folder: pathlib.Path) -> None:
         broker.close()
 
 
+def _write(file: Fields, folder: pathlib.Path) -> None:
+    """Writes a local file, and waits: results are not kept at first."""
+    (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
+    time.sleep(0.05)
+
+
 def _real(command: List[str], case: Fields, folder: pathlib.Path, broker: Broker, origin: Origin) -> None:
     for file in case.get("files", []):
-        (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
-    if "files" in case:
-        # Before that, results are not kept.
-        time.sleep(0.05)
+        _write(file, folder)
     prefix = f"/conformance-{case['number']}"
     for page in case.get("origin", []):
         origin.pages[prefix + page["path"]] = Page(
             base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
     text = json.dumps(case["calls"]).replace("$origin", origin.url + prefix).replace("$files", str(folder))
-    # Without kept images, because the source is compared.
-    driver = Driver(command, broker.socket, False)
+    # Others without kept images, because the source is compared.
+    driver = Driver(command, broker.socket, case.get("keeps", False))
     try:
         for call in json.loads(text):
-            _perform(driver, call)
+            if "do" in call:
+                _write(call["do"]["writeFile"], folder)
+            else:
+                _perform(driver, call)
     finally:
         driver.close()
 

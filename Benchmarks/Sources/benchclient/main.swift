@@ -12,7 +12,7 @@ import LinuxSystem
 
 // benchclient files SOCKET FOLDER COUNT SIDE EPOCHS SEED KEEPS: requests the files FOLDER/0 … FOLDER/COUNT-1 in random order, EPOCHS
 // times, within SIDE × SIDE pixels (0: in full size), as RGB; with KEEPS 1 it keeps all images, and requests each once.
-// Prints "done" and waits for the end of its input.
+// Otherwise it keeps the mappings for the next epoch by the client library, which asks the broker about changed files only. Prints "done" and waits for the end of its input.
 
 let words = CommandLine.arguments
 if words.count == 9, words[1] == "files", let count = Int(words[4]), let side = Int(words[5]),
@@ -20,7 +20,13 @@ if words.count == 9, words[1] == "files", let count = Int(words[4]), let side = 
     let seed = UInt64(words[7])
 {
     let files = Files(folder: words[3], count: count, side: side, epochs: epochs, keepsImages: words[8] == "1")
-    try files.run(client: ImageBroker(path: words[2]), order: SplitMix(state: seed))
+    // Each kept image takes a descriptor.
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let keeping = files.keepsImages ? nil : ImageBroker.Keeping(images: count, bytes: .max / 2)
+    try files.run(client: ImageBroker(path: words[2], keeping: keeping), order: SplitMix(state: seed))
     exit(0)
 }
 guard words.count >= 6, let count = Int(words[4]), let side = Int(words[5]),
@@ -78,9 +84,15 @@ struct Files {
             while received < count {
                 while sent < min(count, received + Self.depth) {
                     let file = try FileDescriptor.open(readingAt: "\(folder)/\(numbers[sent])")
-                    _ = try client.send(getFile: file, options)
                     sent += 1
+                    if let image = client.kept(file: file, options) {
+                        sum &+= touch(image)
+                        received += 1
+                    } else {
+                        _ = try client.send(getFile: file, options)
+                    }
                 }
+                if received == sent { continue }
                 switch try client.receive() {
                 case .image(_, let image):
                     sum &+= touch(image)

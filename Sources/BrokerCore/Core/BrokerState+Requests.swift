@@ -93,7 +93,10 @@ extension BrokerState {
 
     /// Whether only the disk tier may have the user's own original, which is preferred to the shared one.
     private func mayHaveOwnedOnDisk(_ waiter: Waiter) -> Bool {
-        guard disk.report.mayHaveOwned, waiter.key.owner == nil, !waiter.hasQueriedDisk, canLookUp else { return false }
+        guard disk.report.mayHaveOwned, waiter.key.owner == nil, !waiter.hasQueriedDisk, canLookUp,
+            // Files belong to all.
+            !waiter.key.url.isFile
+        else { return false }
         let own = waiter.key.owned(by: waiter.uid)
         return memory.original(own) == nil && disk.mayHave(owned: own)
     }
@@ -355,13 +358,18 @@ extension BrokerState {
             (image.offset, image.bytes) = (pixels.offset, pixels.rowBytes)
         }
         let attachment = lend(buffer, to: waiter, in: &image)
-        if offersSlot, damage == nil, image.buffer != nil {
+        if offersSlot || isRepeatable(waiter, with: buffer), damage == nil, image.buffer != nil {
             image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key)
         }
         if waiter.preview != .showing { unregister(waiter) }
         if image.final { countAnswer(to: waiter, isStale: image.stale) }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
         if waiter.preview == .showing { endPreview(waiter.id) }
+    }
+
+    /// Whether the client of a file may keep a buffer: a further request for the unchanged file would get it from memory.
+    private func isRepeatable(_ waiter: Waiter, with buffer: BufferID) -> Bool {
+        waiter.isOfKeptFile && clients[waiter.client]?.hasPage == true && memoryHit(for: waiter)?.buffer == buffer
     }
 
     /// The reason not to give a client a buffer; nil when it may have it.

@@ -93,6 +93,7 @@ package struct Requests {
             $0.identity = facts.identity
             $0.request.url = facts.identity.url
             $0.key = OriginalKey($0.request, uid: $0.uid)
+            $0.isLocalFile = facts.isLocal
             guard facts.isRecent, $0.request.options.cache != .onlyIfCached else { return }
             $0.key = $0.key.hidden(as: id.number)
             $0.request.options.cache = .noStore

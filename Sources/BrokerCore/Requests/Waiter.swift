@@ -68,6 +68,8 @@ struct Waiter {
     var file: FileID?
     /// Its identity, once it is known.
     var identity: FileIdentity?
+    /// Whether the file is in a local file system.
+    var isLocalFile = false
     /// The original; the user's own, once one is known to exist.
     var key: OriginalKey
     let receivedAt: Instant
@@ -115,6 +117,14 @@ struct Waiter {
     }
     /// The name of the image for messages.
     var title: String { request.file.map { $0.name ?? "The file" } ?? request.url.host }
+
+    /// Whether the answer may have a slot of the validity page although it was not in memory: no other than that of an unchanged
+    /// file, which its client recognises.
+    var isOfKeptFile: Bool {
+        let options = request.options
+        return isLocalFile && key.nonce == 0 && options.cache == .default && mayEnterMemory && !options.retryFailed
+            && !options.trace
+    }
 
     /// Whether its result may stay in memory.
     var mayEnterMemory: Bool { request.options.cache != .noStore && request.options.storage.includesMemory }

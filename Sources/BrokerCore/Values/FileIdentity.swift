@@ -32,9 +32,12 @@ package struct FileFacts: Equatable, Sendable {
     package var identity: FileIdentity
     /// Whether the file was changed so recently that another change might leave its times as they are.
     package var isRecent: Bool
+    /// Whether it is in a local file system, so that `statx` tells every client of a change without asking another process.
+    package var isLocal: Bool
 
-    package init(_ identity: FileIdentity, isRecent: Bool) {
+    package init(_ identity: FileIdentity, isRecent: Bool, isLocal: Bool) {
         self.identity = identity
         self.isRecent = isRecent
+        self.isLocal = isLocal
     }
 }

@@ -119,6 +119,9 @@ int clinux_lacks_temporary(int error);
 int clinux_duplicate(int fd);
 /// statx without asking a server or another process: what the kernel remembers; 0 for an unknown device.
 unsigned long long clinux_remembered_device(int fd);
+/// Writes the identity of a regular file and of its contents as text: device, inode, size, times of modification and change. Does
+/// not ask a server or another process (statx). Returns its length without the final zero; 0 for other files.
+int clinux_identity(int fd, char *text, size_t size);
 /// 1 if the file system keeps the metadata of open files in memory, so that fstat and close never wait (fstatfs); 0 for others
 /// and unknown ones.
 int clinux_is_local(int fd);

@@ -121,6 +121,7 @@ public final class AsyncImageBroker: Sendable {
         fit: Transform.Fit? = nil, options: GetOptions = GetOptions()
     ) async throws -> BrokerImage {
         let options = options.fitting(width: width, height: height, fit: fit)
+        if let identity = file.identityText, let image = engine.keptImage(at: identity, options) { return image }
         return try await finalImage(try get(file, name, options))
     }
 
@@ -167,7 +168,9 @@ public final class AsyncImageBroker: Sendable {
         return engine.submit { updates in
             Request(
                 { .get(GetRequest(id: $0, file: LocalFile(name: name), options: options)) }, descriptors: [file],
-                updates: updates, accepts: \.isOfImage)
+                // By its identity as of now: if it is changed before the broker sees it, this identity never comes back.
+                keepAs: file.identityText.map { ($0, options.withoutReports) }, updates: updates,
+                accepts: \.isOfImage)
         }
     }
 

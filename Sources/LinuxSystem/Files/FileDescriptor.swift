@@ -164,6 +164,16 @@ public final class FileDescriptor: Sendable {
     /// `FileSystem.Status`.
     package var rememberedDevice: UInt64 { clinux_remembered_device(raw) }
 
+    /// The identity of the file and of its contents as text, without asking a server or another process: it changes with each change
+    /// of a file in a local file system. Nil for other files than regular ones that are open for reading.
+    package var identityText: String? {
+        guard isOpenForReading else { return nil }
+        let text = unsafe String(unsafeUninitializedCapacity: 192) { text in
+            unsafe Int(clinux_identity(raw, text.baseAddress, text.count))
+        }
+        return text.isEmpty ? nil : text
+    }
+
     /// Whether the file is of a file system that keeps the metadata of open files in memory, so that neither `status` nor closing
     /// it waits. Asking may wait.
     package var isOnLocalFileSystem: Bool { clinux_is_local(raw) == 1 }

@@ -51,7 +51,9 @@ enum TransferError {
 
     /// No address of `host` may be connected to.
     static func forbiddenAddress(_ address: IPAddress, host: String) -> WireError {
-        WireError(.forbiddenAddress, "\(host) has the address \(address), which downloads may not reach.")
+        WireError(
+            .forbiddenAddress,
+            "\(host) has the address \(address), which downloads may not reach without the broker's --allow-address.")
     }
 
     /// The body exceeds the limit.

@@ -44,6 +44,43 @@ import WorkerProtocol
         #expect(world.files.isEmpty)
     }
 
+    @Test func `an unchanged local file has a slot from its first answer on`() {
+        var world = world()
+        let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
+        world.greet(one)
+        world.getFile(one, id: 1, StrictWorld.identity(5))
+        world.getFile(two, id: 1, StrictWorld.identity(5))
+        work(&world)
+        #expect(world.image(one, 1)?.slot.map(world.isValid) == true)
+        // Without the validity page there is none.
+        #expect(world.image(two, 1)?.slot == nil)
+        world.getFile(one, id: 2, StrictWorld.identity(5))
+        #expect(world.image(one, 2)?.slot == world.image(one, 1)?.slot)
+        // Removing it is visible on the page.
+        let slot = world.image(one, 2)?.slot
+        world.getFile(one, id: 3, StrictWorld.identity(5)) { $0.cache = .reload }
+        work(&world, content: 2)
+        #expect(slot.map(world.isValid) == false)
+        #expect(world.image(one, 3)?.slot == nil)
+    }
+
+    @Test func `files whose changes a client might not see have no slot`() {
+        var world = world()
+        let client = world.connect(uid: 1)
+        world.greet(client)
+        world.getFile(client, id: 1, StrictWorld.identity(5), isLocal: false)
+        work(&world)
+        world.getFile(client, id: 2, StrictWorld.identity(5), isLocal: false)
+        world.getFile(client, id: 3, StrictWorld.identity(6), isRecent: true)
+        work(&world)
+        world.getFile(client, id: 4, StrictWorld.identity(7)) { $0.cache = .noStore }
+        work(&world)
+        for id in 1...4 {
+            #expect(world.image(client, id) != nil, "\(id)")
+            #expect(world.image(client, id)?.slot == nil, "\(id)")
+        }
+    }
+
     @Test func `a large file is decoded without a digest of its bytes`() {
         var world = world()
         let client = world.connect()

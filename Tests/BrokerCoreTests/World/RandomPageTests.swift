@@ -42,7 +42,17 @@ import WorkerProtocol
         let path = "\(Int.random(in: 0..<4, using: &random))"
         guard let url = try? SourceURL("http://origin.test/\(path)") else { return }
         switch Int.random(in: 0..<40, using: &random) {
-        case 0..<24:
+        case 0..<6:
+            let identity = StrictWorld.identity(
+                .random(in: 0..<3, using: &random), changed: .random(in: 0..<2, using: &random))
+            let isRecent = Int.random(in: 0..<6, using: &random) == 0
+            let isLocal = Int.random(in: 0..<4, using: &random) > 0
+            world.getFile(client, id: id, identity, isRecent: isRecent, isLocal: isLocal) { options in
+                let modes: [GetOptions.CacheMode] = [.default, .reload, .noStore, .onlyIfCached]
+                options.cache = modes[[0, 0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!]
+                if Int.random(in: 0..<6, using: &random) == 0 { options.representation = .original }
+            }
+        case 6..<24:
             world.get(client, id: id, path) { options in
                 let modes: [GetOptions.CacheMode] = [.default, .forceCache, .noCache, .reload]
                 options.cache = modes[[0, 0, 0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!]
@@ -78,6 +88,9 @@ import WorkerProtocol
         world.readyAll()
         for job in world.diskJobs.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
             world.answerDiskJob(job, content: [nil, nil, 1, 2].randomElement(using: &random)!)
+        }
+        for job in world.reading.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
+            world.finishRead(job, content: Bool.random(using: &random) ? .random(in: 1...4, using: &random) : nil)
         }
         for job in world.identifying.keys.sorted() { world.identify(job, content: .random(in: 1...4, using: &random)) }
         for job in world.fetches.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {

@@ -21,21 +21,25 @@ extension StrictWorld {
         let request = GetRequest(id: id, file: LocalFile(name: name), options: options)
         begin(request, of: client)
         files.insert(file)
+        fileRequests[file] = (client, id)
         happen(.fileRequested(client, .get(request), file))
     }
 
     /// Sends a `get` with a file that is identified at once.
     mutating func getFile(
-        _ client: ClientID, id: Int, _ identity: FileIdentity, isRecent: Bool = false,
+        _ client: ClientID, id: Int, _ identity: FileIdentity, isRecent: Bool = false, isLocal: Bool = true,
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
         let file = FileID(number: 1000 * client.number + id)
         getFile(client, id: id, file, change)
-        examine(file, identity, isRecent: isRecent)
+        examine(file, identity, isRecent: isRecent, isLocal: isLocal)
     }
 
-    mutating func examine(_ file: FileID, _ identity: FileIdentity, isRecent: Bool = false) {
-        happen(.fileExamined(file, .success(FileFacts(identity, isRecent: isRecent))))
+    mutating func examine(
+        _ file: FileID, _ identity: FileIdentity, isRecent: Bool = false, isLocal: Bool = true
+    ) {
+        if let (client, id) = fileRequests[file] { fileURLs[client, default: [:]][id] = identity.url }
+        happen(.fileExamined(file, .success(FileFacts(identity, isRecent: isRecent, isLocal: isLocal))))
     }
 
     mutating func refuse(_ file: FileID) {

@@ -94,6 +94,9 @@ struct StrictWorld {
     /// The local files that a helper has, and the reads that it was ordered to do.
     var files: Set<FileID> = []
     var reading: [JobID: (file: FileID, identity: FileIdentity)] = [:]
+    /// The requests of files, and the names of the contents of those that were examined.
+    var fileRequests: [FileID: (client: ClientID, id: Int)] = [:]
+    var fileURLs: [ClientID: [Int: SourceURL]] = [:]
     /// All originals that the disk tier has ever held.
     var onDisk: Set<String> = []
     /// The words of the validity page by slot.
@@ -597,8 +600,9 @@ struct StrictWorld {
             if !has { complain("a buffer whose descriptor the client does not have") }
             #expect(image.descriptors == (attachment == .nothing ? 0 : 1))
             if let slot = image.slot, let uid = state.clients[client]?.uid, let id = reply.id,
-                let request = requests[client]?[id]
+                var request = requests[client]?[id]
             {
+                if let url = fileURLs[client]?[id] { request.url = url }
                 if state.clients[client]?.hasPage != true { complain("sends a slot to a client without the page") }
                 named.append((client, uid, request, buffer, slot))
                 namings += 1

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import HTTPValues
 import IPCProtocol
@@ -60,6 +61,85 @@ import Testing
 
     private func version(_ image: BrokerImage) -> Int {
         image.withBytes { unsafe $0.withUnsafeBytes { unsafe Int($0[0]) | Int($0[1]) << 8 } }
+    }
+
+    private func write(_ picture: TestPicture, to path: String) throws {
+        try Data(picture.png).write(to: URL(filePath: path))
+        // Before that, results are not kept.
+        usleep(30_000)
+    }
+
+    /// The image of an unchanged file needs no request, and that of a changed one does.
+    @Test func keptFiles() throws {
+        let setting = try Setting(routes: [:])
+        let directory = try TemporaryDirectory()
+        let path = directory.file("image.png")
+        try write(tile(1), to: path)
+        let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
+        let file = try FileDescriptor.open(readingAt: path)
+        #expect(broker.kept(file: file) == nil)
+        let first = try broker.get(path: path)
+        try #require(first.reply.slot != nil, "a local file system")
+        #expect(first.reply.source == .file)
+        let before = try setting.broker.stats()[.requests]
+        for _ in 0..<1000 {
+            guard try broker.get(path: path) === first else {
+                Issue.record("another answer")
+                break
+            }
+        }
+        #expect(try broker.get(file: file, name: "a") === first)
+        #expect(broker.kept(file: file) === first)
+        #expect(try setting.broker.stats()[.requests] == before)
+        // A descriptor that the broker would refuse gets nothing.
+        let writing = unsafe FileDescriptor(owning: open(path, O_WRONLY | O_CLOEXEC))
+        #expect(broker.kept(file: writing) == nil)
+        // Other options are another image, and a reload is a request.
+        var options = GetOptions()
+        options.variant.width = 4
+        #expect(try broker.get(path: path, options).reply.width == 4)
+        options = GetOptions()
+        options.cache = .reload
+        #expect(try broker.get(path: path, options) !== first)
+        #expect(broker.kept(file: file) == nil)
+        // Removing it ends what is kept, too.
+        let second = try broker.get(path: path)
+        #expect(broker.kept(file: file) === second)
+        #expect(try broker.remove(file: file) == 1)
+        #expect(broker.kept(file: file) == nil)
+    }
+
+    /// Many changes of a file, of which some leave its size and time of modification as they are.
+    @Test func keptFilesThatChange() throws {
+        let setting = try Setting(routes: [:])
+        let directory = try TemporaryDirectory()
+        let path = directory.file("image.png")
+        let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
+        for version in 1...30 {
+            let bytes = tile(version % 7, side: 8).png
+            let file = try FileDescriptor.create(at: path)
+            try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
+            if version % 3 == 0 { try file.setModified(1_600_000_000_000) }
+            if version % 2 == 0 { usleep(30_000) }
+            for _ in 0..<3 {
+                let image = try broker.get(path: path)
+                #expect(self.version(image) == version % 7, "\(version)")
+            }
+        }
+    }
+
+    @Test func tasksKeepFiles() async throws {
+        let setting = try Setting(routes: [:])
+        let directory = try TemporaryDirectory()
+        let path = directory.file("image.png")
+        try write(tile(1), to: path)
+        let broker = AsyncImageBroker(path: setting.broker.socketPath)
+        let first = try await broker.image(atPath: path)
+        #expect(try await broker.image(atPath: path) === first)
+        #expect(try await broker.image(in: FileDescriptor.open(readingAt: path)) === first)
+        try write(tile(2), to: path)
+        let second = try await broker.image(atPath: path)
+        #expect(second !== first && version(second) == 2)
     }
 
     @Test func keptImagesNeedNoRequest() throws {

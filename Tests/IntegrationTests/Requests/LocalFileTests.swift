@@ -87,6 +87,7 @@ import WorkerProtocol
                 guard let file = try? FileDescriptor.open(updatingAt: path) else { continue }
                 try? unsafe versions[round % 2].withUnsafeBytes { try unsafe file.write($0, at: 0) }
                 if round % 5 == 0 { try? file.truncate(to: versions[0].count / 2) }
+                if round % 7 == 0 { try? file.truncate(to: versions[0].count + 5000) }
             }
         }
         writer.start()
@@ -192,6 +193,40 @@ import WorkerProtocol
         #expect(slowest < 200 + 10 * undisturbed.slowest)
         #expect(try hostile.answer(to: 1).error?.code == .timeout)
         #expect(Instant.now.microseconds(since: begun) >= 1_000_000)
+    }
+
+    /// A helper receives several messages for one order. Each gets its own file, and those between them are in order.
+    @Test func manyMessagesAtOnce() throws {
+        let paths = try (0..<6).map { try write(tile($0), to: "\($0).png") }
+        usleep(30_000)
+        _ = try ask(try FileDescriptor.open(readingAt: paths[0]))
+        let inMemory = try WritableBuffer(name: "image").descriptor
+        let bytes = tile(9).png
+        try unsafe bytes.withUnsafeBytes { try unsafe inMemory.write($0, at: 0) }
+        let first = 1000
+        for id in first..<first + 120 {
+            let text = RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#)
+            switch id % 10 {
+            case 6: try client.send(#"{"type":"stats","id":\#(id)}"#)
+            case 7:
+                try client.send(text, descriptors: [try FileDescriptor.open(readingAt: directory.path)])
+            case 8: try client.send(text, descriptors: [inMemory])
+            case 9:
+                let writing = unsafe FileDescriptor(owning: open(paths[0], O_WRONLY | O_CLOEXEC))
+                try client.send(text, descriptors: [writing])
+            default: try client.send(text, descriptors: [try FileDescriptor.open(readingAt: paths[id % 10])])
+            }
+        }
+        for id in first..<first + 120 {
+            let answer = try client.answer(to: id)
+            switch id % 10 {
+            case 6: #expect(answer.error == nil)
+            case 7, 9: #expect(answer.error?.code == .badRequest, "\(id)")
+            case 8: #expect(try client.picture(answer) == tile(9), "\(id)")
+            default: #expect(try client.picture(answer) == tile(id % 10), "\(id)")
+            }
+        }
+        #expect(try setting.broker.stats()[.reservedBytes] == 0)
     }
 
     /// A client may be gone before a helper has received its message.

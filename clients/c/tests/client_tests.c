@@ -323,6 +323,11 @@ static void test_files(char **arguments) {
     CHECK(by_path->url == NULL && by_path->source == IMGBROKER_FROM_FILE && by_path->width == 64);
     int descriptor = open(arguments[1], O_RDONLY | O_CLOEXEC);
     OK(imgbroker_get_fd(broker, descriptor, NULL, &by_descriptor, &error));
+    CHECK(by_descriptor == by_path);
+    imgbroker_image_release(by_descriptor);
+    // Other options, so that it is no kept image.
+    imgbroker_options options = {.total_timeout_ms = 50000};
+    OK(imgbroker_get_fd(broker, descriptor, &options, &by_descriptor, &error));
     CHECK(fcntl(descriptor, F_GETFD) >= 0);
     // Requests own descriptors until they end.
     imgbroker_send(broker, &(imgbroker_request){.path = arguments[1]}, &error);

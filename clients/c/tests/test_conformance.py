@@ -176,16 +176,19 @@ def style_and_broker(request: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     broker.stop()
 
 
+def _write(file: Fields, folder: pathlib.Path) -> None:
+    """Writes a local file, and waits: results are not kept at first."""
+    (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
+    time.sleep(0.05)
+
+
 @pytest.mark.parametrize("case", list(_cases("broker")))
 def test_broker(
     case: Fields, style_and_broker: Tuple[str, Broker], origin: Origin, tmp_path: pathlib.Path
 ) -> None:
     style, broker = style_and_broker
     for file in case.get("files", []):
-        (tmp_path / file["name"]).write_bytes(base64.b64decode(file["body"]))
-    if "files" in case:
-        # Before that, results are not kept.
-        time.sleep(0.05)
+        _write(file, tmp_path)
     prefix = f"/{style}-{case['number']}"
     for page in case.get("origin", []):
         origin.pages[prefix + page["path"]] = Page(
@@ -194,10 +197,13 @@ def test_broker(
     def located(value: Any) -> Any:
         return json.loads(json.dumps(value).replace("$origin", origin.url + prefix).replace("$files", str(tmp_path)))
 
-    # Without kept images, because the source is compared.
-    client = Client(broker.socket, -1, style)
+    # Others without kept images, because the source is compared.
+    client = Client(broker.socket, 8 if case.get("keeps") else -1, style)
     try:
         for call in case["calls"]:
+            if "do" in call:
+                _write(call["do"]["writeFile"], tmp_path)
+                continue
             request = located(call["request"])
             _check(client.perform({**call, "request": request, "raw": _is_raw(request)}), call["expect"])
     finally:

@@ -636,6 +636,52 @@ def test_local_file(client: imgbroker.Client, tmp_path: pathlib.Path, picture: P
     assert client.get(path).width == 30
 
 
+def test_kept_local_file(broker: Broker, tmp_path: pathlib.Path, picture: Picture) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(picture(20, 10))
+    time.sleep(0.05)
+    with imgbroker.Client(broker.socket) as client:
+        assert client.kept_image(path) is None
+        image = client.get(path)
+        assert client.get(str(path)) is image and client.kept_image(path) is image
+        assert client.submit(path).result(0) is image
+        assert client.get(path, width=10) is not image
+        path.write_bytes(picture(30, 10))
+        assert client.kept_image(path) is None
+        assert client.get(path).width == 30
+        path.unlink()
+        assert client.kept_image(path) is None
+        with pytest.raises(FileNotFoundError):
+            client.get(path)
+
+
+def test_kept_writable_images(broker: Broker, tmp_path: pathlib.Path, picture: Picture) -> None:
+    """Each has a mapping of its own, although only the first takes a request."""
+    path = tmp_path / "picture.png"
+    path.write_bytes(picture(20, 10))
+    time.sleep(0.05)
+    with imgbroker.Client(broker.socket) as client, imgbroker.Client(broker.socket, keep_images=0) as other:
+        first = client.get(path, writable=True)
+        expected = bytes(first)
+        requests = other.stats()["requests"]
+        second = client.get(path, writable=True)
+        third = client.submit(path, writable=True).result(0)
+        assert other.stats()["requests"] == requests
+        first.buffer[0] ^= 1
+        second.buffer[1] ^= 1
+        assert bytes(third) == expected and bytes(second) != expected != bytes(first)
+        # The lease lasts while the store or an image has it.
+        del first, second
+        gc.collect()
+        assert bytes(client.get(path, writable=True)) == expected
+        # One that is not writable is another image.
+        assert client.get(path).buffer.readonly
+        client.remove(path)
+        assert bytes(client.get(path, writable=True)) == expected
+        assert other.stats()["requests"] > requests + 1
+    assert bytes(third) == expected
+
+
 def test_additions_are_not_sent_to_a_broker_without_them(tmp_path: pathlib.Path) -> None:
     broker = ScriptedBroker(str(tmp_path / "socket"), [[{"read": "get"}]])
     with imgbroker.Client(broker.path) as client:

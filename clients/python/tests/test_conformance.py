@@ -181,13 +181,16 @@ def test_scripted(case: Fields, tmp_path: pathlib.Path, submits: bool = False) -
     eventually(lambda: open_descriptors() <= descriptors)
 
 
+def _write(file: Fields, folder: pathlib.Path) -> None:
+    """Writes a local file, and waits: results are not kept at first."""
+    (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
+    time.sleep(0.05)
+
+
 @pytest.mark.parametrize("case", list(_cases("broker")))
 def test_broker(case: Fields, broker: Broker, origin: Origin, tmp_path: pathlib.Path) -> None:
     for file in case.get("files", []):
-        (tmp_path / file["name"]).write_bytes(base64.b64decode(file["body"]))
-    if "files" in case:
-        # Before that, results are not kept.
-        time.sleep(0.05)
+        _write(file, tmp_path)
     prefix = f"/conformance-{case['number']}"
     for page in case.get("origin", []):
         origin.pages[prefix + page["path"]] = Page(
@@ -196,7 +199,10 @@ def test_broker(case: Fields, broker: Broker, origin: Origin, tmp_path: pathlib.
     def located(value: Any) -> Any:
         return json.loads(json.dumps(value).replace("$origin", origin.url + prefix).replace("$files", str(tmp_path)))
 
-    # Without kept images, because the source is compared.
-    with imgbroker.Client(broker.socket, keep_images=0) as client:
+    # Others without kept images, because the source is compared.
+    with imgbroker.Client(broker.socket, keep_images=8 if case.get("keeps") else 0) as client:
         for call in case["calls"]:
+            if "do" in call:
+                _write(call["do"]["writeFile"], tmp_path)
+                continue
             _call(client, {**call, "request": located(call["request"])})

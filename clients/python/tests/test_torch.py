@@ -206,7 +206,8 @@ def test_transforms(client: imgbroker.Client, folder: pathlib.Path) -> None:
 def test_memory_is_released(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
     broker = Broker(tmp_path)
     try:
-        with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket) as client:
+        # Without kept images, whose leases stay.
+        with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket, keep_images=0) as client:
             dataset = ImageFolder(folder, client=client)
             assert client.stats()["leasedBytes"] == other.stats()["leasedBytes"] == 0
             before = open_descriptors()
@@ -230,6 +231,23 @@ def test_large_batch_takes_few_descriptors(client: imgbroker.Client, folder: pat
     items = dataset.__getitems__([number % 8 for number in range(400)])
     assert [number_of(image) for image, _ in items[392:]] == [1, 3, 2, 4, 5, 6, 7, 8]
     assert open_descriptors() - before <= 2 * 64 + 16
+
+
+def test_second_epoch_takes_no_request(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    broker = Broker(tmp_path)
+    try:
+        with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket) as client:
+            dataset = ImageFolder(folder, client=client)
+            numbers = [number_of(image) for image, _ in dataset.__getitems__(range(8))]
+            requests = other.stats()["requests"]
+            items = dataset.__getitems__(range(8))
+            assert [number_of(image) for image, _ in items] == numbers
+            assert other.stats()["requests"] == requests
+            # Each item may be changed, and no other changes.
+            items[0][0][:] = 0
+            assert number_of(dataset[0][0]) == numbers[0]
+    finally:
+        broker.stop()
 
 
 # Loaders

@@ -9,7 +9,8 @@ enum DescriptorHelper {
     /// Nine bytes from the broker: the kind and a number.
     struct Order {
         enum Kind: UInt8 {
-            /// Receive one message on the connection that comes with the order, and keep its file under the number.
+            /// Receive messages on the connection that comes with the order, at least one and at most `mostMessages`, and keep the file
+            /// of each under the number or a following one.
             case receive
             /// Keep the file that comes with the order under the number.
             case keep
@@ -23,6 +24,14 @@ enum DescriptorHelper {
             case hold
             /// Close the connections that are kept.
             case close
+
+            /// Whether a descriptor comes with the order.
+            var hasDescriptor: Bool {
+                switch self {
+                case .receive, .keep, .read, .hold: true
+                case .release, .forget, .close: false
+                }
+            }
         }
 
         static let length = 9
@@ -48,6 +57,8 @@ enum DescriptorHelper {
     /// with the first byte.
     struct Answer {
         enum Kind: UInt32 {
+            /// The number of messages that follow for one order, if there are several.
+            case several
             /// Bytes without a descriptor.
             case bytes
             /// Bytes with a file in memory.
@@ -132,6 +143,8 @@ enum DescriptorHelper {
     /// The same for file systems that note whole seconds, or two, and for those that may.
     static let coarsePrecision = 2_000_000_000
 
+    /// The most messages that are received for one order.
+    static let mostMessages = 16
     /// The most bytes received at once.
     private static let longestMessage = 1 << 16
     static let longestAnswer = longestMessage + Answer.headerLength
@@ -161,8 +174,12 @@ enum DescriptorHelper {
         /// The devices of local file systems of which it keeps files, and how many. Their files are looked at before the message
         /// is passed on, which saves two messages. Without an open file, another file system might get the device's number.
         var localDevices: [UInt64: Int] = [:]
-        /// Answers that are sent with the next one.
+        /// Answers that are sent with the next one, and the number of messages among them.
         var pending: [UInt8] = []
+        var pendingMessages = 0
+        /// Orders that were received, and their descriptors.
+        var orders: [UInt8] = []
+        var descriptors: [FileDescriptor] = []
 
         /// Carries out the next order; false at the end.
         mutating func serveNext() -> Bool {
@@ -180,9 +197,11 @@ enum DescriptorHelper {
             guard let (order, descriptor) = nextOrder() else { return .end }
             switch order.kind {
             case .receive:
-                guard let descriptor, answer(descriptor, keepingAs: order.number) else { return .end }
+                guard let descriptor, receiveMessages(from: descriptor, keepingAs: order.number) else { return .end }
             case .keep:
-                guard let descriptor, examine(descriptor, as: order.number) else { return .end }
+                guard let descriptor, examine(descriptor, descriptor.rememberedDevice, as: order.number) else {
+                    return .end
+                }
             case .read:
                 guard let descriptor, read(order.number, into: descriptor) else { return .end }
             case .release: close(order.number)
@@ -212,65 +231,98 @@ enum DescriptorHelper {
             localDevices[device] = count > 1 ? count - 1 : nil
         }
 
-        private func nextOrder() -> (Order, FileDescriptor?)? {
-            var descriptor: FileDescriptor?
-            let order: Order? = unsafe withUnsafeTemporaryAllocation(byteCount: Order.length, alignment: 8) { buffer in
-                var filled = 0
-                while filled < Order.length {
-                    let room = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])
-                    guard let received = try? unsafe UnixSocket.receive(into: room, from: control),
-                        case .bytes(let count, let descriptors, _) = received
-                    else { return nil }
-                    filled += count
-                    descriptor = descriptor ?? descriptors.first
-                }
-                return unsafe Order(UnsafeRawBufferPointer(buffer))
+        private mutating func nextOrder() -> (Order, FileDescriptor?)? {
+            while orders.count < Order.length {
+                guard receiveOrders() else { return nil }
             }
-            return order.map { ($0, descriptor) }
+            let order = unsafe orders.withUnsafeBytes { bytes in
+                unsafe Order(UnsafeRawBufferPointer(rebasing: bytes[..<Order.length]))
+            }
+            orders.removeFirst(Order.length)
+            guard let order else { return nil }
+            let hasDescriptor = order.kind.hasDescriptor && !descriptors.isEmpty
+            return (order, hasDescriptor ? descriptors.removeFirst() : nil)
+        }
+
+        private mutating func receiveOrders() -> Bool {
+            unsafe withUnsafeTemporaryAllocation(byteCount: Order.length * mostMessages, alignment: 8) { buffer in
+                guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control),
+                    case .bytes(let count, let descriptors, _) = received
+                else { return false }
+                unsafe orders.append(contentsOf: buffer[..<count])
+                self.descriptors += descriptors
+                return true
+            }
+        }
+
+        private enum Reception {
+            /// Another message may be received: nothing has waited.
+            case more
+            /// There is no further message.
+            case none
+            /// A message whose descriptors may hold this process up was sent; false if that failed.
+            case sent(Bool)
+        }
+
+        /// Receives messages, passes them on, and keeps their files.
+        private mutating func receiveMessages(from connection: FileDescriptor, keepingAs first: Int) -> Bool {
+            for message in 0..<mostMessages {
+                switch receiveMessage(from: connection, keepingAs: first + message, isFirst: message == 0) {
+                case .more: if pending.count >= longestMessage { return true }
+                case .none: return true
+                case .sent(let isSent): return isSent
+                }
+            }
+            return true
         }
 
         /// Receives a message, passes it on, and keeps its file. Closes everything else.
-        private mutating func answer(_ connection: FileDescriptor, keepingAs number: Int) -> Bool {
+        private mutating func receiveMessage(
+            from connection: FileDescriptor, keepingAs number: Int, isFirst: Bool
+        ) -> Reception {
             var file: FileDescriptor?
-            let isSent = unsafe withUnsafeTemporaryAllocation(byteCount: longestMessage, alignment: 16) { buffer in
-                guard let received = try? unsafe UnixSocket.receive(into: buffer, from: connection) else {
-                    return send(Answer(.end))
-                }
+            var device: UInt64 = 0
+            let reception: Reception = unsafe withUnsafeTemporaryAllocation(byteCount: longestMessage, alignment: 16) {
+                buffer in
+                let received = try? unsafe UnixSocket.receive(into: buffer, from: connection)
                 switch received {
-                case .end: return send(Answer(.end))
-                case .wouldBlock: return send(Answer(.bytes))
+                case .end, nil: return isFirst ? .sent(send(Answer(.end))) : .none
+                case .wouldBlock: return isFirst ? .sent(send(Answer(.bytes))) : .none
                 case .bytes(let count, let descriptors, let areLost):
+                    pendingMessages += 1
                     let bytes = unsafe Array(buffer[..<count])[...]
-                    if areLost { return send(Answer(.lost, bytes)) }
-                    guard let first = descriptors.first else { return send(Answer(.bytes, bytes)) }
-                    if first.hasSeals { return send(Answer(.memory, bytes), first) }
+                    if areLost { return .sent(send(Answer(.lost, bytes))) }
+                    guard let first = descriptors.first else {
+                        pending += Answer(.bytes, bytes).encoded
+                        return .more
+                    }
+                    if first.hasSeals { return .sent(send(Answer(.memory, bytes), first)) }
                     file = first
+                    device = first.rememberedDevice
                     // Before anything that may wait, unless nothing does.
-                    let isLocal =
-                        descriptors.count == 1 && !localDevices.isEmpty
-                        && localDevices[first.rememberedDevice] != nil
-                    if !isLocal { return send(Answer(.file, bytes)) }
+                    if descriptors.count > 1 || localDevices[device] == nil { return .sent(send(Answer(.file, bytes))) }
                     pending += Answer(.file, bytes).encoded
-                    return true
+                    return .more
                 }
             }
-            guard isSent, let file else { return isSent }
-            return examine(file, as: number)
+            if case .sent(false) = reception { return reception }
+            if let file, !examine(file, device, as: number) { return .sent(false) }
+            return reception
         }
 
-        /// Looks at a file, and keeps it if it can be read.
-        private mutating func examine(_ file: FileDescriptor, as number: Int) -> Bool {
-            guard file.isOpenForReading else { return send(Answer(.refused, numbers: [number, 0])) }
+        /// Looks at a file of a device, and keeps it if it can be read.
+        private mutating func examine(_ file: FileDescriptor, _ device: UInt64, as number: Int) -> Bool {
+            guard file.isOpenForReading else { return refuse(number, device) }
             do throws(SystemError) {
                 let status = try file.status()
-                guard status.isRegular else { return send(Answer(.refused, numbers: [number, 0])) }
-                let device = file.rememberedDevice
+                guard status.isRegular else { return refuse(number, device) }
                 let isLocal = device != 0 && (localDevices[device] != nil || file.isOnLocalFileSystem)
                 let identity = FileIdentity(status)
                 let age = WallClock.nanoseconds &- identity.changed
                 let isRecent = age < (isLocal && !identity.hasCoarseTimes ? timePrecision : coarsePrecision)
                 files[number] = KeptFile(
-                    file: file, facts: FileFacts(identity, isRecent: isRecent), device: isLocal ? device : nil)
+                    file: file, facts: FileFacts(identity, isRecent: isRecent, isLocal: isLocal),
+                    device: isLocal ? device : nil)
                 if isLocal { localDevices[device, default: 0] += 1 }
                 pending +=
                     Answer(
@@ -283,8 +335,16 @@ enum DescriptorHelper {
                     ).encoded
                 return true
             } catch {
-                return send(Answer(.refused, numbers: [number, Int(error.code)]))
+                return refuse(number, device, error.code)
             }
+        }
+
+        /// Reports that a file cannot be used: at once if closing it may wait.
+        private mutating func refuse(_ number: Int, _ device: UInt64, _ code: Int32 = 0) -> Bool {
+            let answer = Answer(.refused, numbers: [number, Int(code)])
+            if localDevices[device] == nil { return send(answer) }
+            pending += answer.encoded
+            return true
         }
 
         /// Reads a file that must be as it was when it was looked at, and still is afterwards.
@@ -316,8 +376,10 @@ enum DescriptorHelper {
         }
 
         private mutating func send(_ answer: Answer, _ descriptor: FileDescriptor? = nil) -> Bool {
-            let bytes = pending + answer.encoded
+            let count = pendingMessages > 1 ? Answer(.several, numbers: [pendingMessages]).encoded : []
+            let bytes = count + pending + answer.encoded
             pending.removeAll(keepingCapacity: true)
+            pendingMessages = 0
             var sent = 0
             while sent < bytes.count {
                 let count = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in

@@ -9,7 +9,7 @@ import SystemValues
 /// A descriptor may belong to any file, and closing it may take as long as its sender likes: a TCP socket that lingers, or
 /// a file of a file system that the sender implements (FUSE). The broker therefore never receives one. It only sees, by
 /// peeking, that a message has descriptors; the helper receives the message, and passes on the bytes and the first
-/// descriptor, if that is a file in memory. Any other file it keeps, looks at, and reads on request. Then it closes the
+/// descriptor, if that is a file in memory. It goes on with the client's next messages as long as nothing can hold it up. Any other file it keeps, looks at, and reads on request. Then it closes the
 /// others. All of that may take long; it is replaced meanwhile.
 ///
 /// A helper that keeps files of a user serves only that user, so that a file system that does not answer holds up its own users
@@ -120,8 +120,12 @@ final class DescriptorReceiver {
         var user: UInt32 = 0
         /// The files that it keeps, or is to keep.
         var files: Set<FileID> = []
-        /// The file of the message that it receives, if that has one.
-        var expected: FileID?
+        /// The client whose messages it receives, the number of those that have come, and of those that are announced besides.
+        var client: ClientID?
+        var received = 0
+        var remaining = 0
+        /// The file of the first message that it receives, if that has one; the next ones are those of the next messages.
+        var expected = FileID(number: 0)
         /// Waits until it is idle.
         var orders: [FileOrder] = []
         /// Those of its files that never make it wait when they are closed.
@@ -130,6 +134,9 @@ final class DescriptorReceiver {
         var unneeded: [FileID] = []
         /// Files that it still reads although no request needs them.
         var abandoned: [FileID: Instant] = [:]
+
+        /// Whether a client's message has not come.
+        var isReceiving: Bool { if case .receiving = state { true } else { remaining > 0 } }
 
         init(_ child: ChildProcess, _ socket: FileDescriptor) {
             self.child = child
@@ -443,6 +450,8 @@ final class DescriptorReceiver {
                 case .bytes(let count, let descriptors, _):
                     unsafe helper.bytes.append(contentsOf: buffer[..<count])
                     helper.descriptors += descriptors
+                    // The queue reports the rest.
+                    if count < buffer.count { break loop }
                 case .wouldBlock: break loop
                 case .end, nil:
                     hasEnded = true
@@ -471,15 +480,22 @@ final class DescriptorReceiver {
             guard case .reading(let job, _, _) = helper.state else { return }
             helper.state = .closing(helper.user, since: .now)
             arrivals.reports.append(answer.kind == .read ? .read(job) : .unread(job, Self.failure(answer.numbers)))
+        case .several:
+            guard case .receiving = helper.state, let count = answer.numbers.first,
+                (2...DescriptorHelper.mostMessages).contains(count)
+            else { return }
+            helper.remaining = count
         case .bytes, .memory, .file, .lost, .end:
-            guard case .receiving(let client, _) = helper.state else { return }
+            guard let client = helper.client, helper.isReceiving else { return }
+            let file = FileID(number: helper.expected.number + helper.received)
+            helper.received += 1
+            helper.remaining = max(0, helper.remaining - 1)
             helper.state = .closing(helper.user, since: .now)
             var message = Message(bytes: answer.bytes)
             switch answer.kind {
             case .memory:
                 message.descriptor = helper.descriptors.isEmpty ? .lost : .memory(helper.descriptors.removeFirst())
             case .file:
-                guard let file = helper.expected.take() else { return }
                 wanted.insert(file)
                 keep(file, in: helper)
                 helper.state = .examining(file, since: .now)
@@ -502,7 +518,8 @@ final class DescriptorReceiver {
             let identity = FileIdentity(
                 device: UInt64(bitPattern: Int64(numbers[1])), inode: UInt64(bitPattern: Int64(numbers[2])),
                 size: numbers[3], modified: numbers[4], changed: numbers[5])
-            return report(.examined(file, .success(FileFacts(identity, isRecent: numbers[6] != 0))), in: &arrivals)
+            let facts = FileFacts(identity, isRecent: numbers[6] != 0, isLocal: numbers[7] != 0)
+            return report(.examined(file, .success(facts)), in: &arrivals)
         }
         // The helper has not kept it.
         forget(file, of: helper)
@@ -528,6 +545,7 @@ final class DescriptorReceiver {
     /// A helper has closed all descriptors of its order.
     private func becameIdle(_ helper: Helper) {
         helper.state = .idle
+        (helper.client, helper.received, helper.remaining) = (nil, 0, 0)
         if helper === current || helper === closingHelper { return }
         giveOrders(to: helper)
         guard case .idle = helper.state, helper.files.isEmpty, helper.unneeded.isEmpty, helper.orders.isEmpty else {
@@ -543,11 +561,8 @@ final class DescriptorReceiver {
 
     /// A helper has exited by itself, or was killed. What it has received, and its files, are lost.
     private func lost(_ helper: Helper, _ arrivals: inout Arrivals) {
-        switch helper.state {
-        case .receiving(let client, _): arrivals.messages.append((client, Message(isEnd: true)))
-        case .reading(let job, _, _): arrivals.reports.append(.unread(job, .lost))
-        case .idle, .examining, .closing: break
-        }
+        if let client = helper.client, helper.isReceiving { arrivals.messages.append((client, Message(isEnd: true))) }
+        if case .reading(let job, _, _) = helper.state { arrivals.reports.append(.unread(job, .lost)) }
         for order in helper.orders {
             if case .read(let job, _, _) = order { arrivals.reports.append(.unread(job, .lost)) }
         }
@@ -585,8 +600,9 @@ final class DescriptorReceiver {
         switch task.work {
         case .receive(let client):
             let file = fileIDs.next()
+            for _ in 1..<DescriptorHelper.mostMessages { _ = fileIDs.next() }
             guard send(.init(.receive, file.number), task.descriptor, to: helper) else { return false }
-            (helper.user, helper.expected) = (task.user, file)
+            (helper.user, helper.expected, helper.client) = (task.user, file, client)
             helper.state = .receiving(client, since: .now)
         case .keep(let file):
             guard send(.init(.keep, file.number), task.descriptor, to: helper) else { return false }

@@ -68,13 +68,15 @@ class AsyncClient:
         **options: "Unpack[GetOptions]",
     ) -> Image:
         """Loads an image; see `Client.get`."""
-        if preview is None and not writable:
-            image = self._client.kept_image(source, **options)
-            if image is not None:
-                return image
+        find = functools.partial(
+            self._client.kept_or_open, source, cast(Dict[str, Any], options), preview is None, writable)
+        # Opening a file may take long.
+        image, descriptor = find() if is_url(source) else await _in_thread(find)
+        if image is not None:
+            return image
         request = self._client._get_request(
             source, cast(Dict[str, Any], options), _on_loop(preview), _on_loop(partial), _on_loop(progress), writable,
-            await self._descriptor(source))
+            descriptor)
         return cast(Image, await self._ask(request))
 
     async def get_many(

@@ -145,11 +145,29 @@ def open_file(source: Source) -> int:
     return os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 
 
+def file_identity(descriptor: int) -> Tuple[int, ...]:
+    """Returns the identity of an open file and of its contents, which each change changes in a local file system. Images of
+    other file systems are not kept."""
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def kept_key(name: Any, options: Dict[str, Any], writable: bool) -> Tuple[Any, ...]:
+    """Returns the key of a kept image, by its URL or the identity of its file. `Client.get` contains the same expression for one
+    that is not writable."""
+    return ("writable", name, *options.items()) if writable else (name, *options.items())
+
+
 def source_request(
     kind: str, source: Source, options: Dict[str, Any], *, descriptor: Optional[int] = None, **callbacks: Any
 ) -> Request:
     """Returns a request of type `kind` for a URL, or for a local file that is opened or given."""
-    fields, features = wire_options(options)
+    try:
+        fields, features = wire_options(options)
+    except BaseException:
+        if descriptor is not None:
+            os.close(descriptor)
+        raise
     if is_url(source):
         return Request({"type": kind, "url": source, **fields}, features=features, **callbacks)
     if descriptor is None:
@@ -349,23 +367,60 @@ class Client:
                 if tenth >= self._kept.report_at:
                     self._engine.report()
                 return entry.image
-        request = self._get_request(source, cast(Dict[str, Any], options), preview, partial, progress, writable)
+        image, descriptor = self.kept_or_open(source, cast(Dict[str, Any], options), preview is None, writable)
+        if image is not None:
+            return image
+        request = self._get_request(
+            source, cast(Dict[str, Any], options), preview, partial, progress, writable, descriptor)
         return cast(Image, self._engine.ask(request))
 
     def kept_image(self, source: Source, **options: "Unpack[GetOptions]") -> Optional[Image]:
         """Returns the image that a `get` would return without a message to the broker; None if it needs one."""
         try:
-            entry = self._find((source, *options.items()))
+            image, descriptor = self.kept_or_open(source, cast(Dict[str, Any], options))
+        except OSError:
+            return None
+        if descriptor is not None:
+            os.close(descriptor)
+        return image
+
+    def kept_or_open(
+        self, source: Source, options: Dict[str, Any], may_be_kept: bool = True, writable: bool = False
+    ) -> Tuple[Optional[Image], Optional[int]]:
+        """Returns the image if it is kept, otherwise the descriptor of a local file. Raises `OSError`."""
+        may_be_kept = may_be_kept and bool(self._kept.entries)
+        if is_url(source):
+            return self._kept_image(source, options, writable) if may_be_kept else None, None
+        descriptor = open_file(source)
+        if not may_be_kept:
+            return None, descriptor
+        image: Optional[Image] = None
+        try:
+            image = self._kept_image(file_identity(descriptor), options, writable)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if image is None:
+            return None, descriptor
+        os.close(descriptor)
+        return image, None
+
+    def _kept_image(self, name: Any, options: Dict[str, Any], writable: bool) -> Optional[Image]:
+        try:
+            entry = self._find(kept_key(name, options, writable))
         except TypeError:
             return None
         tenth = _memory.now()
         if entry is None or not entry.is_valid(tenth):
             return None
+        image = self._engine.map_kept(entry) if writable else entry.image
+        if image is None:
+            return None
         entry.is_used = entry.is_unreported = True
         next(self._hits)
         if tenth >= self._kept.report_at:
             self._engine.report()
-        return entry.image
+        return image
 
     def submit(
         self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
@@ -374,13 +429,13 @@ class Client:
         **options: "Unpack[GetOptions]",
     ) -> "Future[Image]":
         """Requests an image without waiting; see `get`. Cancelling the future cancels the request."""
-        if preview is None and not writable:
-            image = self.kept_image(source, **options)
-            if image is not None:
-                future: "Future[Image]" = Future()
-                future.set_result(image)
-                return future
-        return self.send(self._get_request(source, cast(Dict[str, Any], options), preview, partial, progress, writable))
+        image, descriptor = self.kept_or_open(source, cast(Dict[str, Any], options), preview is None, writable)
+        if image is not None:
+            future: "Future[Image]" = Future()
+            future.set_result(image)
+            return future
+        return self.send(self._get_request(
+            source, cast(Dict[str, Any], options), preview, partial, progress, writable, descriptor))
 
     def send(self, request: Request) -> "Future[Any]":
         """Sends a request; a part of this package's interior."""
@@ -418,8 +473,10 @@ class Client:
             request.fields["progress"] = True
             request.on_progress = self._guarded(request, lambda fields: progress(*progress_of(fields)))
         # An image that is kept may be returned again.
-        if preview is None and not writable and is_url(source):
-            key = (source, *options.items())
+        if preview is None and self._kept.is_enabled:
+            # If the file is changed before the broker sees it, this identity never comes back.
+            name: Any = source if is_url(source) else file_identity(request.descriptors[0])
+            key = kept_key(name, options, writable)
             try:
                 hash(key)
             except TypeError:

@@ -14,7 +14,8 @@ from ._errors import (
     ClientError, ClosedError, ConnectionLostError, ErrorCode, ImageBrokerError, NoBrokerError, NotAnsweringError,
     RefusedError,
 )
-from ._kept import KeptImages
+from ._image import Image
+from ._kept import Entry, KeptImages
 from ._session import Effect, Request, Session
 from ._wire import VERSION
 
@@ -101,6 +102,13 @@ class Engine:
             else:
                 return
         request.finish(RefusedError.of(ErrorCode.CANCELLED, "The request was cancelled."))
+
+    def map_kept(self, entry: Entry) -> Optional[Image]:
+        """Returns a writable image of a kept entry; None if its connection was lost."""
+        with self._lock:
+            if self._session is None or entry.lease is None:
+                return None
+            return self._session.map_kept(entry.reply, entry.lease)
 
     def report(self) -> None:
         """Sends what is due: released leases, and the report of uses of kept images."""

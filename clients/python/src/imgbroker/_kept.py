@@ -6,7 +6,7 @@ import itertools
 from typing import Any, Dict, List, Optional, Tuple
 
 from ._image import Image
-from ._memory import ValidityPage, now
+from ._memory import Lease, ValidityPage, now
 from ._wire import BUFFERS_IN_ONE_FRAME, Fields, ImageReply
 
 #: The minimum time between reports, in tenths of a second.
@@ -17,11 +17,18 @@ class Entry:
     """An image, and the place that tells whether a request would return it."""
 
     __slots__ = (
-        "buffer", "ceiling", "floor", "image", "index", "is_unreported", "is_used", "numbers", "owner", "size", "words",
+        "buffer", "ceiling", "floor", "image", "index", "is_unreported", "is_used", "lease", "numbers", "owner", "reply",
+        "size", "words",
     )
 
-    def __init__(self, image: Image, reply: ImageReply, page: ValidityPage, slot: int) -> None:
+    def __init__(
+        self, image: Image, reply: ImageReply, page: ValidityPage, slot: int, lease: Optional[Lease]
+    ) -> None:
+        #: Without bytes for writable images, each of which has a mapping of its own.
         self.image = image
+        self.reply = reply
+        #: That of writable images, while none of them may exist.
+        self.lease = lease
         self.size = reply.bytes
         self.buffer = reply.buffer
         self.words = page.words
@@ -45,8 +52,9 @@ class KeptImages:
     def __init__(self, images: int, size: int) -> None:
         self._maximum_images = images
         self._maximum_size = size
+        self.is_enabled = images > 0
         self._size = 0
-        #: By URL and options, in the order of the eviction algorithm (CLOCK).
+        #: By the URL or the identity of a file, and options, in the order of the eviction algorithm (CLOCK).
         self.entries: Dict[Tuple[Any, ...], Entry] = {}
         #: Counts hits; `next` is atomic.
         self.hits = itertools.count(1)
@@ -54,7 +62,9 @@ class KeptImages:
         #: The tenth of a second from which the next report is due.
         self.report_at = 0
 
-    def keep(self, key: Tuple[Any, ...], image: Image, reply: ImageReply, page: ValidityPage) -> None:
+    def keep(
+        self, key: Tuple[Any, ...], image: Image, reply: ImageReply, page: ValidityPage, lease: Optional[Lease]
+    ) -> None:
         """Keeps the image of a request, if it has a slot, instead of an earlier image of the same request."""
         before = self.entries.pop(key, None)
         if before is not None:
@@ -67,7 +77,7 @@ class KeptImages:
             return
         while len(self.entries) >= self._maximum_images or self._size + size > self._maximum_size:
             self._evict_one()
-        self.entries[key] = Entry(image, reply, page, reply.slot)
+        self.entries[key] = Entry(image, reply, page, reply.slot, lease)
         self._size += size
 
     def _evict_one(self) -> None:

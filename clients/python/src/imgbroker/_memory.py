@@ -66,14 +66,14 @@ class Lease:
     no lock and makes no system call.
     """
 
-    __slots__ = ("_buffer", "_releases")
+    __slots__ = ("buffer", "releases")
 
     def __init__(self, buffer: int, releases: "Deque[int]") -> None:
-        self._buffer = buffer
-        self._releases = releases
+        self.buffer = buffer
+        self.releases = releases
 
     def __del__(self) -> None:
-        self._releases.append(self._buffer)
+        self.releases.append(self.buffer)
 
 
 class Mapping(mmap.mmap):

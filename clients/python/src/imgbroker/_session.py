@@ -157,7 +157,8 @@ class Session:
         #: Returns the report of uses through the validity page; sent before releases, which may include its buffers.
         self.take_report: Callable[[], Optional[Fields]] = lambda: None
         #: Offers an image with a slot to the store of kept images.
-        self.keep: Callable[[Tuple[Any, ...], Image, ImageReply, ValidityPage], None] = lambda *_: None
+        self.keep: Callable[
+            [Tuple[Any, ...], Image, ImageReply, ValidityPage, Optional[Lease]], None] = lambda *_: None
         self._outgoing: Deque[Tuple[bytes, Tuple[int, ...]]] = deque()
         self._decoder = FrameDecoder()
         self._arrivals: List[_Arrival] = []
@@ -438,7 +439,11 @@ class Session:
             return
         self._remove_pending(number)
         if isinstance(image, Image) and request.key is not None and self.page is not None:
-            self.keep(request.key, image, reply, self.page)
+            if request.is_writable:
+                empty = Image(reply, memoryview(b""))
+                self.keep(request.key, empty, reply, self.page, getattr(image.buffer.obj, "lease", None))
+            else:
+                self.keep(request.key, image, reply, self.page, None)
         effects.append(lambda: request.finish(image))
 
     def _hello(self, frame: Frame) -> None:
@@ -507,6 +512,19 @@ class Session:
                 held.mapping = weakref.ref(mapping)
         # Otherwise `lease` is released at once: the mapping has one already.
         return Image(reply, memoryview(mapping)[reply.offset:end])
+
+    def map_kept(self, reply: ImageReply, lease: Lease) -> Optional[Image]:
+        """Maps the buffer of an earlier reply again, to be written to. `lease` is that of the reply. None if it cannot be
+        mapped, or is of another connection."""
+        held = self._held.get(lease.buffer) if lease.releases is self.releases else None
+        if held is None:
+            return None
+        try:
+            mapping = map_buffer(held.descriptor, held.size, writable=True)
+        except (OSError, ValueError, OverflowError):
+            return None
+        mapping.lease = lease
+        return Image(reply, memoryview(mapping)[reply.offset:reply.offset + reply.bytes])
 
     def _hold(self, number: int, descriptor: int, end: int) -> None:
         try:

@@ -1,0 +1,126 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import TestSupport
+import Testing
+
+/// Local files of file systems that are full, or stop answering while a file is read.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct FileSystemTests {
+    private let directory: TemporaryDirectory
+    private let setting: Setting
+    private let client: RawClient
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        setting = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))])
+        client = try setting.client()
+    }
+
+    private func ask(
+        _ file: FileDescriptor, _ members: String = "", by other: RawClient? = nil
+    ) throws -> RawClient.Incoming {
+        let client = other ?? client
+        let id = client.newID()
+        try client.send(
+            RawClient.frame(#"{"type":"get","id":\#(id),"fds":1\#(members.isEmpty ? "" : "," + members)}"#),
+            descriptors: [file])
+        return try client.answer(to: id)
+    }
+
+    // MARK: A full file system
+
+    /// A file in a tmpfs without a free page is read like any other, also its holes, for which the file system would need pages if
+    /// the file were mapped.
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible }) func aFullFileSystem() throws {
+        let mounted = try Mount(memoryOf: 1 << 16, at: directory.file("full"))
+        let path = mounted.path + "/image.png"
+        try Data(tile(1).png).write(to: URL(filePath: path))
+        let filler = try FileDescriptor.create(at: mounted.path + "/filler")
+        #expect(throws: SystemError.self) {
+            for page in 0... {
+                let zeros = [UInt8](repeating: 1, count: 4096)
+                try unsafe zeros.withUnsafeBytes { try unsafe filler.write($0, at: 4096 * page) }
+            }
+        }
+        #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(1))
+        // Rewritten in its page, then longer by a hole, then cut off.
+        let file = try FileDescriptor.open(updatingAt: path)
+        let bytes = tile(2).png
+        try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
+        #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(2))
+        try file.truncate(to: 500_000)
+        let longer = try ask(try FileDescriptor.open(readingAt: path))
+        #expect(try client.picture(longer) == tile(2))
+        #expect(try longer.image().source == .file)
+        try file.truncate(to: 20)
+        #expect(try ask(try FileDescriptor.open(readingAt: path)).error != nil)
+        try file.truncate(to: 0)
+        #expect(try ask(try FileDescriptor.open(readingAt: path)).error?.code == .emptyImage)
+        #expect(try setting.broker.stats()[.reservedBytes] == 0)
+        withExtendedLifetime(mounted) {}
+    }
+
+    // MARK: File systems of another process
+
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func aFileSystemThatAnswers() throws {
+        let picture = tile(3)
+        let answering = try SilentFileSystem(contents: picture.png, answering: .max)
+        defer { answering.end() }
+        let first = try ask(try answering.open())
+        #expect(try client.picture(first) == picture)
+        #expect(try first.image().source == .file)
+        #expect(try ask(try answering.open()).image().source == .memory)
+    }
+
+    /// The process of a file system stops in the middle of a read: the request ends when its time has passed, others are served at once,
+    /// and so is the same user.
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func aFileSystemThatStopsWhileItIsRead() throws {
+        let contents = [UInt8](repeating: 1, count: 1_000_000)
+        let stopping = try SilentFileSystem(contents: contents, answering: 400_000)
+        defer { stopping.end() }
+        _ = try client.load(setting.url("/a"))
+        let undisturbed = try UndisturbedBroker()
+        let owner = try setting.client(as: 20_024)
+        let other = try setting.client(as: 20_025)
+        let path = directory.file("image.png")
+        try Data(tile(5).png).write(to: URL(filePath: path))
+        let good = try FileDescriptor.open(readingAt: path)
+        let id = owner.newID()
+        try owner.send(
+            RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":3000}"#),
+            descriptors: [try stopping.open()])
+        try eventually("a part was read") { stopping.isSilent }
+        var slowest = 0
+        for _ in 0..<50 {
+            slowest = max(slowest, try milliseconds { _ = try client.load(setting.url("/a"), #""delivery":"none""#) })
+            slowest = max(slowest, try milliseconds { _ = try ask(good, by: other).image() })
+            try undisturbed.load()
+        }
+        #expect(slowest < 200 + 10 * undisturbed.slowest)
+        #expect(try owner.picture(try ask(good, by: owner)) == tile(5))
+        #expect(try owner.answer(to: id).error?.code == .timeout)
+        #expect(try setting.broker.stats()[.reservedBytes] == 0)
+    }
+
+    /// The process of a file system ends in the middle of a read. The read fails, and is tried again until the request's time has
+    /// passed.
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func aFileSystemThatEndsWhileItIsRead() throws {
+        let contents = [UInt8](repeating: 1, count: 1_000_000)
+        let stopping = try SilentFileSystem(contents: contents, answering: 400_000)
+        defer { stopping.end() }
+        let id = client.newID()
+        try client.send(
+            RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":3000}"#),
+            descriptors: [try stopping.open()])
+        try eventually("a part was read") { stopping.isSilent }
+        stopping.end()
+        let error = try client.answer(to: id).error
+        #expect(error?.code == .timeout || error?.code == .transferFailed, "\(String(describing: error))")
+        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        #expect(try setting.broker.stats()[.reservedBytes] == 0)
+    }
+}
