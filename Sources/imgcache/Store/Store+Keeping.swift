@@ -32,7 +32,7 @@ extension Store {
                     ? .pending : .notKept
             }
         } catch {
-            log.warning("not kept: \(error)")
+            log.warning(.entry, "not kept: \(error)")
             return .notKept
         }
         return keepFile(trailer, name, body: body, used: now) ? .kept : .notKept
@@ -103,7 +103,7 @@ extension Store {
                 return
             }
         } catch {
-            return log.warning("not updated: \(error)")
+            return log.warning(.entry, "not updated: \(error)")
         }
         _ = publish(name, bodySize: record.bytes, used: used) { (file) throws(EntryProblem) in
             try entry.rewrite(as: trailer, to: file)
@@ -133,7 +133,7 @@ extension Store {
                     if error.isLackOfSpace { neededRoom = min(bodySize, Self.largestRoom) }
                     setObstacle(Obstacle(writing: directory.path, error))
                 case .damaged, .outdated, .absent:
-                    log.warning("not kept: \(error)")
+                    log.warning(.entry, "not kept: \(error)")
                     return false
                 }
             }
