@@ -120,6 +120,11 @@ test-deb: build ## Test of the Debian packages in a clean root, with the release
 	@scripts/bootstrap.sh --for-deb
 	BUILT="$(release_directory)" scripts/test-deb.sh
 
+.PHONY: test-systemd
+test-systemd: build ## Test of the packages' units with systemd, which runs in namespaces: restart, crash, upgrade under load; needs root
+	@scripts/bootstrap.sh --for-deb
+	BUILT="$(release_directory)" scripts/test-systemd.sh
+
 .PHONY: test-swift-client
 test-swift-client: build ## The example of the Swift client, and the conformance tests with it, with the release build
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-swift-client.sh

@@ -119,7 +119,8 @@ let package = Package(
         .target(
             name: "WorkerProtocol", dependencies: ["DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding"],
             swiftSettings: swift),
-        .target(name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol"], swiftSettings: swift),
+        .target(
+            name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol", "SystemValues"], swiftSettings: swift),
         .target(name: "LinuxSystem", dependencies: ["CLinux", "SystemValues"], swiftSettings: swift),
         .target(
             name: "SharedCache", dependencies: ["CLinux", "LinuxSystem", "SystemValues"], swiftSettings: swift),
@@ -129,7 +130,7 @@ let package = Package(
             swiftSettings: swift),
         .target(
             name: "WorkerRuntime",
-            dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "WorkerProtocol"],
+            dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SystemValues", "WorkerProtocol"],
             swiftSettings: swift),
         .target(
             name: "ImageBrokerClient",

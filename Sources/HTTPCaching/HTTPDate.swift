@@ -1,3 +1,5 @@
+internal import SystemValues
+
 /// Parsing and formatting of HTTP dates.
 package enum HTTPDate {
     /// Returns the seconds since 1970 of an HTTP-date in any of its three forms, in any case (RFC 9110, section 5.6.7;
@@ -17,24 +19,11 @@ package enum HTTPDate {
 
     /// Returns a date from 1970 on in the form that senders use (RFC 9110, section 5.6.7).
     package static func text(_ seconds: Int) -> String {
-        let (days, rest) = seconds.quotientAndRemainder(dividingBy: 86_400)
-        // Years begin in March, in eras of 400 years, as in `days(toYear:month:day:)`.
-        let era = (days + 719_468) / 146_097
-        let dayOfEra = days + 719_468 - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let march = (5 * dayOfYear + 2) / 153
-        let month = march < 10 ? march + 3 : march - 9
-        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-        func padded(_ number: Int, _ count: Int = 2) -> String {
-            let digits = String(number)
-            return String(repeating: "0", count: max(0, count - digits.utf8.count)) + digits
-        }
+        let time = CalendarTime(secondsSince1970: seconds)
         let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
-        let date =
-            "\(padded(dayOfYear - (153 * march + 2) / 5 + 1)) \(months[month - 1].capitalizedASCII) \(padded(year, 4))"
-        let clock = [rest / 3_600, rest / 60 % 60, rest % 60].map { padded($0) }.joined(separator: ":")
-        return "\(weekdays[days % 7]), \(date) \(clock) GMT"
+        let (day, year) = (CalendarTime.padded(time.day), CalendarTime.padded(time.year, 4))
+        return
+            "\(weekdays[seconds / 86_400 % 7]), \(day) \(months[time.month - 1].capitalizedASCII) \(year) \(time.clock) GMT"
     }
 
     /// Whether `text` is a date exactly as `text(_:)` writes it, so that its seconds represent it without loss.

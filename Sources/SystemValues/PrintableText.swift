@@ -36,3 +36,32 @@ extension String {
         return text
     }
 }
+
+extension String {
+    /// The text without the user info, query and fragment of URLs in it, which may be secret. A URL ends at white space, a
+    /// quotation mark or an angle bracket.
+    package var withoutURLSecrets: String {
+        var text = ""
+        var rest = Substring(self)
+        while let mark = Self.schemeEnd(in: rest) {
+            text += rest[..<mark]
+            let url = rest[mark...].prefix { !$0.isWhitespace && $0 != "\"" && $0 != "<" && $0 != ">" }
+            let host = url.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+            text += host.lastIndex(of: "@").map { host[$0...].dropFirst() } ?? host
+            text += url[host.endIndex...].prefix { $0 != "?" && $0 != "#" }
+            rest = rest[url.endIndex...]
+        }
+        return text + rest
+    }
+
+    /// The index after the first "://".
+    private static func schemeEnd(in text: Substring) -> Index? {
+        var from = text.startIndex
+        while let colon = text[from...].firstIndex(of: ":") {
+            let after = text[colon...]
+            if after.hasPrefix("://") { return text.index(colon, offsetBy: 3) }
+            from = text.index(after: colon)
+        }
+        return nil
+    }
+}

@@ -1,4 +1,4 @@
-package import LinuxSystem
+package import SystemValues
 
 /// A command line that makes no sense.
 package struct UsageError: Error, Equatable, CustomStringConvertible {
@@ -95,6 +95,8 @@ package struct WorkerOptions: Equatable {
     package var isForkServer = false
     /// `--log-level`: the least grave level that is logged.
     package var logLevel = LogLevel.warning
+    /// `--log-format`, `--log-journal` and `--log-full-urls`: how lines are written.
+    package var logFormat = LogFormat()
 
     /// Reads a command line, without the program's name: the options that all workers have, and those of `program`.
     ///
@@ -112,6 +114,9 @@ package struct WorkerOptions: Equatable {
             case "--strict-sandbox": hasStrictSandbox = true
             case "--fork-server": isForkServer = true
             case "--log-level": logLevel = try arguments.value { LogLevel(rawValue: $0) }
+            case "--log-format": logFormat.notation = try arguments.value { LogFormat.Notation(rawValue: $0) }
+            case "--log-journal": logFormat.isForJournal = true
+            case "--log-full-urls": logFormat.showsFullURLs = true
             default:
                 guard try program.readOption(option, from: &arguments) else {
                     throw UsageError("unknown option \(option)")

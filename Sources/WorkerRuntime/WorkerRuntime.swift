@@ -2,6 +2,7 @@ internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
 internal import Sandbox
+import SystemValues
 internal import WorkerProtocol
 
 /// The start and the end of a confined process, in one order for all programs.
@@ -50,13 +51,13 @@ package enum WorkerRuntime {
             options = try WorkerOptions(arguments, for: &program)
             if options.isForkServer, !Program.canFork { throw UsageError("\(Program.name) cannot be a fork server") }
         } catch {
-            Log(name: Program.name, level: .error).error("\(error)")
+            Log(name: Program.name, level: .error).error(.system, "\(error)")
             return 2
         }
-        let log = Log(name: Program.name, level: options.logLevel)
+        let log = Log(name: Program.name, level: options.logLevel, format: options.logFormat)
         let control = FileDescriptor(owning: controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else {
-            log.error("no control socket on descriptor \(controlDescriptor): imgbroker starts this program")
+            log.error(.system, "no control socket on descriptor \(controlDescriptor): imgbroker starts this program")
             return 2
         }
         do {
@@ -67,7 +68,7 @@ package enum WorkerRuntime {
         } catch let error as SystemError where error.code == SystemError.brokenPipe {
             return 0
         } catch {
-            log.error("\(error)")
+            log.error(.system, "\(error)")
             return 1
         }
     }
@@ -104,7 +105,7 @@ package enum WorkerRuntime {
         policy.largestFile = options.largestFile
         policy.memory = options.memory
         let sandbox = policy.enter()
-        for problem in sandbox.problems { log.warning("not confined in full: \(problem)") }
+        for problem in sandbox.problems { log.warning(.sandbox, "not confined in full: \(problem)") }
         service.didEnterSandbox(sandbox.report)
         try channel.sendMessage(service.ready(in: sandbox.report))
         try service.serve()

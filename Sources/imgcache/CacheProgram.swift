@@ -2,6 +2,7 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import Sandbox
+import SystemValues
 import WorkerProtocol
 import WorkerRuntime
 
@@ -52,7 +53,7 @@ struct CacheProgram: WorkerProgram, Equatable {
             try CacheDirectory(path: store.directory).make(for: user.uid, gid: user.gid)
         } catch {
             // The store meets the same obstacle when it opens the directory, and reports it.
-            log.debug(error.reason)
+            log.debug(.disk, [], error.reason)
         }
         opened = try? FileSystem.openDirectory(store.directory)
     }

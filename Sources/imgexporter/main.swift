@@ -1,6 +1,7 @@
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
+import SystemValues
 
 // The exporter, which `imgbroker exporter` starts with its checked options:
 //     imgexporter ADDRESS PORT SOCKET THUMBNAILS [HOST]...
@@ -8,7 +9,7 @@ import LinuxSystem
 
 CurrentProcess.openStandardDescriptors()
 WebServer.blockSignals()
-let log = Log(name: "imgexporter", level: .notice)
+let log = Log(name: "imgexporter", level: .notice, format: LogFormat(isForJournal: Log.isJournal))
 let words = Array(CommandLine.arguments.dropFirst())
 guard words.count >= 4, let port = UInt16(words[1]), let isShowing = Bool(words[3]) else {
     CurrentProcess.writeToStandardError("imgexporter: run it as: imgbroker exporter (see imgbroker exporter --help)\n")
@@ -22,17 +23,20 @@ do throws(SystemError) {
         thumbnails: isShowing ? try Thumbnails(path: words[2]) : nil)
     try WebServer.start(socket.descriptor, exporter)
     let shown = address.contains(":") ? "[\(address)]" : address
-    log.notice("serving http://\(shown):\(socket.port)/ for the broker at \(words[2])")
-    if let warning = exporter.warning { log.warning(warning) }
+    log.notice(.started, "serving http://\(shown):\(socket.port)/ for the broker at \(words[2])")
+    if let warning = exporter.warning { log.warning(.setting, warning) }
     WebServer.waitForSignal()
     CurrentProcess.exit(0)
 } catch {
     switch error.code {
     case SystemError.addressInUse:
-        log.error("port \(port) of \(words[0]) is taken: end the program that has it, or choose another with --listen")
+        log.error(
+            .setting,
+            "port \(port) of \(words[0]) is taken: end the program that has it, or choose another with --listen")
     case SystemError.accessDenied:
-        log.error("port \(port) of \(words[0]) may be opened by root only: choose one from 1024 with --listen")
-    default: log.error("cannot listen at port \(port) of \(words[0]): \(error)")
+        log.error(
+            .setting, "port \(port) of \(words[0]) may be opened by root only: choose one from 1024 with --listen")
+    default: log.error(.setting, "cannot listen at port \(port) of \(words[0]): \(error)")
     }
     CurrentProcess.exit(1)
 }

@@ -114,7 +114,7 @@ import WorkerProtocol
     /// Queues a report; in place of one that no frame can hold, its job's failure.
     private func send(_ report: FetchReport, body: [UInt8]? = nil) {
         do { try channel.enqueue(report, bytes: body) } catch {
-            log.error("a report \(report.type) of \(error.length) bytes is too long")
+            log.error(.job, "a report \(report.type) of \(error.length) bytes is too long")
             if let failure = report.failureInPlace { try? channel.enqueue(failure) }
         }
     }
@@ -150,7 +150,7 @@ import WorkerProtocol
         do {
             let transfer = try Transfer(job, body: body, policy: policy, network: network, speedFloor: speedFloor)
             transfers[job.id] = transfer
-            log.debug("job \(job.id) begins")
+            log.debug(.job, [LogField("job", job.id), LogField("stage", "started")])
             add(transfer)
         } catch {
             send(FetchReport.failed(job: job.id, FetchFailure(error)))
@@ -172,7 +172,7 @@ import WorkerProtocol
     private func forget(_ job: Int) {
         endings[job] = nil
         guard let transfer = transfers[job] else { return }
-        log.error("job \(job) was ordered twice")
+        log.error(.job, "job \(job) was ordered twice")
         remove(transfer)
     }
 
@@ -194,7 +194,7 @@ import WorkerProtocol
         var running: Int32 = 0
         let code = unsafe curl_multi_socket_action(multi, socket, mask, &running)
         if code != CURLM_OK {
-            log.error("curl_multi_socket_action: \(unsafe String(cString: curl_multi_strerror(code)))")
+            log.error(.job, "curl_multi_socket_action: \(unsafe String(cString: curl_multi_strerror(code)))")
         }
     }
 
@@ -263,10 +263,17 @@ import WorkerProtocol
         case .ended(let report, let body):
             transfers[job] = nil
             switch report {
-            case .finished(_, let result): log.debug("job \(job) has \(result.bytes) bytes")
+            case .finished(_, let result):
+                log.debug(
+                    .job, [LogField("job", job), LogField("stage", "finished"), LogField("bytes", result.bytes)])
             case .failed(_, let failure):
-                log.debug("job \(job) failed: \(failure.error.code.rawValue): \(failure.error.message)")
-            default: log.debug("job \(job) ends with \(report.type)")
+                log.debug(
+                    .job,
+                    [
+                        LogField("job", job), LogField("stage", "failed"),
+                        LogField("code", failure.error.code.rawValue),
+                    ], failure.error.message)
+            default: log.debug(.job, [LogField("job", job), LogField("stage", report.type)])
             }
             if case .failed = report { end(transfer, report) } else { send(report, body: body) }
         }
@@ -288,7 +295,7 @@ import WorkerProtocol
                 try queue.change(socket, token: token, reading: reading, writing: writing)
             }
         } catch {
-            log.error("\(error)")
+            log.error(.job, "\(error)")
         }
     }
 

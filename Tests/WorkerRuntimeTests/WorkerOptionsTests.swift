@@ -2,6 +2,7 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import Sandbox
+import SystemValues
 import Testing
 import WorkerProtocol
 import WorkerRuntime

@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
 
 @testable import imgbroker

@@ -1,4 +1,5 @@
 import LinuxSystem
+import SystemValues
 import Testing
 import WorkerRuntime
 

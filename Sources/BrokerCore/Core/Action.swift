@@ -1,5 +1,6 @@
 package import DiskRecords
 package import IPCProtocol
+package import SystemValues
 package import WorkerProtocol
 
 /// Something to be done outside of the state, in the order given.
@@ -85,11 +86,5 @@ package enum Action: Equatable {
     case upgrade(ClientID, id: Int)
     case stopListening
     case exit
-    case log(LogLine)
-
-    /// A line for the log, by severity.
-    package enum LogLine: Equatable {
-        case warning(String)
-        case notice(String)
-    }
+    case log(LogRecord)
 }

@@ -383,6 +383,6 @@ extension BrokerState {
     mutating func rejectStored(_ request: StoreRequest, _ error: WireError, from waiter: Waiter) {
         dropRemoved(memory.remove(waiter.key))
         guard clients.ended(other: request.id, of: waiter.client) else { return }
-        reject(request.id, of: waiter.client, with: error)
+        reject(request.id, of: waiter.client, with: error, url: waiter.request.url)
     }
 }

@@ -17,6 +17,7 @@ extension BrokerState {
             return
         }
         watchDecoder(job, on: worker)
+        logDecoding(.started, job, decode)
         actions.append(.startDecode(worker, order, body: decode.body))
     }
 
@@ -153,6 +154,7 @@ extension BrokerState {
         ended(
             JobStep.job(.decode, from: run.startedAt, to: now.instant, parts: Self.parts(result.times)),
             queuedAt: decode.waiters.first?.since, for: decode.waiters, countingFirst: false)
+        logDecoding(.finished, job, decode)
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }
         let (buffer, staysInMemory) = publish(
@@ -268,6 +270,7 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker), let end = decoding.end(job) else {
             return reportedUnasked(worker, "a failure")
         }
+        logDecoding(.failed, job, end.decode, reason: error.code.rawValue)
         let isRejected = Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode)
         free(end, job)
         actions.append(.discard(job))

@@ -123,7 +123,7 @@ extension BrokerState {
 
     mutating func lookupTimePassed(_ job: JobID) {
         guard let lookup = endLookup(job) else { return }
-        actions.append(.log(.warning("the disk tier did not answer within \(limits.lookupDeadlineMs) ms")))
+        log(.warning, .disk, [], "the disk tier did not answer within \(limits.lookupDeadlineMs) ms")
         goOn(lookup)
         missedDiskAnswer()
     }
@@ -370,11 +370,9 @@ extension BrokerState {
         if disk.reported(report) {
             let reason = report.reason ?? "no reason given"
             let isOn = report.state == .on
-            actions.append(
-                .log(
-                    isOn
-                        ? .notice("the disk tier is on")
-                        : .warning("the disk tier is \(report.state.rawValue): \(reason)")))
+            log(
+                isOn ? .notice : .warning, .disk, [LogField("state", report.state.rawValue)],
+                isOn ? "the disk tier is on" : "the disk tier is \(report.state.rawValue): \(reason)")
         }
         if report.state == .on { saveQuarantine() }
     }
@@ -387,7 +385,7 @@ extension BrokerState {
             switch disk.lost(job, ownMaking: ownMaking) {
             case .unhold(let buffer): unhold(buffer)
             case .dropped(let request):
-                actions.append(.log(.warning("the disk tier has crashed twice on one order, which is dropped")))
+                log(.warning, .disk, [], "the disk tier has crashed twice on one order, which is dropped")
                 answer(request)
             case .requeued, nil: break
             }

@@ -25,7 +25,7 @@ extension BrokerState {
             }
             schedule(.yield(job, startedAt: now.instant), in: limits.yieldSilenceMs)
             actions.append(.startFetch(worker, order))
-            tell(.started, of: download)
+            tell(.started, of: download, job)
         }
     }
 
@@ -74,7 +74,7 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker) else { return }
         let download = downloads.responded(
             job, response, validator: validator, total: total, isMultiplexed: isMultiplexed, at: now.instant)
-        if let download { tell(.responded, of: download) }
+        if let download { tell(.responded, of: download, job) }
     }
 
     /// Notes the beginning of a body that was received at once.
@@ -125,7 +125,7 @@ extension BrokerState {
         guard let download = downloads[job] else { return }
         count(download, bytes: result.bytes, status: result.response.status)
         noteTransfer(download, result.times)
-        tell(.finished, of: download)
+        tell(.finished, of: download, job)
         downloads.apply(result.cookies, of: download.original)
         let body = newBufferID()
         actions.append(.publish(job, body))
@@ -337,7 +337,7 @@ extension BrokerState {
         count(download, bytes: 0, status: 304)
         noteTransfer(download, confirmation.times)
         downloads.confirmed(job, at: now.instant)
-        tell(.finished, of: download)
+        tell(.finished, of: download, job)
         downloads.apply(confirmation.cookies, of: download.original)
         carryOut(downloads.end(job))
         actions.append(.discard(job))
@@ -406,7 +406,7 @@ extension BrokerState {
     /// Ends a download for good: its waiters fail, unless the stale original will do.
     mutating func downloadFailed(_ job: JobID, _ error: WireError, response: ResponseRecord? = nil) {
         guard let download = downloads[job] else { return }
-        tell(.failed, of: download, reason: error.code.rawValue)
+        tell(.failed, of: download, job, reason: error.code.rawValue)
         carryOut(downloads.fail(job, isDraining: isDraining, at: now.instant))
         let waiters = download.waiters.compactMap { requests[$0.id] }
         // An original that is gone from its origin is removed here, unless all waiters wanted the cache left alone.
@@ -477,7 +477,10 @@ extension BrokerState {
     }
 
     /// Sends an event about a download to the clients that have subscribed to it.
-    private mutating func tell(_ name: BrokerEvent.Name, of download: Download, reason: String? = nil) {
+    private mutating func tell(
+        _ name: BrokerEvent.Name, of download: Download, _ job: JobID, reason: String? = nil
+    ) {
+        logDownload(name, job, download, reason: reason)
         // The hidden key is that of a `store`, which loads nothing.
         if !clients.hasSubscribers || download.original.nonce != 0 { return }
         tell(BrokerEvent(name, url: download.url.text, reason: reason), uids: Set(download.waiters.map(\.uid)))

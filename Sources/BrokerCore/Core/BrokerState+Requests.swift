@@ -442,7 +442,8 @@ extension BrokerState {
         switch waiter.purpose {
         case .get:
             counters.add(for: waiter.uid) { $0.count(error.code == .cancelled ? .cancelled : .failed) }
-            reject(waiter.request.id, of: waiter.client, with: error)
+            reject(
+                waiter.request.id, of: waiter.client, with: error, url: waiter.file == nil ? waiter.request.url : nil)
         case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: true)
         case .refresh: break
         case .store(let request): rejectStored(request, error, from: waiter)

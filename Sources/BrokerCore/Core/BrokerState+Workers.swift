@@ -95,7 +95,7 @@ extension BrokerState {
         case .repeated: workerMisbehaved(worker, "it said twice that it is ready")
         case .wrongVersion(let text): condemn(worker, .notStarted, text)
         case .refused(let message):
-            actions.append(.log(.warning(message)))
+            log(.warning, .sandbox, [], message)
             condemn(worker, .unconfined, "its sandbox is too weak")
         }
     }
@@ -147,9 +147,7 @@ extension BrokerState {
         if !exit.wasRetired {
             counters.workerDeaths[cause, default: 0] += 1
             note(exit)
-            if !isDraining {
-                actions.append(.log(.warning("a \(exit.kind.rawValue) worker is gone: \(exit.death.reason)")))
-            }
+            if !isDraining { logExit(exit) }
         }
         let contents = results.take(of: worker)
         if cause.isCompromise { discardResults(of: worker, exit.kind, contents) }

@@ -224,8 +224,10 @@ package struct BrokerState {
         actions.append(.reply(client, reply, attachment))
     }
 
-    mutating func reject(_ id: Int?, of client: ClientID, with error: WireError) {
+    /// Answers a request with an error. `url` is for the log.
+    mutating func reject(_ id: Int?, of client: ClientID, with error: WireError, url: SourceURL? = nil) {
         counters.add(for: clients.user(of: client)) { $0.failures[error.code, default: 0] += 1 }
+        logFailure(error, id, of: client, url: url)
         reply(.error(id: id, error), to: client)
     }
 
@@ -262,8 +264,8 @@ package struct BrokerState {
         if !wasShrunk {
             schedule(.memoryGrowth, in: MemoryBudget.growthMilliseconds)
             let (bytes, limit) = (memoryBudget.bytes >> 20, memoryBudget.limit >> 20)
-            actions.append(
-                .log(.warning("memory is short: images may take \(bytes) MiB of \(limit) MiB for the time being")))
+            let fields = [LogField("mebibytes", bytes), LogField("limit", limit)]
+            log(.warning, .memory, fields, "memory is short: images may take less for the time being")
         }
         return true
     }
@@ -275,7 +277,7 @@ package struct BrokerState {
         if memoryBudget.isShrunk {
             schedule(.memoryGrowth, in: MemoryBudget.growthMilliseconds)
         } else {
-            actions.append(.log(.notice("images may take \(memoryBudget.limit >> 20) MiB of memory again")))
+            log(.notice, .memory, [LogField("mebibytes", memoryBudget.limit >> 20)], "images may take all of it again")
         }
     }
 

@@ -1,5 +1,6 @@
 package import HTTPCaching
 package import IPCProtocol
+package import SystemValues
 
 /// The bounds of memory, concurrency and time.
 package struct BrokerLimits {
@@ -13,6 +14,8 @@ package struct BrokerLimits {
     /// The growth of a worker's own memory that is tolerated over its life, in bytes.
     static let toleratedGrowth = 64 << 20
 
+    /// The least severe lines of the log. Others are not composed.
+    package var logLevel = LogLevel.notice
     package var workers = 4
     package var fetchers = 1
     /// The most brief jobs of one user that a decode worker is given at once, so that it need not be woken for each.

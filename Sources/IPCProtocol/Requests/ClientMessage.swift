@@ -62,6 +62,17 @@ public enum ClientMessage: Equatable, Sendable {
         }
     }
 
+    /// The URL that the message is about; nil without one, and with several.
+    package var url: SourceURL? {
+        switch self {
+        case .get(let request), .query(let request): request.file == nil ? request.url : nil
+        case .store(let request): request.url
+        case .remove(_, let url): url
+        case .failedList(_, let url), .failedClear(_, let url): url
+        default: nil
+        }
+    }
+
     /// Whether the message is about a local file, whose descriptor comes with it.
     package var isAboutFile: Bool {
         switch self {
@@ -132,7 +143,7 @@ public enum ClientMessage: Equatable, Sendable {
     }()
 
     /// The message's type on the wire.
-    private var type: String {
+    package var type: String {
         switch self {
         case .hello: "hello"
         case .get: "get"

@@ -103,6 +103,13 @@ package enum CurrentProcess {
         return count - 3
     }
 
+    /// The device and the inode of standard error; nil if it is closed.
+    package static var standardErrorIdentity: (device: UInt64, inode: UInt64)? {
+        var status = stat()
+        guard unsafe fstat(2, &status) == 0 else { return nil }
+        return (UInt64(status.st_dev), UInt64(status.st_ino))
+    }
+
     /// Writes `text` to standard error.
     package static func writeToStandardError(_ text: String) {
         var text = text

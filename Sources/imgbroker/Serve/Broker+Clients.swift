@@ -20,7 +20,7 @@ extension Broker {
                 _ = try connect(socket)
             } catch {
                 // Logged once for as long as it lasts, because it is retried.
-                if acceptAgainAt == nil { log.warning("a connection could not be accepted: \(error)") }
+                if acceptAgainAt == nil { log.warning(.client, "a connection could not be accepted: \(error)") }
                 if [SystemError.tooManyOpenFiles, SystemError.tooManyOpenFilesInSystem].contains(error.code) {
                     acceptAgainAt = Instant.now.adding(milliseconds: 100)
                     return stopAccepting()
@@ -156,6 +156,7 @@ extension Broker {
                 break frames
             case .event(let event):
                 hasCompleted = true
+                if log.level == .debug { logRequest(event) }
                 handle(event)
                 if !uploads.isEmpty { uploads[client.id] = nil }
             }
@@ -194,6 +195,7 @@ extension Broker {
         case nil: return false
         case .released(let changes): writePage(changes)
         case .image(let id, let rest, let buffer):
+            log.debug(.answer, [.request(id, of: client.id), LogField("source", ImageReply.Source.memory.rawValue)])
             let frame = Reply.imageFrame(id: id, rest: rest, reusing: client.channel.takeStorage())
             guard let buffer else { client.channel.enqueue(frame); break }
             guard let descriptor = buffers[buffer] else {
@@ -356,6 +358,7 @@ extension Broker {
 
     func send(_ reply: Reply, _ attachment: Action.Attachment, to client: ClientID) {
         guard let connection = clients[client] else { return }
+        if log.level == .debug { logAnswer(reply, to: client) }
         var reply = reply
         if case .stats(let id, var report) = reply, connection.seesFigures {
             report[.openDescriptors] = CurrentProcess.openDescriptors
@@ -416,7 +419,7 @@ extension Broker {
                 if isEmpty, client.isClosing {
                     disconnect(client)
                 } else if client.channel.queuedBytes > ClientConnection.maximumQueuedBytes {
-                    log.warning("a client that does not read its answers is disconnected")
+                    log.warning(.client, "a client that does not read its answers is disconnected")
                     disconnect(client)
                 } else {
                     noteSending(of: client, before: sentBefore)
@@ -459,7 +462,7 @@ extension Broker {
                 continue
             }
             if iterationBegunAt.microseconds(since: since) < ClientConnection.sendingMicroseconds { continue }
-            log.warning("a client that has accepted no data for 30 s is disconnected")
+            log.warning(.client, "a client that has accepted no data for 30 s is disconnected")
             disconnect(client)
         }
     }

@@ -16,10 +16,10 @@ extension Broker {
             let old = configuration
             self.settings = settings
             adopt(settings.configuration)
-            for change in report.changed { log.notice("reload: \(change)") }
-            for warning in configuration.warnings.values { log.warning(warning) }
-            for change in report.refused { log.warning("reload: \(change)") }
-            if report == ReloadReport() { log.notice("reload: no setting has changed") }
+            for change in report.changed { log.notice(.reload, "reload: \(change)") }
+            for warning in configuration.warnings.values { log.warning(.reload, warning) }
+            for change in report.refused { log.warning(.reload, "reload: \(change)") }
+            if report == ReloadReport() { log.notice(.reload, "reload: no setting has changed") }
             handle(
                 .reloaded(
                     .success(
@@ -28,7 +28,7 @@ extension Broker {
                             replacesFetchers: configuration.needsOtherFetchers(than: old), report: report)),
                     for: requester))
         } catch {
-            log.error("reload: nothing was changed: \(error)")
+            log.error(.reload, "reload: nothing was changed: \(error)")
             handle(.reloaded(.failure(WireError(.badRequest, "\(error)")), for: requester))
         }
     }
@@ -40,8 +40,10 @@ extension Broker {
         // Without a place for its directory there is no disk tier.
         configuration.limits.usesDisk = usesDisk
         if let groupBytes { _ = configuration.limits.fit(intoGroupOf: groupBytes) }
+        configuration.logFormat.isForJournal = log.format.isForJournal
+        log.end()
         launcher.configuration = configuration
-        log = Log(name: log.name, level: configuration.logLevel)
+        log = Log(name: log.name, level: configuration.logLevel, format: configuration.logFormat)
         arriving.limit = Self.mostArriving(configuration.limits)
         for worker in workers.values where worker.kind == .cache {
             send(

@@ -34,7 +34,7 @@ extension Broker {
                 let worker = wasReady ? forkServer.fork() : nil
                 if forkServer.isOld { respawnForkServer() }
                 if let worker { return worker }
-                if wasReady { log.warning("the fork server has made no worker in time") }
+                if wasReady { log.warning(.worker, "the fork server has made no worker in time") }
             }
             if forkServer == nil { replaceForkServer() }
         }
@@ -213,7 +213,7 @@ extension Broker {
             }
         } catch {
             let problem = "The order \(message.type) of \(error.length) bytes is too long."
-            log.warning(problem)
+            log.warning(.worker, problem)
             if let event = failure(WireError(.internal, problem)) { events.append(event) }
         }
     }

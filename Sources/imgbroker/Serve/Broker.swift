@@ -161,7 +161,7 @@ final class Broker {
         do throws(SystemError) {
             page = try ValidityPage(slots: limits.validitySlots)
         } catch {
-            log.notice("clients request each image, as there is no validity page: \(error)")
+            log.notice(.system, "clients request each image, as there is no validity page: \(error)")
             page = nil
             limits.validitySlots = 0
         }
@@ -203,6 +203,7 @@ final class Broker {
     func run() {
         let limits = configuration.limits
         log.notice(
+            .started,
             "listening at \(listener.path), decode workers: \(limits.workers), download workers: \(limits.fetchers), "
                 + "memory: \(ByteCount(limits.memoryBytes))")
         CurrentProcess.preferShortTimeSlices()
@@ -214,7 +215,8 @@ final class Broker {
         startWatchdog()
         while !isFinished {
             sendOrders()
-            let deadline = state.nextDeadline
+            var deadline = state.nextDeadline
+            if let count = log.nextCount, deadline.map({ count < $0 }) ?? true { deadline = count }
             if deadline != timerSetTo {
                 timerSetTo = deadline
                 timer.set(to: deadline)
@@ -229,7 +231,7 @@ final class Broker {
                 let pause: Int? = isRetrying ? Self.retryMilliseconds : nil
                 ready = try queue.wait(milliseconds: backlog.isEmpty ? pause : 0)
             } catch {
-                log.error("\(error)")
+                log.error(.system, "\(error)")
                 break
             }
             let begun = Instant.now
@@ -317,6 +319,7 @@ final class Broker {
             // Setting it also makes it unreadable; otherwise the loop would spin when nothing is due any more.
             timer.set(to: nil)
             timerSetTo = nil
+            log.writeCounts()
             handle(.timePassed)
         case .signals:
             while let signal = signals.next() {
@@ -329,7 +332,7 @@ final class Broker {
                     reload(for: nil)
                     continue
                 }
-                log.notice("ending")
+                log.notice(.stopping, "ending")
                 ServiceManager.notify("STOPPING=1")
                 handle(.shutdownRequested)
             }
@@ -435,8 +438,7 @@ final class Broker {
         case .reload(let client, let id): reload(for: (client, id))
         case .upgrade(let client, let id): upgrade(for: client, id: id)
         case .exit: isFinished = true
-        case .log(.warning(let text)): log.warning(text)
-        case .log(.notice(let text)): log.notice(text)
+        case .log(let record): log.write(record)
         }
     }
 
@@ -453,6 +455,7 @@ final class Broker {
     // MARK: Shutdown
 
     private func end() {
+        log.end()
         page?.end()
         advanceStore(isLast: true)
         flushClients()

@@ -2,6 +2,7 @@ import BrokerCore
 import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 
 /// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
@@ -10,26 +11,31 @@ enum ServeCommand {
     /// - Parameter inheritance: what the process has left whose place this one takes.
     static func run(_ settings: Settings, _ inheritance: Inheritance? = nil) -> Int32 {
         var configuration = settings.configuration
-        let log = Log(name: "imgbroker", level: configuration.logLevel)
-        for warning in configuration.warnings.values { log.warning(warning) }
+        configuration.logFormat.isForJournal = Log.isJournal
+        let log = Log(name: "imgbroker", level: configuration.logLevel, format: configuration.logFormat)
+        for warning in configuration.warnings.values { log.warning(.setting, warning) }
         guard CurrentProcess.exists("/proc/self/fd") else {
-            log.error("/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc")
+            log.error(
+                .setting, "/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc"
+            )
             return 1
         }
         guard var launcher = WorkerLauncher() else {
             log.error(
+                .setting,
                 "the worker programs imgfetch and imgworker are neither beside imgbroker nor in ../libexec/imgbroker")
             return 1
         }
         let group = MemoryGroup.own
         if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
-            log.notice("the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
+            log.notice(.memory, "the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
         }
         let descriptors = CurrentProcess.raiseDescriptorLimit()
         let needed = Broker.descriptorsOfProcesses(configuration.limits) + Broker.leastDescriptors
         if descriptors < needed {
             let workers = configuration.limits.workers
             log.error(
+                .setting,
                 "\(workers) decode workers need \(needed) descriptors, and \(descriptors) are allowed: raise the limit (ulimit -n), or use fewer --workers"
             )
             return 1
@@ -39,17 +45,17 @@ enum ServeCommand {
         var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {
             guard let user = CurrentProcess.findUser(name) else {
-                log.error("--user: there is no user \"\(name)\"")
+                log.error(.setting, "--user: there is no user \"\(name)\"")
                 return 2
             }
             guard CurrentProcess.uid == 0 || CurrentProcess.uid == user.uid else {
-                log.error("--user: only root can become another user")
+                log.error(.setting, "--user: only root can become another user")
                 return 2
             }
             if CurrentProcess.uid == 0 { ownUser = user }
         } else if CurrentProcess.uid == 0 {
             guard let nobody = CurrentProcess.findUser("nobody") else {
-                log.error("there is no user \"nobody\" for the workers: name one with --user")
+                log.error(.setting, "there is no user \"nobody\" for the workers: name one with --user")
                 return 2
             }
             launcher.user = nobody
@@ -60,6 +66,7 @@ enum ServeCommand {
                 launcher.cachePath = directory
             } else {
                 log.warning(
+                    .setting,
                     "no place for the disk cache: neither XDG_CACHE_HOME nor HOME is set; name one with --cache-dir")
                 configuration.limits.usesDisk = false
             }
@@ -76,11 +83,13 @@ enum ServeCommand {
                     || configuration.socketGroup != nil
                 {
                     log.warning(
+                        .setting,
                         "socket, socket-mode and socket-group have no effect: the service manager has made the socket")
                 }
             } else {
                 guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else {
                     log.error(
+                        .setting,
                         "no place to listen: /run cannot be written and XDG_RUNTIME_DIR is not set; name one with --socket"
                     )
                     return 2
@@ -91,7 +100,7 @@ enum ServeCommand {
                     group: configuration.socketGroup, log: log)
             }
         } catch {
-            log.error("\(error)")
+            log.error(.setting, "\(error)")
             return 1
         }
         do throws(SystemError) {
@@ -119,7 +128,7 @@ enum ServeCommand {
             remover?.run()
             return 0
         } catch {
-            log.error("\(error)")
+            log.error(.setting, "\(error)")
             listener.remove()
             return 1
         }

@@ -2,6 +2,7 @@ import DiskRecords
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import WorkerProtocol
 
 extension Store {
@@ -141,13 +142,13 @@ extension Store {
         case .absent:
             if mayHaveFile(name) { withIndex { (index) throws(SQLiteError) in try index.remove(name) } }
         case .damaged:
-            log.warning("\(directory.file(name)) is removed: \(problem)")
+            log.warning(.entry, "\(directory.file(name)) is removed: \(problem)")
             discard(name)
         case .outdated:
-            log.info("\(directory.file(name)) is removed: \(problem)")
+            log.info(.entry, "\(directory.file(name)) is removed: \(problem)")
             discard(name)
         case .system(let error):
-            log.info("\(directory.file(name)) cannot be read: \(problem)")
+            log.info(.entry, "\(directory.file(name)) cannot be read: \(problem)")
             noteRefusal(error)
         }
     }
@@ -160,9 +161,9 @@ extension Store {
         }
         guard extras.isFirstReport(of: path) else { return }
         if case .damaged = problem {
-            log.warning("\(path) is not used: \(problem)")
+            log.warning(.entry, "\(path) is not used: \(problem)")
         } else {
-            log.info("\(path) is not used: \(problem)")
+            log.info(.entry, "\(path) is not used: \(problem)")
         }
     }
 

@@ -32,7 +32,7 @@ extension Store {
                     ? .pending : .notKept
             }
         } catch {
-            log.warning("not kept: \(error)")
+            log.warning(.entry, "not kept: \(error)")
             return .notKept
         }
         guard let file = try? body.file() else { return .notKept }
@@ -104,7 +104,7 @@ extension Store {
                 return
             }
         } catch {
-            return log.warning("not updated: \(error)")
+            return log.warning(.entry, "not updated: \(error)")
         }
         _ = publish(name, bodySize: record.bytes, used: used) { (file) throws(EntryProblem) in
             try entry.rewrite(as: trailer, to: file)
@@ -134,7 +134,7 @@ extension Store {
                     if error.isLackOfSpace { neededRoom = min(bodySize, Self.largestRoom) }
                     setObstacle(Obstacle(writing: directory.path, error))
                 case .damaged, .outdated, .absent:
-                    log.warning("not kept: \(error)")
+                    log.warning(.entry, "not kept: \(error)")
                     return false
                 }
             }

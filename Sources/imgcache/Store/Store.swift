@@ -170,7 +170,7 @@ final class Store {
     /// starting processes.
     private func exitSoon() {
         guard exitAt == nil, let confinement else { return }
-        log.info("a directory was replaced: another process takes over")
+        log.info(.disk, "a directory was replaced: another process takes over")
         exitAt = max(.now, confinement.since.adding(milliseconds: min(options.retryInterval, 1000)))
     }
 
@@ -182,9 +182,9 @@ final class Store {
         guard new != obstacle else { return }
         if let new {
             // The broker logs it too, once.
-            log.info("the disk tier is \(new.state.rawValue): \(new.reason)")
+            log.info(.disk, "the disk tier is \(new.state.rawValue): \(new.reason)")
         } else {
-            log.info("the disk tier is on again")
+            log.info(.disk, "the disk tier is on again")
         }
         obstacle = new
     }
@@ -250,7 +250,7 @@ final class Store {
             } catch {
                 // Errors other than damage recur with each attempt, and the broker logs the reason.
                 let line = "\(name) of \(directory.path) cannot be used: \(error)"
-                if error.isDamage { log.warning(line) } else { log.info(line) }
+                if error.isDamage { log.warning(.disk, line) } else { log.info(.disk, line) }
                 failure = error
                 // Without the lock, the files may belong to another process.
                 guard error.isDamage, lock != nil else { break }
@@ -291,7 +291,7 @@ final class Store {
         do throws(SQLiteError) {
             try useIndex(at: ":memory:")
         } catch {
-            log.warning("no index can be opened: \(error)")
+            log.warning(.disk, "no index can be opened: \(error)")
         }
     }
 
@@ -331,13 +331,13 @@ final class Store {
             endKeeps(areKept: false)
             let isRepeated = lastSmallLoss.map { $0.adding(milliseconds: 10_000) > .now } ?? false
             if error.isDamage, !isRepeated, lock != nil {
-                log.warning("the small entries of \(directory.path) are lost: \(error)")
+                log.warning(.disk, "the small entries of \(directory.path) are lost: \(error)")
                 lastSmallLoss = .now
                 dropSmall()
                 CacheDirectory.remove(database: directory.small)
                 if let obstacle = openSmall() { setObstacle(obstacle) }
             } else {
-                log.info("the small entries of \(directory.path) cannot be used: \(error)")
+                log.info(.disk, "the small entries of \(directory.path) cannot be used: \(error)")
                 setObstacle(Self.obstacle(error, "the database of small entries"))
                 do throws(SQLiteError) { try small.rollBack() } catch { dropSmall() }
             }
@@ -352,7 +352,7 @@ final class Store {
         do throws(SQLiteError) {
             return try body(index)
         } catch {
-            log.warning("the index of \(directory.path) is lost: \(error)")
+            log.warning(.disk, "the index of \(directory.path) is lost: \(error)")
             dropIndexOnly()
             // Repeated damage means that the disk is damaged.
             let isRepeated = lastRebuild.map { $0.adding(milliseconds: 10_000) > .now } ?? false
@@ -449,7 +449,7 @@ final class Store {
         let step = offset - clockOffset
         guard abs(step) >= Self.clockStep else { return }
         clockOffset = offset
-        log.notice("the time of day was set by \(step / 1000) s: the entries' times of use follow")
+        log.notice(.clock, "the time of day was set by \(step / 1000) s: the entries' times of use follow")
         let move = { (index: CacheIndex) throws(SQLiteError) in
             try index.moveLastUse(by: step)
             if self.hasPlausibleClock { try index.limitLastUse(to: self.now) }

@@ -19,7 +19,9 @@ struct CacheProcessTests {
     }
 
     private func warnings(_ actions: [Action]) -> [String] {
-        actions.compactMap { if case .log(.warning(let text)) = $0 { text } else { nil } }
+        actions.compactMap {
+            if case .log(let record) = $0, record.level == .warning { record.message } else { nil }
+        }
     }
 
     @Test func `an unconfined cache process is refused like any worker`() throws {

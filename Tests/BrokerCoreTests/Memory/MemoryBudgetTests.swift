@@ -114,7 +114,11 @@ struct MemoryBudgetTests {
         #expect(world.state.report[.memoryLimitBytes] == 30_000)
         world.happen(.timePassed, after: MemoryBudget.growthMilliseconds)
         #expect(world.state.report[.memoryLimitBytes] == 32_000)
-        #expect(world.lastActions.contains(.log(.notice("images may take 0 MiB of memory again"))))
+        #expect(
+            world.lastActions.contains(
+                .log(
+                    LogRecord(
+                        .notice, .memory, [LogField("mebibytes", 0)], "images may take all of it again"))))
         let deadlines = world.state.nextDeadline
         world.happen(.timePassed, after: MemoryBudget.growthMilliseconds)
         #expect(world.state.nextDeadline == deadlines)

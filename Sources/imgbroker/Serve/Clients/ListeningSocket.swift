@@ -1,5 +1,6 @@
 import ImageBrokerClient
 import LinuxSystem
+import SystemValues
 
 /// The socket that clients connect to. At most one broker serves a path; the file of a broker that died is replaced.
 final class ListeningSocket {
@@ -27,7 +28,7 @@ final class ListeningSocket {
             // A lock serialises two brokers that start concurrently.
             let directory = Self.directory(of: path)
             let lock = try UnixSocket.lock(directory: directory, milliseconds: Self.lockMilliseconds)
-            if lock == nil { log.warning("another process keeps \(directory) locked: starting all the same") }
+            if lock == nil { log.warning(.setting, "another process keeps \(directory) locked: starting all the same") }
             try Self.clear(path)
             descriptor = try UnixSocket.listen(at: path, mode: mode, group: group)
             identity = UnixSocket.identity(of: path)

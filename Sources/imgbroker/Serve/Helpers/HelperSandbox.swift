@@ -20,7 +20,7 @@ enum HelperSandbox {
         policy.isStrict = words.contains(strict)
         let log = Log(name: "imgbroker", level: .warning)
         for problem in policy.enter().problems {
-            log.warning("the process for descriptors is not confined in full: \(problem)")
+            log.warning(.sandbox, "the process for descriptors is not confined in full: \(problem)")
         }
     }
 }

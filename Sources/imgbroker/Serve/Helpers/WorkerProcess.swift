@@ -84,7 +84,10 @@ struct WorkerLauncher {
         let (own, control) = try UnixSocket.pair(disposal: closing)
         var arguments = ["--parent", "\(CurrentProcess.pid)"]
         if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
-        let (limits, level) = (configuration.limits, configuration.logLevel.rawValue)
+        let (limits, level, format) = (configuration.limits, configuration.logLevel.rawValue, configuration.logFormat)
+        arguments += ["--log-format", format.notation.rawValue]
+        if format.isForJournal { arguments.append("--log-journal") }
+        if format.showsFullURLs { arguments.append("--log-full-urls") }
         let pixels = limits.maxPixels
         if configuration.hasStrictSandbox { arguments.append("--strict-sandbox") }
         switch kind {

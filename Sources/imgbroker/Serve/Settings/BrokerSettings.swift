@@ -2,6 +2,7 @@ import BrokerCore
 import HTTPCaching
 import HTTPValues
 import LinuxSystem
+import SystemValues
 
 /// A setting of the broker: a flag, an environment variable and a key of the configuration file.
 struct BrokerSetting: Sendable {
@@ -285,7 +286,14 @@ struct BrokerSetting: Sendable {
         BrokerSetting(
             "log-level", "LEVEL", "error, warning, notice, info or debug, to standard error", usual: "notice",
             choices: LogLevel.allCases.map(\.rawValue)
-        ) { (configuration, value) throws(UsageError) in configuration.logLevel = try value.choice() },
+        ) { (configuration, value) throws(UsageError) in configuration.limits.logLevel = try value.choice() },
+        BrokerSetting(
+            "log-format", "NOTATION", "text (key=value) or json, one line for each event", usual: "text",
+            choices: LogFormat.Notation.allCases.map(\.rawValue)
+        ) { (configuration, value) throws(UsageError) in configuration.logFormat.notation = try value.choice() },
+        BrokerSetting(
+            "log-full-urls", nil, "log URLs with their query and user info, which may be secret"
+        ) { (configuration, value) throws(UsageError) in configuration.logFormat.showsFullURLs = try value.isOn() },
     ]
 
     private enum QueueOrder: String, CaseIterable {

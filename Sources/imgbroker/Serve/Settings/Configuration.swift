@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import WorkerProtocol
 
 /// The settings of a broker.
@@ -34,7 +35,9 @@ struct Configuration {
     var limits = BrokerLimits()
     /// Whether an unexpected system call kills a worker; for tests.
     var hasStrictSandbox = false
-    var logLevel = LogLevel.notice
+    var logLevel: LogLevel { limits.logLevel }
+    /// How the broker and its workers write lines in the log.
+    var logFormat = LogFormat()
     /// The disk tier's directory; nil for the default.
     var cacheDirectory: String?
     /// The bytes of rasters, in addition to those of originals (`limits.diskBytes`).

@@ -13,7 +13,7 @@ extension Broker {
         images.insert(needed, into: buffers)
         store.keep(needed, of: stored)
         let refused = images.refused > 0 ? ", \(images.refused) refused" : ""
-        log.notice("restored \(needed.count) images\(refused)")
+        log.notice(.restored, "restored \(needed.count) images\(refused)")
     }
 
     /// Stores what has become worth it. Called every 100 ms at most.

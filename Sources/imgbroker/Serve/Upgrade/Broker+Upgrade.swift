@@ -31,7 +31,7 @@ extension Broker {
             let error = WireError(.overloaded, "An upgrade has begun already.")
             return handle(.upgradeEnded(client, id: id, error))
         }
-        log.notice("upgrade: waiting for what is unfinished")
+        log.notice(.upgrade, "upgrade: waiting for what is unfinished")
         pendingUpgrade = PendingUpgrade(client: client, id: id, begunAt: .now)
         for client in clients.values {
             client.isPaused = true
@@ -48,7 +48,7 @@ extension Broker {
         let slow = clients.values.filter(\.holdsUpUpgrade)
         if !slow.isEmpty {
             if waited < Self.unrepeatableMicroseconds { return }
-            log.warning("upgrade: \(slow.count) clients that do not complete a message are disconnected")
+            log.warning(.upgrade, "upgrade: \(slow.count) clients that do not complete a message are disconnected")
             slow.forEach(disconnect)
         }
         switch state.unfinished(besides: (upgrade.client, upgrade.id)) {
@@ -66,7 +66,7 @@ extension Broker {
     private func endUpgrade(_ error: WireError) {
         guard let upgrade = pendingUpgrade else { return }
         pendingUpgrade = nil
-        log.error("upgrade: this program goes on: \(error.message)")
+        log.error(.upgrade, "upgrade: this program goes on: \(error.message)")
         for client in clients.values {
             client.isPaused = false
             putIntoBacklog(client)
@@ -88,14 +88,14 @@ extension Broker {
         let memory: FileDescriptor
         do throws(SystemError) {
             let (sealed, omitted) = try state.sealed()
-            if omitted > 0 { log.warning("upgrade: \(omitted) images with very long texts are left out") }
+            if omitted > 0 { log.warning(.upgrade, "upgrade: \(omitted) images with very long texts are left out") }
             memory = sealed
         } catch {
             return WireError(.outOfMemory, "There is no room for the state: \(error).")
         }
         if let problem = check(path, memory) { return problem }
 
-        log.notice("upgrade: \(path) takes over")
+        log.notice(.upgrade, "upgrade: \(path) takes over")
         page?.end()
         endHelpers()
         let words = [CommandLine.arguments.first ?? path, TakeOver.word, "\(memory.raw)"] + TakeOver.brokerArguments
@@ -105,11 +105,11 @@ extension Broker {
                 try CurrentProcess.become(program: path, words)
             } catch {
                 // The workers are gone, so this program starts once more, too.
-                log.error("upgrade: \(path) cannot be started: \(error)")
+                log.error(.upgrade, "upgrade: \(path) cannot be started: \(error)")
                 try CurrentProcess.become(program: "/proc/self/exe", words)
             }
         } catch {
-            log.error("upgrade: no program can be started: \(error)")
+            log.error(.upgrade, "upgrade: no program can be started: \(error)")
             CurrentProcess.exit(1)
         }
     }
@@ -208,7 +208,7 @@ extension Broker {
         images.insert(needed, into: buffers)
         for kept in images.state.clients { takeOver(kept, inheritance) }
         let refused = images.refused > 0 ? ", \(images.refused) refused" : ""
-        log.notice("took over \(needed.count) images\(refused) and \(clients.count) clients")
+        log.notice(.upgrade, "took over \(needed.count) images\(refused) and \(clients.count) clients")
     }
 
     private func takeOver(_ kept: KeptClient, _ inheritance: Inheritance) {

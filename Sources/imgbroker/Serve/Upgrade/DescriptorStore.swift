@@ -69,7 +69,7 @@ final class DescriptorStore {
         lastState = states.map(\.0).max() ?? 0
         if stored.isEmpty { return nil }
         if trials >= Self.mostTrials {
-            log.warning("the last \(trials) processes ended soon after their start: images are not restored")
+            log.warning(.restored, "the last \(trials) processes ended soon after their start: images are not restored")
             names.forEach(remove)
             return nil
         }
@@ -88,7 +88,7 @@ final class DescriptorStore {
                 state.isSuspended = false
                 found = RestoredImages(state) { files[$0.inode] }
             } catch {
-                log.warning("stored state \(number) is not used: \(error)")
+                log.warning(.restored, "stored state \(number) is not used: \(error)")
             }
         }
         return found

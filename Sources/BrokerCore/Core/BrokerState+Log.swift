@@ -1,0 +1,74 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+
+// The log: one line for each event, with the names of the requests that it is about.
+extension BrokerState {
+    /// The requests that a line names at most.
+    private static let mostNames = 8
+
+    mutating func log(_ level: LogLevel, _ event: LogEvent, _ fields: [LogField], _ message: String) {
+        actions.append(.log(LogRecord(level, event, fields, message)))
+    }
+
+    /// Logs a request that is answered with an error.
+    mutating func logFailure(_ error: WireError, _ id: Int?, of client: ClientID, url: SourceURL?) {
+        // Clients that leave or change their mind are normal traffic.
+        let level: LogLevel = error.code == .cancelled ? .debug : .info
+        guard level <= limits.logLevel else { return }
+        var fields: [LogField] = []
+        if let id { fields.append(LogField("request", Self.name(of: id, client))) }
+        if let user = clients.user(of: client) { fields.append(LogField("user", Int(user))) }
+        fields.append(LogField("code", error.code.rawValue))
+        if let status = error.httpStatus { fields.append(LogField("status", status)) }
+        if let url { fields.append(LogField("url", url.text)) }
+        log(level, .requestFailed, fields, error.message)
+    }
+
+    /// Logs the exit of a worker that was not retired.
+    mutating func logExit(_ exit: Supervision.Exit) {
+        var fields = [LogField("worker", exit.kind.rawValue)]
+        if let pid = exit.pid { fields.append(LogField("pid", pid)) }
+        fields.append(LogField("cause", exit.death.cause.rawValue))
+        fields += names(of: exit.jobs.sorted().flatMap { downloads[$0]?.waiters ?? decoding[$0]?.waiters ?? [] })
+        log(.warning, .workerExit, fields, "a \(exit.kind.rawValue) worker is gone: \(exit.death.reason)")
+    }
+
+    /// Logs a stage of a download. The lines of its worker name the job alone.
+    mutating func logDownload(_ stage: BrokerEvent.Name, _ job: JobID, _ download: Download, reason: String?) {
+        guard limits.logLevel == .debug else { return }
+        logJob("download", stage, job, download.waiters, [LogField("url", download.url.text)], reason: reason)
+    }
+
+    /// Logs the beginning or end of a decoding.
+    mutating func logDecoding(
+        _ stage: BrokerEvent.Name, _ job: JobID, _ decode: Decode, reason: String? = nil
+    ) {
+        guard limits.logLevel == .debug else { return }
+        logJob("decode", stage, job, decode.waiters, [], reason: reason)
+    }
+
+    private mutating func logJob(
+        _ kind: String, _ stage: BrokerEvent.Name, _ job: JobID, _ waiters: [JobWaiter], _ more: [LogField],
+        reason: String?
+    ) {
+        var fields = [
+            LogField("job", job.number), LogField("kind", kind), LogField("stage", stage.rawValue),
+        ]
+        fields += names(of: waiters)
+        if let reason { fields.append(LogField("code", reason)) }
+        log(.debug, .job, fields + more, "")
+    }
+
+    /// The requests that wait for a job, as a field; none for jobs of the broker itself.
+    private func names(of waiters: [JobWaiter]) -> [LogField] {
+        let names = waiters.lazy.compactMap { waiter in
+            self.requests[waiter.id].map { Self.name(of: $0.request.id, $0.client) }
+        }
+        let first = names.prefix(Self.mostNames).joined(separator: ",")
+        return first.isEmpty ? [] : [LogField("request", first)]
+    }
+
+    /// The name of a request in the log: its number among the requests of the client, after that of the client.
+    package static func name(of id: Int, _ client: ClientID) -> String { "\(client.number).\(id)" }
+}
