@@ -4,6 +4,14 @@ package struct ContentDigest: Hashable, Sendable {
     private let high: SIMD2<UInt64>
     private let low: SIMD2<UInt64>
 
+    /// The digest as four words, the first bytes first.
+    package var words: SIMD4<UInt64> { SIMD4(lowHalf: high, highHalf: low) }
+
+    /// Creates a digest of its `words`.
+    package init(words: SIMD4<UInt64>) {
+        (high, low) = (words.lowHalf, words.highHalf)
+    }
+
     /// The digest as 64 hexadecimal digits in lower case.
     package var hexadecimal: String {
         unsafe String(unsafeUninitializedCapacity: Self.length) { text in

@@ -193,6 +193,10 @@ extension BrokerState {
         if tier.includesMemory {
             let seconds = olderThanSeconds ?? 0
             let time = Instant(nanoseconds: now.instant.nanoseconds - Int64(seconds) * 1_000_000_000)
+            let isOld = seconds == 0 ? nil : time
+            let frozen = memory.removeFrozen(unusedSince: isOld)
+            (removed, bytes) = (frozen.originals, frozen.bytes)
+            dropRemoved(frozen.dropped)
             let keys = seconds == 0 ? memory.keys { $0.nonce == 0 } : memory.keys(unusedSince: time)
             for key in keys where key.nonce == 0 {
                 bytes += memory.bytes(of: key)

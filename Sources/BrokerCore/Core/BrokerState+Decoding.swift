@@ -40,10 +40,11 @@ extension BrokerState {
 
     /// The form in which small bytes are wanted first, and those that their cost is counted for. Nil for other bytes, for encoded
     /// images and animations, where damage is accepted, without room for the result, and where the bytes may be those that are in memory already.
-    private func earlyForm(of job: JobID) -> (form: Form?, responsible: [String]) {
+    private mutating func earlyForm(of job: JobID) -> (form: Form?, responsible: [String]) {
         guard let download = downloads[job], download.received <= limits.earlyBodyBytes,
             hasRoom(for: limits.earlyResultBytes), memory.original(download.original) == nil,
-            let waiter = download.waiters.lazy.compactMap({ requests[$0.id] }).first, waiter.purpose != .refresh,
+            let waiter = download.waiters.first(where: { requests[$0.id] != nil }).flatMap({ requests[$0.id] }),
+            waiter.purpose != .refresh,
             case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0),
             !transform.acceptsDamage
         else { return (nil, []) }
@@ -72,7 +73,7 @@ extension BrokerState {
     }
 
     /// The header of the image that is decoded, if it is in memory.
-    private func knownHeader(for decode: Decode) -> ImageHeader? {
+    private mutating func knownHeader(for decode: Decode) -> ImageHeader? {
         decode.isDetached ? nil : memory.header(of: decode.variant.content)
     }
 

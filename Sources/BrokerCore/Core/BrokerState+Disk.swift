@@ -27,14 +27,17 @@ extension BrokerState {
     }
 
     /// Whether memory has the variant of the shared original that a lookup is for.
-    private func hasVariant(_ lookup: Lookup) -> Bool {
+    private mutating func hasVariant(_ lookup: Lookup) -> Bool {
         guard let shared = lookup.keys.last.flatMap({ memory.original($0) }) else { return false }
         return memory.buffer(VariantKey(content: shared.content, form: lookup.key.form)) != nil
     }
 
     /// Whether the original that a lookup is for is in memory already.
-    private func hasBody(_ lookup: Lookup) -> Bool {
-        lookup.keys.lazy.compactMap { self.memory.original($0) }.first.flatMap { body(of: $0) } != nil
+    private mutating func hasBody(_ lookup: Lookup) -> Bool {
+        for key in lookup.keys {
+            if let original = memory.original(key) { return body(of: original) != nil }
+        }
+        return false
     }
 
     mutating func found(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord, _ raster: RasterRecord?) {

@@ -130,7 +130,7 @@ extension BrokerState {
         for buffer in disk.buffersBeingSaved + downloads.heldBodies + decoding.bodies {
             holders[buffer, default: 0] += 1
         }
-        let isHeldRight = memory.bufferIDs.allSatisfy { memory.record(of: $0)?.holders == holders[$0] ?? 0 }
+        let isHeldRight = memory.bufferIDs.allSatisfy { (memory.record(of: $0)?.holders ?? 0) == holders[$0] ?? 0 }
         return isHeldRight ? nil : "holders of a buffer"
     }
 

@@ -64,7 +64,7 @@ extension BrokerState {
     // MARK: Lookup in memory
 
     /// The stored original for a request: the user's own is preferred to the shared one.
-    func stored(for waiter: Waiter) -> (key: OriginalKey, original: MemoryIndex.Original)? {
+    mutating func stored(for waiter: Waiter) -> (key: OriginalKey, original: MemoryIndex.Original)? {
         if waiter.key.owner == nil, memory.hasAny(ownedBy: waiter.uid) {
             let own = waiter.key.owned(by: waiter.uid)
             if let original = memory.original(own) { return (own, original) }
@@ -81,7 +81,7 @@ extension BrokerState {
     }
 
     /// The answer to a request from memory alone; nil if that has none.
-    func memoryHit(for waiter: Waiter) -> MemoryHit? {
+    mutating func memoryHit(for waiter: Waiter) -> MemoryHit? {
         guard !mayHaveOwnedOnDisk(waiter), let (key, original) = stored(for: waiter),
             waiter.decision(about: original, at: agingNow) == .use(isStale: false),
             original.content.pixels == nil || waiter.request.options.representation != .original,
@@ -92,7 +92,7 @@ extension BrokerState {
     }
 
     /// Whether only the disk tier may have the user's own original, which is preferred to the shared one.
-    private func mayHaveOwnedOnDisk(_ waiter: Waiter) -> Bool {
+    private mutating func mayHaveOwnedOnDisk(_ waiter: Waiter) -> Bool {
         guard disk.report.mayHaveOwned, waiter.key.owner == nil, !waiter.hasQueriedDisk, canLookUp,
             // Files belong to all.
             !waiter.key.url.isFile

@@ -80,7 +80,8 @@ extension BrokerState {
         now = Moment(instant: time, unixMs: unixMs)
         bufferIDs = IdentifierSource(after: state.lastBuffer + skipping)
         isSuspended = state.isSuspended
-        for content in state.contents { restore(content, before: state.lastBuffer) }
+        let held = Set(state.clients.flatMap { $0.holds.map(\.buffer) })
+        for content in state.contents { restore(content, before: state.lastBuffer, held: held) }
         memory.endSlots()
         return Set(memory.bufferIDs)
     }
@@ -88,7 +89,7 @@ extension BrokerState {
     /// The bytes of all restored images, which no sum of theirs overflows.
     private static let mostRestoredBytes = 1 << 50
 
-    private mutating func restore(_ kept: KeptContent, before last: Int) {
+    private mutating func restore(_ kept: KeptContent, before last: Int, held: Set<Int>) {
         guard let content = kept.key, !memory.isKnown(content) else { return }
         var known: Set<OriginalKey> = []
         let keys = kept.originals.compactMap { original -> (key: OriginalKey, original: MemoryIndex.Original)? in
@@ -110,7 +111,7 @@ extension BrokerState {
                 && forms.insert(buffer.form).inserted && !isAlias(buffer.form, of: content)
         }
         guard let first = keys.first, !buffers.isEmpty else { return }
-        _ = memory.restore(first.original, kept.header, keys, buffers, at: now.instant)
+        _ = memory.restore(first.original, kept.header, keys, buffers, held: held, at: now.instant)
     }
 
     /// Whether the original itself is found under this form.

@@ -192,6 +192,7 @@ package struct BrokerState {
         assignJobs()
         while let buffer = heldUntilEnd.popLast() { unhold(buffer) }
         evictToFit()
+        memory.freeze()
         tellOfEvictions()
         endDoubtfulSlots()
         startWorkers()
@@ -352,7 +353,7 @@ package struct BrokerState {
     }
 
     /// The encoded bytes of an original, if they are in memory.
-    func body(of original: MemoryIndex.Original) -> BufferID? {
+    mutating func body(of original: MemoryIndex.Original) -> BufferID? {
         memory.buffer(VariantKey(content: original.content, form: .original))
     }
 

@@ -5,6 +5,17 @@
 /// its uses, plus a floor, which rises to the priority of each evicted element. So newer elements overtake one that is no
 /// longer used. A use only counts; the element moves when it comes up for eviction. Elements are slot numbers.
 struct EvictionQueue {
+    /// The worth of an element, which goes with it to another queue.
+    struct Value: Equatable {
+        /// The microseconds to make it per byte.
+        let cost: Float
+        /// The number of its uses, at most 255.
+        let uses: UInt8
+
+        /// What it adds to the floor.
+        var priority: Double { Double(cost) * Double(uses) }
+    }
+
     private struct Node {
         var priority = 0.0
         /// The microseconds to make it per byte.
@@ -48,10 +59,13 @@ struct EvictionQueue {
     /// Returns the cost of an element and the number of its uses, for `insert` with as many bytes; nil for one that is not in
     /// the queue.
     func worth(of element: Int, bytes: Int) -> (microseconds: Int, uses: Int)? {
-        guard element < nodes.count, nodes[element].state != .absent else { return nil }
+        value(of: element).map { Self.worth($0, bytes: bytes) }
+    }
+
+    /// Returns a cost and a number of uses, for `insert` with as many bytes.
+    static func worth(_ value: Value, bytes: Int) -> (microseconds: Int, uses: Int) {
         // Finite and at most a second, as inserted.
-        let time = Double(nodes[element].cost) * Double(max(bytes, 1))
-        return (Int(time.rounded()), Int(nodes[element].uses))
+        (Int((Double(value.cost) * Double(max(bytes, 1))).rounded()), Int(value.uses))
     }
 
     /// Records a use of `element`.
@@ -78,14 +92,24 @@ struct EvictionQueue {
         nodes[element].state = .absent
     }
 
-    /// Moves `element` to another queue, with its cost and uses.
+    /// Returns the worth of an element; nil for one that is not in the queue.
+    func value(of element: Int) -> Value? {
+        guard element < nodes.count, nodes[element].state != .absent else { return nil }
+        return Value(cost: nodes[element].cost, uses: nodes[element].uses)
+    }
+
+    /// Adds `element`, which is not in the queue, with the worth that it has in another one.
+    mutating func insert(_ element: Int, _ value: Value) {
+        while nodes.count <= element { nodes.append(Node()) }
+        nodes[element] = Node(cost: value.cost, uses: value.uses)
+        wait(element)
+    }
+
+    /// Moves `element` to another queue, with its worth.
     mutating func move(_ element: Int, to other: inout EvictionQueue) {
-        guard element < nodes.count, nodes[element].state != .absent else { return }
-        let node = nodes[element]
+        guard let value = value(of: element) else { return }
         remove(element)
-        while other.nodes.count <= element { other.nodes.append(Node()) }
-        other.nodes[element] = Node(cost: node.cost, uses: node.uses)
-        other.wait(element)
+        other.insert(element, value)
     }
 
     /// Removes the element with the lowest priority for which `isHeld` is false. Held ones that come up stand aside until

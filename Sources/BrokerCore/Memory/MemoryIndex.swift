@@ -10,6 +10,10 @@ import WorkerProtocol
 /// Everything made of the same bytes belongs to their content (`ContentKey`). Two URLs that serve equal bytes share it, and a URL whose
 /// bytes change never leads to an old image. A buffer is *held* while a client leases it, while it is being sent inline, and
 /// while a job needs it. A held buffer that is evicted can still be found until its last hold ends.
+///
+/// A content of which all buffers are packed is *frozen*: it leaves these tables as one record of bytes (`FrozenContents`). Each
+/// look-up by key brings it back (`thaw`), so nothing else need know. `freeze` is called at the end of an event only, so what an
+/// event has found stays in the tables until then.
 struct MemoryIndex {
     /// The facts of an original besides its bytes.
     struct Original {
@@ -113,6 +117,9 @@ struct MemoryIndex {
     private var unheldResidents = 0
     private var packing = PackingQueue()
     private var newlyPacked: [BufferID] = []
+    private var frozen = FrozenContents()
+    /// Packed buffers whose contents may have become such that they can be frozen.
+    private var freezable: [BufferID] = []
     /// The number of originals that belong to each user alone.
     private var owned: [UInt32: Int] = [:]
     /// Whether `evictToFit` records what it evicts for `takeEvicted`.
@@ -132,11 +139,13 @@ struct MemoryIndex {
     /// The bytes of evicted buffers that are still held.
     private(set) var evictedBytes = 0
     /// The number of evicted buffers that are still held.
-    var evictedBuffers: Int { buffers.count - entries }
+    var evictedBuffers: Int { buffers.count - order.count - packedOrder.count }
     /// The bytes that running jobs have filled or are about to fill, which the owner of the jobs keeps up to date.
     var reservedBytes = 0
-    /// The number of buffers that are packed.
-    var packedBuffers: Int { packedOrder.count }
+    /// The number of buffers that are packed, those of frozen contents included.
+    var packedBuffers: Int { packedOrder.count + frozen.bufferCount }
+    /// The number of contents that are frozen.
+    var frozenContents: Int { frozen.count }
     /// The number of evictions since the start.
     private(set) var evictions = 0
     /// The last evictions, and the number of images that were decoded again after them.
@@ -174,12 +183,12 @@ struct MemoryIndex {
     // MARK: Finding
 
     /// The number of resident buffers.
-    var entries: Int { order.count + packedOrder.count }
+    var entries: Int { order.count + packedBuffers }
 
     /// All buffers, resident or not.
-    var bufferIDs: [BufferID] { buffers.map(\.key) }
+    var bufferIDs: [BufferID] { buffers.map(\.key) + frozen.flatMap { $0.buffers.map(\.id) } }
 
-    /// Returns a buffer's record.
+    /// Returns the record of a buffer that is held, or was found in this event; nil for one of a frozen content.
     func record(of buffer: BufferID) -> Buffer? {
         guard let slot = buffers.slot(of: buffer) else { return nil }
         let entry = buffers[slot]
@@ -188,8 +197,12 @@ struct MemoryIndex {
             wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders)
     }
 
-    func original(_ key: OriginalKey) -> Original? {
-        guard let slot = originals.slot(of: key) else { return nil }
+    mutating func original(_ key: OriginalKey) -> Original? {
+        guard let slot = originalSlot(of: key) else { return nil }
+        return original(in: slot)
+    }
+
+    private func original(in slot: Int) -> Original {
         let entry = originals[slot]
         return Original(
             content: contents[entry.content].key, bytes: contents[entry.content].bytes, origin: entry.origin,
@@ -200,13 +213,16 @@ struct MemoryIndex {
     func hasAny(ownedBy uid: UInt32) -> Bool { owned[uid] != nil }
 
     /// Returns the header of the image with these bytes; nil when it was not read yet.
-    func header(of content: ContentKey) -> ImageHeader? {
-        contents.slot(of: content).flatMap { contents[$0].header ?? content.pixels?.header }
+    mutating func header(of content: ContentKey) -> ImageHeader? {
+        contentSlot(of: content).flatMap { contents[$0].header ?? content.pixels?.header }
     }
 
     /// Returns the buffer of a variant. That of stored pixels in their own form is the original.
-    func buffer(_ variant: VariantKey) -> BufferID? {
-        guard let content = contents.slot(of: variant.content) else { return nil }
+    mutating func buffer(_ variant: VariantKey) -> BufferID? {
+        contentSlot(of: variant.content).flatMap { buffer(variant, in: $0) }
+    }
+
+    private func buffer(_ variant: VariantKey, in content: Int) -> BufferID? {
         if let slot = slot(of: variant.form, in: content) { return buffers[slot].key }
         guard let pixels = variant.content.pixels, case .pixels(let transform) = variant.form,
             pixels.areResult(of: transform)
@@ -215,7 +231,7 @@ struct MemoryIndex {
     }
 
     /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that.
-    func answer(to variant: VariantKey) -> BufferID? {
+    mutating func answer(to variant: VariantKey) -> BufferID? {
         guard variant.form.acceptsDamage else { return buffer(variant) }
         return buffer(variant.ofSound) ?? buffer(variant)
     }
@@ -224,7 +240,7 @@ struct MemoryIndex {
     func damage(of buffer: BufferID) -> String? { damages.isEmpty ? nil : damages[buffer] }
 
     /// Whether a buffer has no memfd at present.
-    func isPacked(_ buffer: BufferID) -> Bool { packedBuffers > 0 && buffers[buffer]?.isPacked == true }
+    func isPacked(_ buffer: BufferID) -> Bool { packedBuffers > 0 && buffers[buffer]?.isPacked != false }
 
     /// Returns whether anything made of these bytes is damaged.
     func hasDamage(_ content: ContentKey) -> Bool {
@@ -249,15 +265,15 @@ struct MemoryIndex {
     private static func hash(_ entry: BufferEntry) -> Int { hash(entry.content, entry.form) }
 
     /// Returns whether anything made of these bytes can be found.
-    func isKnown(_ content: ContentKey) -> Bool { contents.slot(of: content) != nil }
+    mutating func isKnown(_ content: ContentKey) -> Bool { contentSlot(of: content) != nil }
 
-    /// Returns the originals with no variant requested since `time`.
+    /// Returns the originals with no variant requested since `time`, except frozen ones (`removeFrozen`).
     func keys(unusedSince time: Instant) -> [OriginalKey] {
         let used = Set(buffers.lazy.filter { $0.usedAt > time }.map(\.content))
         return originals.filter { !used.contains($0.content) }.map(\.key)
     }
 
-    /// Returns the bytes of the resident buffers that only this original leads to.
+    /// Returns the bytes of the resident buffers that only this original leads to, which is not frozen.
     func bytes(of key: OriginalKey) -> Int {
         guard let original = originals[key], contents[original.content].originals.count == 1 else { return 0 }
         return contents[original.content].buffers.lazy.map { buffers[$0] }.filter(\.isResident)
@@ -265,7 +281,12 @@ struct MemoryIndex {
     }
 
     /// Returns the originals that were loaded from `url`.
-    func keys(at url: SourceURL) -> [OriginalKey] {
+    mutating func keys(at url: SourceURL) -> [OriginalKey] {
+        thaw(at: url)
+        return unfrozenKeys(at: url)
+    }
+
+    private func unfrozenKeys(at url: SourceURL) -> [OriginalKey] {
         var keys: [OriginalKey] = []
         var next = firstOriginal(at: url)
         while let slot = next {
@@ -280,15 +301,19 @@ struct MemoryIndex {
     }
 
     /// Returns the originals with these bytes.
-    func keys(of content: ContentKey) -> [OriginalKey] {
-        contents.slot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
+    mutating func keys(of content: ContentKey) -> [OriginalKey] {
+        contentSlot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
     }
 
     /// The contents of which something came from the disk tier.
-    var contentsFromDisk: Set<ContentKey> { Set(contents.lazy.filter(\.isFromDisk).map(\.key)) }
+    var contentsFromDisk: Set<ContentKey> {
+        Set(contents.lazy.filter(\.isFromDisk).map(\.key)).union(frozen.lazy.filter(\.isFromDisk).map(\.key))
+    }
 
     /// Returns the originals for which `isMeant` is true.
-    func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] { originals.keys.filter(isMeant) }
+    func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] {
+        (originals.map(\.key) + frozen.flatMap { $0.originals.map(\.key) }).filter(isMeant)
+    }
 
     // MARK: Validity
 
@@ -326,11 +351,13 @@ struct MemoryIndex {
     /// Returns the buffers that nothing leads to any more.
     mutating func insert(_ original: Original, for key: OriginalKey) -> [BufferID] {
         revision += 1
+        // Frozen contents are found by URL, and no other has one of theirs.
+        thaw(at: key.url)
         var dropped: [BufferID] = []
         if let old = self.original(key), old.content != original.content { dropped = remove(key) }
         validity.end(key)
         let content =
-            contents.slot(of: original.content)
+            contentSlot(of: original.content)
             ?? contents.insert(Content(key: original.content, bytes: original.bytes))
         contents[content].bytes = original.bytes
         if original.isFromDisk { contents[content].isFromDisk = true }
@@ -349,13 +376,17 @@ struct MemoryIndex {
             originals[slot] = entry
             linkToURL(slot)
         } else {
-            let slot = originals.insert(entry)
-            contents[content].originals.append(slot)
-            linkToURL(slot)
+            add(entry)
             if let owner = key.owner { owned.change(owner, default: 0) { $0 += 1 } }
         }
         limitKeys(of: content, keeping: key)
         return dropped
+    }
+
+    private mutating func add(_ entry: OriginalEntry) {
+        let slot = originals.insert(entry)
+        contents[entry.content].originals.append(slot)
+        linkToURL(slot)
     }
 
     /// Records that the disk tier has the bytes of an original, which are those in `body`.
@@ -385,7 +416,7 @@ struct MemoryIndex {
 
     /// Records the header of an image; a timing or placeholder known before is kept.
     mutating func insert(_ header: ImageHeader, of key: ContentKey) {
-        guard let content = contents.slot(of: key) else { return }
+        guard let content = contentSlot(of: key) else { return }
         revision += 1
         var header = header
         let known = contents[content].header
@@ -404,20 +435,25 @@ struct MemoryIndex {
     /// calls `evictToFit`.
     mutating func insert(
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
-        worth microseconds: Int = 0, uses: Int = 1, damage: String? = nil
+        worth microseconds: Int = 0, uses: Int = 1, damage: String? = nil, isPacked: Bool = false
     ) {
-        guard let content = contents.slot(of: variant.content) else { return }
+        guard let content = contentSlot(of: variant.content) else { return }
         if let damage { damages[buffer] = damage }
         revision += 1
-        let slot = buffers.insert(
+        let slot = add(
             BufferEntry(
                 key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now))
-        contents[content].buffers.append(slot)
-        variants.insert(slot, hash: Self.hash(buffers[slot]))
         order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses)
         residentBytes += bytes
         unheldResidents += 1
-        queueForPacking(slot)
+        if isPacked { pack(slot) } else { queueForPacking(slot) }
+    }
+
+    private mutating func add(_ entry: BufferEntry) -> Int {
+        let slot = buffers.insert(entry)
+        contents[entry.content].buffers.append(slot)
+        variants.insert(slot, hash: Self.hash(entry))
+        return slot
     }
 
     /// Notes that an image was decoded, not read from disk.
@@ -428,21 +464,24 @@ struct MemoryIndex {
     /// The bytes that count for a buffer in the order of eviction. It also takes one of `maximumEntries` descriptors, or is packed:
     /// its share of the budget counts as further bytes. So do the texts of its originals.
     private func charge(of slot: Int) -> Int {
+        charge(of: buffers[slot].bytes, texts: contents[buffers[slot].content].textBytes)
+    }
+
+    private func charge(of bytes: Int, texts: Int) -> Int {
         let share = limit / max(1, maximumEntries)
-        let bytes = buffers[slot].bytes
-        let extra =
-            (bytes > Self.largestPacked ? share : min(share, Self.packedRecordBytes))
-            + contents[buffers[slot].content].textBytes
+        let extra = (bytes > Self.largestPacked ? share : min(share, Self.packedRecordBytes)) + texts
         let (size, overflowed) = bytes.addingReportingOverflow(extra)
         return overflowed ? .max : size
     }
 
     // MARK: Handing over
 
-    /// Returns the contents for another index, those with packed buffers first, so that they are the first to be packed there.
+    /// Returns the contents for another index, frozen ones and those with packed buffers first.
     /// Originals that no request can name are left out, as are buffers with damage and those with fewer than `least` bytes.
     func kept(atLeast least: Int = 0, at now: Instant) -> [KeptContent] {
         var (packed, others): ([KeptContent], [KeptContent]) = ([], [])
+        if least <= Self.largestPacked { packed = frozen.map { kept($0, atLeast: least, at: now) } }
+        packed.removeAll(where: \.buffers.isEmpty)
         for content in contents {
             let slots = content.buffers.filter { buffers[$0].bytes >= least && damages[buffers[$0].key] == nil }
             if slots.isEmpty { continue }
@@ -451,7 +490,9 @@ struct MemoryIndex {
             var kept = KeptContent(
                 digest: content.key.digest.hexadecimal, owner: content.key.owner, pixels: content.key.pixels,
                 bytes: content.bytes, header: content.header)
-            kept.originals = keys.compactMap { key in original(key).map { KeptOriginal(key, $0) } }
+            kept.originals = keys.compactMap { key in
+                originals.slot(of: key).map { KeptOriginal(key, original(in: $0)) }
+            }
             kept.buffers = slots.map { keptBuffer($0, at: now) }
             if slots.contains(where: { buffers[$0].isPacked }) { packed.append(kept) } else { others.append(kept) }
         }
@@ -463,18 +504,36 @@ struct MemoryIndex {
         let charge = charge(of: slot)
         // An evicted buffer that is still held is in neither order.
         let worth = order.worth(of: slot, bytes: charge) ?? packedOrder.worth(of: slot, bytes: charge)
-        let idle = max(0, now.microseconds(since: entry.usedAt) / 1000)
         return KeptBuffer(
             number: entry.key.number, transform: entry.form.transform, encoding: entry.form.encoding,
             bytes: entry.bytes, geometry: entry.geometry, microseconds: worth?.microseconds ?? 0,
-            uses: worth?.uses ?? 1, idleMs: min(idle, KeptBuffer.mostIdleMs), wasRequested: entry.wasRequested)
+            uses: worth?.uses ?? 1, idleMs: Self.idleMs(entry.usedAt, at: now), wasRequested: entry.wasRequested)
+    }
+
+    private func kept(_ content: FrozenContent, atLeast least: Int, at now: Instant) -> KeptContent {
+        var kept = KeptContent(
+            digest: content.key.digest.hexadecimal, owner: content.key.owner, pixels: content.key.pixels,
+            bytes: content.bytes, header: content.header)
+        kept.originals = content.originals.map { KeptOriginal($0.key, $0.original) }
+        kept.buffers = content.buffers.filter { $0.bytes >= least }.map { buffer in
+            let worth = EvictionQueue.worth(buffer.value, bytes: charge(of: buffer.bytes, texts: 0))
+            return KeptBuffer(
+                number: buffer.id.number, transform: buffer.form.transform, encoding: buffer.form.encoding,
+                bytes: buffer.bytes, geometry: buffer.geometry, microseconds: worth.microseconds, uses: worth.uses,
+                idleMs: Self.idleMs(buffer.usedAt, at: now), wasRequested: buffer.wasRequested)
+        }
+        return kept
+    }
+
+    private static func idleMs(_ usedAt: Instant, at now: Instant) -> Int {
+        min(max(0, now.microseconds(since: usedAt) / 1000), KeptBuffer.mostIdleMs)
     }
 
     /// Takes over a content with its header, originals and buffers. Its key is not known, and those of its originals and buffers
-    /// are neither. Returns the buffers that are not needed.
+    /// are neither. Buffers without a memfd stay packed, except those that will be `held`. Returns the buffers that are not needed.
     mutating func restore(
         _ content: Original, _ header: ImageHeader?, _ keys: [(key: OriginalKey, original: Original)],
-        _ kept: [KeptBuffer], at now: Instant
+        _ kept: [KeptBuffer], held: Set<Int>, at now: Instant
     ) -> [BufferID] {
         for (key, original) in keys { _ = insert(original, for: key) }
         if let header { insert(header, of: content.content) }
@@ -483,10 +542,13 @@ struct MemoryIndex {
             let usedAt = Instant(nanoseconds: now.nanoseconds - Int64(buffer.idleMs) * 1_000_000)
             insert(
                 id, as: VariantKey(content: content.content, form: buffer.form), bytes: buffer.bytes,
-                geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses)
+                geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses,
+                isPacked: buffer.place == nil && buffer.bytes <= Self.largestPacked && !held.contains(buffer.number))
             if buffer.wasRequested, let slot = buffers.slot(of: id) { buffers[slot].wasRequested = true }
         }
-        return dropSpareBody(of: content.content)
+        let dropped = dropSpareBody(of: content.content)
+        if let slot = contents.slot(of: content.content), isFreezable(slot) { freeze(content: slot) }
+        return dropped
     }
 
     // MARK: Holding
@@ -561,7 +623,7 @@ struct MemoryIndex {
     private static let packedRecordBytes = 1 << 10
 
     /// The number of buffers that take a descriptor.
-    private var descriptors: Int { buffers.count - packedBuffers }
+    private var descriptors: Int { buffers.count - packedOrder.count }
 
     private mutating func queueForPacking(_ slot: Int) {
         if buffers[slot].isQueued || buffers[slot].bytes > Self.largestPacked { return }
@@ -582,10 +644,15 @@ struct MemoryIndex {
                 queueForPacking(slot)
                 continue
             }
-            buffers[slot].isPacked = true
-            order.move(slot, to: &packedOrder)
+            pack(slot)
             newlyPacked.append(buffer)
         }
+    }
+
+    private mutating func pack(_ slot: Int) {
+        buffers[slot].isPacked = true
+        order.move(slot, to: &packedOrder)
+        freezable.append(buffers[slot].key)
     }
 
     /// Returns the buffers that were packed since the last call, except those that were evicted.
@@ -595,11 +662,129 @@ struct MemoryIndex {
         return newlyPacked.filter { buffers[$0]?.isPacked == true }
     }
 
+    // MARK: Freezing
+
+    /// The most contents that one event freezes.
+    private static let mostFrozenAtOnce = 64
+
+    /// Freezes contents of which all buffers are packed. Called at the end of an event.
+    mutating func freeze() {
+        for _ in 0..<Self.mostFrozenAtOnce {
+            guard let buffer = freezable.popLast() else { break }
+            guard let content = buffers[buffer]?.content, isFreezable(content) else { continue }
+            freeze(content: content)
+        }
+    }
+
+    /// Whether a content can be frozen: it has few parts, which are packed, undamaged and without charged texts, and its URLs
+    /// lead to nothing else.
+    private func isFreezable(_ content: Int) -> Bool {
+        let entry = contents[content]
+        return entry.buffers.count <= FrozenContent.mostParts && entry.originals.count <= FrozenContent.mostParts
+            && entry.textBytes == 0 && entry.header?.timing == nil
+            && entry.buffers.allSatisfy { buffers[$0].isPacked && damages[buffers[$0].key] == nil }
+            && entry.originals.allSatisfy { slot in
+                let original = originals[slot]
+                return original.key.nonce == 0 && original.key.cacheKey == nil && original.previousAtURL == nil
+                    && original.nextAtURL == nil
+            }
+    }
+
+    private mutating func freeze(content: Int) {
+        let entry = contents[content]
+        frozen.insert(
+            FrozenContent(
+                key: entry.key, bytes: entry.bytes, header: entry.header, isFromDisk: entry.isFromDisk,
+                originals: entry.originals.map { (originals[$0].key, original(in: $0)) },
+                buffers: entry.buffers.map { slot in
+                    let buffer = buffers[slot]
+                    return FrozenContent.Buffer(
+                        id: buffer.key, form: buffer.form, bytes: buffer.bytes, geometry: buffer.geometry,
+                        usedAt: buffer.usedAt, wasRequested: buffer.wasRequested,
+                        value: packedOrder.value(of: slot) ?? EvictionQueue.Value(cost: 0, uses: 1))
+                }))
+        for slot in entry.buffers.reversed() {
+            packedOrder.remove(slot)
+            takeOut(slot)
+        }
+        for slot in entry.originals.reversed() {
+            unlinkFromURL(slot)
+            originals.remove(at: slot)
+        }
+        contents.remove(at: content)
+    }
+
+    /// Returns the slot of an original, which is not frozen any more.
+    private mutating func originalSlot(of key: OriginalKey) -> Int? {
+        if let slot = originals.slot(of: key) { return slot }
+        guard let (slot, content) = frozen.find(key.url), content.originals.contains(where: { $0.key == key }) else {
+            return nil
+        }
+        thaw(content, slot)
+        return originals.slot(of: key)
+    }
+
+    /// Returns the slot of a content, which is not frozen any more.
+    private mutating func contentSlot(of key: ContentKey) -> Int? {
+        if let slot = contents.slot(of: key) { return slot }
+        guard let (slot, content) = frozen.find(key) else { return nil }
+        return thaw(content, slot)
+    }
+
+    private mutating func thaw(at url: SourceURL) {
+        if let (slot, content) = frozen.find(url) { thaw(content, slot) }
+    }
+
+    /// Puts a frozen content into the tables again, as it was before.
+    @discardableResult private mutating func thaw(_ frozenContent: FrozenContent, _ slot: Int) -> Int {
+        frozen.remove(frozenContent, at: slot)
+        let content = contents.insert(
+            Content(
+                key: frozenContent.key, bytes: frozenContent.bytes, header: frozenContent.header,
+                isFromDisk: frozenContent.isFromDisk))
+        for (key, original) in frozenContent.originals {
+            add(
+                OriginalEntry(
+                    key: key, content: content, origin: original.origin, textBytes: 0,
+                    isFromDisk: original.isFromDisk, isOnDisk: original.isOnDisk,
+                    staysOffDisk: original.staysOffDisk))
+        }
+        for buffer in frozenContent.buffers {
+            let slot = add(
+                BufferEntry(
+                    key: buffer.id, content: content, form: buffer.form, bytes: buffer.bytes,
+                    geometry: buffer.geometry, usedAt: buffer.usedAt, wasRequested: buffer.wasRequested,
+                    isPacked: true))
+            packedOrder.insert(slot, buffer.value)
+        }
+        if let buffer = frozenContent.buffers.first { freezable.append(buffer.id) }
+        return content
+    }
+
+    /// Removes the frozen contents that were not used since `time`; all with nil. Returns the number of their originals, and their
+    /// buffers.
+    mutating func removeFrozen(unusedSince time: Instant?) -> (originals: Int, bytes: Int, dropped: [BufferID]) {
+        let removed = frozen.remove { content in time.map { content.usedAt <= $0 } ?? true }
+        if !removed.isEmpty { revision += 1 }
+        for content in removed { forget(content) }
+        return (
+            removed.reduce(0) { $0 + $1.originals.count }, removed.reduce(0) { $0 + $1.bufferBytes },
+            removed.flatMap { $0.buffers.map(\.id) }
+        )
+    }
+
+    /// Takes a frozen content, which was removed, out of the sums.
+    private mutating func forget(_ content: FrozenContent) {
+        residentBytes -= content.bufferBytes
+        unheldResidents -= content.buffers.count
+        for (key, _) in content.originals { forgetOwner(of: key) }
+    }
+
     // MARK: Removing
 
     /// The bytes that count against `limit`, except those of evicted buffers.
     private var residentCharge: Int {
-        residentBytes + reservedBytes + textBytes + packedBuffers * Self.packedRecordBytes
+        residentBytes + reservedBytes + textBytes + packedOrder.count * Self.packedRecordBytes + frozen.charge
     }
 
     /// Whether resident, evicted-but-held and reserved bytes are together at most `limit`, and all buffers that are not packed,
@@ -622,15 +807,20 @@ struct MemoryIndex {
     }
 
     private var mustEvict: Bool {
-        areBytesShort && order.count + packedOrder.count > 0 || areDescriptorsShort && order.count > 0
+        areBytesShort && entries > 0 || areDescriptorsShort && order.count > 0
     }
 
-    /// Packs small buffers (`takePacked`), then evicts for as long as `mustEvict`: packed ones only for their bytes and before all
-    /// others, held ones only when all resident ones are held. Returns the buffers that were removed: those without a holder.
+    /// Packs small buffers (`takePacked`), then evicts for as long as `mustEvict`: frozen and packed ones only for their bytes and
+    /// before all others, held ones only when all resident ones are held. Returns the buffers that were removed: those without a holder.
     mutating func evictToFit() -> [BufferID] {
         packToFit()
         var dropped: [BufferID] = []
         while mustEvict {
+            if areBytesShort, let content = frozen.evict() {
+                evicted(content)
+                dropped += content.buffers.map(\.id)
+                continue
+            }
             guard let slot = (areBytesShort ? packedOrder.evict { _ in false } : nil) ?? evictUnpacked() else { break }
             let record = buffers[slot]
             evictions += 1
@@ -651,6 +841,16 @@ struct MemoryIndex {
         return dropped
     }
 
+    private mutating func evicted(_ content: FrozenContent) {
+        evictions += content.buffers.count
+        revision += 1
+        for buffer in content.buffers {
+            recentEvictions.evicted(VariantKey(content: content.key, form: buffer.form).hashValue)
+            if notesEvictions { evicted.append(Set(content.originals.map(\.key))) }
+        }
+        forget(content)
+    }
+
     private mutating func evictUnpacked() -> Int? {
         let anyUnheld = unheldResidents > packedBuffers
         return order.evict { anyUnheld && buffers[$0].holders != 0 }
@@ -665,7 +865,7 @@ struct MemoryIndex {
     /// Removes an original and, when no other has the same bytes, everything made of them. They are no later hit, even
     /// while they are held. Returns the buffers that were removed.
     mutating func remove(_ key: OriginalKey) -> [BufferID] {
-        guard let original = originals.slot(of: key) else { return [] }
+        guard let original = originalSlot(of: key) else { return [] }
         revision += 1
         let content = originals[original].content
         forgetOriginal(original)
@@ -710,7 +910,10 @@ struct MemoryIndex {
         revision += 1
         let content = buffers[slot].content
         takeOut(slot)
-        guard contents[content].buffers.isEmpty else { return }
+        if let other = contents[content].buffers.last {
+            if buffers[other].isPacked { freezable.append(buffers[other].key) }
+            return
+        }
         // From the last to the first, so that each removal from the list is short.
         for original in contents[content].originals.reversed() { forgetOriginal(original) }
         textBytes -= Self.size(of: contents.remove(at: content).header)
@@ -754,7 +957,11 @@ struct MemoryIndex {
         contents[original.content].textBytes -= original.textBytes
         validity.end(original.key)
         contents[original.content].originals.remove(slot)
-        if let owner = original.key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
+        forgetOwner(of: original.key)
+    }
+
+    private mutating func forgetOwner(of key: OriginalKey) {
+        if let owner = key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
     }
 
     // MARK: Invariants
@@ -765,7 +972,8 @@ struct MemoryIndex {
         let evicted = buffers.filter { !$0.isResident }
         let held = buffers.filter { $0.holders > 0 }
         func bytes(_ some: [BufferEntry]) -> Int { some.reduce(0) { $0 + $1.bytes } }
-        if bytes(residents) != residentBytes { return "resident bytes" }
+        let frozenBytes = frozen.reduce(0) { $0 + $1.bufferBytes }
+        if bytes(residents) + frozenBytes != residentBytes { return "resident bytes" }
         if bytes(held) != heldBytes { return "held bytes" }
         if bytes(evicted) != evictedBytes { return "evicted bytes" }
         if evicted.contains(where: { $0.holders == 0 }) { return "an evicted buffer without a holder" }
@@ -779,9 +987,19 @@ struct MemoryIndex {
         if damages.keys.contains(where: { !(record(of: $0)?.variant.form.acceptsDamage ?? false) }) {
             return "damage of a buffer that may have none"
         }
-        if residents.count != entries { return "order of eviction" }
+        if residents.count + frozen.bufferCount != entries { return "order of eviction" }
         if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }
-        if residents.count(where: { $0.holders == 0 }) != unheldResidents { return "unheld residents" }
+        if residents.count(where: { $0.holders == 0 }) + frozen.bufferCount != unheldResidents {
+            return "unheld residents"
+        }
+        if let broken = frozen.brokenInvariant() { return "frozen contents: \(broken)" }
+        if frozen.contains(where: { content in
+            contents.slot(of: content.key) != nil
+                || content.originals.contains { firstOriginal(at: $0.key.url) != nil }
+                || content.buffers.contains { buffers.slot(of: $0.id) != nil || damages[$0.id] != nil }
+        }) {
+            return "a frozen content that is in the tables, too"
+        }
         let packed = buffers.filter(\.isPacked)
         if packed.count != packedOrder.count { return "number of packed buffers" }
         if let broken = packedOrder.brokenInvariant() { return "order of eviction of packed buffers: \(broken)" }
@@ -790,7 +1008,9 @@ struct MemoryIndex {
         }
         let unqueued = residents.filter { $0.holders == 0 && !$0.isQueued && !$0.isPacked }
         if unqueued.contains(where: { $0.bytes <= Self.largestPacked }) { return "a buffer that is never packed" }
-        if buffers.contains(where: { buffer(variant(of: $0)) != $0.key }) { return "a buffer that cannot be found" }
+        if buffers.contains(where: { buffer(variant(of: $0), in: $0.content) != $0.key }) {
+            return "a buffer that cannot be found"
+        }
         if originals.contains(where: { original in
             !contents[original.content].originals.contains { originals[$0].key == original.key }
         }) {
@@ -799,13 +1019,16 @@ struct MemoryIndex {
         if originals.contains(where: { $0.key.url != $0.origin.url }) { return "an original under another URL" }
         let byURL = Dictionary(grouping: originals.keys, by: \.url)
         if urls.count != byURL.count { return "number of URLs" }
-        if byURL.contains(where: { Set(keys(at: $0)) != Set($1) || keys(at: $0).count != $1.count }) {
+        if byURL.contains(where: {
+            Set(unfrozenKeys(at: $0)) != Set($1) || unfrozenKeys(at: $0).count != $1.count
+        }) {
             return "originals of a URL"
         }
         if contents.contains(where: { $0.originals.isEmpty || $0.buffers.isEmpty }) { return "an empty content" }
         if contents.reduce(0, { $0 + $1.buffers.count }) != buffers.count { return "a buffer without content" }
         if contents.reduce(0, { $0 + $1.originals.count }) != originals.count { return "number of originals" }
-        let owners = originals.compactMap(\.key.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        let allKeys = keys { _ in true }
+        let owners = allKeys.compactMap(\.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
         if owners != owned { return "owners" }
         if reservedBytes < 0 { return "reserved bytes" }
         if mustEvict, reservedBytes <= limit { return "more than the budget" }

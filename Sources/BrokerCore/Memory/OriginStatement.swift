@@ -16,7 +16,7 @@ final class OriginStatement: Sendable {
     let varyKey: String?
     /// When the response's age was 0, on the monotonic clock and the suspensions of the machine (`MemoryIndex.agingTime`): changes
     /// of the time of day do not make it younger or older.
-    private let bornAt: Instant
+    let bornAt: Instant
 
     init(
         _ response: ResponseRecord, for key: OriginalKey, varyKey: String?, settings: CacheSettings, at now: Instant,
@@ -30,6 +30,12 @@ final class OriginStatement: Sendable {
         // Bounded by 136 years, which no lifetime exceeds, so that the subtraction cannot overflow.
         let age = Int64(min(policy.age(at: unixMs), 1 << 32))
         bornAt = Instant(nanoseconds: now.nanoseconds - age * 1_000_000_000)
+    }
+
+    /// The same statement made again.
+    init(url: SourceURL, policy: CachePolicy, response: ResponseRecord, varyKey: String?, bornAt: Instant) {
+        (self.url, self.policy, self.response) = (url, policy, response)
+        (self.varyKey, self.bornAt) = (varyKey, bornAt)
     }
 
     private init(_ other: OriginStatement, url: SourceURL) {

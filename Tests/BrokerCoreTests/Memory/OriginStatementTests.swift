@@ -95,7 +95,8 @@ import Testing
                 for: key)
         }
         for (number, key) in keys.enumerated() {
-            let original = try #require(index.original(key))
+            let found = index.original(key)
+            let original = try #require(found)
             #expect(original.bytes == number && original.origin.url == key.url)
         }
         #expect(index.original(try key("http://z.test/") { $0.cacheKey = "name" })?.bytes == 6)

@@ -112,6 +112,7 @@ struct KeptStateTests {
             var world = StrictWorld()
             let needed = world.state.restore(state, at: world.clock, unixMs: world.unixMs)
             world.buffers = needed
+            world.packed = needed
             for key in world.state.memory.keys(where: { _ in true }) {
                 guard let original = world.state.memory.original(key), original.isOnDisk else { continue }
                 world.noteOnDisk(key: key.word, digest: original.content.digest.hexadecimal)

@@ -11,7 +11,12 @@ extension StrictWorld {
         kept.clients = clients.keys.sorted().map { state.kept($0, descriptor: $0.number) }
         for content in kept.contents.indices {
             for buffer in kept.contents[content].buffers.indices {
-                kept.contents[content].buffers[buffer].place = KeptBuffer.Place(descriptor: 1, inode: 1)
+                let record = kept.contents[content].buffers[buffer]
+                if packed.contains(BufferID(number: record.number)) {
+                    kept.contents[content].buffers[buffer].contents = Array(repeating: 0, count: record.bytes)
+                } else {
+                    kept.contents[content].buffers[buffer].place = KeptBuffer.Place(descriptor: 1, inode: 1)
+                }
             }
         }
         let (bytes, omitted) = kept.encoded
@@ -21,12 +26,14 @@ extension StrictWorld {
         var next = StrictWorld(state.limits)
         (next.clock, next.onDisk) = (clock, onDisk)
         next.buffers = next.state.restore(read, at: clock, unixMs: unixMs)
+        next.packed = packed.intersection(next.buffers)
+        var memory = state.memory
         for content in kept.contents {
             for original in content.originals {
                 let key = try #require(original.key)
                 let found = next.state.memory.original(key)
                 // Without the original, only what the disk tier has, too, may be missing.
-                #expect(found?.content == state.memory.original(key)?.content || original.isOnDisk)
+                #expect(found?.content == memory.original(key)?.content || original.isOnDisk)
             }
             for buffer in content.buffers where !next.buffers.contains(BufferID(number: buffer.number)) {
                 #expect(buffer.transform == nil && content.originals.allSatisfy(\.isOnDisk), "\(buffer)")

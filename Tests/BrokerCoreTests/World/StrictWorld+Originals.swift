@@ -11,7 +11,8 @@ extension StrictWorld {
     /// Checks that an original on disk is in memory only while it is held or if it was requested as an original.
     /// Computed from the entries of the index, independently of its own accounting.
     func checkOriginals(after event: Event) {
-        let index = state.memory
+        // Frozen contents are found in the copy only.
+        var index = state.memory
         var isNeeded: [ContentKey: Bool] = [:]
         for key in index.keys(where: { _ in true }) {
             guard let original = index.original(key) else { continue }
@@ -20,7 +21,7 @@ extension StrictWorld {
             }
             isNeeded[original.content] = isNeeded[original.content, default: false] || !original.isOnDisk
         }
-        for buffer in index.bufferIDs.compactMap(index.record) where buffer.variant.form == .original {
+        for buffer in index.bufferIDs.compactMap({ index.record(of: $0) }) where buffer.variant.form == .original {
             if buffer.holders == 0, !buffer.wasRequested, isNeeded[buffer.variant.content] != true {
                 complain("after \(event): an original that is on disk and of no use")
             }

@@ -86,7 +86,11 @@ struct StrictWorld {
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
     /// Those that have no memfd.
-    private(set) var packed: Set<BufferID> = []
+    var packed: Set<BufferID> = []
+    /// The number of URLs in random histories.
+    var variety = 8
+    /// The most contents that were frozen after an event.
+    private(set) var mostFrozen = 0
     var savedRasters: [RasterRecord] = []
     /// The digests of which everything was to be removed from disk.
     var discarded: Set<String> = []
@@ -158,6 +162,7 @@ struct StrictWorld {
         let known = Set(state.memory.bufferIDs).union(state.removedInUse)
             .union(state.downloads.completeBodies)
         if state.memory.packedBuffers > packed.count { complain("after \(event): too many packed buffers") }
+        mostFrozen = max(mostFrozen, state.memory.frozenContents)
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         checkPage(after: event)
         checkOriginals(after: event)
