@@ -151,8 +151,8 @@ extension BrokerState {
                 actions.append(.discard(job))
             }
         }
-        if let transfer, let response = download.response {
-            let content = received(job, download, body, digest, made, since: transfer.startedAt, response)
+        if let response = download.response, let startedAt = transfer?.startedAt ?? download.sharedSince {
+            let content = received(job, download, body, digest, made, since: startedAt, response)
             for writer in download.writers { note(content, of: writer) }
             note(content, of: worker)
         } else if download.original.url.isFile {
@@ -177,8 +177,12 @@ extension BrokerState {
         since startedAt: Instant, _ response: ResponseRecord
     ) -> ContentKey {
         let bytes = download.received
-        counters.downloads += 1
-        counters.bytesDownloaded += bytes
+        let isShared = download.sharedSince != nil
+        if !isShared {
+            counters.downloads += 1
+            counters.bytesDownloaded += bytes
+        }
+        let lease = tier.end(job)
         var waiting = download.waiters
         var key = download.original
         let varyKey = OriginStatement.varyKey(response, of: download.headers)
@@ -213,6 +217,9 @@ extension BrokerState {
         let body = adopt(received, content, bytes: bytes, since: start)
         publish(early, of: content)
         if entersDisk, !isTrial { save(body, as: key, original) }
+        if !isShared {
+            if isStorable, !entersDisk || isTrial { release(lease) } else { share(original, as: key, body, ending: lease) }
+        }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
         serve(waiting, original, from: body, key: key, reportingProgress: bytes)
@@ -327,6 +334,7 @@ extension BrokerState {
         downloads.confirmed(job, at: now.instant)
         tell(.finished, of: download)
         downloads.apply(confirmation.cookies, of: download.original)
+        let lease = tier.end(job)
         carryOut(downloads.end(job))
         actions.append(.discard(job))
         counters.revalidated += 1
@@ -340,7 +348,10 @@ extension BrokerState {
             && known.origin.response.etag != confirmation.response.etag
         let isPermitted =
             origin.policy.storability == .shared || origin.policy.storability == .personal && key.owner != nil
-        if isOther || !isPermitted { return downloadInstead(download) }
+        if isOther || !isPermitted {
+            release(lease)
+            return downloadInstead(download)
+        }
         var original = MemoryIndex.Original(content: known.content, bytes: known.bytes, origin: origin)
         (original.isFromDisk, original.isOnDisk) = (known.isFromDisk, known.isOnDisk)
         original.staysOffDisk = known.staysOffDisk
@@ -348,6 +359,7 @@ extension BrokerState {
         let isInIndex = memory.original(key)?.content == known.content
         if isInIndex { dropRemoved(memory.insert(original, for: key)) }
         updateOnDisk(original, key)
+        if known.staysOffDisk { release(lease) } else { share(original, as: key, body(of: known), ending: lease) }
         for id in download.waiters.map(\.id) {
             guard let waiter = requests[id] else { continue }
             if waiter.purpose == .refresh {
@@ -392,8 +404,12 @@ extension BrokerState {
     }
 
     /// Ends a download for good: its waiters fail, unless the stale original will do.
-    mutating func downloadFailed(_ job: JobID, _ error: WireError, response: ResponseRecord? = nil) {
+    /// With `sharedSeconds` another broker has noted the failure, for this time.
+    mutating func downloadFailed(
+        _ job: JobID, _ error: WireError, response: ResponseRecord? = nil, sharedSeconds: Int? = nil
+    ) {
         guard let download = downloads[job] else { return }
+        let lease = tier.end(job)
         tell(.failed, of: download, reason: error.code.rawValue)
         carryOut(downloads.fail(job, isDraining: isDraining, at: now.instant))
         let waiters = download.waiters.compactMap { requests[$0.id] }
@@ -404,6 +420,7 @@ extension BrokerState {
         {
             forget(download.original)
         }
+        if sharedSeconds == nil { shareFailure(error, response, of: download.original, ending: lease) }
         var waiting = download.waiters
         if response.map({ FailureTerms($0).isPrivate }) == true, download.original.owner == nil {
             waiting = onlyFirstUser(of: waiting)
@@ -413,7 +430,7 @@ extension BrokerState {
             if case .store = waiter.purpose {
                 fail(waiter, error)
             } else {
-                let noted = noteFailure(error, of: waiter, response)
+                let noted = noteFailure(error, of: waiter, response, sharedSeconds: sharedSeconds)
                 failOrServeStale(id, noted, revalidating: download.revalidating)
             }
         }
@@ -465,7 +482,7 @@ extension BrokerState {
     }
 
     /// Sends an event about a download to the clients that have subscribed to it.
-    private mutating func tell(_ name: BrokerEvent.Name, of download: Download, reason: String? = nil) {
+    mutating func tell(_ name: BrokerEvent.Name, of download: Download, reason: String? = nil) {
         // The hidden key is that of a `store`, which loads nothing.
         if !clients.hasSubscribers || download.original.nonce != 0 { return }
         tell(BrokerEvent(name, url: download.url.text, reason: reason), uids: Set(download.waiters.map(\.uid)))
@@ -488,6 +505,7 @@ extension BrokerState {
             case .retry(let job, let at): deadlines.add(.retry(job), at: at)
             case .stopDeadline(let job): schedule(.stop(job), in: limits.stopDeadlineMs)
             case .keptBody(let key, let until): deadlines.add(.keptBody(key), at: until)
+            case .ended(let job): leaveTier(job)
             }
         }
     }
