@@ -321,6 +321,13 @@ let package = Package(
             ],
             swiftSettings: swift),
         .testTarget(
+            name: "imgtierTests",
+            dependencies: [
+                "imgtier", "Digests", "DiskRecords", "HTTPValues", "LinuxSystem", "SystemValues", "WorkerProtocol",
+                "WorkerRuntime",
+            ],
+            swiftSettings: swift),
+        .testTarget(
             name: "imgexporterTests", dependencies: ["imgexporter", "IPCProtocol", "JSONCoding", "LinuxSystem"],
             swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
@@ -328,14 +335,14 @@ let package = Package(
             name: "FuzzTests",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker",
             ],
             path: "Fuzz", exclude: ["Driver", "Package.swift", "Product", "Regressions"],
             sources: ["Replay", "Targets"], swiftSettings: swift),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgexporter", "imgfetch", "imgprobe", "imgworker", "Digests", "HTTPValues",
+                "imgbroker", "imgexporter", "imgfetch", "imgprobe", "imgtier", "imgworker", "Digests", "HTTPValues",
                 "ImageBrokerClient",
                 "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
                 "SystemValues", "TestSupport", "WorkerProtocol",

@@ -13,7 +13,9 @@ struct ctier_ring {
 
 struct ctier_connection {
     memcached_st *server;
-    memcached_result_st *result;
+    /// Inside of this structure, because the library frees an allocated one at the end of a list.
+    memcached_result_st result;
+    int has_result;
     /// The most bytes of one allocation.
     size_t largest;
 };
@@ -91,8 +93,8 @@ struct ctier_connection *ctier_connection_create(
     // The caller decides when a server is tried again.
     memcached_behavior_set(server, MEMCACHED_BEHAVIOR_RETRY_TIMEOUT, 1);
     if (memcached_server_add(server, address, port) != MEMCACHED_SUCCESS) goto failed;
-    connection->result = memcached_result_create(server, NULL);
-    if (!connection->result) goto failed;
+    if (!memcached_result_create(server, &connection->result)) goto failed;
+    connection->has_result = 1;
     return connection;
 failed:
     ctier_connection_free(connection);
@@ -101,7 +103,7 @@ failed:
 
 void ctier_connection_free(struct ctier_connection *connection) {
     if (!connection) return;
-    if (connection->result) memcached_result_free(connection->result);
+    if (connection->has_result) memcached_result_free(&connection->result);
     if (connection->server) memcached_free(connection->server);
     free(connection);
 }
@@ -135,15 +137,15 @@ enum ctier_status ctier_ask(
 
 enum ctier_status ctier_next(struct ctier_connection *connection, struct ctier_item *item) {
     memcached_return_t outcome = MEMCACHED_FAILURE;
-    if (!memcached_fetch_result(connection->server, connection->result, &outcome)) {
+    if (!memcached_fetch_result(connection->server, &connection->result, &outcome)) {
         // The library reports the end of a list so, after items or without any.
         return outcome == MEMCACHED_SUCCESS ? CTIER_MISSING : named(connection, outcome);
     }
-    item->key = memcached_result_key_value(connection->result);
-    item->key_length = memcached_result_key_length(connection->result);
-    item->value = memcached_result_value(connection->result);
-    item->length = memcached_result_length(connection->result);
-    item->version = memcached_result_cas(connection->result);
+    item->key = memcached_result_key_value(&connection->result);
+    item->key_length = memcached_result_key_length(&connection->result);
+    item->value = memcached_result_value(&connection->result);
+    item->length = memcached_result_length(&connection->result);
+    item->version = memcached_result_cas(&connection->result);
     return CTIER_DONE;
 }
 

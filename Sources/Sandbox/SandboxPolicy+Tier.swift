@@ -17,7 +17,8 @@ extension SystemCallRule {
             // The socket to the broker, and waiting for it and for servers.
             "epoll_ctl", "epoll_wait", "epoll_pwait", "poll", "ppoll",
             // Connections.
-            "connect", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom", "shutdown", "read",
+            "connect", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom", "shutdown",
+            "read",
             "memfd_create", "ftruncate",
             // The library's hash of the time and of the process.
             "getuid", "geteuid", "sched_getaffinity", "sysinfo",

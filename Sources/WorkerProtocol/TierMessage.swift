@@ -16,7 +16,7 @@ package import JSONCoding
 
 /// A message from the broker to the process of the shared tier.
 package enum TierOrder: Equatable, Sendable {
-    /// Finds the record of an original. If there is none, takes the lease with this token; without a token, takes none.
+    /// Finds the record of an original. If it is missing, takes the lease with this token; without a token, takes no lease.
     case find(job: Int, key: String, token: String?)
     /// Prolongs the lease, if it still has this token.
     case renew(key: String, token: String)
@@ -38,7 +38,7 @@ package enum TierReport: Equatable, Sendable {
     case found(job: Int, SharedRecord)
     /// A record without bytes exists.
     case noted(job: Int, SharedRecord)
-    /// There is no record, and the lease was taken.
+    /// The record is missing, and the lease was taken.
     case leased(job: Int)
     /// There is no record, and another broker has the lease.
     case busy(job: Int)
@@ -64,9 +64,8 @@ package struct TierServer: Equatable, Sendable {
     package var writes = 0
     /// The records that were not used, because they were damaged or foreign.
     package var rejected = 0
-    /// The commands that failed, and how often the server was left out for that.
+    /// The commands that failed; the server is left out after each.
     package var failures = 0
-    package var ejections = 0
     /// The bytes of all records read and written.
     package var bytesRead = 0
     package var bytesWritten = 0
@@ -87,7 +86,6 @@ extension TierServer: FieldList {
         fields.integer("writes", &writes, in: 0...JSONReader.maximumInteger)
         fields.integer("rejected", &rejected, in: 0...JSONReader.maximumInteger)
         fields.integer("failures", &failures, in: 0...JSONReader.maximumInteger)
-        fields.integer("ejections", &ejections, in: 0...JSONReader.maximumInteger)
         fields.integer("bytesRead", &bytesRead, in: 0...JSONReader.maximumInteger)
         fields.integer("bytesWritten", &bytesWritten, in: 0...JSONReader.maximumInteger)
     }

@@ -42,7 +42,9 @@ struct TierProgram: WorkerProgram, Equatable {
         // The sandbox permits no name server.
         let connections = servers.map { server in
             let address = Self.address(of: server.host)
-            if address == nil { log.warning("the address of \(server.host) is not known; it is looked for again in 30 s") }
+            if address == nil {
+                log.warning("the address of \(server.host) is not known; it is looked for again in 30 s")
+            }
             return TierConnection(server, address: address)
         }
         return try TierLoop(

@@ -218,7 +218,11 @@ extension BrokerState {
         publish(early, of: content)
         if entersDisk, !isTrial { save(body, as: key, original) }
         if !isShared {
-            if isStorable, !entersDisk || isTrial { release(lease) } else { share(original, as: key, body, ending: lease) }
+            if isStorable, !entersDisk || isTrial {
+                release(lease)
+            } else {
+                share(original, as: key, body, ending: lease)
+            }
         }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }

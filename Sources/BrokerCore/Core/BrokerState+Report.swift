@@ -80,6 +80,14 @@ extension BrokerState {
             return death
         }
         report.workerProcesses = workerProcesses
+        report.sharedServers = sharedServers.map { server in
+            var row = StatsReport.SharedServer()
+            (row.name, row.state, row.share) = (server.name, server.isEjected ? "ejected" : "up", server.share)
+            (row.hits, row.misses, row.writes) = (server.hits, server.misses, server.writes)
+            (row.rejected, row.failures) = (server.rejected, server.failures)
+            (row.bytesRead, row.bytesWritten) = (server.bytesRead, server.bytesWritten)
+            return row
+        }
         return report
     }
 

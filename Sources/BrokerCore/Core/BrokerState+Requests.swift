@@ -571,7 +571,8 @@ extension BrokerState {
         let key = terms?.isPrivate == true ? waiter.key.owned(by: waiter.uid) : waiter.key
         error.recentlyFailed = recentFailures.note(
             error, key: key, form: form(of: waiter.request), url: waiter.request.url.text,
-            lifetime: sharedSeconds ?? terms?.lifetime.map { max(0, $0 - age) }, mayLengthen: terms?.mayLengthen ?? true,
+            lifetime: sharedSeconds ?? terms?.lifetime.map { max(0, $0 - age) },
+            mayLengthen: terms?.mayLengthen ?? true,
             of: waiter.original?.content, at: now.instant)
         return error
     }

@@ -85,7 +85,8 @@ extension BrokerState {
         response.receivedAt = min(response.receivedAt, now.unixMs)
         response.requestedAt = min(response.requestedAt, response.receivedAt)
         let origin = statement(response, for: download.original, varyKey: varyKey)
-        let isFresh = origin.policy.storability == .shared && !origin.policy.alwaysRevalidate
+        let isFresh =
+            origin.policy.storability == .shared && !origin.policy.alwaysRevalidate
             && !origin.isStale(at: agingNow)
         return isFresh ? response : nil
     }
@@ -95,7 +96,8 @@ extension BrokerState {
         guard endLookup(lookup, on: worker) else { return }
         let seconds = (record.expires - now.unixMs + 999) / 1000
         guard let job = tier.download(of: lookup), let load = tier[job], let download = downloads[job],
-            download.body == nil, download.transfer == nil, case .failure(let status) = record.content, record.key == load.key, seconds > 0,
+            download.body == nil, download.transfer == nil, case .failure(let status) = record.content,
+            record.key == load.key, seconds > 0,
             download.waiters.allSatisfy({ requests[$0.id].map(mayUseTier) ?? true })
         else { return carryOut(tier.answered(lookup, .nothing, at: now.instant)) }
         carryOut(tier.answered(lookup, .record, at: now.instant))

@@ -182,7 +182,7 @@ package struct BrokerState {
         case .sharedNoted(let worker, let job, let record): sharedNoted(worker, job, record)
         case .sharedAnswered(let worker, let job, let answer): sharedAnswered(worker, job, answer)
         case .sharedWritten(let worker, let job): sharedWritten(worker, job)
-        case .sharedServersReported(let servers): sharedServers = servers
+        case .sharedServersReported(let servers): sharedServers = Array(servers.prefix(StatsReport.SharedServer.most))
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
         case .machineSuspended(let milliseconds): memory.wasSuspended(milliseconds: milliseconds)
         case .reloaded(let result, let requester): reloaded(result, for: requester)

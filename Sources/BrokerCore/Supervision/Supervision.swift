@@ -173,8 +173,9 @@ package struct Supervision {
 
     /// Starts the workers that are missing and may be started now.
     mutating func startMissing(at now: Instant) -> [(kind: WorkerKind, worker: WorkerID)] {
-        guard fetch.mayStart(at: now) || decode.mayStart(at: now) || cache.mayStart(at: now)
-            || tier.mayStart(at: now)
+        guard
+            fetch.mayStart(at: now) || decode.mayStart(at: now) || cache.mayStart(at: now)
+                || tier.mayStart(at: now)
         else { return [] }
         var started: [(WorkerKind, WorkerID)] = []
         for kind in WorkerKind.allCases {
@@ -278,7 +279,8 @@ package struct Supervision {
             // removed, and that of the shared tier when it does not know an address. One that exits within a second of its start has failed.
             let hasLived = entry.startedAt.adding(milliseconds: 1000) <= now
             wasRetired =
-                entry.isRetiring || (kind == .cache || kind == .tier) && entry.isReady && hasLived && entry.condemnation == nil
+                entry.isRetiring
+                || (kind == .cache || kind == .tier) && entry.isReady && hasLived && entry.condemnation == nil
         }
         if wasRetired { self[kind].retire(worker) }
         // A client may choose a form that takes too long; that says nothing about the pool.

@@ -49,9 +49,9 @@ struct SharedLoad {
 package enum SharedAnswer {
     /// There is a record that answers the request.
     case record
-    /// There is none, and this broker has the lease now.
+    /// The record is missing, and this broker has the lease now.
     case leased
-    /// There is none, and another broker has the lease.
+    /// The record is missing, and another broker has the lease.
     case busy
     /// Neither a record nor a lease: the server does not answer, or the record is of no use.
     case nothing

@@ -122,10 +122,11 @@ package struct SharedTier {
         }
     }
 
-    /// Does what is due for a load. `patience` is when its first waiter has no more time for another broker's lease; `lastByte`
+    /// Goes on with a load whose time has come. `patience` is when its first waiter has no more time for another broker's lease; `lastByte`
     /// when the origin was last heard from.
     mutating func timePassed(
-        _ download: JobID, patience: Instant?, lastByte: Instant?, owner: JobOwner, priority: GetOptions.Priority, at now: Instant
+        _ download: JobID, patience: Instant?, lastByte: Instant?, owner: JobOwner, priority: GetOptions.Priority,
+        at now: Instant
     ) -> [Outcome] {
         guard let load = loads[download], load.due <= now else { return [] }
         func wake(in milliseconds: Int) -> Outcome {
@@ -198,7 +199,9 @@ package struct SharedTier {
     // MARK: Writing
 
     /// Whether this many bytes more may be written.
-    func mayWrite(_ bytes: Int) -> Bool { writingBytes + bytes <= Self.maximumWriting && writes.count < Self.maximumWrites }
+    func mayWrite(_ bytes: Int) -> Bool {
+        writingBytes + bytes <= Self.maximumWriting && writes.count < Self.maximumWrites
+    }
     private static let maximumWrites = 1024
 
     /// Notes that a record is being written, with the bytes of a buffer or without.

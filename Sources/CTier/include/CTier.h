@@ -67,7 +67,7 @@ enum ctier_status ctier_replace(
     uint32_t seconds, uint64_t version);
 enum ctier_status ctier_delete(struct ctier_connection *connection, const char *key, size_t key_length);
 
-/// Resolves a name to a numeric address, IPv4 before IPv6. 0, or -1 when there is none.
+/// Resolves a name to a numeric address, IPv4 before IPv6. 0, or -1 for a name without an address.
 int ctier_resolve(const char *name, char *address, size_t length);
 
 #endif

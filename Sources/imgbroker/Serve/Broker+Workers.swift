@@ -331,7 +331,9 @@ extension Broker {
 
     func writeShared(_ record: SharedRecord, token: String?, _ buffer: BufferID?, _ job: JobID, on worker: WorkerID) {
         guard let buffer else {
-            return send(TierOrder.note(job: job.number, record, token: token), to: worker) { _ in .sharedWritten(worker, job) }
+            return send(TierOrder.note(job: job.number, record, token: token), to: worker) { _ in
+                .sharedWritten(worker, job)
+            }
         }
         guard let descriptor = buffers[buffer] else { return events.append(.sharedWritten(worker, job)) }
         send(TierOrder.keep(job: job.number, record, token: token), [descriptor], to: worker) { _ in

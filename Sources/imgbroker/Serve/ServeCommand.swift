@@ -22,7 +22,9 @@ enum ServeCommand {
             return 1
         }
         if configuration.limits.usesSharedTier, !launcher.has(.tier) {
-            log.error("shared-tier needs imgtier, which is missing in \(launcher.directory): install the package imgbroker-tier")
+            log.error(
+                "shared-tier needs imgtier, which is missing in \(launcher.directory): install the package imgbroker-tier"
+            )
             return 1
         }
         let group = MemoryGroup.own

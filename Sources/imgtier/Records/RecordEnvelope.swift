@@ -40,7 +40,8 @@ struct RecordEnvelope {
             for (index, byte) in expected.enumerated() { difference |= unsafe byte ^ bytes[end + index] }
             if difference != 0 { return nil }
         }
-        let length = unsafe Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: Self.magic.count, as: UInt32.self)))
+        let length = unsafe Int(
+            UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: Self.magic.count, as: UInt32.self)))
         guard length <= Self.longestMetadata, overhead + length <= end else { return nil }
         let body = overhead + length..<end
         let text = unsafe Array(bytes[overhead..<body.lowerBound])

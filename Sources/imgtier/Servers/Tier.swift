@@ -109,7 +109,7 @@ final class Tier {
         let missing = lookups.filter { waiting[Self.recordName($0.key)] != nil }
         if !isRepeated { connection.counts.misses += missing.count }
         guard outcome != .failed else {
-            // What is leased stays leased here; without its server the lease is of no use.
+            // A lease stays on its server, and is of no use without it.
             for lookup in missing { answer(lookup.job, .unavailable) }
             return []
         }

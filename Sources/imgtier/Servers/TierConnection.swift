@@ -61,7 +61,7 @@ import WorkerProtocol
         if keys.isEmpty { return .done }
         guard let raw = unsafe usable else { return .failed }
         let texts = unsafe keys.map { unsafe strdup($0) }
-        defer { for unsafe text in unsafe texts { unsafe free(text) } }
+        defer { unsafe texts.forEach { unsafe free($0) } }
         let pointers = unsafe texts.map { unsafe UnsafePointer<CChar>($0) }
         let status = unsafe ctier_ask(raw, pointers, keys.map(\.utf8.count), keys.count)
         guard status == CTIER_DONE else { return outcome(status) }
@@ -118,7 +118,6 @@ import WorkerProtocol
         case CTIER_REFUSED: return .refused
         default:
             counts.failures += 1
-            counts.ejections += 1
             health.failed(at: .now)
             return .failed
         }
