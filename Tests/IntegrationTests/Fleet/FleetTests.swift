@@ -109,11 +109,12 @@ import Testing
         let fleet = try Fleet(brokers: 2, servers: 1)
         let clients = try fleet.clients()
         let server = fleet.servers[0]
-        for (number, damage) in [
-            { (bytes: [UInt8]) in Array(bytes.dropLast(10)) },
+        let damages: [([UInt8]) -> [UInt8]] = [
+            { bytes in Array(bytes.dropLast(10)) },
             { bytes in bytes.dropLast() + [bytes[bytes.count - 1] ^ 1] },
             { _ in Array("something else".utf8) },
-        ].enumerated() {
+        ]
+        for (number, damage) in damages.enumerated() {
             let url = fleet.origin.url("/\(number)")
             let before = Set(try server.names("imgbroker1:"))
             #expect(try clients[0].load(url).image().source == .network)
