@@ -126,6 +126,7 @@ static enum ctier_status named(struct ctier_connection *connection, memcached_re
         // It works, but what it has sent or still sends is of no use.
         memcached_quit(connection->server);
         return CTIER_REFUSED;
+    case MEMCACHED_TIMEOUT: memcached_quit(connection->server); return CTIER_LATE;
     default: memcached_quit(connection->server); return CTIER_FAILED;
     }
 }
@@ -156,11 +157,19 @@ enum ctier_status ctier_set(
         connection, memcached_set(connection->server, key, key_length, value, length, (time_t)seconds, 0));
 }
 
-enum ctier_status ctier_add(
+/// Lets the next commands wait for answers or not.
+static void reply(struct ctier_connection *connection, int is_expected) {
+    memcached_behavior_set(connection->server, MEMCACHED_BEHAVIOR_NOREPLY, !is_expected);
+}
+
+enum ctier_status ctier_claim(
     struct ctier_connection *connection, const char *key, size_t key_length, const void *value, size_t length,
     uint32_t seconds) {
-    return named(
-        connection, memcached_add(connection->server, key, key_length, value, length, (time_t)seconds, 0));
+    reply(connection, 0);
+    memcached_return_t outcome =
+        memcached_add(connection->server, key, key_length, value, length, (time_t)seconds, 0);
+    reply(connection, 1);
+    return named(connection, outcome);
 }
 
 /// An expiry in the past: times above 30 days are seconds since 1970.
@@ -170,8 +179,11 @@ enum ctier_status ctier_replace(
     struct ctier_connection *connection, const char *key, size_t key_length, const void *value, size_t length,
     uint32_t seconds, uint64_t version) {
     time_t expiry = seconds ? (time_t)seconds : long_ago;
-    return named(
-        connection, memcached_cas(connection->server, key, key_length, value, length, expiry, 0, version));
+    reply(connection, 0);
+    memcached_return_t outcome =
+        memcached_cas(connection->server, key, key_length, value, length, expiry, 0, version);
+    reply(connection, 1);
+    return named(connection, outcome);
 }
 
 enum ctier_status ctier_delete(struct ctier_connection *connection, const char *key, size_t key_length) {

@@ -187,7 +187,8 @@ import WorkerProtocol
 
     static let names =
         decodeOrders.map(\.0) + decodeReports.map(\.0) + fetchOrders.map(\.0) + fetchReports.map(\.0)
-        + storeOrders.map(\.0) + storeReports.map(\.0) + ["fork-order-fork"] + forkReports.map(\.0)
+        + storeOrders.map(\.0) + storeReports.map(\.0) + tierOrders.map(\.0) + tierReports.map(\.0)
+        + ["fork-order-fork"] + forkReports.map(\.0)
 
     @Test func everyFileIsChecked() throws {
         #expect(try Golden(of: "WorkerProtocolTests").names().sorted() == Self.names.sorted())

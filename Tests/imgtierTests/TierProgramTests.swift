@@ -36,6 +36,17 @@ struct TierProgramTests {
         #expect(!health.isEjected(at: start.adding(milliseconds: 30_000)))
     }
 
+    @Test func `a server that is late is left out the second time in a row`() {
+        var health = ServerHealth()
+        let start = Instant(nanoseconds: 0)
+        health.late(at: start)
+        health.answered()
+        health.late(at: start)
+        #expect(!health.isEjected(at: start))
+        health.late(at: start)
+        #expect(health.isEjected(at: start))
+    }
+
     @Test func `all keys have a server, whose share is about equal, and the order of the list is of no account`() throws
     {
         let names = ["a", "b", "c"].map { ServerName($0)! }

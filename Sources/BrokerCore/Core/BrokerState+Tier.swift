@@ -29,9 +29,8 @@ extension BrokerState {
     /// Queues the lookup for a download that waits for it. `assignJobs` sends it.
     mutating func askTier(for job: JobID, _ waiter: JobWaiter) {
         guard let download = downloads[job] else { return }
-        carryOut(
-            tier.begin(
-                job, key: download.original.word, owner: waiter.owner, priority: waiter.priority, at: now.instant))
+        tier.begin(
+            job, key: download.original.word, owner: waiter.owner, priority: waiter.priority, at: now.instant)
     }
 
     /// Lets a request join a download that the shared tier is asked for. One that wants the origin's own answer has the lookup
@@ -46,7 +45,8 @@ extension BrokerState {
     /// Sends a lookup that was popped.
     mutating func startSharedLookup(_ job: JobID, on worker: WorkerID) {
         let lookup = newJobID()
-        guard let lease = tier.start(job, as: lookup) else { return }
+        guard let (lease, due) = tier.start(job, as: lookup, at: now.instant) else { return }
+        deadlines.add(.shared(job), at: due)
         supervision.assign(lookup, to: worker)
         actions.append(.findShared(worker, lookup, key: lease.key, token: lease.token))
     }
@@ -125,7 +125,8 @@ extension BrokerState {
         }
         carryOut(
             tier.timePassed(
-                job, patience: patience.min(), lastByte: download.transfer?.lastActivity, owner: download.owner,
+                job, patience: patience.min(), lastByte: download.transfer?.lastActivity ?? now.instant,
+                owner: download.owner,
                 priority: download.priority, at: now.instant))
     }
 

@@ -3,15 +3,15 @@ import SystemValues
 /// A download for which the shared tier is asked, or that this broker makes for the others.
 struct SharedLoad {
     enum Stage: Equatable {
-        /// The lookup waits for its turn; the download waits for it. → `asking`, `late` (not sent in time).
+        /// The lookup waits for its turn; the download waits for it. → `asking`.
         case queued
         /// The lookup was sent; the download waits for it. → `holding`, `waiting`, `late`; ends with a record.
         case asking(JobID)
         /// Another broker has the lease; the download waits. → `queued` (polls), ends when the waiters have no more patience.
         case waiting
-        /// The lookup was not answered in time, and the origin is asked as well; nil for one that was not sent. The first good
-        /// answer wins. → `holding`; ends with a record or with the download.
-        case late(JobID?)
+        /// The lookup was not answered in time, and the origin is asked as well. The first good answer wins. → `holding`; ends
+        /// with a record or with the download.
+        case late(JobID)
         /// This broker has the lease, and asks the origin. Ends with the download.
         case holding
     }
@@ -22,6 +22,8 @@ struct SharedLoad {
     let token: String
     let beganAt: Instant
     var stage: Stage
+    /// Whether another broker was found to have the lease, so that the download waits anyway, and a late answer costs nothing.
+    var isPolling = false
     /// When the stage changes without an answer: the hedge, the next poll, or the next renewal.
     var due: Instant
     /// When the lease was last taken or prolonged.

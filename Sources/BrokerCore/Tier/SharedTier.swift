@@ -70,24 +70,26 @@ package struct SharedTier {
     /// Queues the lookup for a download, which waits for it.
     mutating func begin(
         _ download: JobID, key: String, owner: JobOwner, priority: GetOptions.Priority, at now: Instant
-    ) -> [Outcome] {
+    ) {
         lastToken += 1
         loads[download] = SharedLoad(
-            key: key, token: "\(name)-\(lastToken)", beganAt: now, stage: .queued,
-            due: now.adding(milliseconds: Self.hedgeMs), renewedAt: now)
+            key: key, token: "\(name)-\(lastToken)", beganAt: now, stage: .queued, due: Self.never, renewedAt: now)
         queue.push(download, priority: priority, owner: owner)
-        return [.wake(download, at: now.adding(milliseconds: Self.hedgeMs))]
     }
+
+    /// When a lookup is overtaken that waits for its turn: it waits no longer than a download would, which waits for the same.
+    private static let never = Instant(nanoseconds: .max)
 
     var hasQueued: Bool { !queue.isEmpty }
     mutating func popQueued() -> JobID? { queue.pop() }
 
-    /// Sends the lookup of a download that was popped. Returns its key and the token of the lease to take.
-    mutating func start(_ download: JobID, as lookup: JobID) -> Lease? {
+    /// Sends the lookup of a download that was popped. Returns its key, the token of the lease to take, and when it is overtaken.
+    mutating func start(_ download: JobID, as lookup: JobID, at now: Instant) -> (lease: Lease, due: Instant)? {
         guard let load = loads[download], load.stage == .queued else { return nil }
-        loads.change(download) { $0.stage = .asking(lookup) }
+        let due = now.adding(milliseconds: load.isPolling ? Self.patienceMs : Self.hedgeMs)
+        loads.change(download) { ($0.stage, $0.due) = (.asking(lookup), due) }
         downloads[lookup] = download
-        return Lease(key: load.key, token: load.token)
+        return (Lease(key: load.key, token: load.token), due)
     }
 
     /// The download of a lookup that still matters.
@@ -99,7 +101,7 @@ package struct SharedTier {
             return answer == .leased ? [.release(key: lease.key, token: lease.token)] : []
         }
         guard let download = downloads.removeValue(forKey: lookup), let load = loads[download] else { return [] }
-        queue.jobEnded(download)
+        if load.isFirst { queue.jobEnded(download) }
         switch answer {
         case .record:
             loads[download] = nil
@@ -114,7 +116,7 @@ package struct SharedTier {
         case .busy where load.isFirst:
             let pause = Self.pollMs.least + Int(random.next() % UInt64(Self.pollMs.added + 1))
             let next = now.adding(milliseconds: pause)
-            loads.change(download) { ($0.stage, $0.due) = (.waiting, next) }
+            loads.change(download) { ($0.stage, $0.due, $0.isPolling) = (.waiting, next, true) }
             return [.wake(download, at: next)]
         case .busy, .nothing:
             loads[download] = nil
@@ -135,23 +137,22 @@ package struct SharedTier {
             return .wake(download, at: due)
         }
         switch load.stage {
-        case .queued:
-            queue.remove(download)
-            loads[download] = nil
-            return [.download(download)]
+        case .queued: return []
+        case .asking(let lookup) where load.isPolling: return [.unresponsive(lookup: lookup)]
         case .asking(let lookup):
             loads.change(download) { $0.stage = .late(lookup) }
+            // The next lookup gets its turn.
+            queue.jobEnded(download)
             return [.download(download), wake(in: Self.patienceMs - Self.hedgeMs)]
-        case .late(let lookup):
-            return lookup.map { [.unresponsive(lookup: $0)] } ?? []
+        case .late(let lookup): return [.unresponsive(lookup: lookup)]
         case .waiting:
             guard let patience, now < patience else {
                 loads[download] = nil
                 return [.download(download)]
             }
-            loads.change(download) { $0.stage = .queued }
+            loads.change(download) { ($0.stage, $0.due) = (.queued, Self.never) }
             queue.push(download, priority: priority, owner: owner)
-            return [wake(in: Self.hedgeMs)]
+            return []
         case .holding:
             // Only while bytes flow, so that a broker that hangs does not keep others waiting.
             let isActive = lastByte.map { $0 > load.renewedAt } ?? false
@@ -172,11 +173,11 @@ package struct SharedTier {
         let lease = Lease(key: load.key, token: load.token)
         switch load.stage {
         case .queued: queue.remove(download)
-        case .asking(let lookup), .late(let lookup?):
-            queue.jobEnded(download)
+        case .asking(let lookup), .late(let lookup):
+            if load.isFirst { queue.jobEnded(download) }
             downloads[lookup] = nil
             orphans[lookup] = lease
-        case .late(nil), .waiting: break
+        case .waiting: break
         case .holding: return lease
         }
         return nil

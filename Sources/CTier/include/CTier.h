@@ -13,8 +13,10 @@ enum ctier_status {
     CTIER_MISSING = 1,
     /// The server works and has refused the command: the item exists, has changed, or is too large.
     CTIER_REFUSED = 2,
-    /// The server has not answered in time, or not as it must.
+    /// There is no connection, or the server has not answered as it must.
     CTIER_FAILED = 3,
+    /// The server has not answered in time.
+    CTIER_LATE = 4,
 };
 
 /// The ring of servers (ketama, weighted), which determines the server of a key. It never connects.
@@ -57,11 +59,11 @@ enum ctier_status ctier_next(struct ctier_connection *connection, struct ctier_i
 enum ctier_status ctier_set(
     struct ctier_connection *connection, const char *key, size_t key_length, const void *value, size_t length,
     uint32_t seconds);
-/// Writes an item unless one exists (CTIER_REFUSED).
-enum ctier_status ctier_add(
+/// Writes an item unless one exists, without waiting for an answer: the next `ctier_ask` shows what exists.
+enum ctier_status ctier_claim(
     struct ctier_connection *connection, const char *key, size_t key_length, const void *value, size_t length,
     uint32_t seconds);
-/// Writes an item if it still has this version; otherwise CTIER_REFUSED or CTIER_MISSING. With 0 seconds it expires at once.
+/// Writes an item if it still has this version, without waiting for an answer. With 0 seconds it expires at once.
 enum ctier_status ctier_replace(
     struct ctier_connection *connection, const char *key, size_t key_length, const void *value, size_t length,
     uint32_t seconds, uint64_t version);

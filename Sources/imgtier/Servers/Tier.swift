@@ -46,48 +46,62 @@ final class Tier {
 
     // MARK: Lookups
 
-    /// Answers lookups, those of one server with one message. A lease is taken for each that finds nothing; then its record is
-    /// looked for once more, because another broker may have written it and released the lease meanwhile.
+    /// Answers lookups, those of one server with one message. For those that find nothing a lease is claimed, all with one message, and
+    /// then leases and records are read: a claim has succeeded if the lease has its token, and another broker may have written the
+    /// record meanwhile. So a batch takes two round trips, however many lookups it has.
     func find(_ lookups: [Lookup], answer: (Int, Answer) -> Void) {
         let places = Dictionary(grouping: lookups) { ring.server(of: Self.recordName($0.key)) }
         for (place, lookups) in places.sorted(by: { $0.key < $1.key }) {
             let connection = connections[place]
-            let missing = find(lookups, on: connection, isRepeated: false, answer: answer)
-            var leased: [Lookup] = []
-            for lookup in missing {
-                guard let token = lookup.token else {
-                    answer(lookup.job, .unavailable)
-                    continue
-                }
-                switch connection.add(Self.leaseName(lookup.key), token, seconds: Self.leaseSeconds) {
-                case .done: leased.append(lookup)
-                case .refused: answer(lookup.job, .busy)
-                case .missing, .failed: answer(lookup.job, .unavailable)
-                }
-            }
-            var found: Set<Int> = []
-            let late = find(leased, on: connection, isRepeated: true) { job, other in
-                found.insert(job)
-                answer(job, other)
-            }
-            for lookup in late { answer(lookup.job, .leased) }
-            for lookup in leased where found.contains(lookup.job) {
-                if let token = lookup.token { release(key: lookup.key, token: token) }
-            }
+            let missing = find(lookups, on: connection, answer: answer)
+            connection.counts.misses += missing.count
+            claim(missing, on: connection, answer: answer)
         }
     }
 
-    /// Answers the lookups whose record exists, and returns the others.
+    private func claim(_ lookups: [Lookup], on connection: TierConnection, answer: (Int, Answer) -> Void) {
+        var claims: [Lookup] = []
+        for lookup in lookups {
+            if let token = lookup.token,
+                connection.claim(Self.leaseName(lookup.key), token, seconds: Self.leaseSeconds) == .done
+            {
+                claims.append(lookup)
+            } else {
+                answer(lookup.job, .unavailable)
+            }
+        }
+        if claims.isEmpty { return }
+        var holders: [String: String] = [:]
+        var late: Set<Int> = []
+        let missing = find(claims, on: connection, leases: { holders[$0] = $1 }) { job, found in
+            late.insert(job)
+            answer(job, found)
+        }
+        for lookup in missing {
+            let holder = holders[Self.leaseName(lookup.key)]
+            answer(lookup.job, holder == nil ? .unavailable : holder == lookup.token ? .leased : .busy)
+        }
+        for lookup in claims where late.contains(lookup.job) {
+            if let token = lookup.token { release(key: lookup.key, token: token) }
+        }
+    }
+
+    /// Answers the lookups whose record exists, and returns the others. With `leases` their leases are read with the same message.
     private func find(
-        _ lookups: [Lookup], on connection: TierConnection, isRepeated: Bool, answer: (Int, Answer) -> Void
+        _ lookups: [Lookup], on connection: TierConnection, leases: ((_ name: String, _ token: String) -> Void)? = nil,
+        answer: (Int, Answer) -> Void
     ) -> [Lookup] {
         // Two lookups of one key are two requests of the broker that do not share a download.
         var waiting = Dictionary(grouping: lookups) { Self.recordName($0.key) }
         let now = WallClock.milliseconds
-        let outcome = unsafe connection.get(waiting.keys.sorted()) { name, item in
-            guard let found = waiting[name], let key = found.first?.key else { return }
+        let leaseNames = leases == nil ? [] : Set(lookups.map { Self.leaseName($0.key) }).sorted()
+        let outcome = unsafe connection.get(waiting.keys.sorted() + leaseNames) { name, item in
+            guard let found = waiting[name], let key = found.first?.key else {
+                leases?(name, unsafe String(decoding: item.bytes, as: UTF8.self))
+                return
+            }
             guard let content = unsafe envelope.read(item.bytes, of: key, unixMs: now) else {
-                connection.counts.rejected += 1
+                if leases == nil { connection.counts.rejected += 1 }
                 return
             }
             waiting[name] = nil
@@ -107,7 +121,6 @@ final class Tier {
             }
         }
         let missing = lookups.filter { waiting[Self.recordName($0.key)] != nil }
-        if !isRepeated { connection.counts.misses += missing.count }
         guard outcome != .failed else {
             // A lease stays on its server, and is of no use without it.
             for lookup in missing { answer(lookup.job, .unavailable) }

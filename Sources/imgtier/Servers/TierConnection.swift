@@ -87,14 +87,14 @@ import WorkerProtocol
             unsafe ctier_set(raw, key, key.utf8.count, value.baseAddress, value.count, UInt32(clamping: seconds)))
     }
 
-    /// Writes an item unless there is one.
-    func add(_ key: String, _ value: String, seconds: Int) -> Outcome {
+    /// Writes an item unless it exists. The next `get` shows what exists.
+    func claim(_ key: String, _ value: String, seconds: Int) -> Outcome {
         guard let raw = unsafe usable else { return .failed }
         return outcome(
-            unsafe ctier_add(raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds)))
+            unsafe ctier_claim(raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds)))
     }
 
-    /// Writes an item if it still has a version; with 0 seconds it expires at once.
+    /// Writes an item if it still has a version; with 0 seconds it expires at once. It is not known whether it had.
     func replace(_ key: String, _ value: String, seconds: Int, version: UInt64) -> Outcome {
         guard let raw = unsafe usable else { return .failed }
         return outcome(
@@ -113,12 +113,12 @@ import WorkerProtocol
     /// Counts a failure, and leaves the server out for it.
     private func outcome(_ status: ctier_status) -> Outcome {
         switch status {
-        case CTIER_DONE: return .done
-        case CTIER_MISSING: return .missing
-        case CTIER_REFUSED: return .refused
+        case CTIER_DONE, CTIER_MISSING, CTIER_REFUSED:
+            health.answered()
+            return status == CTIER_DONE ? .done : status == CTIER_MISSING ? .missing : .refused
         default:
             counts.failures += 1
-            health.failed(at: .now)
+            if status == CTIER_LATE { health.late(at: .now) } else { health.failed(at: .now) }
             return .failed
         }
     }
