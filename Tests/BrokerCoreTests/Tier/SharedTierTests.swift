@@ -65,10 +65,11 @@ struct SharedTierTests {
             _ = tier.start(next, as: JobID(number: 1000 + next.number), at: start)
             sent.append(next)
         }
-        #expect(sent.count == SharedTier.maximumLookups && tier.hasQueued)
+        // One user has a part of the places.
+        #expect(sent.count < SharedTier.maximumLookups && tier.hasQueued)
         _ = tier.timePassed(
             sent[0], patience: nil, lastByte: nil, owner: owner, priority: .normal, at: later(250))
-        #expect(tier.popQueued() == others.last)
+        #expect(tier.popQueued() == others[sent.count])
     }
 
     @Test func `a process that does not answer for 5 s is reported`() throws {
