@@ -67,6 +67,10 @@ simulate: bootstrap ## Simulate eviction policies over generated traces; CHART=F
 	"$$($(simulator) --show-bin-path)/cachesim" \
 		$(if $(CHART),chart "$(CHART)")
 
+.PHONY: simulate-fleet
+simulate-fleet: ## Simulate fleets of 3 to 10,000 brokers with a shared tier
+	$(swift) run -c release --package-path Benchmarks/Fleet fleetsim
+
 with_addresses := --sanitize address --scratch-path .build/addresses
 with_threads := --sanitize thread --scratch-path .build/threads
 # Only what they test is built.
@@ -189,17 +193,17 @@ manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-ctl.1 img
 
 .PHONY: install
 install: ## Install what `make build` has built under PREFIX (/usr/local); DESTDIR is honoured
-	@for program in imgbroker imgfetch imgworker imgcache imgexporter; do \
+	@for program in imgbroker imgfetch imgworker imgcache imgtier imgexporter; do \
 		[[ -x "$(BUILT)/$$program" ]] || { echo "error: $(BUILT)/$$program is missing: run make build first" >&2; exit 1; }; done
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
 	# Stripped, because debugging information has the paths of the build.
 	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
-	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" "$(BUILT)/imgexporter" \
+	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" "$(BUILT)/imgtier" "$(BUILT)/imgexporter" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
 	# The runtime of Swift, which the workers share, of the toolchain that built them. The broker contains its own.
 	install -d "$(DESTDIR)$(PREFIX)/lib/imgbroker"
 	@core=$$(ldd "$(BUILT)/imgworker" | awk '$$1 == "libswiftCore.so" { print $$3 }'); \
-	libraries=$$(ldd "$(BUILT)"/img{fetch,worker,cache,exporter} | \
+	libraries=$$(ldd "$(BUILT)"/img{fetch,worker,cache,tier,exporter} | \
 		awk -v directory="$${core%/*}/" 'index($$3, directory) == 1 { print $$3 }' | sort -u); \
 	install -s -m 644 $$libraries "$(DESTDIR)$(PREFIX)/lib/imgbroker/"
 	patchelf --set-rpath '$$ORIGIN/../../lib/imgbroker' "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"*
@@ -244,4 +248,4 @@ uninstall: ## Remove what `install` put under PREFIX
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf .build Benchmarks/.build Benchmarks/Simulation/.build demo-output
+	rm -rf .build Benchmarks/.build Benchmarks/Fleet/.build Benchmarks/Simulation/.build demo-output

@@ -43,6 +43,7 @@ let package = Package(
         .executable(name: "imgcache", targets: ["imgcache"]),
         .executable(name: "imgexporter", targets: ["imgexporter"]),
         .executable(name: "imgfetch", targets: ["imgfetch"]),
+        .executable(name: "imgtier", targets: ["imgtier"]),
         .executable(name: "imgworker", targets: ["imgworker"]),
         // The public API: all other modules are `package`.
         .library(name: "ImageBrokerClient", targets: ["ImageBrokerClient", "IPCProtocol", "HTTPValues"]),
@@ -85,6 +86,9 @@ let package = Package(
         .systemLibrary(
             name: "CMicroHTTPD", path: "Sources/SystemModules/CMicroHTTPD", pkgConfig: "libmicrohttpd",
             providers: [.apt(["libmicrohttpd-dev"])]),
+        // What pkg-config says of it also has libraries for other purposes.
+        .systemLibrary(
+            name: "CMemcached", path: "Sources/SystemModules/CMemcached", providers: [.apt(["libmemcached-dev"])]),
         .systemLibrary(
             name: "CSQLite", path: "Sources/SystemModules/CSQLite", pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"])]),
@@ -101,6 +105,8 @@ let package = Package(
             cSettings: c + optimizedC,
             linkerSettings: [.linkedLibrary("gif")] + keptCodecs.map { .linkedLibrary($0.library) }),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
+        .target(
+            name: "CTier", dependencies: ["CMemcached"], cSettings: c, linkerSettings: [.linkedLibrary("memcached")]),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
         .target(name: "CDashboard", exclude: ["Pages"], cSettings: c),
         .target(name: "CWebServer", dependencies: ["CMicroHTTPD"], cSettings: c),
@@ -178,6 +184,14 @@ let package = Package(
                 "CSQLite", "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport",
                 "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol",
                 "WorkerRuntime",
+            ],
+            swiftSettings: swift),
+
+        .executableTarget(
+            name: "imgtier",
+            dependencies: [
+                "CTier", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
 
@@ -308,6 +322,13 @@ let package = Package(
             ],
             swiftSettings: swift),
         .testTarget(
+            name: "imgtierTests",
+            dependencies: [
+                "imgtier", "Digests", "DiskRecords", "HTTPValues", "LinuxSystem", "SystemValues", "WorkerProtocol",
+                "WorkerRuntime",
+            ],
+            swiftSettings: swift),
+        .testTarget(
             name: "imgexporterTests", dependencies: ["imgexporter", "IPCProtocol", "JSONCoding", "LinuxSystem"],
             swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
@@ -315,14 +336,14 @@ let package = Package(
             name: "FuzzTests",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker",
             ],
             path: "Fuzz", exclude: ["Driver", "Package.swift", "Product", "Regressions"],
             sources: ["Replay", "Targets"], swiftSettings: swift),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgexporter", "imgfetch", "imgprobe", "imgworker", "Digests", "HTTPValues",
+                "imgbroker", "imgexporter", "imgfetch", "imgprobe", "imgtier", "imgworker", "Digests", "HTTPValues",
                 "ImageBrokerClient",
                 "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
                 "SystemValues", "TestSupport", "WorkerProtocol",

@@ -30,6 +30,10 @@ let package = Package(
             name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CAVIF", "CLCMS", "CZlib"],
             path: "Product/CImageCodecs", linkerSettings: [.linkedLibrary("avif"), .linkedLibrary("gif")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], path: "Product/CTransfer"),
+        .systemLibrary(name: "CMemcached", path: "Product/SystemModules/CMemcached"),
+        .target(
+            name: "CTier", dependencies: ["CMemcached"], path: "Product/CTier",
+            linkerSettings: [.linkedLibrary("memcached")]),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], path: "Product/CSandbox"),
         .target(name: "SystemValues", path: "Product/SystemValues", swiftSettings: swift),
         .target(name: "Digests", dependencies: ["CNettle"], path: "Product/Digests", swiftSettings: swift),
@@ -88,10 +92,17 @@ let package = Package(
             ],
             path: "Product/imgcache", exclude: ["main.swift"], swiftSettings: swift),
         .target(
+            name: "imgtier",
+            dependencies: [
+                "CTier", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
+            ],
+            path: "Product/imgtier", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
             name: "FuzzTargets",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

@@ -19,6 +19,7 @@ needed=(
     "nettle      nettle-dev"
     "inih        libinih-dev"
     "libmicrohttpd libmicrohttpd-dev"
+    "libmemcached libmemcached-dev"
     "sqlite3     libsqlite3-dev"
     "libseccomp  libseccomp-dev"
 )
@@ -52,6 +53,8 @@ command -v pkg-config >/dev/null || missing+=("pkg-config")
 command -v patchelf >/dev/null || missing+=("patchelf")
 # Scaling is compared with Pillow's.
 if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
+# Servers of the shared tier, which tests start and stop.
+if [[ "${1:-}" == --for-tests ]] && ! command -v memcached >/dev/null; then missing+=("memcached"); fi
 # A server with TLS and HTTP/2, its certificates, and the check that it answers.
 if [[ "${1:-}" == --for-nginx ]]; then
     [[ -x /usr/sbin/nginx ]] || missing+=("nginx-light nginx")

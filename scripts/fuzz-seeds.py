@@ -60,6 +60,12 @@ write("disk-entries", "raster", b"\1" + b'{"created":1,"digest":' + digest + b',
       + b',"form":"full","format":"png","sourceWidth":4,"sourceHeight":2,"frameCount":1,"width":2,"height":1}}')
 write("disk-entries", "footer", b"\0" + b"body{}" + b"0" * 64 + struct.pack(">II", 2, 2) + b"imgcache")
 
+write("shared-records", "unshared", b"\1" + b'{"key":' + digest + b',"expires":9}')
+write("shared-records", "failure", b"\1" + b'{"key":' + digest + b',"expires":9,"status":404}')
+# The digest of three bytes of 7, which the target adds.
+seven = hashlib.sha256(b"\7" * 3).hexdigest().encode()
+write("shared-records", "original", b"\1" + b'{"key":' + digest + b',"expires":9,"digest":"' + seven + b'","bytes":3,' + response + b"}")
+
 dates = ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
 controls = ["max-age=60, s-maxage=70", 'no-cache="set-cookie", private', "no-store, must-understand, public",
             "stale-while-revalidate=5,stale-if-error=6,must-revalidate", "immutable, max-age=\"9\", max-age=9"]

@@ -62,6 +62,9 @@ for file in libexec/imgbroker/imgexporter lib/systemd/system/imgbroker-exporter.
     mv "$stage/imgbroker/usr/$file" "$stage/imgbroker-exporter/usr/$file"
 done
 rmdir "$stage/imgbroker/usr/share/imgbroker"
+# The process of the shared tier alone needs libmemcached.
+install -d "$stage/imgbroker-tier/usr/libexec/imgbroker"
+mv "$stage/imgbroker/usr/libexec/imgbroker/imgtier" "$stage/imgbroker-tier/usr/libexec/imgbroker/imgtier"
 find "$stage/imgbroker/usr/share/man" -type f -exec gzip -9n {} +
 mkdir -p "$stage/imgbroker/etc"
 mv "$stage/imgbroker/usr/share/doc/imgbroker/examples" "$stage/imgbroker/etc/imgbroker"
@@ -97,7 +100,7 @@ elf_files() {
 mkdir -p "$output"
 rm -f "$output"/*.deb
 output=$(realpath "$output")
-for package in imgbroker imgbroker-exporter libimgbroker0 libimgbroker-dev python3-imgbroker; do
+for package in imgbroker imgbroker-exporter imgbroker-tier libimgbroker0 libimgbroker-dev python3-imgbroker; do
     tree=$stage/$package
     documents=$tree/usr/share/doc/$package
     install -d "$documents" "$tree/DEBIAN"

@@ -10,6 +10,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case replies
     case steps
     case diskEntries = "disk-entries"
+    case sharedRecords = "shared-records"
     case httpCaching = "http-caching"
     case urls
     case responseHeaders = "response-headers"
@@ -33,6 +34,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .replies: fuzzReplies(bytes)
         case .steps: fuzzSteps(bytes)
         case .diskEntries: fuzzDiskEntries(bytes)
+        case .sharedRecords: fuzzSharedRecords(bytes)
         case .httpCaching: fuzzHTTPCaching(bytes)
         case .urls: fuzzURLs(bytes)
         case .responseHeaders: fuzzResponseHeaders(bytes)

@@ -89,9 +89,15 @@ struct __attribute__((packed)) path_beneath {
     int32_t parent;
 };
 
+struct net_port {
+    uint64_t allowed;
+    uint64_t port;
+};
+
 enum {
     CREATE_VERSION = 1,
     RULE_PATH_BENEATH = 1,
+    RULE_NET_PORT = 2,
     ACCESS_WRITE_FILE = 1 << 1,
     ACCESS_READ_FILE = 1 << 2,
     ACCESS_READ_DIRECTORY = 1 << 3,
@@ -121,9 +127,10 @@ static uint64_t file_rights(int abi) {
 static const uint64_t writing = ACCESS_WRITE_FILE | ACCESS_READ_DIRECTORY | ACCESS_REMOVE_FILE | ACCESS_MAKE_DIRECTORY |
                                 ACCESS_MAKE_FILE | ACCESS_TRUNCATE;
 
-int csandbox_landlock_enter(int abi, const struct csandbox_path *paths, size_t count, int connecting) {
+int csandbox_landlock_enter(
+    int abi, const struct csandbox_path *paths, size_t count, int connecting, const uint16_t *ports, size_t port_count) {
     struct ruleset rules = {.file_system = file_rights(abi)};
-    if (abi >= 4) rules.network = ACCESS_BIND_TCP | (connecting ? 0 : ACCESS_CONNECT_TCP);
+    if (abi >= 4) rules.network = ACCESS_BIND_TCP | (connecting && !port_count ? 0 : ACCESS_CONNECT_TCP);
     if (abi >= 6) rules.scopes = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
     size_t size = abi >= 6 ? sizeof rules : abi >= 4 ? 16 : 8;
     int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, size, 0);
@@ -138,6 +145,10 @@ int csandbox_landlock_enter(int abi, const struct csandbox_path *paths, size_t c
         if (paths[i].writable) rule.allowed |= writing & rules.file_system;
         status = (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
         close(rule.parent);
+    }
+    for (size_t i = 0; abi >= 4 && connecting && i < port_count && status == 0; i++) {
+        struct net_port rule = {.allowed = ACCESS_CONNECT_TCP, .port = ports[i]};
+        status = (int)syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &rule, 0);
     }
     if (status == 0) status = (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
     int error = errno;

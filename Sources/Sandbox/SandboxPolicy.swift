@@ -12,6 +12,8 @@ package struct SandboxPolicy: Sendable {
     var writable: [String] = []
     /// Whether TCP connections are permitted.
     let connects: Bool
+    /// The only ports that connections may lead to; none for any.
+    var ports: [UInt16] = []
     /// The limit of open descriptors; nil for that of the process that started it.
     let descriptors: UInt64?
     /// Whether threads, which count as processes, can be started.
@@ -103,8 +105,11 @@ extension SandboxPolicy {
         let all = readable.map { ($0, Int32(0)) } + writable.map { ($0, Int32(1)) }
         let paths = unsafe all.map { unsafe csandbox_path(path: strdup($0), writable: $1) }
         defer { unsafe paths.forEach { unsafe free(UnsafeMutablePointer(mutating: $0.path)) } }
-        return unsafe paths.withUnsafeBufferPointer {
-            unsafe csandbox_landlock_enter(abi, $0.baseAddress, $0.count, connects ? 1 : 0) == 0
+        return unsafe paths.withUnsafeBufferPointer { paths in
+            unsafe ports.withUnsafeBufferPointer { ports in
+                unsafe csandbox_landlock_enter(
+                    abi, paths.baseAddress, paths.count, connects ? 1 : 0, ports.baseAddress, ports.count) == 0
+            }
         }
     }
 

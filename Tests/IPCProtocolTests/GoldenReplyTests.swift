@@ -47,6 +47,12 @@ import Testing
         var idle = StatsReport.Worker()
         (idle.kind, idle.state) = ("decode", "starting")
         report.workerProcesses = [busy, idle]
+        var server = StatsReport.SharedServer()
+        (server.name, server.state, server.share) = ("cache1:11211", "ejected", 500)
+        (server.hits, server.misses, server.writes) = (9, 4, 3)
+        (server.rejected, server.failures) = (1, 2)
+        (server.bytesRead, server.bytesWritten) = (8000, 3000)
+        report.sharedServers = [server]
         return report
     }()
 

@@ -218,7 +218,8 @@ import WorkerProtocol
 
     static let names =
         decodeOrders.map(\.0) + decodeReports.map(\.0) + fetchOrders.map(\.0) + fetchReports.map(\.0)
-        + storeOrders.map(\.0) + storeReports.map(\.0) + ["fork-order-fork"] + forkReports.map(\.0)
+        + storeOrders.map(\.0) + storeReports.map(\.0) + tierOrders.map(\.0) + tierReports.map(\.0)
+        + ["fork-order-fork"] + forkReports.map(\.0)
 
     @Test func everyFileIsChecked() throws {
         #expect(try Golden(of: "WorkerProtocolTests").names().sorted() == Self.names.sorted())
@@ -321,6 +322,48 @@ import WorkerProtocol
             ("store-report-known-complete", .known(hashes: [], isComplete: true)),
         ]
     }
+
+    private static var sharedRecord: SharedRecord {
+        SharedRecord(
+            key: original.key,
+            .original(digest: original.digest, bytes: 1234, original.response, varyKey: original.varyKey),
+            expires: 1_795_262_400_000)
+    }
+
+    static var tierOrders: [(String, TierOrder)] {
+        let failure = SharedRecord(key: original.key, .failure(status: 404), expires: 1_795_262_400_000)
+        let unshared = SharedRecord(key: original.key, .unshared, expires: 1_795_262_400_000)
+        return [
+            ("tier-order-find", .find(job: 1, key: original.key, token: "a-1")),
+            ("tier-order-find-only", .find(job: 1, key: original.key, token: nil)),
+            ("tier-order-renew", .renew(key: original.key, token: "a-1")),
+            ("tier-order-release", .release(key: original.key, token: "a-1")),
+            ("tier-order-keep", .keep(job: 2, sharedRecord, token: "a-1")),
+            ("tier-order-note-failure", .note(job: 3, failure, token: nil)),
+            ("tier-order-note-unshared", .note(job: 4, unshared, token: "a-1")),
+            ("tier-order-remove", .remove(keys: [original.key])),
+        ]
+    }
+
+    static var tierReports: [(String, TierReport)] {
+        var server = TierServer(name: "cache1:11211")
+        (server.isEjected, server.share, server.hits, server.misses) = (true, 500, 9, 4)
+        (server.writes, server.rejected, server.failures) = (3, 1, 2)
+        (server.bytesRead, server.bytesWritten) = (8000, 3000)
+        return [
+            ("tier-report-ready", .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0")),
+            ("tier-report-found", .found(job: 1, sharedRecord)), ("tier-report-noted", .noted(job: 1, sharedRecord)),
+            ("tier-report-leased", .leased(job: 1)), ("tier-report-busy", .busy(job: 1)),
+            ("tier-report-unavailable", .unavailable(job: 1)), ("tier-report-kept", .kept(job: 2, isKept: true)),
+            ("tier-report-servers", .servers([server])),
+        ]
+    }
+
+    @Test(arguments: tierOrders)
+    func tierOrdersAreReadAndWritten(name: String, message: TierOrder) throws { try check(name, message) }
+
+    @Test(arguments: tierReports)
+    func tierReportsAreReadAndWritten(name: String, message: TierReport) throws { try check(name, message) }
 
     @Test(arguments: storeOrders)
     func storeOrdersAreReadAndWritten(name: String, message: StoreOrder) throws { try check(name, message) }

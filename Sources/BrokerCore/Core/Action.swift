@@ -66,6 +66,15 @@ package enum Action: Equatable {
     case clear(WorkerID, JobID, olderThanSeconds: Int?)
     case saveQuarantine(WorkerID, [QuarantineRecord])
 
+    // The shared tier.
+    /// Find the record with this key, or take the lease with this token.
+    case findShared(WorkerID, JobID, key: String, token: String)
+    case renewLease(WorkerID, key: String, token: String)
+    case releaseLease(WorkerID, key: String, token: String)
+    /// Write a record, with the bytes of a buffer or without, and end the lease with this token.
+    case writeShared(WorkerID, JobID, SharedRecord, token: String?, BufferID?)
+    case removeShared(WorkerID, keys: [String])
+
     // Buffers.
     /// The job's product becomes a buffer.
     case publish(JobID, BufferID)

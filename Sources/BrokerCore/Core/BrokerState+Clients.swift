@@ -178,6 +178,9 @@ extension BrokerState {
         carryOut(downloads.dropKeptBodies(where: matches))
         // A lookup in flight would find the original that is being removed.
         endLookups(where: matches)
+        removeShared(
+            Set(keys.filter(\.isShareable).map(\.word))
+                .union([OriginalKey(GetRequest(id: 0, url: url), uid: asking.uid).word]))
         guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
         let requester = began(id, weight: url.weight, of: client)
         ask(.forget(requester, url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))

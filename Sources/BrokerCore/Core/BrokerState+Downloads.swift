@@ -163,8 +163,8 @@ extension BrokerState {
                 actions.append(.discard(job))
             }
         }
-        if let transfer, let response = download.response {
-            let content = received(job, download, body, digest, made, since: transfer.startedAt, response)
+        if let response = download.response, let startedAt = transfer?.startedAt ?? download.sharedSince {
+            let content = received(job, download, body, digest, made, since: startedAt, response)
             for writer in download.writers { note(content, of: writer) }
             note(content, of: worker)
         } else if download.original.url.isFile {
@@ -189,8 +189,12 @@ extension BrokerState {
         since startedAt: Instant, _ response: ResponseRecord
     ) -> ContentKey {
         let bytes = download.received
-        counters.downloads += 1
-        counters.bytesDownloaded += bytes
+        let isShared = download.sharedSince != nil
+        if !isShared {
+            counters.downloads += 1
+            counters.bytesDownloaded += bytes
+        }
+        let lease = tier.end(job)
         var waiting = download.waiters
         var key = download.original
         let varyKey = OriginStatement.varyKey(response, of: download.headers)
@@ -225,6 +229,13 @@ extension BrokerState {
         let body = adopt(received, content, bytes: bytes, since: start)
         publish(early, of: content)
         if entersDisk, !isTrial { save(body, as: key, original) }
+        if !isShared {
+            if isStorable, !entersDisk || isTrial {
+                release(lease)
+            } else {
+                share(original, as: key, body, ending: lease)
+            }
+        }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
         serve(waiting, original, from: body, key: key, reportingProgress: bytes)
@@ -339,6 +350,7 @@ extension BrokerState {
         downloads.confirmed(job, at: now.instant)
         tell(.finished, of: download, job)
         downloads.apply(confirmation.cookies, of: download.original)
+        let lease = tier.end(job)
         carryOut(downloads.end(job))
         actions.append(.discard(job))
         counters.revalidated += 1
@@ -352,7 +364,10 @@ extension BrokerState {
             && known.origin.response.etag != confirmation.response.etag
         let isPermitted =
             origin.policy.storability == .shared || origin.policy.storability == .personal && key.owner != nil
-        if isOther || !isPermitted { return downloadInstead(download) }
+        if isOther || !isPermitted {
+            release(lease)
+            return downloadInstead(download)
+        }
         var original = MemoryIndex.Original(content: known.content, bytes: known.bytes, origin: origin)
         (original.isFromDisk, original.isOnDisk) = (known.isFromDisk, known.isOnDisk)
         original.staysOffDisk = known.staysOffDisk
@@ -360,6 +375,7 @@ extension BrokerState {
         let isInIndex = memory.original(key)?.content == known.content
         if isInIndex { dropRemoved(memory.insert(original, for: key)) }
         updateOnDisk(original, key)
+        if known.staysOffDisk { release(lease) } else { share(original, as: key, body(of: known), ending: lease) }
         for id in download.waiters.map(\.id) {
             guard let waiter = requests[id] else { continue }
             if waiter.purpose == .refresh {
@@ -404,8 +420,12 @@ extension BrokerState {
     }
 
     /// Ends a download for good: its waiters fail, unless the stale original will do.
-    mutating func downloadFailed(_ job: JobID, _ error: WireError, response: ResponseRecord? = nil) {
+    /// With `sharedSeconds` another broker has noted the failure, for this time.
+    mutating func downloadFailed(
+        _ job: JobID, _ error: WireError, response: ResponseRecord? = nil, sharedSeconds: Int? = nil
+    ) {
         guard let download = downloads[job] else { return }
+        let lease = tier.end(job)
         tell(.failed, of: download, job, reason: error.code.rawValue)
         carryOut(downloads.fail(job, isDraining: isDraining, at: now.instant))
         let waiters = download.waiters.compactMap { requests[$0.id] }
@@ -416,6 +436,7 @@ extension BrokerState {
         {
             forget(download.original)
         }
+        if sharedSeconds == nil { shareFailure(error, response, of: download.original, ending: lease) }
         var waiting = download.waiters
         if response.map({ FailureTerms($0).isPrivate }) == true, download.original.owner == nil {
             waiting = onlyFirstUser(of: waiting)
@@ -425,7 +446,7 @@ extension BrokerState {
             if case .store = waiter.purpose {
                 fail(waiter, error)
             } else {
-                let noted = noteFailure(error, of: waiter, response)
+                let noted = noteFailure(error, of: waiter, response, sharedSeconds: sharedSeconds)
                 failOrServeStale(id, noted, revalidating: download.revalidating)
             }
         }
@@ -477,7 +498,7 @@ extension BrokerState {
     }
 
     /// Sends an event about a download to the clients that have subscribed to it.
-    private mutating func tell(
+    mutating func tell(
         _ name: BrokerEvent.Name, of download: Download, _ job: JobID, reason: String? = nil
     ) {
         logDownload(name, job, download, reason: reason)
@@ -503,6 +524,7 @@ extension BrokerState {
             case .retry(let job, let at): deadlines.add(.retry(job), at: at)
             case .stopDeadline(let job): schedule(.stop(job), in: limits.stopDeadlineMs)
             case .keptBody(let key, let until): deadlines.add(.keptBody(key), at: until)
+            case .ended(let job): leaveTier(job)
             }
         }
     }

@@ -80,6 +80,14 @@ extension BrokerState {
             return death
         }
         report.workerProcesses = workerProcesses
+        report.sharedServers = sharedServers.map { server in
+            var row = StatsReport.SharedServer()
+            (row.name, row.state, row.share) = (server.name, server.isEjected ? "ejected" : "up", server.share)
+            (row.hits, row.misses, row.writes) = (server.hits, server.misses, server.writes)
+            (row.rejected, row.failures) = (server.rejected, server.failures)
+            (row.bytesRead, row.bytesWritten) = (server.bytesRead, server.bytesWritten)
+            return row
+        }
         return report
     }
 
@@ -99,6 +107,7 @@ extension BrokerState {
             ("memory index", memory.brokenInvariant()), ("downloads", downloads.brokenInvariant()),
             ("files", files.brokenInvariant()),
             ("decoding", decoding.brokenInvariant()), ("disk tier", disk.brokenInvariant()),
+            ("shared tier", tier.brokenInvariant()),
             (
                 "clients",
                 clients.brokenInvariant(
@@ -113,6 +122,9 @@ extension BrokerState {
             if let broken { return "\(machine): \(broken)" }
         }
         if supervision.runningJobs(.cache) != disk.runningJobs { return "busy cache is not its running jobs" }
+        if supervision.runningJobs(.tier) != tier.runningJobs { return "busy tier is not its running jobs" }
+        if tier.waitingDownloads != Set(downloads.active.filter(\.value.isParked).keys) { return "parked downloads" }
+        if !tier.allDownloads.isSubset(of: downloads.active.keys) { return "a shared load without a download" }
         let waiterCount =
             disk.lookups().reduce(0) { $0 + (disk[$1]?.waiters.count ?? 0) }
             + downloads.active.values.reduce(0) { $0 + $1.waiters.count } + decoding.waiterCount
@@ -127,7 +139,7 @@ extension BrokerState {
         if Set(decoding.wantedIdentifications.values) != Set(downloads.completeBodies) { return "complete bodies" }
         if !results.workers.allSatisfy(supervision.contains) { return "results of a worker that is gone" }
         var holders = clients.holdings
-        for buffer in disk.buffersBeingSaved + downloads.heldBodies + decoding.bodies {
+        for buffer in disk.buffersBeingSaved + tier.buffersBeingWritten + downloads.heldBodies + decoding.bodies {
             holders[buffer, default: 0] += 1
         }
         let isHeldRight = memory.bufferIDs.allSatisfy { (memory.record(of: $0)?.holders ?? 0) == holders[$0] ?? 0 }

@@ -266,6 +266,9 @@ extension BrokerState {
         if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, jobWaiter) {
             requests.wait(id, for: .downloading(job), joining: true)
             decoding.joined(identification: job, downloads[job]?.waiters ?? [])
+            joined(job, waiter, jobWaiter.owner)
+            // The tier's answer has come before.
+            if downloads[job]?.sharedSince != nil { requests.setSource(.shared, of: id) }
             if let lastActivity {
                 let heard = max(lastActivity, now.instant)
                 deadlines.add(.silence(id), at: heard.adding(milliseconds: jobWaiter.silenceMs))
@@ -278,20 +281,23 @@ extension BrokerState {
         // As the Fetch standard has it ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
         let cacheControl =
             waiter.isForced ? "no-cache" : waiter.request.options.cache == .noCache ? "max-age=0" : nil
+        let isParked = asksTier(for: waiter)
         let job = enqueue(
+            isParked: isParked,
             Download(
                 DownloadKey(original: waiter.key, isForced: waiter.isForced), url: url,
                 headers: waiter.request.options.headers, credentials: waiter.request.options.credentials,
                 cacheControl: cacheControl, waiter: jobWaiter,
                 revalidating: original, revalidatedBody: body))
         requests.wait(id, for: .downloading(job))
+        if isParked { askTier(for: job, jobWaiter) }
     }
 
     /// Allocates a job's id and lets a download continue with it.
-    private mutating func enqueue(_ download: Download) -> JobID {
+    private mutating func enqueue(isParked: Bool, _ download: Download) -> JobID {
         var ids = jobIDs
         defer { jobIDs = ids }
-        return downloads.enqueue(download, newJob: { ids.next() }, at: now.instant)
+        return downloads.enqueue(download, isParked: isParked, newJob: { ids.next() }, at: now.instant)
     }
 
     /// Lets a waiter join the decoding of a variant, or queues one of the encoded bytes in `body`. `assignJobs`
@@ -525,6 +531,7 @@ extension BrokerState {
         if isBadOriginal, !isReplaced, known == nil || known == waiter.original?.content {
             // What was accepted in spite of its damage stays for those who accept it.
             if let known, memory.hasDamage(known) { forgetOnDisk(waiter.key) } else { forget(waiter.key) }
+            if waiter.source == .network { shareNothing(of: waiter.key) }
         }
         if waiter.preview == .showing {
             if isBadOriginal { requests.rejectOriginal(of: id) }
@@ -562,7 +569,9 @@ extension BrokerState {
 
     /// Notes a failure among the recent ones, if it is of a kind that belongs there and the response that has caused it, if
     /// any, allows it.
-    mutating func noteFailure(_ error: WireError, of waiter: Waiter, _ response: ResponseRecord?) -> WireError {
+    mutating func noteFailure(
+        _ error: WireError, of waiter: Waiter, _ response: ResponseRecord?, sharedSeconds: Int? = nil
+    ) -> WireError {
         var error = error
         // No other request has such a key.
         if waiter.key.nonce != 0 { return error }
@@ -571,7 +580,8 @@ extension BrokerState {
         let key = terms?.isPrivate == true ? waiter.key.owned(by: waiter.uid) : waiter.key
         error.recentlyFailed = recentFailures.note(
             error, key: key, form: form(of: waiter.request), url: waiter.request.url.text,
-            lifetime: terms?.lifetime.map { max(0, $0 - age) }, mayLengthen: terms?.mayLengthen ?? true,
+            lifetime: sharedSeconds ?? terms?.lifetime.map { max(0, $0 - age) },
+            mayLengthen: terms?.mayLengthen ?? true,
             of: waiter.original?.content, at: now.instant)
         return error
     }

@@ -42,6 +42,9 @@ extension BrokerState {
         {
             startLookup(job, on: worker)
         }
+        while mayLoad, tier.hasQueued, let worker = supervision.available(.tier), let job = tier.popQueued() {
+            startSharedLookup(job, on: worker)
+        }
         // One at a time, on a spare if there is one, because no other job waits for the spare.
         while mayLoad, downloads.hasSuspects, !supervision.runsExclusively(.fetch),
             let worker = supervision.freshest(.fetch), let job = downloads.popSuspect()
@@ -164,6 +167,7 @@ extension BrokerState {
             }
             decodeWorkerExited(exit.jobs, ownMaking ? cause : .outside, isShared: isShared)
         case .cache: cacheWorkerExited(exit.jobs, ownMaking: ownMaking)
+        case .tier: tierWorkerExited(exit.jobs)
         }
         scheduleRestart(of: exit.kind)
     }
@@ -188,6 +192,9 @@ extension BrokerState {
         case .fetch:
             discard(contents)
             carryOut(downloads.dropKeptBodies { _ in true })
+            downloadAgain(writtenBy: worker)
+        case .tier:
+            discard(contents)
             downloadAgain(writtenBy: worker)
         case .decode: discard(contents)
         case .cache:

@@ -18,6 +18,7 @@ import WorkerProtocol
 /// | `BrokerState+Downloads` | a worker's report on a download with memory, disk tier and its waiters |
 /// | `BrokerState+Decoding` | a worker's report on a decoding with memory, disk tier and its waiters |
 /// | `BrokerState+Partials` | a download's progress with decoders, for partial images |
+/// | `BrokerState+Tier` | a download with the shared tier, before it and after it |
 /// | `BrokerState+Disk` | an answer of the cache process with memory and its waiters |
 /// | `BrokerState+FastPath` | a repeated hit with memory and leases, without reading the message |
 /// | `BrokerState+Upgrade` | the state with that of the process before and after it |
@@ -44,6 +45,9 @@ package struct BrokerState {
     var files: FileReads
     var decoding: Decoding
     var disk: DiskTier
+    var tier: SharedTier
+    /// The servers of the shared tier as its process has last reported them.
+    var sharedServers: [TierServer] = []
     var supervision: Supervision
     var results = WorkerResults()
     var memory: MemoryIndex
@@ -99,6 +103,7 @@ package struct BrokerState {
         files = FileReads(limits: limits)
         decoding = Decoding(limits: limits)
         disk = DiskTier(limits: limits)
+        tier = SharedTier(seed: seed)
         supervision = Supervision(limits: limits)
         memoryBudget = MemoryBudget(limit: limits.memoryBytes)
         memory = MemoryIndex(
@@ -173,6 +178,11 @@ package struct BrokerState {
         case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
         case .saveFinished(let worker, let job, let isSaved): saveFinished(worker, job, isSaved: isSaved)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
+        case .sharedFound(let worker, let job, let record): sharedFound(worker, job, record)
+        case .sharedNoted(let worker, let job, let record): sharedNoted(worker, job, record)
+        case .sharedAnswered(let worker, let job, let answer): sharedAnswered(worker, job, answer)
+        case .sharedWritten(let worker, let job): sharedWritten(worker, job)
+        case .sharedServersReported(let servers): sharedServers = Array(servers.prefix(StatsReport.SharedServer.most))
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
         case .machineSuspended(let milliseconds): memory.wasSuspended(milliseconds: milliseconds)
         case .reloaded(let result, let requester): reloaded(result, for: requester)
@@ -341,6 +351,7 @@ package struct BrokerState {
 
     private func isNeeded(_ buffer: BufferID) -> Bool {
         decoding.needs(buffer) || heldUntilEnd.contains(buffer) || downloads.needs(buffer) || disk.needs(buffer)
+            || tier.needs(buffer)
     }
 
     /// The present time of the clock by which responses age.
@@ -384,7 +395,7 @@ package struct BrokerState {
         // The deadlines of what has ended may lie far ahead, so they are swept out when they are many.
         let live =
             2 * requests.count + downloads.deadlineCount + files.deadlineCount + decoding.deadlineCount
-            + disk.deadlineCount
+            + disk.deadlineCount + tier.deadlineCount
             + clients.count + 64
         if deadlines.isSweepDue(live: live) { sweepDeadlines() }
     }
@@ -399,6 +410,7 @@ package struct BrokerState {
         case .decode(_, let job), .brief(_, let job, _), .processorTime(_, let job): decoding.contains(job)
         case .lookup(let job): disk.contains(lookup: job)
         case .diskRequest(let job): disk.contains(request: job)
+        case .shared(let job): tier[job] != nil
         case .retry(let job): downloads.isBackingOff(job)
         case .stop(let job): downloads.isStopping(job)
         case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt
@@ -426,6 +438,7 @@ package struct BrokerState {
                 if supervision.isRunning(job, on: worker) { actions.append(.measureProcessorTime(worker, job)) }
             case .lookup(let job): lookupTimePassed(job)
             case .diskRequest(let job): diskRequestTimePassed(job)
+            case .shared(let job): sharedTimePassed(job)
             case .retry(let job):
                 if let wait = downloads.retryDue(job, at: now.instant), let download = downloads[job] {
                     downloadFailed(job, hostUnavailable(download.origin, milliseconds: wait))

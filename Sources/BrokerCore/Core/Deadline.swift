@@ -13,6 +13,8 @@ enum Deadline {
     case processorTime(WorkerID, JobID)
     case lookup(JobID)
     case diskRequest(JobID)
+    /// The shared tier is waited for no longer, asked again, or told that a lease is needed on.
+    case shared(JobID)
     case retry(JobID)
     /// A worker has not stopped a transfer.
     case stop(JobID)

@@ -89,6 +89,19 @@ package enum Event {
     /// The quarantine that an earlier broker saved.
     case quarantineLoaded([QuarantineRecord])
 
+    // MARK: The shared tier
+
+    /// The original was found, and is the job's product.
+    case sharedFound(WorkerID, JobID, SharedRecord)
+    /// A record without bytes was found.
+    case sharedNoted(WorkerID, JobID, SharedRecord)
+    /// No record was found.
+    case sharedAnswered(WorkerID, JobID, SharedAnswer)
+    /// A record was written, or could not be.
+    case sharedWritten(WorkerID, JobID)
+    /// The servers of the tier with their figures.
+    case sharedServersReported([TierServer])
+
     /// The settings were read again, for a client's `reload` if there is one.
     case reloaded(Result<Reconfiguration, WireError>, for: (client: ClientID, id: Int)?)
     /// A client's `upgrade` has failed, or without an error it has succeeded: this process has taken the other's place.

@@ -30,7 +30,9 @@ struct Download {
     }
 
     enum State {
-        /// → `running`; ends with its last waiter.
+        /// The shared tier is asked first. → `queued`, `received`; ends with its last waiter, or with a failure that the tier has.
+        case parked
+        /// → `running`; `received` (from the shared tier); ends with its last waiter.
         case queued
         /// → `queued` (lost worker, continuation), `backingOff`, `stopping`, `received`; ends when confirmed or failed.
         case running(Transfer)
@@ -39,7 +41,7 @@ struct Download {
         /// It has no waiters; its worker was told to stop. Ends when the worker has.
         case stopping(Transfer)
         /// The bytes are complete, in a buffer that the index does not have yet; a decode worker computes their digest. A
-        /// `store` had no transfer. Ends when the digest is known.
+        /// `store` and a record of the shared tier had no transfer. Ends when the digest is known.
         case received(BufferID, by: Transfer?)
     }
 
@@ -62,6 +64,8 @@ struct Download {
     var state = State.queued
     /// The bytes received; they are reserved memory.
     var received = 0
+    /// When the shared tier was asked for the bytes, if they came from there.
+    var sharedSince: Instant?
     /// The workers that have written to the product. Those of them that still run may turn out to be compromised.
     var writers: Set<WorkerID> = []
     /// Whether nothing of the body may be kept, because a compromised worker has written to it.
@@ -100,6 +104,8 @@ struct Download {
     var origin: String { url.origin }
     /// The complete bytes, whose digest is being computed.
     var body: BufferID? { if case .received(let body, _) = state { body } else { nil } }
+    /// Whether it waits for the shared tier.
+    var isParked: Bool { if case .parked = state { true } else { false } }
     var isStopping: Bool { if case .stopping = state { true } else { false } }
     var retryAt: Instant? { if case .backingOff(let until) = state { until } else { nil } }
 
@@ -108,7 +114,7 @@ struct Download {
         get {
             switch state {
             case .running(let transfer), .stopping(let transfer): transfer
-            case .queued, .backingOff, .received: nil
+            case .parked, .queued, .backingOff, .received: nil
             }
         }
         set {

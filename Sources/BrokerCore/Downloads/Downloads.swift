@@ -30,6 +30,8 @@ package struct Downloads {
         case stopDeadline(JobID)
         /// `keptBodyDue` is to be called then.
         case keptBody(OriginalKey, until: Instant)
+        /// The download has ended without a body.
+        case ended(JobID)
     }
 
     /// How a queued download begins.
@@ -111,8 +113,11 @@ package struct Downloads {
         return (job, downloads[job]?.transfer?.lastActivity)
     }
 
-    /// Queues a download. It continues a kept body, whose job's id it then takes over, unless it revalidates.
-    mutating func enqueue(_ download: Download, newJob: () -> JobID, at now: Instant) -> JobID {
+    /// Queues a download, or with `isParked` lets it wait for the shared tier. It continues a kept body, whose job's id it then
+    /// takes over, unless it revalidates.
+    mutating func enqueue(
+        _ download: Download, isParked: Bool = false, newJob: () -> JobID, at now: Instant
+    ) -> JobID {
         var download = download
         let kept = download.revalidating == nil ? takeKeptBody(download.original, from: download.url) : nil
         let job = kept?.job ?? newJob()
@@ -126,10 +131,47 @@ package struct Downloads {
             // A client that has left may have been shown a partial image just now.
             download.rendered.notBefore = now.adding(milliseconds: Self.partialPauseMs)
         }
+        if isParked { download.state = .parked }
         downloads[job] = download
         jobByKey[download.key] = job
-        queue.push(job, priority: download.priority, owner: download.owner, group: download.origin)
+        if !isParked { push(job) }
         return job
+    }
+
+    /// Queues a download that has waited for the shared tier.
+    mutating func unpark(_ job: JobID) {
+        guard self[job]?.isParked == true else { return }
+        downloads.change(job) { $0.state = .queued }
+        push(job)
+    }
+
+    /// Notes that the shared tier, which was asked at `since`, has the body: `body`, which `worker` has written. A transfer is
+    /// stopped.
+    mutating func receivedShared(
+        _ job: JobID, _ body: BufferID, bytes: Int, _ response: ResponseRecord, by worker: WorkerID, since: Instant
+    ) -> [Outcome] {
+        guard let download = self[job], download.body == nil else { return [] }
+        var outcomes: [Outcome] = []
+        if let transfer = download.transfer {
+            outcomes = [.stop(job, transfer.worker), .discard(job)] + unassign(job)
+            hosts.abandoned(HostTable.Key(download))
+        } else {
+            if download.received > 0 { outcomes.append(.discard(job)) }
+            queue.remove(job)
+            suspects.remove(job)
+        }
+        downloads.change(job) {
+            $0.response = response
+            $0.state = .received(body, by: nil)
+            $0.validator = nil
+            $0.resumedFrom = 0
+            $0.writers = [worker]
+            $0.sharedSince = since
+        }
+        setReceived(of: job, 0)
+        setReceived(of: job, bytes)
+        if let held = downloads[job]?.revalidatedBody.take() { outcomes.append(.unhold(held)) }
+        return outcomes
     }
 
     /// Adds the bytes in `body`, which a client has stored, as a download that is received.
@@ -315,6 +357,7 @@ package struct Downloads {
         jobByKey[download.key] = nil
         if keptBodies[download.original]?.job != job { reservedBytes -= download.received }
         if let body = download.revalidatedBody { outcomes.append(.unhold(body)) }
+        outcomes.append(.ended(job))
         return outcomes
     }
 
@@ -364,7 +407,7 @@ package struct Downloads {
             case .received:
                 outcomes += end(job)
                 restarting.append(download)
-            case .queued, .backingOff, .running:
+            case .parked, .queued, .backingOff, .running:
                 // The product of one that runs is discarded with its worker.
                 if download.transfer == nil, download.resumption != nil { outcomes.append(.discard(job)) }
                 downloads.change(job) {
@@ -444,7 +487,7 @@ package struct Downloads {
             downloads.change(job) { $0.state = .stopping(transfer) }
             jobByKey[download.key] = nil
             downloads.change(job) { $0.revalidatedBody = nil }
-            return [stop, .stopDeadline(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
+            return [stop, .stopDeadline(job), .ended(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
         }
         let kept = keepBody(of: job, isDraining: isDraining, at: now)
         let isWasted = kept == nil && download.received > 0 && download.body == nil

@@ -53,10 +53,8 @@ struct RecentFailures {
         of content: ContentKey? = nil,
         at now: Instant
     ) -> Bool {
-        guard let usual = Self.seconds(for: error) else { return false }
+        guard let seconds = Self.lifetime(of: error, stated: lifetime, mayLengthen: mayLengthen) else { return false }
         let place = Place(key: key, form: error.code == .tooManyPixels || form.isOfOtherFrames ? form : nil)
-        let longest = error.code == .httpStatus && mayLengthen ? Self.longestSeconds : usual
-        let seconds = min(lifetime ?? usual, longest)
         guard seconds > 0, capacity > 0 else {
             // The origin's latest response must not be relied on.
             remove(place)
@@ -79,6 +77,14 @@ struct RecentFailures {
             if places[place]?.expires == expires { set(place, nil) }
         }
         return places[place] != nil
+    }
+
+    /// The time in seconds for which a failure is remembered, of which its response states `stated`; nil for a failure that is
+    /// not remembered.
+    static func lifetime(of error: WireError, stated: Int?, mayLengthen: Bool) -> Int? {
+        guard let usual = seconds(for: error) else { return nil }
+        let longest = error.code == .httpStatus && mayLengthen ? longestSeconds : usual
+        return min(stated ?? usual, longest)
     }
 
     /// The error for a request whose original failed recently; nil when it may be tried. With `content` only a failure

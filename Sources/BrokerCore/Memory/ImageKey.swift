@@ -95,6 +95,12 @@ struct OriginalKey: Hashable, Sendable {
         if let headers { hasher.combine(headers) }
     }
 
+    /// Whether the original may be shared with other brokers: it does not depend on who asks.
+    var isShareable: Bool {
+        owner == nil && nonce == 0 && cacheKey == nil && credentials == nil && !cookies && !allowInvalidCertificates
+            && !url.isFile
+    }
+
     /// The bytes of its texts.
     var textBytes: Int { url.text.utf8.count + (cacheKey?.utf8.count ?? 0) }
 

@@ -35,6 +35,7 @@ package struct Supervision {
     private var fetch: WorkerPool
     private var decode: WorkerPool
     private var cache: WorkerPool
+    private var tier: WorkerPool
     /// The sandbox of the latest worker of each kind that became ready.
     private var sandboxes: [WorkerKind: SandboxReport] = [:]
     private var pids: [WorkerID: Int] = [:]
@@ -50,6 +51,7 @@ package struct Supervision {
             kind: .decode, size: limits.workers, capacity: 1, briefCapacity: limits.briefJobs,
             jobsOfALife: limits.jobsOfAWorker)
         cache = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
+        tier = WorkerPool(kind: .tier, size: limits.usesSharedTier ? 1 : 0, spares: 0, capacity: .max)
         allowsUnsandboxed = limits.allowsUnsandboxed
         decoderMemoryBytes = limits.workerMemoryBytes
     }
@@ -60,6 +62,7 @@ package struct Supervision {
             case .fetch: yield fetch
             case .decode: yield decode
             case .cache: yield cache
+            case .tier: yield tier
             }
         }
         _modify {
@@ -67,6 +70,7 @@ package struct Supervision {
             case .fetch: yield &fetch
             case .decode: yield &decode
             case .cache: yield &cache
+            case .tier: yield &tier
             }
         }
     }
@@ -74,7 +78,8 @@ package struct Supervision {
     private func kind(of worker: WorkerID) -> WorkerKind? {
         if fetch.contains(worker) { return .fetch }
         if decode.contains(worker) { return .decode }
-        return cache.contains(worker) ? .cache : nil
+        if cache.contains(worker) { return .cache }
+        return tier.contains(worker) ? .tier : nil
     }
 
     func contains(_ worker: WorkerID) -> Bool { kind(of: worker) != nil }
@@ -111,6 +116,7 @@ package struct Supervision {
     /// Whether `worker` runs `job` and is not condemned. Reports of any other worker about the job do not count.
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
         fetch.isRunning(job, on: worker) || decode.isRunning(job, on: worker) || cache.isRunning(job, on: worker)
+            || tier.isRunning(job, on: worker)
     }
 
     /// Retires a worker that has run an exclusive job for long, so that its successor can run the next one; false when too
@@ -153,20 +159,24 @@ package struct Supervision {
     func ready(_ kind: WorkerKind) -> Int { self[kind].ready }
 
     /// Workers started in place of others.
-    var restarts: Int { fetch.restarts + decode.restarts + cache.restarts }
+    var restarts: Int { fetch.restarts + decode.restarts + cache.restarts + tier.restarts }
 
-    /// The sandbox of all workers: the weakest of the kinds'. Without a disk tier there are two of them.
+    /// The sandbox of all workers: the weakest of the kinds'. Without a disk tier and a shared tier there are two of them.
     var sandbox: SandboxReport {
         guard let fetch = sandboxes[.fetch], let decode = sandboxes[.decode] else { return SandboxReport() }
         let both = fetch.weaker(decode)
-        return sandboxes[.cache].map(both.weaker) ?? both
+        let three = sandboxes[.cache].map(both.weaker) ?? both
+        return sandboxes[.tier].map(three.weaker) ?? three
     }
 
     // MARK: Starts
 
     /// Starts the workers that are missing and may be started now.
     mutating func startMissing(at now: Instant) -> [(kind: WorkerKind, worker: WorkerID)] {
-        guard fetch.mayStart(at: now) || decode.mayStart(at: now) || cache.mayStart(at: now) else { return [] }
+        guard
+            fetch.mayStart(at: now) || decode.mayStart(at: now) || cache.mayStart(at: now)
+                || tier.mayStart(at: now)
+        else { return [] }
         var started: [(WorkerKind, WorkerID)] = []
         for kind in WorkerKind.allCases {
             while self[kind].mayStart(at: now) {
@@ -266,10 +276,11 @@ package struct Supervision {
         var wasRetired = false
         if case .ended(.status(0), _) = exit {
             // The cache process exits when it can do nothing more in its sandbox, for example because its directory was
-            // removed. That is rare: one that exits within a second of its start has failed.
+            // removed, and that of the shared tier when it does not know an address. One that exits within a second of its start has failed.
             let hasLived = entry.startedAt.adding(milliseconds: 1000) <= now
             wasRetired =
-                entry.isRetiring || kind == .cache && entry.isReady && hasLived && entry.condemnation == nil
+                entry.isRetiring
+                || (kind == .cache || kind == .tier) && entry.isReady && hasLived && entry.condemnation == nil
         }
         if wasRetired { self[kind].retire(worker) }
         // A client may choose a form that takes too long; that says nothing about the pool.
@@ -299,7 +310,8 @@ package struct Supervision {
 
     /// Takes the retired workers that have no job left; their sockets are to be closed.
     mutating func takeFinished() -> [WorkerID] {
-        guard fetch.hasRetiring || decode.hasRetiring || cache.hasRetiring else { return [] }
+        guard fetch.hasRetiring || decode.hasRetiring || cache.hasRetiring || tier.hasRetiring
+        else { return [] }
         var finished: [WorkerID] = []
         for kind in WorkerKind.allCases {
             for worker in self[kind].finished {

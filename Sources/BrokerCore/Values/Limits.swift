@@ -58,6 +58,8 @@ package struct BrokerLimits {
     /// Whether there is a disk tier.
     package var usesDisk = false
     package var diskBytes = 4 << 30
+    /// Whether there is a tier that this broker shares with others.
+    package var usesSharedTier = false
     /// The most bytes that the cache process has still to save on disk. Beyond, originals are postponed and rasters are not
     /// saved. A larger original is never saved.
     package var maxSavingBytes = 256 << 20

@@ -8,6 +8,8 @@ package enum WorkerKind: String, CaseIterable, Sendable {
     case decode
     /// The disk tier, one process.
     case cache
+    /// The shared tier, one process.
+    case tier
 }
 
 /// How a worker's process exited, as far as the shell can tell.

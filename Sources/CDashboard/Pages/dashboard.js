@@ -289,6 +289,8 @@ function showTables(s) {
       short(s.memoryEntries), short(s.memoryHits), short(s.evictions)],
     ["disk (" + s.diskState + ")", [bytes(s.diskBytes), share(s.diskBytes, s.diskLimitBytes)], bytes(s.diskLimitBytes),
       short(s.diskEntries), short(s.diskHits), "–"],
+    ...(s.sharedServers ?? []).map((server) => ["shared " + server.name + " (" + server.state + ")",
+      percent(server.share / 1000) + " of keys", "–", short(server.writes), short(server.hits), "–"]),
   ]);
   fill($("jobs"), ["stage", "workers", "running", "queued", "done"], [
     ["download", short(s.fetchers), short(s.runningJobs?.download ?? 0), short(s.queuedJobs?.download ?? 0), short(s.downloads)],

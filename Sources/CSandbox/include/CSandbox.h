@@ -51,8 +51,9 @@ struct csandbox_path {
 
 /// Denies everything that Landlock version `abi` can deny: the file system except the `count` paths (missing ones are
 /// skipped), binding to TCP ports and, unless `connecting`, connecting to them, and signals and abstract sockets of
-/// other processes. 0, or -1 with errno.
-int csandbox_landlock_enter(int abi, const struct csandbox_path *paths, size_t count, int connecting);
+/// other processes. With `ports`, connections to these ports alone are permitted. 0, or -1 with errno.
+int csandbox_landlock_enter(
+    int abi, const struct csandbox_path *paths, size_t count, int connecting, const uint16_t *ports, size_t port_count);
 
 /// Sets the soft and hard limit; 0, or -1 with errno. Values above the present hard limit are reduced to it.
 int csandbox_limit(int resource, uint64_t value);

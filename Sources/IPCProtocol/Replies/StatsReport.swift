@@ -68,6 +68,8 @@ public struct StatsReport: Equatable, Sendable {
     public var lastDeaths: [Death] = []
     /// The workers' processes, at most 10: first those with the job that has run longest, last those without a job.
     public var workerProcesses: [Worker] = []
+    /// The servers of the shared tier, at most 64.
+    public var sharedServers: [SharedServer] = []
     private var figures: [Figure: Int] = [:]
     private var durations: [Duration: Quantiles] = [:]
 
@@ -111,6 +113,7 @@ extension StatsReport: FieldList {
         fields.objects("users", orNone: &users, most: Self.mostRows)
         fields.objects("lastDeaths", orNone: &lastDeaths, most: Self.mostRows)
         fields.objects("workerProcesses", orNone: &workerProcesses, most: Self.mostRows)
+        fields.objects("sharedServers", orNone: &sharedServers, most: SharedServer.most)
     }
 
     /// The distributions that were measured.

@@ -1,3 +1,4 @@
 #include <stddef.h>
 #include <stdio.h>
+#include <nettle/hmac.h>
 #include <nettle/sha2.h>

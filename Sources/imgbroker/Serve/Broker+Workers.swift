@@ -244,7 +244,7 @@ extension Broker {
             if worker.isUnheard { return false }
             let fill = try worker.channel.fill()
             if fill == .hasDescriptors {
-                // Only the cache process has descriptors to send.
+                // Only the processes of the disk tier and the shared tier have descriptors to send.
                 handle(.workerMisbehaved(worker.id, "it sent a descriptor"))
                 stopReceiving(from: worker)
                 return false
@@ -261,6 +261,10 @@ extension Broker {
                 while let (report, descriptors) = try worker.channel.nextMessage(StoreReport.self) {
                     take(report, descriptors.first, from: worker)
                 }
+            case .tier:
+                while let (report, descriptors) = try worker.channel.nextMessage(TierReport.self) {
+                    take(report, descriptors.first, from: worker)
+                }
             case .fetch:
                 while let (report, _) = try worker.channel.nextMessage(FetchReport.self) { take(report, from: worker) }
             case .decode:
@@ -269,8 +273,8 @@ extension Broker {
                     take(report, from: worker)
                 }
             }
-            // Unexpected descriptors are closed at once; the cache process's may precede their message.
-            if worker.kind != .cache || !worker.channel.isInsideFrame { worker.channel.closeDescriptors() }
+            // Unexpected descriptors are closed at once; those of the two tiers may precede their message.
+            if !worker.kind.sendsDescriptors || !worker.channel.isInsideFrame { worker.channel.closeDescriptors() }
             return fill == .received
         } catch {
             if !worker.isUnheard { handle(.workerMisbehaved(worker.id, "it sent \(error)")) }
@@ -370,12 +374,46 @@ extension Broker {
         return Product(sealed: try result!.get())
     }
 
+    func writeShared(_ record: SharedRecord, token: String?, _ buffer: BufferID?, _ job: JobID, on worker: WorkerID) {
+        guard let buffer else {
+            return send(TierOrder.note(job: job.number, record, token: token), to: worker) { _ in
+                .sharedWritten(worker, job)
+            }
+        }
+        guard let descriptor = buffers[buffer] else { return events.append(.sharedWritten(worker, job)) }
+        send(TierOrder.keep(job: job.number, record, token: token), [descriptor], to: worker) { _ in
+            .sharedWritten(worker, job)
+        }
+    }
+
+    private func take(_ report: TierReport, _ descriptor: FileDescriptor?, from worker: WorkerProcess) {
+        func answer(_ job: Int, _ answer: SharedAnswer) {
+            handle(.sharedAnswered(worker.id, Identifier(number: job), answer))
+        }
+        switch report {
+        case .ready(let sandbox, let version): handle(.workerReady(worker.id, sandbox, version: version))
+        case .found(let job, let record):
+            let id = JobID(number: job)
+            if record.bytes > 0, accept(descriptor, record.bytes, for: id, worker) {
+                handle(.sharedFound(worker.id, id, record))
+            } else {
+                answer(job, .nothing)
+            }
+        case .noted(let job, let record): handle(.sharedNoted(worker.id, Identifier(number: job), record))
+        case .leased(let job): answer(job, .leased)
+        case .busy(let job): answer(job, .busy)
+        case .unavailable(let job): answer(job, .nothing)
+        case .kept(let job, _): handle(.sharedWritten(worker.id, Identifier(number: job)))
+        case .servers(let servers): handle(.sharedServersReported(servers))
+        }
+    }
+
     private func seal(_ job: JobID, size: Int) throws(SystemError) {
         guard let product = products[job] else { throw SystemError("fcntl", code: SystemError.invalidArgument) }
         try product.seal(size: size)
     }
 
-    /// Accepts a buffer that the cache process made, if it is sealed and of the right size.
+    /// Accepts a buffer that a tier's process made, if it is sealed and of the right size.
     private func accept(_ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess) -> Bool {
         guard let descriptor, state.isRunning(job, on: worker.id),
             let buffer = try? SealedBuffer(verifying: descriptor, size: size)

@@ -410,6 +410,13 @@ final class Broker {
             send(StoreOrder.forget(job: job.number, url: url, owner: owner), to: worker) { _ in
                 .forgotten(worker, job, keys: [])
             }
+        case .findShared(let worker, let job, let key, let token):
+            send(TierOrder.find(job: job.number, key: key, token: token), to: worker)
+        case .renewLease(let worker, let key, let token): send(TierOrder.renew(key: key, token: token), to: worker)
+        case .releaseLease(let worker, let key, let token): send(TierOrder.release(key: key, token: token), to: worker)
+        case .writeShared(let worker, let job, let record, let token, let buffer):
+            writeShared(record, token: token, buffer, job, on: worker)
+        case .removeShared(let worker, let keys): send(TierOrder.remove(keys: keys), to: worker)
         case .readFile(let job, let file, let identity): readFile(file, identity, for: job)
         case .releaseFile(let file): receiver.release(file)
         case .startFetch(let worker, let job): startFetch(job, on: worker)

@@ -26,6 +26,12 @@ enum ServeCommand {
                 "the worker programs imgfetch and imgworker are neither beside imgbroker nor in ../libexec/imgbroker")
             return 1
         }
+        if configuration.limits.usesSharedTier, !launcher.has(.tier) {
+            log.error(
+                "shared-tier needs imgtier, which is missing in \(launcher.directory): install the package imgbroker-tier"
+            )
+            return 1
+        }
         let group = MemoryGroup.own
         if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
             log.notice(.memory, "the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")

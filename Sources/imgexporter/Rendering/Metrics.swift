@@ -15,6 +15,7 @@ enum Metrics {
         write(workersOf: report, to: &text)
         write(resourcesOf: report, to: &text)
         write(durationsOf: report, to: &text)
+        write(serversOf: report, to: &text)
         return text.text
     }
 
@@ -57,10 +58,12 @@ enum Metrics {
         text.begin("imgbroker_cache_hits_total", .counter, "Requests answered by a tier.")
         text.sample(["tier": "mem"], report[.memoryHits])
         text.sample(["tier": "disk"], report[.diskHits])
+        text.sample(["tier": "shared"], report[.sharedHits])
         text.begin("imgbroker_cache_misses_total", .counter, "Answered requests whose image the tier did not have.")
         let loads = report.sum([.networkLoads, .fileLoads])
-        text.sample(["tier": "mem"], report.sum([.networkLoads, .fileLoads, .diskHits]))
-        text.sample(["tier": "disk"], loads)
+        text.sample(["tier": "mem"], report.sum([.networkLoads, .fileLoads, .diskHits, .sharedHits]))
+        text.sample(["tier": "disk"], report.sum([.networkLoads, .fileLoads, .sharedHits]))
+        text.sample(["tier": "shared"], loads)
         text.metric("imgbroker_cache_stale_total", .counter, "Stale replies.", report[.staleServed])
         text.metric(
             "imgbroker_cache_revalidated_total", .counter, "Cached images that their origin confirmed (304).",
@@ -154,6 +157,30 @@ enum Metrics {
             "imgbroker_loop_duration_seconds", .histogram,
             "Iterations of the broker's event loop, without waiting: the longest delay of any client.")
         write(.loop, of: report, labels: [:], to: &text)
+    }
+
+    /// The servers of the shared tier by their number in the broker's list, so that no label has a name.
+    private static func write(serversOf report: StatsReport, to text: inout PrometheusText) {
+        if report.sharedServers.isEmpty { return }
+        let servers = report.sharedServers.enumerated().map { (labels: "\($0.offset + 1)", server: $0.element) }
+        text.begin("imgbroker_shared_server_up", .gauge, "Whether a server of the shared tier is asked.")
+        for (number, server) in servers { text.sample(["server": number], server.state == "up" ? 1 : 0) }
+        text.begin("imgbroker_shared_server_share", .gauge, "A server's share of all keys, in thousandths.")
+        for (number, server) in servers { text.sample(["server": number], server.share) }
+        text.begin("imgbroker_shared_lookups_total", .counter, "Lookups in the shared tier by server and result.")
+        for (number, server) in servers {
+            text.sample(["server": number, "result": "hit"], server.hits)
+            text.sample(["server": number, "result": "miss"], server.misses)
+            text.sample(["server": number, "result": "rejected"], server.rejected)
+            text.sample(["server": number, "result": "failed"], server.failures)
+        }
+        text.begin("imgbroker_shared_writes_total", .counter, "Records written to a server of the shared tier.")
+        for (number, server) in servers { text.sample(["server": number], server.writes) }
+        text.begin("imgbroker_shared_bytes_total", .counter, "Bytes of records read from a server and written to it.")
+        for (number, server) in servers {
+            text.sample(["server": number, "direction": "read"], server.bytesRead)
+            text.sample(["server": number, "direction": "written"], server.bytesWritten)
+        }
     }
 
     private static func write(

@@ -1,3 +1,4 @@
+import DiskRecords
 import HTTPCaching
 import HTTPValues
 import IPCProtocol
@@ -33,6 +34,7 @@ struct RandomEventTests {
         limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
         limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
         limits.usesDisk = seed % 2 == 0
+        limits.usesSharedTier = seed % 4 >= 2
         limits.maxSavingBytes = 4_000
         limits.maxPixels = 600
         limits.presets["small"] = GetOptions.Variant()
@@ -130,7 +132,9 @@ struct RandomEventTests {
             guard !world.payloads.isEmpty else { return }
             let sent = world.payloads.removeFirst()
             world.happen(.payloadSent(sent.client, sent.buffer))
-        case 58..<60: answerFiles(&world, &random)
+        case 58..<59: answerFiles(&world, &random)
+        case 59..<60:
+            if world.tierJobs.isEmpty { answerFiles(&world, &random) } else { answerTier(&world, &random) }
         case 60..<62:
             guard let (job, fetch) = world.fetches.sorted(by: { $0.key < $1.key }).randomElement(using: &random) else {
                 return
@@ -188,6 +192,7 @@ struct RandomEventTests {
                 let content = [nil, 1, 2, 3].randomElement(using: &random)!
                 world.answerDiskJob(job, content: content, asRaster: Bool.random(using: &random))
             }
+        case 97 where Bool.random(using: &random): answerTier(&world, &random)
         case 97:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
                 world.happen(.workerMeasured(worker, residentBytes: .random(in: 0...200 << 20, using: &random)))
@@ -250,6 +255,31 @@ struct RandomEventTests {
         default:
             world.finishRead(
                 job, content: Bool.random(using: &random) ? .random(in: 1...world.variety - 2, using: &random) : nil)
+        }
+    }
+
+    /// Lets the process of the shared tier answer.
+    private func answerTier(_ world: inout StrictWorld, _ random: inout SplitMix64) {
+        for (job, entry) in world.tierJobs.sorted(by: { $0.key < $1.key }) where Bool.random(using: &random) {
+            guard world.tierJobs[job] != nil else { continue }
+            guard case .find = entry.kind else {
+                world.finishWriting(job)
+                continue
+            }
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0..<3:
+                let age = [nil, "max-age=1000000", "private", "max-age=0", "no-cache"].randomElement(using: &random)!
+                let content = Bool.random(using: &random) ? Int.random(in: 1...6, using: &random) : nil
+                world.findShared(job, content: content, bytes: .random(in: 1...2500, using: &random)) {
+                    $0.cacheControl = age
+                    if Bool.random(using: &random) { $0.receivedAt += 5 }
+                }
+            case 3: world.noteShared(job, .failure(status: [404, 410].randomElement(using: &random)!))
+            case 4: world.noteShared(job, .unshared)
+            case 5: world.answerShared(job, .busy)
+            case 6: world.answerShared(job, .nothing)
+            default: world.answerShared(job, .leased)
+            }
         }
     }
 
@@ -338,6 +368,10 @@ struct RandomEventTests {
             #expect(world.clients[client]?.isEmpty == true, "requests without an answer")
             world.disconnect(client)
         }
+        for (job, entry) in world.tierJobs.sorted(by: { $0.key < $1.key }) {
+            if case .find = entry.kind { world.answerShared(job, .leased) }
+        }
+        #expect(world.leases.isEmpty, "leases that nothing needs")
         for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {
             world.endWorker(worker, .ended(.signal(9)))
         }

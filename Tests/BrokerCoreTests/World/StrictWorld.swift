@@ -83,6 +83,14 @@ struct StrictWorld {
     /// Jobs with a processor-time query in flight.
     var measuring: [(worker: WorkerID, job: JobID)] = []
     var diskJobs: [JobID: (worker: WorkerID, kind: DiskJob)] = [:]
+    var tierJobs: [JobID: (worker: WorkerID, kind: TierJob)] = [:]
+    /// The tokens of the leases that the broker has, and of those that it cannot end because their process exited.
+    var leases: Set<String> = []
+    var lostLeases: Set<String> = []
+    var renewals = 0
+    /// The records that were written to the shared tier, and the keys removed from it.
+    var written: [SharedRecord] = []
+    var removedShared: [String] = []
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
     /// Those that have no memfd.
@@ -393,6 +401,7 @@ struct StrictWorld {
     }
 
     mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
+        endTierJobs(of: worker)
         workers[worker] = nil
         ending.remove(worker)
         for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
@@ -425,7 +434,11 @@ struct StrictWorld {
 
     // MARK: Actions
 
+    /// Lets the bytes of a download be identified as `content` as soon as they can be.
+    mutating func expect(_ content: Int, of job: JobID) { contents[job] = content }
+
     private mutating func perform(_ action: Action) {
+        if performShared(action) { return }
         switch action {
         case .reply(let client, let reply, let attachment): take(reply, attachment, for: client)
         case .close(let client): if clients[client] == nil { complain("closes a connection that is gone") }
@@ -495,6 +508,7 @@ struct StrictWorld {
             let jobs =
                 fetches.values.map(\.worker) + stopping.values + identifying.values
                 + decodes.values.map(\.worker) + diskJobs.values.map(\.worker)
+                + tierJobs.values.map(\.worker)
             if jobs.contains(worker) { complain("retires a busy worker") }
             workers[worker]?.state = .dying
         case .respawnForkServer: forkServersRespawned += 1
@@ -539,6 +553,7 @@ struct StrictWorld {
             for change in changes {
                 words[change.slot] = ValidityWord(generation: change.generation, validUntil: change.validUntil)
             }
+        case .findShared, .renewLease, .releaseLease, .writeShared, .removeShared: break
         case .stopListening: isListening = false
         case .reload(let client, let id): reload = (client, id)
         case .upgrade(let client, let id): upgrades.append((client, id))
@@ -548,7 +563,7 @@ struct StrictWorld {
     }
 
     /// Uses a buffer's memfd, of which a packed buffer gets a new one.
-    private mutating func use(_ buffer: BufferID, _ complaint: Comment) {
+    mutating func use(_ buffer: BufferID, _ complaint: Comment) {
         if !buffers.contains(buffer) { complain(complaint) }
         packed.remove(buffer)
     }
@@ -579,7 +594,7 @@ struct StrictWorld {
         diskJobs[job] = (worker, kind)
     }
 
-    private func expectReady(_ worker: WorkerID, _ kind: WorkerKind) {
+    func expectReady(_ worker: WorkerID, _ kind: WorkerKind) {
         if workers[worker]?.kind != kind || workers[worker]?.state != .ready { complain("a job for no ready \(kind)") }
     }
 

@@ -14,6 +14,7 @@ import Testing
         ("imgexporter", ["libmicrohttpd"], codecs + ["libcurl", "libseccomp", "libsqlite3"]),
         ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
         ("imgworker", codecs, network + ["libsqlite3"]), ("imgcache", ["libsqlite3"], codecs + network),
+        ("imgtier", ["libmemcached"], codecs + ["libcurl", "libnghttp2", "libsqlite3", "libmicrohttpd"]),
     ])
     func libraries(program: String, needed: [String], forbidden: [String]) throws {
         let own = try #require(CurrentProcess.executablePath)

@@ -135,7 +135,7 @@ import Testing
         let own = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardized.path
         // `make test` builds the release first. Programs without optimization name their sources in assertions.
         let release = own + "/.build/release"
-        let isRelease = CurrentProcess.exists(release + "/imgcache")
+        let isRelease = CurrentProcess.exists(release + "/imgtier")
         let result = try run(
             "/usr/bin/env",
             [
@@ -144,7 +144,8 @@ import Testing
             ])
         #expect(result.exit == .status(0), "\(result.errors)")
         let installed =
-            ["bin/imgbroker"] + ["imgfetch", "imgworker", "imgcache", "imgexporter"].map { "libexec/imgbroker/" + $0 }
+            ["bin/imgbroker"]
+            + ["imgfetch", "imgworker", "imgcache", "imgtier", "imgexporter"].map { "libexec/imgbroker/" + $0 }
         for name in installed where isRelease {
             let bytes = try Data(contentsOf: URL(filePath: directory.file("usr/" + name)))
             #expect(bytes.range(of: Data(own.utf8)) == nil, "\(name)")

@@ -41,6 +41,8 @@ enum CtlCommand {
                 FlagHelp("failed list [URL]", "recently failed URLs, which are not tried again for some time"),
                 FlagHelp("failed clear [URL]", "remove URL, or everything, from that list"),
                 FlagHelp("clear [TIER]", "empty the cache: memory, disk or all (default)"),
+                FlagHelp(
+                    "tier", "the servers of the shared tier: health, share of the keys, hits, and records written"),
                 FlagHelp("suspend", "suspend new loads; hits are served"),
                 FlagHelp("resume", "resume them"),
                 FlagHelp("cancel-all", "cancel all pending requests of all clients"),
@@ -87,6 +89,7 @@ enum CtlCommand {
         }
         switch request.command {
         case .stats: return perform(request, showStats)
+        case .tier: return perform(request, showTier)
         case .top:
             return TopCommand.run(
                 path: request.socketPath, interval: request.top.interval, once: request.top.isOnce)
@@ -169,6 +172,16 @@ enum CtlCommand {
             let path = request.socketPath ?? SocketPath.forClient
             StandardOutput.write(StatsTable.text(of: stats, path: path))
         }
+    }
+
+    private static func showTier(_ broker: ImageBroker, _ request: CtlRequest) throws(ClientError) {
+        let servers = try broker.stats().sharedServers
+        if request.asJSON {
+            return CommandConnection.printObject {
+                $0.array("servers", of: servers) { $1.writeMembers(to: &$0) }
+            }
+        }
+        StandardOutput.write(TierTable.text(of: servers))
     }
 
     private static func showFailed(_ entries: [FailedEntry], _ request: CtlRequest) {

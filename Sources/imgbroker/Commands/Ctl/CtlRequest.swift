@@ -9,7 +9,7 @@ struct CtlRequest {
     enum Command: String, CaseIterable {
         case stats, top, failed, remove, clear, suspend, resume
         case cancelAll = "cancel-all"
-        case prefetch, events, reload, upgrade
+        case prefetch, events, reload, upgrade, tier
 
         /// Its flags besides `--socket` and `--json`; nil for the flags of `LoadOptions`.
         fileprivate var flags: Set<String>? {
@@ -17,14 +17,15 @@ struct CtlRequest {
             case .clear: ["--older-than"]
             case .top: ["--interval", "--once"]
             case .prefetch: nil
-            case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events, .reload, .upgrade: []
+            case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events, .reload, .upgrade, .tier:
+                []
             }
         }
 
         /// The number of its operands.
         fileprivate var operands: ClosedRange<Int> {
             switch self {
-            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade: 0...0
+            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade, .tier: 0...0
             case .remove, .prefetch: 1...1
             case .clear: 0...1
             case .failed: 1...2
@@ -35,7 +36,7 @@ struct CtlRequest {
         /// Its operands in words, for a message.
         fileprivate var expected: String {
             switch self {
-            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade: "nothing more"
+            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade, .tier: "nothing more"
             case .remove: "one URL"
             case .prefetch: "one file, or - for standard input"
             case .clear: "one tier at most: memory, disk or all"

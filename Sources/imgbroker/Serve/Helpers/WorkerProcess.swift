@@ -38,6 +38,9 @@ struct WorkerLauncher {
             })
     }
 
+    /// Whether the program of a kind of worker was found.
+    func has(_ kind: WorkerKind) -> Bool { programs[kind] != nil }
+
     /// The descriptor of a started process's control socket.
     static let controlDescriptor: Int32 = 3
 
@@ -113,12 +116,17 @@ struct WorkerLauncher {
                 "--log-level", level,
             ]
             for extra in configuration.extraCacheDirectories { arguments += ["--extra-directory", extra] }
+        case .tier:
+            arguments += ["--log-level", level]
+            for server in configuration.sharedServers { arguments += ["--server", server] }
+            if configuration.sharedKey != nil { arguments.append("--key") }
         }
         var more: FileDescriptor?
         switch kind {
         case .fetch where configuration.fetchPrivate != FetchPrivate():
             more = try Self.memory(with: configuration.fetchPrivate.encoded)
         case .cache: more = cacheDirectory
+        case .tier: more = try configuration.sharedKey.map { (key) throws(SystemError) in try Self.memory(with: key) }
         case .fetch, .decode: break
         }
         let child = try ChildProcess(
@@ -141,13 +149,17 @@ struct WorkerLauncher {
 
 extension WorkerKind {
     /// The name of the program.
-    fileprivate var program: String {
+    var program: String {
         switch self {
         case .fetch: "imgfetch"
         case .decode: "imgworker"
         case .cache: "imgcache"
+        case .tier: "imgtier"
         }
     }
+
+    /// Whether its messages carry descriptors.
+    var sendsDescriptors: Bool { self == .cache || self == .tier }
 }
 
 /// A worker as the event loop sees it.
@@ -186,15 +198,15 @@ final class WorkerProcess {
     /// Whether a report of the worker was read in the last few milliseconds.
     func wasHeard(at now: Instant) -> Bool { now.microseconds(since: heardAt) < Self.livingAfterReport }
 
-    /// A process that was just started, with this end of its control socket. Of its descriptors, only those of the cache
-    /// process are received, which `closing` closes.
+    /// A process that was just started, with this end of its control socket. Descriptors are received from the two
+    /// tiers only, which `closing` closes.
     init(
         _ kind: WorkerKind, id: WorkerID, _ child: ChildProcess, _ socket: FileDescriptor,
         closing: @escaping @Sendable (Int32) -> Void
     ) throws(SystemError) {
         try socket.setNonBlocking()
         self.child = child
-        channel = FrameChannel(socket: socket, descriptors: kind == .cache ? .disposed(closing) : .left)
+        channel = FrameChannel(socket: socket, descriptors: kind.sendsDescriptors ? .disposed(closing) : .left)
         channel.joinsDescriptors = true
         self.id = id
         self.kind = kind

@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPValues
 import LinuxSystem
 import SystemValues
+import WorkerProtocol
 
 /// A setting of the broker: a flag, an environment variable and a key of the configuration file.
 struct BrokerSetting: Sendable {
@@ -81,7 +82,7 @@ struct BrokerSetting: Sendable {
     /// All settings by topic, in the order of the help.
     static let groups: [(title: String, settings: [BrokerSetting])] = [
         ("The socket, and who may do what", sockets), ("Work and limits", limits), ("Downloads", downloads),
-        ("Freshness", freshness), ("The disk cache", disk), ("Other", others),
+        ("Freshness", freshness), ("The disk cache", disk), ("The shared tier", shared), ("Other", others),
     ]
 
     static let all = groups.flatMap(\.settings)
@@ -273,6 +274,25 @@ struct BrokerSetting: Sendable {
         },
     ]
 
+    private static let shared = [
+        BrokerSetting(
+            "shared-tier", "SERVERS",
+            "share originals with other brokers by way of these memcached servers, of which all brokers have the same list: memcached:HOST1,HOST2:PORT",
+            inWords: "none", onReload: .needsRestart
+        ) { (configuration, value) throws(UsageError) in configuration.sharedServers = try value.servers() },
+        BrokerSetting(
+            "shared-tier-key-file", "FILE",
+            "its contents, 16 bytes to 4096, are the key by which brokers sign the records of the shared tier; others are rejected then",
+            onReload: .needsRestart
+        ) { (configuration, value) throws(UsageError) in
+            let file = try value.file()
+            configuration.sharedKey = try value.key(in: file.text)
+            configuration.warnings["shared-tier-key-file"] =
+                file.isReadableByAll
+                ? "all users may read the key in \(value.text) (\(value.name)): chmod o-r \(value.text)" : nil
+        },
+    ]
+
     private static let others = [
         BrokerSetting(
             "allow-unsandboxed", nil, "run workers although the kernel lacks seccomp or Landlock",
@@ -333,6 +353,30 @@ extension GivenValue {
             throw UsageError(description: "\(name): \(path) cannot be read: \(error)")
         }
         throw UsageError(description: "\(name): \(path) is no regular file of 1 MiB at most")
+    }
+
+    /// "memcached:" and a list of servers, each with its port.
+    fileprivate func servers() throws(UsageError) -> [String] {
+        let expected = "memcached: and at most 64 servers, such as memcached:cache1,cache2:11311,[fd00::1]"
+        guard text.hasPrefix("memcached:") else { throw needs(expected) }
+        let names = text.dropFirst("memcached:".count).split(separator: ",", omittingEmptySubsequences: false)
+        var servers: [String] = []
+        for name in names {
+            guard let server = ServerName(String(name)), !servers.contains(server.text) else { throw needs(expected) }
+            servers.append(server.text)
+        }
+        if servers.isEmpty || servers.count > 64 { throw needs(expected) }
+        return servers
+    }
+
+    /// A key for signatures, without the end of its last line.
+    fileprivate func key(in contents: String) throws(UsageError) -> [UInt8] {
+        var key = Array(contents.utf8)
+        while key.last == 10 || key.last == 13 { key.removeLast() }
+        guard (16...4096).contains(key.count) else {
+            throw UsageError(description: "\(name): \(text) must have 16 bytes to 4096")
+        }
+        return key
     }
 
     /// Certificates in PEM (RFC 7468), of which none is cut off: one such would make all others useless.

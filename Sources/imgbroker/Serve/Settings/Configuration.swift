@@ -47,6 +47,11 @@ struct Configuration {
     /// Read-only disk caches of other brokers.
     var extraCacheDirectories: [String] = []
 
+    /// The servers of the shared tier, as "host:port"; none without one.
+    var sharedServers: [String] = []
+    /// The key by which its records are signed; nil when they are not.
+    var sharedKey: [UInt8]?
+
     /// What download workers are told by descriptor.
     var fetchPrivate: FetchPrivate {
         FetchPrivate(proxy: proxy, proxyCredentials: proxyCredentials, roots: roots)

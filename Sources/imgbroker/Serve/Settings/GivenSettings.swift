@@ -121,6 +121,10 @@ struct GivenSettings {
         if configuration.limits.diskBytes == 0, !configuration.extraCacheDirectories.isEmpty {
             throw UsageError(description: "--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
         }
+        if configuration.sharedKey != nil, configuration.sharedServers.isEmpty {
+            throw UsageError(description: "--shared-tier-key-file needs a --shared-tier")
+        }
+        configuration.limits.usesSharedTier = !configuration.sharedServers.isEmpty
         configuration.limits.usesDisk = configuration.limits.diskBytes > 0
         // As much again as is cached, and at least one large image.
         configuration.limits.maxEvictedBytes = max(configuration.limits.memoryBytes, 64 << 20)

@@ -1,0 +1,249 @@
+import Digests
+import DiskRecords
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+// The shared tier: lookups before downloads, the leases under which this broker downloads for others, and the records that
+// it writes for them.
+extension BrokerState {
+    /// The time for which others load for themselves what must not be shared, in milliseconds.
+    private static let unsharedMs = 60_000
+    /// How far another broker's clock may be ahead, in milliseconds.
+    private static let toleratedLead = 60_000
+
+    // MARK: Lookups
+
+    /// Whether the shared tier may answer a request.
+    private func mayUseTier(_ waiter: Waiter) -> Bool {
+        waiter.key.isShareable && !waiter.isForced && waiter.request.options.cache != .noCache
+    }
+
+    /// Whether the download for a request waits for the shared tier.
+    func asksTier(for waiter: Waiter) -> Bool {
+        limits.usesSharedTier && mayUseTier(waiter) && !isDraining && supervision.available(.tier) != nil
+    }
+
+    /// Queues the lookup for a download that waits for it. `assignJobs` sends it.
+    mutating func askTier(for job: JobID, _ waiter: JobWaiter) {
+        guard let download = downloads[job] else { return }
+        tier.begin(
+            job, key: download.original.word, owner: waiter.owner, priority: waiter.priority, at: now.instant)
+    }
+
+    /// Lets a request join a download that the shared tier is asked for. One that wants the origin's own answer has the lookup
+    /// ended.
+    mutating func joined(_ job: JobID, _ waiter: Waiter, _ owner: JobOwner) {
+        guard let load = tier[job] else { return }
+        if mayUseTier(waiter) || load.stage == .holding { return tier.join(job, owner) }
+        leaveTier(job)
+        carryOut([.download(job)])
+    }
+
+    /// Sends a lookup that was popped.
+    mutating func startSharedLookup(_ job: JobID, on worker: WorkerID) {
+        let lookup = newJobID()
+        guard let (lease, due) = tier.start(job, as: lookup, at: now.instant) else { return }
+        deadlines.add(.shared(job), at: due)
+        supervision.assign(lookup, to: worker)
+        actions.append(.findShared(worker, lookup, key: lease.key, token: lease.token))
+    }
+
+    // MARK: Answers
+
+    /// Takes the original that was found, which is the lookup's product.
+    mutating func sharedFound(_ worker: WorkerID, _ lookup: JobID, _ record: SharedRecord) {
+        guard endLookup(lookup, on: worker) else { return }
+        guard let job = tier.download(of: lookup), let load = tier[job], let download = downloads[job],
+            download.body == nil, let response = usable(record, for: download, key: load.key)
+        else {
+            actions.append(.discard(lookup))
+            return carryOut(tier.answered(lookup, .nothing, at: now.instant))
+        }
+        carryOut(tier.answered(lookup, .record, at: now.instant))
+        if download.transfer != nil { tell(.finished, of: download, job) }
+        let body = newBufferID()
+        actions.append(.publish(lookup, body))
+        carryOut(
+            downloads.receivedShared(
+                job, body, bytes: record.bytes, response, by: worker, since: load.beganAt))
+        for waiter in download.waiters { requests.setSource(.shared, of: waiter.id) }
+        decoding.identify(job, body, bytes: record.bytes, for: download.waiters)
+    }
+
+    /// The response of a record that answers all requests of a download; nil for one that does not.
+    private func usable(_ record: SharedRecord, for download: Download, key: String) -> ResponseRecord? {
+        guard case .original(_, let bytes, var response, let varyKey) = record.content, record.key == key,
+            bytes <= limits.maxDownloadBytes, response.status == 200,
+            response.receivedAt <= now.unixMs + Self.toleratedLead,
+            varyKey.hasSameBytes(as: OriginStatement.varyKey(response, of: download.headers)),
+            download.waiters.allSatisfy({ requests[$0.id].map(mayUseTier) ?? true })
+        else { return nil }
+        // A clock that is a little ahead must not make the response look older than any.
+        response.receivedAt = min(response.receivedAt, now.unixMs)
+        response.requestedAt = min(response.requestedAt, response.receivedAt)
+        let origin = statement(response, for: download.original, varyKey: varyKey)
+        let isFresh =
+            origin.policy.storability == .shared && !origin.policy.alwaysRevalidate
+            && !origin.isStale(at: agingNow)
+        return isFresh ? response : nil
+    }
+
+    /// Takes a record without bytes.
+    mutating func sharedNoted(_ worker: WorkerID, _ lookup: JobID, _ record: SharedRecord) {
+        guard endLookup(lookup, on: worker) else { return }
+        let seconds = (record.expires - now.unixMs + 999) / 1000
+        guard let job = tier.download(of: lookup), let load = tier[job], let download = downloads[job],
+            download.body == nil, download.transfer == nil, case .failure(let status) = record.content,
+            record.key == load.key, seconds > 0,
+            download.waiters.allSatisfy({ requests[$0.id].map(mayUseTier) ?? true })
+        else { return carryOut(tier.answered(lookup, .nothing, at: now.instant)) }
+        carryOut(tier.answered(lookup, .record, at: now.instant))
+        let error = WireError(
+            .httpStatus, "\(download.url.host) answered \(status), to another broker.", httpStatus: status)
+        downloadFailed(job, error, sharedSeconds: seconds)
+    }
+
+    /// Takes an answer without a record.
+    mutating func sharedAnswered(_ worker: WorkerID, _ lookup: JobID, _ answer: SharedAnswer) {
+        guard endLookup(lookup, on: worker) else { return }
+        carryOut(tier.answered(lookup, answer, at: now.instant))
+    }
+
+    private mutating func endLookup(_ lookup: JobID, on worker: WorkerID) -> Bool {
+        guard supervision.isRunning(lookup, on: worker) else { return false }
+        supervision.unassign(lookup, from: worker)
+        return true
+    }
+
+    mutating func sharedTimePassed(_ job: JobID) {
+        guard let download = downloads[job] else { return }
+        let patience = download.waiters.map {
+            $0.since.adding(microseconds: $0.deadline.microseconds(since: $0.since) / 2)
+        }
+        carryOut(
+            tier.timePassed(
+                job, patience: patience.min(), lastByte: download.transfer?.lastActivity ?? now.instant,
+                owner: download.owner,
+                priority: download.priority, at: now.instant))
+    }
+
+    // MARK: Writing
+
+    /// Shares an original that the origin has sent or confirmed, and ends the lease under which it was asked. What must not be
+    /// shared is noted, so that others do not wait for it.
+    mutating func share(
+        _ original: MemoryIndex.Original, as key: OriginalKey, _ body: BufferID?, ending lease: SharedTier.Lease?
+    ) {
+        guard limits.usesSharedTier else { return }
+        let policy = original.origin.policy
+        let remaining = policy.lifetime - original.origin.age(at: agingNow)
+        guard key.isShareable, policy.storability == .shared, !policy.alwaysRevalidate, remaining > 0,
+            (1...SharedRecord.largestBody).contains(original.bytes), original.content.pixels == nil
+        else {
+            if let lease { note(.unshared, milliseconds: Self.unsharedMs, key: lease.key, ending: lease) }
+            return
+        }
+        guard let body, let worker = supervision.available(.tier), tier.mayWrite(original.bytes) else {
+            return release(lease)
+        }
+        let content = SharedRecord.Content.original(
+            digest: original.content.digest.hexadecimal, bytes: original.bytes, original.origin.response,
+            varyKey: original.origin.varyKey)
+        memory.hold(body)
+        write(content, milliseconds: remaining * 1000, key: key.word, body, original.bytes, ending: lease, on: worker)
+    }
+
+    /// Shares a failure that is remembered here, and ends the lease under which the origin was asked.
+    mutating func shareFailure(
+        _ error: WireError, _ response: ResponseRecord?, of key: OriginalKey, ending lease: SharedTier.Lease?
+    ) {
+        guard limits.usesSharedTier, key.isShareable else { return }
+        let terms = response.map { FailureTerms($0) }
+        guard error.code == .httpStatus, let status = error.httpStatus, (400...599).contains(status),
+            let seconds = RecentFailures.lifetime(
+                of: error, stated: terms?.lifetime, mayLengthen: terms?.mayLengthen ?? true), seconds > 0
+        else { return release(lease) }
+        let isPrivate = terms?.isPrivate == true
+        note(
+            isPrivate ? .unshared : .failure(status: status),
+            milliseconds: isPrivate ? Self.unsharedMs : seconds * 1000, key: key.word, ending: lease)
+    }
+
+    /// Has others load an original for themselves, because its bytes are no image.
+    mutating func shareNothing(of key: OriginalKey) {
+        guard limits.usesSharedTier, key.isShareable else { return }
+        note(.unshared, milliseconds: Self.unsharedMs, key: key.word, ending: nil)
+    }
+
+    /// Removes originals from the shared tier.
+    mutating func removeShared(_ keys: Set<String>) {
+        guard limits.usesSharedTier, let worker = supervision.available(.tier), !keys.isEmpty else { return }
+        actions.append(.removeShared(worker, keys: keys.sorted()))
+    }
+
+    private mutating func note(
+        _ content: SharedRecord.Content, milliseconds: Int, key: String, ending lease: SharedTier.Lease?
+    ) {
+        guard let worker = supervision.available(.tier), tier.mayWrite(0) else { return }
+        write(content, milliseconds: milliseconds, key: key, nil, 0, ending: lease, on: worker)
+    }
+
+    private mutating func write(
+        _ content: SharedRecord.Content, milliseconds: Int, key: String, _ body: BufferID?, _ bytes: Int,
+        ending lease: SharedTier.Lease?, on worker: WorkerID
+    ) {
+        let job = newJobID()
+        let expires = now.unixMs + min(milliseconds, SharedRecord.longestLifetime)
+        tier.beginWriting(body, bytes: bytes, as: job)
+        supervision.assign(job, to: worker)
+        actions.append(
+            .writeShared(worker, job, SharedRecord(key: key, content, expires: expires), token: lease?.token, body))
+    }
+
+    mutating func sharedWritten(_ worker: WorkerID, _ job: JobID) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        supervision.unassign(job, from: worker)
+        if let buffer = tier.written(job) { unhold(buffer) }
+    }
+
+    // MARK: Ends
+
+    /// Ends the load of a download that has ended or goes on without the tier, and its lease.
+    mutating func leaveTier(_ job: JobID) { release(tier.end(job)) }
+
+    mutating func release(_ lease: SharedTier.Lease?) {
+        if let lease { carryOut([.release(key: lease.key, token: lease.token)]) }
+    }
+
+    /// Goes on without the process of the tier, which exited.
+    mutating func tierWorkerExited(_ jobs: Set<JobID>) {
+        for job in jobs.sorted() { actions.append(.discard(job)) }
+        let (outcomes, buffers) = tier.processExited()
+        carryOut(outcomes)
+        for buffer in buffers { unhold(buffer) }
+        sharedServers = []
+    }
+
+    /// Carries out the outcomes of the tier's machine.
+    mutating func carryOut(_ outcomes: [SharedTier.Outcome]) {
+        for outcome in outcomes {
+            switch outcome {
+            case .download(let job): downloads.unpark(job)
+            case .wake(let job, let at): deadlines.add(.shared(job), at: at)
+            case .renew(let key, let token):
+                if let worker = supervision.available(.tier) {
+                    actions.append(.renewLease(worker, key: key, token: token))
+                }
+            case .release(let key, let token):
+                if let worker = supervision.available(.tier) {
+                    actions.append(.releaseLease(worker, key: key, token: token))
+                }
+            case .unresponsive:
+                if let worker = supervision.available(.tier) { condemn(worker, .deadline, "it did not answer") }
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+package import HTTPValues
+package import JSONCoding
+
+/// The metadata of a record in the shared tier, which several brokers read and write.
+package struct SharedRecord: Equatable, Sendable {
+    /// What the record says about an original.
+    package enum Content: Equatable, Sendable {
+        /// The original: the SHA-256 of the bytes that follow (64 hexadecimal digits), their number, the origin's response, and
+        /// the request fields that the response depends on (`Vary`) in normalized form.
+        case original(digest: String, bytes: Int, ResponseRecord, varyKey: String?)
+        /// The origin answers with this error status.
+        case failure(status: Int)
+        /// Each broker loads it for itself, because the response must not be shared, or is too long or no image.
+        case unshared
+    }
+
+    /// The key as 64 hexadecimal digits.
+    package var key: String
+    /// The statement about the original.
+    package var content: Content
+    /// The end of the record's use, in milliseconds since 1970.
+    package var expires: Int
+
+    /// Creates a record.
+    package init(key: String, _ content: Content, expires: Int) {
+        (self.key, self.content, self.expires) = (key, content, expires)
+    }
+
+    /// The number of bytes that follow the metadata.
+    package var bytes: Int { if case .original(_, let bytes, _, _) = content { bytes } else { 0 } }
+
+    /// The largest body that is shared, in bytes.
+    package static let largestBody = 8 << 20
+    /// The longest time that a record is used, in milliseconds: 30 days.
+    package static let longestLifetime = 30 * 86_400_000
+}
+
+extension SharedRecord: FieldList {
+    package static var blank: SharedRecord { SharedRecord(key: "", .unshared, expires: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        var (digest, bytes, response, varyKey): (String?, Int?, ResponseRecord?, String?)
+        var status: Int?
+        if !fields.isReading {
+            switch content {
+            case .original(let own, let count, let answer, let vary):
+                (digest, bytes, response, varyKey) = (own, count, answer, vary)
+            case .failure(let code): status = code
+            case .unshared: break
+            }
+        }
+        fields.digest("key", &key)
+        fields.integer("expires", &expires, in: 0...JSONReader.maximumInteger)
+        fields.string("digest", &digest, most: 64)
+        fields.integer("bytes", &bytes, in: 1...Self.largestBody)
+        fields.object("response", &response)
+        fields.string("varyKey", &varyKey, most: ResponseRecord.longestValue)
+        fields.integer("status", &status, in: 400...599)
+        guard fields.isReading else { return }
+        switch (digest, bytes, response, status) {
+        case (let digest?, let bytes?, let response?, nil):
+            if digest.utf8.count != 64 || digest.utf8.contains(where: { HexadecimalDigit.value(of: $0) == nil }) {
+                fields.note("digest", expected: "a SHA-256 of 64 hexadecimal digits in lower case")
+            }
+            content = .original(digest: digest, bytes: bytes, response, varyKey: varyKey)
+        case (nil, nil, nil, let status?): content = .failure(status: status)
+        case (nil, nil, nil, nil): content = .unshared
+        default: fields.note("digest", expected: "present with bytes and response, or none of them")
+        }
+    }
+}

@@ -1,0 +1,198 @@
+package import DiskRecords
+internal import HTTPValues
+internal import IPCProtocol
+package import JSONCoding
+
+// The messages between the broker and the process of the shared tier: frames of the wire protocol over a socket pair.
+//
+//     broker → find                     tier → found + 1 descriptor (a sealed memfd) | noted | leased | busy | unavailable
+//     broker → keep + 1 descriptor (sealed)    tier → kept
+//     broker → note                     tier → kept
+//     broker → renew, release, remove
+//     tier → servers                    when a figure has changed, at most once a second
+//
+// The lookups that have arrived together are sent together, and answered before anything is written. All other orders are
+// carried out in the sequence of their arrival.
+
+/// A message from the broker to the process of the shared tier.
+package enum TierOrder: Equatable, Sendable {
+    /// Finds the record of an original. If it is missing, takes the lease with this token; without a token, takes no lease.
+    case find(job: Int, key: String, token: String?)
+    /// Prolongs the lease, if it still has this token.
+    case renew(key: String, token: String)
+    /// Ends the lease, if it still has this token.
+    case release(key: String, token: String)
+    /// Writes an original, then ends the lease with this token; carries the bytes.
+    case keep(job: Int, SharedRecord, token: String?)
+    /// Writes a record without bytes, then ends the lease with this token.
+    case note(job: Int, SharedRecord, token: String?)
+    /// Removes the records with these keys.
+    case remove(keys: [String])
+}
+
+/// A message from the process of the shared tier.
+package enum TierReport: Equatable, Sendable {
+    /// The process accepts orders, with its sandbox; nil when the message has none.
+    case ready(SandboxReport?, version: String? = ProductVersion.current)
+    /// The original exists; carries its bytes.
+    case found(job: Int, SharedRecord)
+    /// A record without bytes exists.
+    case noted(job: Int, SharedRecord)
+    /// The record is missing, and the lease was taken.
+    case leased(job: Int)
+    /// There is no record, and another broker has the lease.
+    case busy(job: Int)
+    /// There is no record and no lease: the server does not answer, or no token was given.
+    case unavailable(job: Int)
+    /// The record was written, or not.
+    case kept(job: Int, isKept: Bool)
+    /// The servers with their figures since the start of the process.
+    case servers([TierServer])
+}
+
+/// A server of the shared tier, with its figures.
+package struct TierServer: Equatable, Sendable {
+    /// The name as it was given.
+    package var name: String
+    /// Whether it is left out, because it has not answered.
+    package var isEjected = false
+    /// The part of all keys that it has, in thousandths.
+    package var share = 0
+    /// The lookups that found a record, those that found none, and the records written.
+    package var hits = 0
+    package var misses = 0
+    package var writes = 0
+    /// The records that were not used, because they were damaged or foreign.
+    package var rejected = 0
+    /// The commands that failed; the server is left out after each.
+    package var failures = 0
+    /// The bytes of all records read and written.
+    package var bytesRead = 0
+    package var bytesWritten = 0
+
+    /// Creates a server without figures.
+    package init(name: String) { self.name = name }
+}
+
+extension TierServer: FieldList {
+    package static var blank: TierServer { TierServer(name: "") }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("name", &name, most: 255)
+        fields.boolean("ejected", &isEjected, .optional)
+        fields.integer("share", &share, in: 0...1000)
+        fields.integer("hits", &hits, in: 0...JSONReader.maximumInteger)
+        fields.integer("misses", &misses, in: 0...JSONReader.maximumInteger)
+        fields.integer("writes", &writes, in: 0...JSONReader.maximumInteger)
+        fields.integer("rejected", &rejected, in: 0...JSONReader.maximumInteger)
+        fields.integer("failures", &failures, in: 0...JSONReader.maximumInteger)
+        fields.integer("bytesRead", &bytesRead, in: 0...JSONReader.maximumInteger)
+        fields.integer("bytesWritten", &bytesWritten, in: 0...JSONReader.maximumInteger)
+    }
+}
+
+extension TierOrder: WorkerMessage {
+    package var descriptorCount: Int { if case .keep = self { 1 } else { 0 } }
+
+    package var type: String {
+        switch self {
+        case .find: "find"
+        case .renew: "renew"
+        case .release: "release"
+        case .keep: "keep"
+        case .note: "note"
+        case .remove: "remove"
+        }
+    }
+
+    package static let blanks: [TierOrder] = [
+        .find(job: 0, key: "", token: nil), .renew(key: "", token: ""), .release(key: "", token: ""),
+        .keep(job: 0, .blank, token: nil), .note(job: 0, .blank, token: nil), .remove(keys: []),
+    ]
+
+    package mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .find(var job, var key, var token):
+            fields.job(&job)
+            fields.digest("key", &key)
+            fields.string("token", &token)
+            self = .find(job: job, key: key, token: token)
+        case .renew(var key, var token):
+            fields.digest("key", &key)
+            fields.string("token", &token)
+            self = .renew(key: key, token: token)
+        case .release(var key, var token):
+            fields.digest("key", &key)
+            fields.string("token", &token)
+            self = .release(key: key, token: token)
+        case .keep(var job, var record, var token):
+            fields.job(&job)
+            fields.object("record", &record)
+            fields.string("token", &token)
+            self = .keep(job: job, record, token: token)
+        case .note(var job, var record, var token):
+            fields.job(&job)
+            fields.object("record", &record)
+            fields.string("token", &token)
+            self = .note(job: job, record, token: token)
+        case .remove(var keys):
+            fields.strings("keys", &keys)
+            self = .remove(keys: keys)
+        }
+    }
+}
+
+extension TierReport: WorkerMessage {
+    package var descriptorCount: Int { if case .found = self { 1 } else { 0 } }
+
+    package var type: String {
+        switch self {
+        case .ready: "ready"
+        case .found: "found"
+        case .noted: "noted"
+        case .leased: "leased"
+        case .busy: "busy"
+        case .unavailable: "unavailable"
+        case .kept: "kept"
+        case .servers: "servers"
+        }
+    }
+
+    package static let blanks: [TierReport] = [
+        .ready(nil, version: nil), .found(job: 0, .blank), .noted(job: 0, .blank), .leased(job: 0), .busy(job: 0),
+        .unavailable(job: 0), .kept(job: 0, isKept: false), .servers([]),
+    ]
+
+    package mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .ready(var sandbox, var version):
+            fields.object("sandbox", &sandbox)
+            fields.string("version", &version)
+            self = .ready(sandbox, version: version)
+        case .found(var job, var record):
+            fields.job(&job)
+            fields.object("record", &record)
+            self = .found(job: job, record)
+        case .noted(var job, var record):
+            fields.job(&job)
+            fields.object("record", &record)
+            self = .noted(job: job, record)
+        case .leased(var job):
+            fields.job(&job)
+            self = .leased(job: job)
+        case .busy(var job):
+            fields.job(&job)
+            self = .busy(job: job)
+        case .unavailable(var job):
+            fields.job(&job)
+            self = .unavailable(job: job)
+        case .kept(var job, var isKept):
+            fields.job(&job)
+            fields.boolean("kept", &isKept)
+            self = .kept(job: job, isKept: isKept)
+        case .servers(var servers):
+            fields.objects("servers", &servers)
+            self = .servers(servers)
+        }
+    }
+}

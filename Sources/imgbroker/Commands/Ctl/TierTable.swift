@@ -1,0 +1,33 @@
+import IPCProtocol
+import SystemValues
+
+/// The servers of the shared tier as a table.
+enum TierTable {
+    /// The table, or a sentence when there are no servers.
+    static func text(of servers: [StatsReport.SharedServer]) -> String {
+        if servers.isEmpty {
+            return "no figures of a shared tier: the broker has none (--shared-tier), or you are no administrator\n"
+        }
+        let titles = ["SERVER", "STATE", "KEYS", "HITS", "MISSES", "WRITTEN", "REJECTED", "FAILED", "READ", "SENT"]
+        let rows =
+            [titles]
+            + servers.map { server in
+                [
+                    server.name.escapingDeceptive, server.state.escapingDeceptive, share(server.share),
+                    "\(server.hits)", "\(server.misses)", "\(server.writes)", "\(server.rejected)",
+                    "\(server.failures)", "\(ByteCount(server.bytesRead))", "\(ByteCount(server.bytesWritten))",
+                ]
+            }
+        let widths = titles.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return rows.map { row in
+            let cells = row.enumerated().map { column, text in
+                let space = String(repeating: " ", count: widths[column] - text.count)
+                return column < 2 ? text + space : space + text
+            }
+            return cells.joined(separator: "  ") + "\n"
+        }.joined()
+    }
+
+    /// A share of thousandths in percent, such as "33.4 %".
+    private static func share(_ thousandths: Int) -> String { "\(thousandths / 10).\(thousandths % 10) %" }
+}

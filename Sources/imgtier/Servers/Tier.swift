@@ -1,0 +1,183 @@
+import DiskRecords
+import LinuxSystem
+import SharedCache
+import WorkerProtocol
+
+/// Carries out commands on the servers. It decides nothing: the broker says when a lease is taken, prolonged and released.
+final class Tier {
+    /// An answer to a lookup.
+    enum Answer {
+        case original(SharedRecord, SealedBuffer)
+        case noted(SharedRecord)
+        case leased, busy, unavailable
+    }
+
+    /// A lookup that waits for its turn.
+    struct Lookup {
+        let job: Int
+        let key: String
+        let token: String?
+    }
+
+    /// The time for which a lease is taken and prolonged, in seconds.
+    static let leaseSeconds = 10
+
+    private let ring: ServerRing
+    private let connections: [TierConnection]
+    private let envelope: RecordEnvelope
+
+    init(ring: ServerRing, connections: [TierConnection], envelope: RecordEnvelope) {
+        (self.ring, self.connections, self.envelope) = (ring, connections, envelope)
+        for (connection, share) in zip(connections, ring.shares(count: connections.count)) {
+            connection.counts.share = share
+        }
+    }
+
+    /// Whether the address of a server is not known.
+    var hasUnknownAddress: Bool { connections.contains { !$0.hasAddress } }
+
+    /// The servers with their figures.
+    var figures: [TierServer] { connections.map(\.figures) }
+
+    /// The names of items. A record and its lease are on the same server, so that one cannot be lost without the other.
+    private static func recordName(_ key: String) -> String { "imgbroker1:" + key }
+    private static func leaseName(_ key: String) -> String { "imgbroker1-lease:" + key }
+    private func connection(of key: String) -> TierConnection { connections[ring.server(of: Self.recordName(key))] }
+
+    // MARK: Lookups
+
+    /// Answers lookups, those of one server with one message. For those that find nothing a lease is claimed, all with one message, and
+    /// then leases and records are read: a claim has succeeded if the lease has its token, and another broker may have written the
+    /// record meanwhile. So a batch takes two round trips, however many lookups it has.
+    func find(_ lookups: [Lookup], answer: (Int, Answer) -> Void) {
+        let places = Dictionary(grouping: lookups) { ring.server(of: Self.recordName($0.key)) }
+        for (place, lookups) in places.sorted(by: { $0.key < $1.key }) {
+            let connection = connections[place]
+            let missing = find(lookups, on: connection, answer: answer)
+            connection.counts.misses += missing.count
+            claim(missing, on: connection, answer: answer)
+        }
+    }
+
+    private func claim(_ lookups: [Lookup], on connection: TierConnection, answer: (Int, Answer) -> Void) {
+        var claims: [Lookup] = []
+        for lookup in lookups {
+            if let token = lookup.token,
+                connection.claim(Self.leaseName(lookup.key), token, seconds: Self.leaseSeconds) == .done
+            {
+                claims.append(lookup)
+            } else {
+                answer(lookup.job, .unavailable)
+            }
+        }
+        if claims.isEmpty { return }
+        var holders: [String: String] = [:]
+        var late: Set<Int> = []
+        let missing = find(claims, on: connection, leases: { holders[$0] = $1 }) { job, found in
+            late.insert(job)
+            answer(job, found)
+        }
+        for lookup in missing {
+            let holder = holders[Self.leaseName(lookup.key)]
+            answer(lookup.job, holder == nil ? .unavailable : holder == lookup.token ? .leased : .busy)
+        }
+        for lookup in claims where late.contains(lookup.job) {
+            if let token = lookup.token { release(key: lookup.key, token: token) }
+        }
+    }
+
+    /// Answers the lookups whose record exists, and returns the others. With `leases` their leases are read with the same message.
+    private func find(
+        _ lookups: [Lookup], on connection: TierConnection, leases: ((_ name: String, _ token: String) -> Void)? = nil,
+        answer: (Int, Answer) -> Void
+    ) -> [Lookup] {
+        // Two lookups of one key are two requests of the broker that do not share a download.
+        var waiting = Dictionary(grouping: lookups) { Self.recordName($0.key) }
+        let now = WallClock.milliseconds
+        let leaseNames = leases == nil ? [] : Set(lookups.map { Self.leaseName($0.key) }).sorted()
+        let outcome = unsafe connection.get(waiting.keys.sorted() + leaseNames) { name, item in
+            guard let found = waiting[name], let key = found.first?.key else {
+                leases?(name, unsafe String(decoding: item.bytes, as: UTF8.self))
+                return
+            }
+            guard let content = unsafe envelope.read(item.bytes, of: key, unixMs: now) else {
+                if leases == nil { connection.counts.rejected += 1 }
+                return
+            }
+            waiting[name] = nil
+            connection.counts.hits += found.count
+            connection.counts.bytesRead += unsafe item.bytes.count
+            for lookup in found {
+                if case .original = content.record.content {
+                    let body = unsafe UnsafeRawBufferPointer(rebasing: item.bytes[content.body])
+                    if let buffer = try? unsafe SealedBuffer(copying: body, name: "imgbroker-shared") {
+                        answer(lookup.job, .original(content.record, buffer))
+                    } else {
+                        answer(lookup.job, .unavailable)
+                    }
+                } else {
+                    answer(lookup.job, .noted(content.record))
+                }
+            }
+        }
+        let missing = lookups.filter { waiting[Self.recordName($0.key)] != nil }
+        guard outcome != .failed else {
+            // A lease stays on its server, and is of no use without it.
+            for lookup in missing { answer(lookup.job, .unavailable) }
+            return []
+        }
+        return missing
+    }
+
+    // MARK: Leases
+
+    /// Prolongs a lease if it still has this token.
+    func renew(key: String, token: String) { change(key, token, seconds: Self.leaseSeconds) }
+
+    /// Ends a lease if it still has this token.
+    func release(key: String, token: String) { change(key, token, seconds: 0) }
+
+    private func change(_ key: String, _ token: String, seconds: Int) {
+        let connection = connection(of: key)
+        let name = Self.leaseName(key)
+        var version: UInt64?
+        _ = unsafe connection.get([name]) { _, item in
+            if unsafe item.bytes.elementsEqual(token.utf8) { version = unsafe item.version }
+        }
+        guard let version else { return }
+        _ = connection.replace(name, token, seconds: seconds, version: version)
+    }
+
+    // MARK: Writing
+
+    /// Writes a record, then ends the lease with the token. Returns whether the record was written.
+    func write(_ record: SharedRecord, body: SealedBuffer?, token: String?) -> Bool {
+        defer { if let token { release(key: record.key, token: token) } }
+        guard let bytes = encoded(record, body) else { return false }
+        let milliseconds = record.expires - WallClock.milliseconds
+        guard milliseconds > 0 else { return false }
+        let connection = connection(of: record.key)
+        // Beyond 30 days the server would take the number for a date.
+        let seconds = min((milliseconds + 999) / 1000, SharedRecord.longestLifetime / 1000)
+        let outcome = unsafe bytes.withUnsafeBytes {
+            unsafe connection.set(Self.recordName(record.key), $0, seconds: seconds)
+        }
+        guard outcome == .done else { return false }
+        connection.counts.writes += 1
+        connection.counts.bytesWritten += bytes.count
+        return true
+    }
+
+    private func encoded(_ record: SharedRecord, _ body: SealedBuffer?) -> [UInt8]? {
+        guard let body else { return unsafe envelope.write(record, body: UnsafeRawBufferPointer(start: nil, count: 0)) }
+        guard let sized = try? SealedBuffer(verifying: body.descriptor, size: record.bytes),
+            let mapping = try? Mapping(sized)
+        else { return nil }
+        return unsafe mapping.withBytes { unsafe envelope.write(record, body: $0) }
+    }
+
+    /// Removes the records with these keys.
+    func remove(keys: [String]) {
+        for key in keys { _ = connection(of: key).remove(Self.recordName(key)) }
+    }
+}

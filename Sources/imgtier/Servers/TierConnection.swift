@@ -1,0 +1,125 @@
+internal import CTier
+internal import Glibc
+internal import LinuxSystem
+import SystemValues
+import WorkerProtocol
+
+/// A server of the shared tier: its connection, its health and its figures. Each command is bounded in time, and none is sent
+/// while the server is left out.
+@safe final class TierConnection {
+    /// The outcome of a command.
+    enum Outcome {
+        case done
+        /// The item is missing.
+        case missing
+        /// The server works, and has refused the command.
+        case refused
+        /// The server has failed, or is left out.
+        case failed
+    }
+
+    /// An item with its version.
+    @unsafe struct Item {
+        let bytes: UnsafeRawBufferPointer
+        let version: UInt64
+    }
+
+    /// The time in milliseconds that a connection may take, and each further wait.
+    static let connectMs: Int32 = 50
+    static let waitMs: Int32 = 250
+
+    private let raw: OpaquePointer?
+    private(set) var health = ServerHealth()
+    /// The figures, whose `isEjected` is set by `figures`.
+    var counts: TierServer
+
+    /// A server at a numeric address; without one it is left out for good.
+    init(_ name: ServerName, address: String?) {
+        counts = TierServer(name: name.text)
+        unsafe raw = address.flatMap {
+            unsafe ctier_connection_create($0, name.port, Self.connectMs, Self.waitMs, RecordEnvelope.longest)
+        }
+    }
+
+    deinit { if let raw = unsafe raw { unsafe ctier_connection_free(raw) } }
+
+    /// Whether the address of the server is known.
+    var hasAddress: Bool { unsafe raw != nil }
+
+    /// Whether commands are sent.
+    var isUsable: Bool { unsafe raw != nil && !health.isEjected(at: .now) }
+
+    /// The figures at present.
+    var figures: TierServer {
+        var figures = counts
+        figures.isEjected = !isUsable
+        return figures
+    }
+
+    /// Asks for all keys with one message, and passes each item that exists to `body`, whose bytes are valid until it returns.
+    func get(_ keys: [String], _ body: (_ key: String, Item) -> Void) -> Outcome {
+        if keys.isEmpty { return .done }
+        guard let raw = unsafe usable else { return .failed }
+        let texts = unsafe keys.map { unsafe strdup($0) }
+        defer { unsafe texts.forEach { unsafe free($0) } }
+        let pointers = unsafe texts.map { unsafe UnsafePointer<CChar>($0) }
+        let status = unsafe ctier_ask(raw, pointers, keys.map(\.utf8.count), keys.count)
+        guard status == CTIER_DONE else { return outcome(status) }
+        while true {
+            var item = unsafe ctier_item()
+            let status = unsafe ctier_next(raw, &item)
+            guard status == CTIER_DONE else {
+                let outcome = outcome(status)
+                return outcome == .missing ? .done : outcome
+            }
+            guard let start = unsafe item.key else { continue }
+            let key = unsafe String(
+                decoding: UnsafeRawBufferPointer(start: start, count: item.key_length), as: UTF8.self)
+            unsafe body(
+                key, Item(bytes: UnsafeRawBufferPointer(start: item.value, count: item.length), version: item.version))
+        }
+    }
+
+    /// Writes an item that expires after some seconds.
+    func set(_ key: String, _ value: UnsafeRawBufferPointer, seconds: Int) -> Outcome {
+        guard let raw = unsafe usable else { return .failed }
+        return outcome(
+            unsafe ctier_set(raw, key, key.utf8.count, value.baseAddress, value.count, UInt32(clamping: seconds)))
+    }
+
+    /// Writes an item unless it exists. The next `get` shows what exists.
+    func claim(_ key: String, _ value: String, seconds: Int) -> Outcome {
+        guard let raw = unsafe usable else { return .failed }
+        return outcome(
+            unsafe ctier_claim(raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds)))
+    }
+
+    /// Writes an item if it still has a version; with 0 seconds it expires at once. It is not known whether it had.
+    func replace(_ key: String, _ value: String, seconds: Int, version: UInt64) -> Outcome {
+        guard let raw = unsafe usable else { return .failed }
+        return outcome(
+            unsafe ctier_replace(
+                raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds), version))
+    }
+
+    /// Removes an item.
+    func remove(_ key: String) -> Outcome {
+        guard let raw = unsafe usable else { return .failed }
+        return outcome(unsafe ctier_delete(raw, key, key.utf8.count))
+    }
+
+    private var usable: OpaquePointer? { isUsable ? unsafe raw : nil }
+
+    /// Counts a failure, and leaves the server out for it.
+    private func outcome(_ status: ctier_status) -> Outcome {
+        switch status {
+        case CTIER_DONE, CTIER_MISSING, CTIER_REFUSED:
+            health.answered()
+            return status == CTIER_DONE ? .done : status == CTIER_MISSING ? .missing : .refused
+        default:
+            counts.failures += 1
+            if status == CTIER_LATE { health.late(at: .now) } else { health.failed(at: .now) }
+            return .failed
+        }
+    }
+}

@@ -1,0 +1,112 @@
+import DiskRecords
+import IPCTransport
+import LinuxSystem
+import SharedCache
+import SystemValues
+import WorkerProtocol
+
+/// Takes the broker's orders: lookups that have arrived together are answered together and first, then one write at a time.
+struct TierLoop {
+    /// The least time between two reports of the figures, in milliseconds.
+    private static let reportInterval = 1000
+    /// The time after which a process that does not know a server's address makes room for another, in milliseconds.
+    private static let retryInterval = 30_000
+
+    private let channel: FrameChannel
+    private let tier: Tier
+    /// The ports of the servers.
+    let ports: [UInt16]
+    private let queue: EventQueue
+    private var waiting: ArraySlice<(order: TierOrder, body: FileDescriptor?)> = []
+    private var reported: [TierServer] = []
+    private var reportedAt: Instant?
+    /// When the process makes room for another that looks for addresses anew; nil when all are known.
+    private let exitAt: Instant?
+
+    init(channel: FrameChannel, tier: Tier, ports: [UInt16]) throws(SystemError) {
+        (self.channel, self.tier, self.ports) = (channel, tier, ports)
+        exitAt = tier.hasUnknownAddress ? .now.adding(milliseconds: Self.retryInterval) : nil
+        queue = try EventQueue()
+        try queue.add(channel.socket.raw, token: 0)
+    }
+
+    /// Serves until the broker closes the channel, or another process is to look for addresses.
+    ///
+    /// - Throws: `FrameChannel.Failure`, `SystemError`.
+    mutating func serve() throws {
+        while exitAt.map({ .now < $0 || !waiting.isEmpty }) ?? true {
+            try report()
+            if try !queue.wait(milliseconds: pause).isEmpty {
+                if try channel.fill() == .end { return }
+                try takeOrders()
+            }
+            if let (order, body) = waiting.popFirst() {
+                if waiting.isEmpty { waiting = [] }
+                try carryOut(order, body)
+            }
+        }
+    }
+
+    /// The time until work is due, in milliseconds; nil for none.
+    private var pause: Int? {
+        if !waiting.isEmpty { return 0 }
+        let isNews = tier.figures != reported
+        let due = isNews ? reportedAt?.adding(milliseconds: Self.reportInterval) : nil
+        guard let next = [due, exitAt].compactMap({ $0 }).min() else { return nil }
+        return max(0, (next.microseconds(since: .now) + 999) / 1000)
+    }
+
+    /// Takes the orders that have arrived, and answers the lookups among them.
+    private mutating func takeOrders() throws {
+        var lookups: [Tier.Lookup] = []
+        while let (order, descriptors) = try channel.nextMessage(TierOrder.self) {
+            if case .find(let job, let key, let token) = order {
+                lookups.append(Tier.Lookup(job: job, key: key, token: token))
+            } else {
+                waiting.append((order, descriptors.first))
+            }
+        }
+        if lookups.isEmpty { return }
+        var failure: (any Error)?
+        tier.find(lookups) { job, answer in
+            do { try enqueue(answer, to: job) } catch { failure = failure ?? error }
+        }
+        if let failure { throw failure }
+        try channel.flushMessages()
+    }
+
+    private func enqueue(_ answer: Tier.Answer, to job: Int) throws {
+        switch answer {
+        case .original(let record, let body):
+            try channel.enqueue(TierReport.found(job: job, record), descriptors: [body.descriptor])
+        case .noted(let record): try channel.enqueue(TierReport.noted(job: job, record))
+        case .leased: try channel.enqueue(TierReport.leased(job: job))
+        case .busy: try channel.enqueue(TierReport.busy(job: job))
+        case .unavailable: try channel.enqueue(TierReport.unavailable(job: job))
+        }
+    }
+
+    private func carryOut(_ order: TierOrder, _ body: FileDescriptor?) throws {
+        switch order {
+        case .find: break
+        case .renew(let key, let token): tier.renew(key: key, token: token)
+        case .release(let key, let token): tier.release(key: key, token: token)
+        case .keep(let job, let record, let token):
+            let buffer = body.flatMap { try? SealedBuffer(verifying: $0, size: record.bytes) }
+            let isKept = buffer.map { tier.write(record, body: $0, token: token) } ?? false
+            try channel.sendMessage(TierReport.kept(job: job, isKept: isKept))
+        case .note(let job, let record, let token):
+            try channel.sendMessage(TierReport.kept(job: job, isKept: tier.write(record, body: nil, token: token)))
+        case .remove(let keys): tier.remove(keys: keys)
+        }
+    }
+
+    /// Reports the figures if they have changed, after some time.
+    private mutating func report() throws {
+        let figures = tier.figures
+        if figures == reported { return }
+        if let reportedAt, reportedAt.adding(milliseconds: Self.reportInterval) > .now { return }
+        (reported, reportedAt) = (figures, .now)
+        try channel.sendMessage(TierReport.servers(figures))
+    }
+}

@@ -1,0 +1,342 @@
+import DiskRecords
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Requests with a shared tier: it goes before the origin, never fails a request, and gets what others may have.
+struct SharedRequestTests {
+    private func world(isReady: Bool = true) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.usesSharedTier = true
+        var world = StrictWorld(limits)
+        if isReady { world.readyAll() }
+        return world
+    }
+
+    /// Decodes the only image.
+    private func decode(_ world: inout StrictWorld) throws {
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+    }
+
+    @Test func `a record answers without the origin`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        #expect(world.fetches.isEmpty)
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        #expect(world.fetches.isEmpty)
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .shared)
+        #expect(world.written.isEmpty, "what was read is written again")
+        let report = world.state.report
+        #expect(report[.sharedHits] == 1 && report[.networkLoads] == 0 && report[.downloads] == 0)
+        world.get(client, id: 2, "a")
+        #expect(world.image(client, 2)?.source == .memory)
+    }
+
+    @Test func `under a lease the origin is asked, and the original is written with the end of the lease`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        #expect(world.leases.count == 1)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        #expect(world.leases.isEmpty)
+        guard case .original(let digest, let bytes, _, _)? = world.written.first?.content else {
+            return complain("nothing was written")
+        }
+        #expect(digest == StrictWorld.digest(1) && bytes == 1000)
+        // Thirty days at most.
+        #expect(world.written[0].expires - world.unixMs <= SharedRecord.longestLifetime)
+        world.finishWriting(try #require(world.tierJobs.keys.first))
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .network)
+    }
+
+    @Test func `the origin is asked 250 ms after a lookup, and the first answer wins`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.happen(.timePassed, after: 250)
+        #expect(world.fetches.count == 1)
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        #expect(world.fetches.isEmpty, "the transfer goes on")
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .shared)
+    }
+
+    @Test func `an answer after that of the origin is discarded`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.happen(.timePassed, after: 250)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.findShared(try #require(world.sharedLookup), content: nil)
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .network)
+    }
+
+    @Test func `a loser waits for half of its time`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.totalTimeoutMs = 2000 }
+        for _ in 0..<200 where world.fetches.isEmpty {
+            if let lookup = world.sharedLookup { world.answerShared(lookup, .busy) }
+            world.happen(.timePassed, after: 10)
+        }
+        #expect(world.fetches.count == 1)
+        let waited = world.clock.microseconds(since: Instant(nanoseconds: 1_000_000_000)) / 1000
+        // The poll after that.
+        #expect((1000...1260).contains(waited), "\(waited)")
+    }
+
+    @Test func `a lease is renewed while bytes flow`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        let (job, fetch) = try #require(world.fetches.first)
+        world.happen(.fetchProgressed(fetch.worker, job, received: 10, expected: 1000), after: 1000)
+        world.happen(.timePassed, after: 2000)
+        #expect(world.renewals == 1)
+        world.happen(.timePassed, after: 3000)
+        #expect(world.renewals == 1, "a lease is renewed without bytes")
+    }
+
+    @Test func `a request that leaves ends its lease`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        #expect(world.leases.isEmpty)
+    }
+
+    @Test(arguments: ["private", "no-store", "no-cache", "max-age=0"])
+    func `what must not be shared is noted as such`(cacheControl: String) throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1) { $0.cacheControl = cacheControl }
+        #expect(world.written.map(\.content) == [.unshared])
+        #expect(world.leases.isEmpty)
+    }
+
+    @Test func `a body above 8 MiB is not shared`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        world.finishFetch(
+            try #require(world.fetches.keys.first), content: 1, bytes: SharedRecord.largestBody + 1)
+        #expect(world.written.map(\.content) == [.unshared])
+    }
+
+    @Test func `what is not shared is loaded without a lease`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.noteShared(try #require(world.sharedLookup), .unshared)
+        #expect(world.fetches.count == 1 && world.leases.isEmpty)
+    }
+
+    @Test func `nothing that is a user's own is looked for or written`() throws {
+        let changes: [(inout GetOptions) -> Void] = [
+            { $0.cookies = true }, { $0.cacheKey = "k" },
+            { $0.credentials = Credentials(username: "u", password: "p") },
+            { $0.headers = [HeaderField(name: "cookie", value: "a=b")] },
+        ]
+        for change in changes {
+            var world = world()
+            let client = world.connect()
+            world.get(client, id: 1, "a", change)
+            #expect(world.sharedLookup == nil)
+            world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+            #expect(world.written.isEmpty)
+        }
+    }
+
+    @Test(arguments: [GetOptions.CacheMode.reload, .noStore, .noCache])
+    func `a request for the origin's own answer does not ask the tier`(mode: GetOptions.CacheMode) throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.cache = mode }
+        #expect(world.sharedLookup == nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        // What may replace an image is shared once it is known to be one.
+        try decode(&world)
+        #expect(world.written.isEmpty == (mode == .noStore))
+    }
+
+    @Test func `a request for the origin's own answer ends the lookup that it joins`() throws {
+        var world = world()
+        let (first, second) = (world.connect(), world.connect())
+        world.get(first, id: 1, "a")
+        world.get(second, id: 1, "a") { $0.cache = .noCache }
+        #expect(world.fetches.count == 1)
+        world.findShared(try #require(world.sharedLookup), content: nil)
+        #expect(world.fetches.count == 1, "the record has answered")
+    }
+
+    @Test func `a stale record does not answer`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.findShared(try #require(world.sharedLookup), content: nil) { $0.cacheControl = "max-age=0" }
+        #expect(world.fetches.count == 1)
+    }
+
+    @Test func `a clock that is ahead makes no record old`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1) {
+            $0.receivedAt += 50
+            $0.requestedAt += 50
+        }
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .shared)
+    }
+
+    @Test func `a failure is shared for its time, and remembered by those who read it`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        world.failFetch(try #require(world.fetches.keys.first), status: 404)
+        #expect(world.written.map(\.content) == [.failure(status: 404)])
+        #expect(world.written[0].expires - world.unixMs == 60_000)
+        #expect(world.leases.isEmpty)
+
+        world.get(client, id: 2, "b")
+        world.noteShared(try #require(world.sharedLookup), .failure(status: 410))
+        #expect(world.error(client, 2) == .httpStatus)
+        #expect(world.fetches.isEmpty)
+        world.get(client, id: 3, "b")
+        #expect(world.error(client, 3) == .recentlyFailed)
+        // The record states five seconds.
+        world.happen(.timePassed, after: 5001)
+        world.get(client, id: 4, "b")
+        #expect(world.sharedLookup != nil)
+    }
+
+    @Test func `a failure that may be over soon is not shared`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.timeoutMs = 1 }
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        for _ in 0..<5 {
+            if let job = world.fetches.keys.first { world.failFetch(job) }
+            world.happen(.timePassed, after: 3000)
+        }
+        #expect(world.error(client, 1) == .connectFailed)
+        #expect(world.written.isEmpty && world.leases.isEmpty)
+    }
+
+    @Test func `a confirmation is shared, and one broker's serves another`() throws {
+        var world = world()
+        world.cacheControl = "max-age=1"
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1) { $0.etag = "\"v\"" }
+        try decode(&world)
+        world.clock = world.clock.adding(milliseconds: 5000)
+        // It is stale here; the tier has no newer one.
+        world.get(client, id: 2, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        world.confirm(try #require(world.fetches.keys.first))
+        #expect(world.image(client, 2)?.source == .memory)
+        guard case .original? = world.written.first?.content else { return complain("the confirmation is not shared") }
+        #expect(world.leases.isEmpty)
+        world.clock = world.clock.adding(milliseconds: 5000)
+        // Another broker has confirmed it.
+        world.get(client, id: 3, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        #expect(world.image(client, 3)?.source == .shared)
+        #expect(world.fetches.isEmpty)
+    }
+
+    @Test func `bytes that are no image are loaded from the origin, and replaced`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        world.failDecode(try #require(world.decodes.keys.first))
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .network)
+        guard case .original(let digest, _, _, _)? = world.written.last?.content else {
+            return complain("the record is not replaced")
+        }
+        #expect(digest == StrictWorld.digest(2))
+    }
+
+    @Test func `bytes of the origin that are no image are not left for others`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerShared(try #require(world.sharedLookup), .leased)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.failDecode(try #require(world.decodes.keys.first))
+        #expect(world.error(client, 1) == .decodeFailed)
+        #expect(world.written.last?.content == .unshared)
+    }
+
+    @Test func `without its process requests go to the origin`() throws {
+        var world = world(isReady: false)
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.readyAll()
+        #expect(world.fetches.count == 1, "a download waits for a tier that is not there")
+    }
+
+    @Test func `when its process dies, requests go on`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let worker = try #require(world.tierJobs.values.first?.worker)
+        world.endWorker(worker, .ended(.signal(11)))
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .network)
+    }
+
+    @Test func `a process that does not answer is replaced`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let worker = try #require(world.tierJobs.values.first?.worker)
+        world.happen(.timePassed, after: 250)
+        world.happen(.timePassed, after: 4750)
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
+    @Test func `what a compromised process has brought is discarded`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let worker = try #require(world.tierJobs.values.first?.worker)
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        try decode(&world)
+        world.happen(.workerMisbehaved(worker, "nonsense"))
+        world.endWorker(worker, .ended(.signal(9)))
+        #expect(world.state.memory.entries == 0)
+    }
+
+    @Test func `remove reaches the tier`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
+        world.happen(.messageReceived(client, .remove(id: 2, url: try SourceURL("http://origin.test/a"))))
+        #expect(world.removedShared == [key])
+    }
+}

@@ -1,0 +1,180 @@
+import IPCProtocol
+import SystemValues
+import Testing
+
+@testable import BrokerCore
+
+/// Each transition of the machine of the shared tier.
+struct SharedTierTests {
+    private let download = JobID(number: 1)
+    private let lookup = JobID(number: 2)
+    private let owner = JobOwner()
+    private let start = Instant(nanoseconds: 1_000_000_000)
+
+    private func later(_ milliseconds: Int) -> Instant { start.adding(milliseconds: milliseconds) }
+
+    /// A machine with one lookup that was sent.
+    private func asking() throws -> SharedTier {
+        var tier = SharedTier(seed: 1)
+        tier.begin(download, key: "key", owner: owner, priority: .normal, at: start)
+        #expect(tier.popQueued() == download)
+        let started = tier.start(download, as: lookup, at: start)
+        let (lease, due) = try #require(started)
+        #expect(lease.key == "key" && due == later(250))
+        return tier
+    }
+
+    private func pass(
+        _ tier: inout SharedTier, to milliseconds: Int, patience: Int = 10_000, lastByte: Int? = nil
+    ) -> [SharedTier.Outcome] {
+        tier.timePassed(
+            download, patience: later(patience), lastByte: lastByte.map { later($0) }, owner: owner, priority: .normal,
+            at: later(milliseconds))
+    }
+
+    @Test func `a record ends the load`() throws {
+        var tier = try asking()
+        #expect(tier.answered(lookup, .record, at: later(1)) == [])
+        #expect(tier[download] == nil && tier.runningJobs == 0)
+        #expect(tier.brokenInvariant() == nil)
+    }
+
+    @Test func `no answer lets the download go on at once`() throws {
+        var tier = try asking()
+        #expect(tier.answered(lookup, .nothing, at: later(1)) == [.download(download)])
+        #expect(tier[download] == nil)
+    }
+
+    @Test func `a lookup that is late is overtaken, and its record still counts`() throws {
+        var tier = try asking()
+        #expect(pass(&tier, to: 249) == [])
+        #expect(pass(&tier, to: 250) == [.download(download), .wake(download, at: later(5000))])
+        #expect(tier.download(of: lookup) == download)
+        #expect(tier.answered(lookup, .record, at: later(300)) == [])
+        #expect(tier[download] == nil)
+    }
+
+    @Test func `a lookup that waits for its turn is not overtaken, and one that is late makes room`() {
+        var tier = SharedTier(seed: 1)
+        let others = (0...SharedTier.maximumLookups).map { JobID(number: 100 + $0) }
+        for (number, other) in others.enumerated() {
+            tier.begin(other, key: "\(number)", owner: owner, priority: .normal, at: start)
+        }
+        var sent: [JobID] = []
+        while let next = tier.popQueued() {
+            _ = tier.start(next, as: JobID(number: 1000 + next.number), at: start)
+            sent.append(next)
+        }
+        // One user has a part of the places.
+        #expect(sent.count < SharedTier.maximumLookups && tier.hasQueued)
+        _ = tier.timePassed(
+            sent[0], patience: nil, lastByte: nil, owner: owner, priority: .normal, at: later(250))
+        #expect(tier.popQueued() == others[sent.count])
+    }
+
+    @Test func `a process that does not answer for 5 s is reported`() throws {
+        var tier = try asking()
+        _ = pass(&tier, to: 250)
+        #expect(pass(&tier, to: 4999) == [])
+        #expect(pass(&tier, to: 5000) == [.unresponsive(lookup: lookup)])
+    }
+
+    @Test func `a lease is renewed while bytes flow, and ended by its owner`() throws {
+        var tier = try asking()
+        let token = try #require(tier[download]?.token)
+        #expect(
+            tier.answered(lookup, .leased, at: later(10)) == [.wake(download, at: later(3010)), .download(download)])
+        #expect(
+            pass(&tier, to: 3010, lastByte: 2000)
+                == [.renew(key: "key", token: token), .wake(download, at: later(6010))])
+        // Nothing has come since.
+        #expect(pass(&tier, to: 6010, lastByte: 2000) == [.wake(download, at: later(9010))])
+        #expect(tier.end(download) == SharedTier.Lease(key: "key", token: token))
+        #expect(tier.end(download) == nil)
+    }
+
+    @Test func `a lease that comes late is kept by the download`() throws {
+        var tier = try asking()
+        _ = pass(&tier, to: 250)
+        #expect(tier.answered(lookup, .leased, at: later(300)) == [.wake(download, at: later(3300))])
+        #expect(tier.end(download) != nil)
+    }
+
+    @Test(arguments: 1...20)
+    func `another broker's lease is looked at again after 25 to 250 ms`(seed: UInt64) throws {
+        var tier = SharedTier(seed: seed)
+        tier.begin(download, key: "key", owner: owner, priority: .normal, at: start)
+        _ = tier.popQueued()
+        _ = tier.start(download, as: lookup, at: start)
+        guard case .wake(_, let due)? = tier.answered(lookup, .busy, at: start).first else {
+            return complain("no poll")
+        }
+        #expect((25...250).contains(due.microseconds(since: start) / 1000))
+        let poll = tier.timePassed(
+            download, patience: later(10_000), lastByte: nil, owner: owner, priority: .normal, at: due)
+        #expect(poll == [])
+        #expect(tier[download]?.isFirst == true)
+        #expect(tier.brokenInvariant() == nil)
+        #expect(tier.popQueued() == download)
+    }
+
+    @Test func `another broker's lease is waited for no longer than the waiters have patience`() throws {
+        var tier = try asking()
+        _ = tier.answered(lookup, .busy, at: start)
+        #expect(pass(&tier, to: 300, patience: 300) == [.download(download)])
+        #expect(tier[download] == nil)
+    }
+
+    @Test func `another broker's lease does not hold up a download that goes on`() throws {
+        var tier = try asking()
+        _ = pass(&tier, to: 250)
+        #expect(tier.answered(lookup, .busy, at: later(300)) == [])
+        #expect(tier[download] == nil)
+    }
+
+    @Test func `a lease that arrives after the end is ended`() throws {
+        var tier = try asking()
+        let token = try #require(tier[download]?.token)
+        #expect(tier.end(download) == nil)
+        #expect(tier.runningJobs == 1)
+        #expect(tier.answered(lookup, .leased, at: later(10)) == [.release(key: "key", token: token)])
+        #expect(tier.runningJobs == 0)
+    }
+
+    @Test func `when the process exits, downloads go on and buffers are free`() throws {
+        var tier = try asking()
+        tier.beginWriting(BufferID(number: 7), bytes: 100, as: JobID(number: 3))
+        tier.beginWriting(nil, bytes: 0, as: JobID(number: 4))
+        #expect(tier.needs(BufferID(number: 7)))
+        let (outcomes, buffers) = tier.processExited()
+        #expect(outcomes == [.download(download)])
+        #expect(buffers == [BufferID(number: 7)])
+        #expect(tier.runningJobs == 0 && tier.brokenInvariant() == nil)
+        // Another process does not know the lookup.
+        #expect(tier.answered(lookup, .leased, at: later(10)) == [])
+    }
+
+    @Test func `no more is written than the bound allows`() {
+        var tier = SharedTier(seed: 1)
+        let bytes = SharedTier.maximumWriting / 2
+        for number in 1...2 {
+            #expect(tier.mayWrite(bytes))
+            tier.beginWriting(BufferID(number: number), bytes: bytes, as: JobID(number: number))
+        }
+        #expect(!tier.mayWrite(1))
+        #expect(tier.written(JobID(number: 1)) == BufferID(number: 1))
+        #expect(tier.mayWrite(1))
+    }
+
+    @Test func `tokens of two brokers and of two downloads differ`() {
+        var tokens: Set<String> = []
+        for seed in 1...2 {
+            var tier = SharedTier(seed: UInt64(seed))
+            for number in 1...2 {
+                tier.begin(JobID(number: number), key: "key", owner: owner, priority: .normal, at: start)
+                tokens.insert(tier[JobID(number: number)]?.token ?? "")
+            }
+        }
+        #expect(tokens.count == 4)
+    }
+}

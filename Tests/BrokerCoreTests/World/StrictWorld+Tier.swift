@@ -1,0 +1,107 @@
+import DiskRecords
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+// The process of the shared tier.
+extension StrictWorld {
+    /// A job that it has received.
+    enum TierJob: Equatable {
+        case find(key: String, token: String)
+        case write(SharedRecord, BufferID?)
+    }
+
+    /// Performs an action for the shared tier; false for any other.
+    mutating func performShared(_ action: Action) -> Bool {
+        switch action {
+        case .findShared(let worker, let job, let key, let token):
+            beginShared(.find(key: key, token: token), job, on: worker)
+        case .renewLease(let worker, _, let token):
+            expectReady(worker, .tier)
+            if !leases.contains(token) { complain("prolongs a lease that it does not have") }
+            renewals += 1
+        case .releaseLease(let worker, _, let token):
+            expectReady(worker, .tier)
+            release(token)
+        case .writeShared(let worker, let job, let record, let token, let buffer):
+            if let buffer { use(buffer, "shares a buffer that is gone") }
+            if (record.bytes > 0) != (buffer != nil) { complain("a record with other bytes than it states") }
+            if record.expires <= unixMs { complain("a record that is of no use") }
+            if let token { release(token) }
+            written.append(record)
+            beginShared(.write(record, buffer), job, on: worker)
+        case .removeShared(let worker, let keys):
+            expectReady(worker, .tier)
+            removedShared += keys
+        default: return false
+        }
+        return true
+    }
+
+    private mutating func release(_ token: String) {
+        if leases.remove(token) == nil, !lostLeases.contains(token) { complain("ends a lease that it does not have") }
+    }
+
+    private mutating func beginShared(_ kind: TierJob, _ job: JobID, on worker: WorkerID) {
+        expectReady(worker, .tier)
+        if tierJobs[job] != nil { complain("a job of the shared tier begins twice") }
+        tierJobs[job] = (worker, kind)
+    }
+
+    /// Takes away the jobs of an exited process.
+    mutating func endTierJobs(of worker: WorkerID) {
+        if workers[worker]?.kind == .tier {
+            lostLeases.formUnion(leases)
+            leases = []
+        }
+        for (job, entry) in tierJobs where entry.worker == worker { tierJobs[job] = nil }
+    }
+
+    /// The only lookup that is unanswered.
+    var sharedLookup: JobID? {
+        tierJobs.first { if case .find = $0.value.kind { true } else { false } }?.key
+    }
+
+    /// Answers a lookup without a record.
+    mutating func answerShared(_ job: JobID, _ answer: SharedAnswer) {
+        guard case (let worker, .find(_, let token))? = tierJobs.removeValue(forKey: job) else {
+            return complain("no lookup")
+        }
+        if answer == .leased { leases.insert(token) }
+        happen(.sharedAnswered(worker, job, answer))
+    }
+
+    /// Answers a lookup with an original, whose bytes are identified as `content` as soon as a decoder has them.
+    mutating func findShared(
+        _ job: JobID, content: Int?, bytes: Int = 1000, _ change: (inout ResponseRecord) -> Void = { _ in }
+    ) {
+        guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
+            return complain("no lookup")
+        }
+        if let content, let download = state.tier.download(of: job) { expect(content, of: download) }
+        let record = SharedRecord(
+            key: key,
+            .original(digest: Self.digest(content ?? 1), bytes: bytes, response(change), varyKey: nil),
+            expires: unixMs + 10_000)
+        products.insert(job)
+        happen(.sharedFound(worker, job, record))
+    }
+
+    /// Answers a lookup with a record without bytes.
+    mutating func noteShared(_ job: JobID, _ content: SharedRecord.Content) {
+        guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
+            return complain("no lookup")
+        }
+        happen(.sharedNoted(worker, job, SharedRecord(key: key, content, expires: unixMs + 5000)))
+    }
+
+    /// Ends the writing of a record.
+    mutating func finishWriting(_ job: JobID) {
+        guard case (let worker, .write)? = tierJobs.removeValue(forKey: job) else { return complain("no such write") }
+        happen(.sharedWritten(worker, job))
+    }
+}

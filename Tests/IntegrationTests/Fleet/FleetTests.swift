@@ -1,0 +1,168 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+
+/// Several brokers with one shared tier: the origin is asked once, and nothing fails or waits for long because of the tier.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct FleetTests {
+    /// Brokers with caches of their own, memcached servers, and an origin of small images.
+    private final class Fleet {
+        let origin: LocalOrigin
+        let servers: [Memcached]
+        private(set) var brokers: [TestBroker]
+
+        init(
+            brokers count: Int = 3, servers serverCount: Int = 2, arguments: [String] = [],
+            _ handler: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = FleetTests.image
+        ) throws {
+            origin = try LocalOrigin(handler)
+            servers = try (0..<serverCount).map { _ in try Memcached() }
+            let list = servers.map { "127.0.0.1:\($0.port)" }.joined(separator: ",")
+            brokers = []
+            for _ in 0..<count {
+                let broker = try TestBroker(["--shared-tier", "memcached:" + list] + arguments, workers: 1)
+                try broker.wait(for: "the tier is asked") { $0.sharedServers.count == serverCount }
+                brokers.append(broker)
+            }
+        }
+
+        deinit { origin.stop() }
+
+        /// Requests that have reached the origin.
+        var originRequests: Int { origin.requests.count }
+
+        func clients() throws -> [RawClient] { try brokers.map { try RawClient($0.socketPath) } }
+    }
+
+    private static let image: @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = { request in
+        var response = png(tile(Int(request.path.dropFirst()) ?? 0))
+        response.headers.append(.init("Cache-Control", "max-age=1000"))
+        return response
+    }
+
+    @Test func `500 cold images on three brokers cause at most 525 origin requests`() throws {
+        let fleet = try Fleet()
+        let clients = try fleet.clients()
+        let ids = try clients.map { client in
+            try (0..<500).map { try client.get(fleet.origin.url("/\($0)")) }
+        }
+        for (client, ids) in zip(clients, ids) {
+            for id in ids { _ = try client.answer(to: id).image() }
+        }
+        #expect(fleet.originRequests <= 525)
+        #expect(fleet.originRequests >= 500)
+        let hits = try fleet.brokers.map { try $0.stats()[.sharedHits] }.reduce(0, +)
+        #expect(hits >= 975)
+    }
+
+    @Test func `a server that is killed fails no request`() throws {
+        let fleet = try Fleet()
+        let clients = try fleet.clients()
+        let ids = try clients.map { client in
+            try (0..<150).map { try client.get(fleet.origin.url("/\($0)")) }
+        }
+        _ = try clients[0].answer(to: ids[0][20]).image()
+        fleet.servers[0].kill()
+        for (client, ids) in zip(clients, ids) {
+            for id in ids { _ = try client.answer(to: id).image() }
+        }
+        // Its keys go to the origin, those of the other server do not.
+        for (client, broker) in zip(clients, fleet.brokers) {
+            _ = try client.load(fleet.origin.url("/1000")).image()
+            #expect(try broker.stats()[.failed] == 0)
+        }
+        try fleet.brokers[0].wait(for: "the server is left out") { stats in
+            stats.sharedServers.contains { $0.state == "ejected" }
+        }
+    }
+
+    @Test func `a server that does not answer costs 250 ms`() throws {
+        let fleet = try Fleet(brokers: 1, servers: 1)
+        let client = try fleet.clients()[0]
+        _ = try client.load(fleet.origin.url("/1")).image()
+        fleet.servers[0].stop()
+        _ = try client.load(fleet.origin.url("/2")).image()
+        fleet.servers[0].goOn()
+        #expect(try fleet.brokers[0].stats()[.failed] == 0)
+    }
+
+    @Test func `a broker that is killed with a lease delays others by at most 11 s`() throws {
+        let fleet = try Fleet(brokers: 2) { request in
+            FleetTests.image(request).with { $0.hold = .beforeHeaders }
+        }
+        let clients = try fleet.clients()
+        _ = try clients[0].get(fleet.origin.url("/1"))
+        try eventually("the first broker asks the origin") { fleet.originRequests == 1 }
+        let id = try clients[1].get(fleet.origin.url("/1"))
+        fleet.brokers[0].signal(SIGKILL)
+        fleet.origin.gate("/1").open()
+        let waited = try milliseconds { _ = try clients[1].answer(to: id).image() }
+        #expect(waited <= 11_000, "\(waited)")
+        #expect(fleet.originRequests == 2)
+    }
+
+    @Test func `records that are poisoned, cut off or foreign are rejected and replaced`() throws {
+        let fleet = try Fleet(brokers: 2, servers: 1)
+        let clients = try fleet.clients()
+        let server = fleet.servers[0]
+        let damages: [([UInt8]) -> [UInt8]] = [
+            { bytes in Array(bytes.dropLast(10)) },
+            { bytes in bytes.dropLast() + [bytes[bytes.count - 1] ^ 1] },
+            { _ in Array("something else".utf8) },
+        ]
+        for (number, damage) in damages.enumerated() {
+            let url = fleet.origin.url("/\(number)")
+            let before = Set(try server.names("imgbroker1:"))
+            #expect(try clients[0].load(url).image().source == .network)
+            var name = ""
+            try eventually("the record is written") {
+                name = Set(try server.names("imgbroker1:")).subtracting(before).first ?? ""
+                return !name.isEmpty
+            }
+            let bytes = try #require(try server.value(name))
+            try server.set(name, damage(bytes))
+            #expect(try clients[1].load(url).image().source == .network, "record \(number)")
+            try eventually("the record is replaced") { try server.value(name)?.count == bytes.count }
+        }
+        try fleet.brokers[1].wait(for: "they are counted") { $0.sharedServers[0].rejected >= 3 }
+    }
+
+    @Test func `with a key the records of others are rejected`() throws {
+        let directory = try TemporaryDirectory()
+        let key = directory.file("key")
+        try Data("0123456789abcdef0123456789abcdef\n".utf8).write(to: URL(filePath: key))
+        let signed = try Fleet(brokers: 2, servers: 1, arguments: ["--shared-tier-key-file", key])
+        let url = signed.origin.url("/1")
+        let clients = try signed.clients()
+        _ = try clients[0].load(url).image()
+        try eventually("the record is written") { try !signed.servers[0].names("imgbroker1:").isEmpty }
+        #expect(try clients[1].load(url).image().source == .shared)
+        let other = try TestBroker(["--shared-tier", "memcached:127.0.0.1:\(signed.servers[0].port)"], workers: 1)
+        try other.wait(for: "the tier is asked") { $0.sharedServers.count == 1 }
+        #expect(try RawClient(other.socketPath).load(url).image().source == .network)
+    }
+
+    @Test func `failures are shared for their time`() throws {
+        let fleet = try Fleet(brokers: 2, servers: 1) { _ in .status(404) }
+        let url = fleet.origin.url("/none")
+        let clients = try fleet.clients()
+        #expect(try clients[0].failure(url).httpStatus == 404)
+        try eventually("the record is written") { try !fleet.servers[0].names("imgbroker1:").isEmpty }
+        #expect(try clients[1].failure(url).httpStatus == 404)
+        #expect(fleet.originRequests == 1)
+    }
+
+    @Test func `without the program the broker says what to install`() throws {
+        // The folder has scripts for the other workers alone.
+        let folder = try ProgramFolder([:])
+        let result = try run(
+            folder.path + "/imgbroker",
+            ["--disk-limit", "0", "--socket", folder.path + "/s", "--shared-tier", "memcached:127.0.0.1"])
+        #expect(result.exit == .status(1))
+        #expect(result.errors.contains("install the package imgbroker-tier"))
+    }
+}

@@ -1,0 +1,99 @@
+import Digests
+import DiskRecords
+import HTTPValues
+import Testing
+
+@testable import imgtier
+
+/// Records of the shared tier: what was written is read again, and nothing else is.
+struct RecordEnvelopeTests {
+    private let now = 1_795_262_400_000
+    private let key = String(repeating: "a", count: 64)
+    private let body = Array("the bytes of an image".utf8)
+
+    private func record(_ change: (inout SharedRecord) -> Void = { _ in }) -> SharedRecord {
+        let response = ResponseRecord(requestedAt: now, receivedAt: now, cacheControl: "max-age=60", etag: "\"v\"")
+        var record = SharedRecord(
+            key: key,
+            .original(digest: SHA256.hexadecimalDigest(of: body), bytes: body.count, response, varyKey: "accept: x"),
+            expires: now + 60_000)
+        change(&record)
+        return record
+    }
+
+    private func written(_ record: SharedRecord, _ body: [UInt8], by secret: [UInt8]? = nil) throws -> [UInt8] {
+        let bytes = unsafe body.withUnsafeBytes { unsafe RecordEnvelope(key: secret).write(record, body: $0) }
+        return try #require(bytes)
+    }
+
+    private func read(_ bytes: [UInt8], of key: String? = nil, by secret: [UInt8]? = nil) -> RecordEnvelope.Content? {
+        unsafe bytes.withUnsafeBytes {
+            unsafe RecordEnvelope(key: secret).read($0, of: key ?? self.key, unixMs: now)
+        }
+    }
+
+    @Test func `an original is read as it was written`() throws {
+        let bytes = try written(record(), body)
+        let content = try #require(read(bytes))
+        #expect(content.record == record())
+        #expect(Array(bytes[content.body]) == body)
+    }
+
+    @Test(arguments: [SharedRecord.Content.failure(status: 404), .unshared])
+    func `a record without bytes is read as it was written`(content: SharedRecord.Content) throws {
+        let record = SharedRecord(key: key, content, expires: now + 1000)
+        #expect(read(try written(record, []))?.record == record)
+    }
+
+    @Test func `a record that is cut off is rejected at every length`() throws {
+        let bytes = try written(record(), body)
+        for length in bytes.indices { #expect(read(Array(bytes[..<length])) == nil, "\(length)") }
+        #expect(read(bytes + [0]) == nil)
+    }
+
+    @Test func `a record with a changed byte is rejected`() throws {
+        let bytes = try written(record(), body)
+        let start = bytes.count - body.count
+        for index in Array(0..<12) + Array(start..<bytes.count) {
+            var changed = bytes
+            changed[index] ^= 1
+            #expect(read(changed) == nil, "\(index)")
+        }
+    }
+
+    @Test func `the record of another key is rejected`() throws {
+        #expect(read(try written(record(), body), of: String(repeating: "b", count: 64)) == nil)
+    }
+
+    @Test func `a record that is of no use any more, or for longer than 30 days, is rejected`() throws {
+        #expect(read(try written(record { $0.expires = now }, body)) == nil)
+        #expect(read(try written(record { $0.expires = now + 31 * 86_400_000 }, body)) == nil)
+    }
+
+    @Test func `a signed record is read with its key alone`() throws {
+        let secret = Array("0123456789abcdef".utf8)
+        let bytes = try written(record(), body, by: secret)
+        #expect(read(bytes, by: secret)?.record == record())
+        #expect(read(bytes, by: Array("0123456789abcdeF".utf8)) == nil)
+        #expect(read(bytes) == nil)
+        #expect(read(try written(record(), body), by: secret) == nil, "an unsigned record is foreign")
+        var changed = bytes
+        changed[20] ^= 1
+        #expect(read(changed, by: secret) == nil)
+    }
+
+    @Test func `a signature is that of RFC 4231`() {
+        let digest = unsafe Array("what do ya want for nothing?".utf8).withUnsafeBytes {
+            unsafe HMAC.sha256(of: $0, key: Array("Jefe".utf8))
+        }
+        #expect(digest.prefix(4) == [0x5b, 0xdc, 0xc1, 0x46])
+        #expect(digest.suffix(4) == [0x64, 0xec, 0x38, 0x43])
+    }
+
+    @Test func `a body of another length is not written`() {
+        let bytes = unsafe [UInt8](repeating: 1, count: 3).withUnsafeBytes {
+            unsafe RecordEnvelope(key: nil).write(record(), body: $0)
+        }
+        #expect(bytes == nil)
+    }
+}
