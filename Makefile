@@ -71,8 +71,8 @@ with_addresses := --sanitize address --scratch-path .build/addresses
 with_threads := --sanitize thread --scratch-path .build/threads
 # Only what they test is built.
 for_addresses := IMGBROKER_TEST_TARGETS="BrokerCoreTests FuzzTests HTTPCachingTests HTTPValuesTests IPCProtocolTests JSONCodingTests \
-	WorkerProtocolTests imgworkerTests"
-for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests SharedCacheTests imgfetchTests imgworkerTests"
+	WorkerProtocolTests ImageDecodingTests"
+for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests SharedCacheTests imgfetchTests ImageDecodingTests"
 # Confined processes do not work with a sanitizer, so these tests start the programs of the ordinary build.
 sanitized_tests = IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh
 
@@ -86,7 +86,7 @@ test-addresses: ## Tests of parsers and codecs, with the address sanitizer
 	$(for_addresses) $(swift) build --build-tests $(with_addresses)
 	# Without leak detection, which reports tables of the Swift runtime.
 	ASAN_OPTIONS=detect_leaks=0 $(for_addresses) $(sanitized_tests) $(with_addresses) \
-		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests' \
+		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|ImageDecodingTests|OriginStatementTests' \
 		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
 
 .PHONY: test-nginx
@@ -159,7 +159,7 @@ test-threads: ## Tests of clients, downloads and codecs, with the thread sanitiz
 	# A separate run, because the testing library misses the end of exit tests while another test has an exited child
 	# that it has not waited for.
 	$(for_threads) $(sanitized_tests) $(with_threads) \
-		--filter 'imgworkerTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
+		--filter 'ImageDecodingTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: test-hostile
 test-hostile: build ## Forty hostile connections of one user for SECONDS=n (120), while another user loads images; needs root

@@ -4,14 +4,27 @@ import PackageDescription
 /// Warnings stop the build where the project's own checks run (`make test`), not on a user's newer compiler.
 let strictBuild = Context.environment["IMGBROKER_STRICT"] == "1"
 
-/// Formats that are left out: `IMGBROKER_WITHOUT="avif" swift build`. The library is then not looked for, and files of
-/// the format are refused like those of any other that is not known. JPEG, PNG and WebP are also written, and stay.
-let without = Set((Context.environment["IMGBROKER_WITHOUT"] ?? "").split(separator: " ").map(String.init))
-let optionalCodecs = ["avif": (module: "CAVIF", library: "avif")]
-if let unknown = without.first(where: { optionalCodecs[$0] == nil }) {
-    fatalError("IMGBROKER_WITHOUT: \(unknown) cannot be left out; these can: \(optionalCodecs.keys.sorted())")
+/// A family of codecs with a decode worker of its own: its sources are in Sources/imgworker-NAME, and the C functions that
+/// call its library in a target of their own.
+struct CodecFamily {
+    let name: String
+    /// The target with its C functions, the target of its system library, and that library.
+    let (shim, module, library): (String, String, String)
+
+    var worker: String { "imgworker-" + name }
 }
-let keptCodecs = optionalCodecs.filter { !without.contains($0.key) }.values
+let allFamilies = [
+    CodecFamily(name: "avif", shim: "CAVIFDecoder", module: "CAVIF", library: "avif")
+]
+
+/// Families that are left out: `IMGBROKER_WITHOUT="avif" swift build`. Their libraries are then not looked for, and files of
+/// these formats are refused like those of a broker whose workers are not installed.
+let without = Set((Context.environment["IMGBROKER_WITHOUT"] ?? "").split(separator: " ").map(String.init))
+if let unknown = without.first(where: { name in !allFamilies.contains { $0.name == name } }) {
+    fatalError("IMGBROKER_WITHOUT: \(unknown) cannot be left out; these can: \(allFamilies.map(\.name))")
+}
+let families = allFamilies.filter { !without.contains($0.name) }
+/// Tests alone are compiled with it.
 let leftOut = without.sorted().map { "WITHOUT_" + $0.uppercased() }
 
 let swift: [SwiftSetting] =
@@ -32,6 +45,12 @@ let optimized: [SwiftSetting] = [
     .unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
 ]
 let optimizedC: [CSetting] = [.unsafeFlags(["-O2"], .when(configuration: .debug))]
+
+/// What the library of all decode workers needs besides the codecs.
+let decodingModules: [Target.Dependency] = [
+    "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues",
+    "WorkerProtocol", "WorkerRuntime",
+]
 
 /// The broker contains Swift's runtime: calls into a shared library would cost 5 % of a hit. The workers share one.
 let contained: [LinkerSetting] = [.unsafeFlags(["-static-stdlib"], .when(configuration: .release))]
@@ -95,11 +114,8 @@ let package = Package(
         // C shims, each for one purpose.
         .target(name: "CLinux", cSettings: c),
         .target(
-            name: "CImageCodecs",
-            dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"]
-                + keptCodecs.map { .init(stringLiteral: $0.module) },
-            cSettings: c + optimizedC,
-            linkerSettings: [.linkedLibrary("gif")] + keptCodecs.map { .linkedLibrary($0.library) }),
+            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"],
+            cSettings: c + optimizedC, linkerSettings: [.linkedLibrary("gif")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
         .target(name: "CDashboard", exclude: ["Pages"], cSettings: c),
@@ -131,6 +147,8 @@ let package = Package(
             name: "WorkerRuntime",
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "WorkerProtocol"],
             swiftSettings: swift),
+        .target(
+            name: "ImageDecoding", dependencies: ["CImageCodecs"] + decodingModules, swiftSettings: swift + optimized),
         .target(
             name: "ImageBrokerClient",
             dependencies: [
@@ -164,13 +182,8 @@ let package = Package(
             ],
             swiftSettings: swift),
         .executableTarget(
-            name: "imgworker",
-            dependencies: [
-                "CImageCodecs", "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
-                "SharedCache", "WorkerProtocol", "WorkerRuntime",
-            ],
+            name: "imgworker", dependencies: ["CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
             swiftSettings: swift + optimized),
-
         .executableTarget(
             name: "imgcache",
             dependencies: [
@@ -209,7 +222,7 @@ let package = Package(
 
         // Tests.
         .target(
-            name: "CTestSupport", dependencies: ["CJPEG", "CWebP"] + (without.contains("avif") ? [] : ["CAVIF"]),
+            name: "CTestSupport", dependencies: ["CJPEG", "CWebP"] + families.map { .init(stringLiteral: $0.module) },
             path: "Tests/CTestSupport", cSettings: c),
         .target(
             name: "TestSupport",
@@ -292,11 +305,11 @@ let package = Package(
             ],
             swiftSettings: swift),
         .testTarget(
-            name: "imgworkerTests",
+            name: "ImageDecodingTests",
             dependencies: [
-                "imgworker", "CImageCodecs", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
-                "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
-            ],
+                "imgworker", "CImageCodecs", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "ImageDecoding",
+                "LinuxSystem", "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
+            ] + families.map { .init(stringLiteral: $0.worker) },
             exclude: ["Animation/AnimationDigests.txt"], swiftSettings: swift),
         .testTarget(
             name: "imgcacheTests",
@@ -314,8 +327,8 @@ let package = Package(
             name: "FuzzTests",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
-            ],
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker", "ImageDecoding",
+            ] + families.map { .init(stringLiteral: $0.worker) },
             path: "Fuzz", exclude: ["Driver", "Package.swift", "Product", "Regressions"],
             sources: ["Replay", "Targets"], swiftSettings: swift),
         .testTarget(
@@ -325,11 +338,25 @@ let package = Package(
                 "ImageBrokerClient",
                 "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
                 "SystemValues", "TestSupport", "WorkerProtocol",
-            ],
+            ] + families.map { .init(stringLiteral: $0.worker) },
             swiftSettings: swift),
     ],
     cLanguageStandard: .gnu11
 )
+
+for family in families {
+    package.products.append(.executable(name: family.worker, targets: [family.worker]))
+    package.targets += [
+        .target(
+            name: family.shim, dependencies: ["CImageCodecs", .init(stringLiteral: family.module)],
+            cSettings: c + optimizedC, linkerSettings: [.linkedLibrary(family.library)]),
+        .executableTarget(
+            name: family.worker,
+            dependencies: [
+                .init(stringLiteral: family.shim), "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol",
+            ], swiftSettings: swift + optimized),
+    ]
+}
 
 // `IMGBROKER_TEST_TARGETS="JSONCodingTests …"` builds these tests only, for builds with a sanitizer.
 if let chosen = Context.environment["IMGBROKER_TEST_TARGETS"] {

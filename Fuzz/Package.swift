@@ -27,8 +27,11 @@ let package = Package(
         .systemLibrary(name: "CAVIF", path: "Product/SystemModules/CAVIF"),
         .systemLibrary(name: "CZlib", path: "Product/SystemModules/CZlib", pkgConfig: "zlib"),
         .target(
-            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CAVIF", "CLCMS", "CZlib"],
-            path: "Product/CImageCodecs", linkerSettings: [.linkedLibrary("avif"), .linkedLibrary("gif")]),
+            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"],
+            path: "Product/CImageCodecs", linkerSettings: [.linkedLibrary("gif")]),
+        .target(
+            name: "CAVIFDecoder", dependencies: ["CAVIF", "CImageCodecs"], path: "Product/CAVIFDecoder",
+            linkerSettings: [.linkedLibrary("avif")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], path: "Product/CTransfer"),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], path: "Product/CSandbox"),
         .target(name: "SystemValues", path: "Product/SystemValues", swiftSettings: swift),
@@ -73,12 +76,19 @@ let package = Package(
                 "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ], path: "Product/imgfetch", exclude: ["main.swift"], swiftSettings: swift),
         .target(
-            name: "imgworker",
+            name: "ImageDecoding",
             dependencies: [
                 "CImageCodecs", "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
-                "SharedCache", "WorkerProtocol", "WorkerRuntime",
+                "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
+            path: "Product/ImageDecoding", swiftSettings: swift),
+        .target(
+            name: "imgworker", dependencies: ["CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
             path: "Product/imgworker", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-avif",
+            dependencies: ["CAVIFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-avif", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "imgcache",
             dependencies: [
@@ -91,7 +101,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker", "imgworker-avif", "ImageDecoding",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

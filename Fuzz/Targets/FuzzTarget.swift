@@ -41,7 +41,10 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .jpeg: fuzzImage(bytes, .jpeg)
         case .webp: fuzzImage(bytes, .webp)
         case .avif: fuzzImage(bytes, .avif)
-        case .avifSamples: fuzzAVIFSamples(bytes)
+        case .avifSamples:
+            #if !WITHOUT_AVIF
+                fuzzAVIFSamples(bytes)
+            #endif
         case .gif: fuzzImage(bytes, .gif)
         case .animation: fuzzAnimation(bytes)
         case .partial: fuzzPart(bytes)

@@ -33,7 +33,7 @@ if arguments.count > 1, arguments[1] == "watch" { Watcher.run(arguments) }
 if arguments.count > 1, arguments[1] == "hits" { SilentClient.run(arguments) }
 if arguments.count > 1, arguments[1] == "calls" { ConformanceDriver.run(arguments) }
 if arguments.count > 1, arguments[1] == "runtime" {
-    exit(WorkerRuntime.run(ProbeProgram.self, arguments: arguments.dropFirst(2)))
+    exit(WorkerRuntime.run(ProbeProgram(), arguments: arguments.dropFirst(2)))
 }
 guard arguments.count >= 3 else { exit(126) }
 let isCache = arguments[1] == "cache"

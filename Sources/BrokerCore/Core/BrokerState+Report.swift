@@ -6,7 +6,7 @@ import WorkerProtocol
 extension BrokerState {
     var hello: HelloReply {
         var hello = HelloReply(
-            server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.decoded.map(\.rawValue),
+            server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.files.map(\.rawValue),
             limits: [
                 "maxFrameBytes": Frame.maximumLength, "maxPixels": limits.maxPixels,
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
