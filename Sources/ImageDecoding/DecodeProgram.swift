@@ -14,16 +14,20 @@ package struct DecodeProgram: WorkerProgram {
     package let codecs: [ImageCodec]
     /// Files that the warm-up decodes, at least one for each codec.
     let samples: [[UInt8]]
+    /// The rights that the program keeps.
+    let policy: SandboxPolicy
     /// Does what the family's libraries can do only before the sandbox, and the samples do not trigger.
     let prepare: @Sendable () -> Void
 
     /// Creates a program of a family's codecs. `prepare` runs after the samples are decoded.
     package init(
-        _ family: CodecFamily, _ codecs: [ImageCodec], samples: [[UInt8]], prepare: @escaping @Sendable () -> Void = {}
+        _ family: CodecFamily, _ codecs: [ImageCodec], samples: [[UInt8]], policy: SandboxPolicy = .decode,
+        prepare: @escaping @Sendable () -> Void = {}
     ) {
         self.family = family
         self.codecs = codecs
         self.samples = samples
+        self.policy = policy
         self.prepare = prepare
     }
 
@@ -60,7 +64,7 @@ package struct DecodeService: WorkerService {
         (self.program, self.channel) = (program, channel)
     }
 
-    package var sandboxPolicy: SandboxPolicy { .decode }
+    package var sandboxPolicy: SandboxPolicy { program.policy }
 
     package func warmUp() throws {
         try WarmUp(program, conversions).run()
@@ -79,6 +83,6 @@ package struct DecodeService: WorkerService {
         // A page that is still shared with the fork server is copied when it is first written. The warm-up writes it now
         // and not during the first job, unless that has arrived already.
         try secondWarmUp.take()?.run { UnixSocket.hasArrived(on: channel.socket) }
-        try JobLoop(channel: channel, codecs: program.codecs, conversions: conversions).run()
+        try JobLoop(channel: channel, family: program.family, codecs: program.codecs, conversions: conversions).run()
     }
 }

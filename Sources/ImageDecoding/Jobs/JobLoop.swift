@@ -8,6 +8,8 @@ import WorkerProtocol
 /// worker.
 struct JobLoop {
     let channel: FrameChannel
+    /// The family of this program.
+    let family: CodecFamily
     let codecs: [ImageCodec]
     let conversions: ColorConversions
 
@@ -49,8 +51,8 @@ struct JobLoop {
     /// Reports the digest of a file, of which nothing else is looked at.
     private func identify(_ job: Int, _ file: FileDescriptor) throws {
         do {
-            let digest = try ImageSource(reading: file).digest
-            try report(.identified(job: job, digest: digest))
+            let source = try ImageSource(reading: file)
+            try report(.identified(job: job, digest: source.digest, format: foreignFormat(of: source)))
         } catch let error as WireError {
             try report(.failed(job: job, error))
         }
@@ -65,10 +67,20 @@ struct JobLoop {
             let source = try ImageSource(reading: file)
             let digest = source.digest
             let result = early.refuses(digest) ? nil : decode(early.job, source, into: output)
-            try report(.identified(job: job, digest: digest, early: result))
+            try report(
+                .identified(
+                    job: job, digest: digest, early: result, format: result == nil ? foreignFormat(of: source) : nil))
         } catch let error as WireError {
             try report(.failed(job: job, error))
         }
+    }
+
+    /// The format of bytes that the program of another family decodes; nil for others.
+    private func foreignFormat(of source: ImageSource) -> ImageFormat? {
+        guard let format = unsafe ImageFormat(sniffing: source.bytes.prefix(ImageFormat.sniffedBytes)),
+            CodecFamily(format) != family
+        else { return nil }
+        return format
     }
 
     /// Queues a report, which is sent when no other order has been received: the broker may have sent several.
@@ -96,6 +108,9 @@ struct JobLoop {
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
         do {
             let source = try ImageSource(reading: file, part: job.partialBytes, atMost: job.maxWorkingBytes)
+            if family == .plain, job.pixels == nil, !source.isPart, let format = foreignFormat(of: source) {
+                return try channel.sendMessage(DecodeReport.foreign(job: job.id, format))
+            }
             let image = try EncodedImage(source, for: job, codecs, conversions: conversions)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels else { return }

@@ -23,7 +23,7 @@ struct WarmUp {
         let (ours, theirs) = try UnixSocket.pair()
         broker = FrameChannel(socket: ours)
         loop = JobLoop(
-            channel: FrameChannel(socket: theirs), codecs: program.codecs, conversions: conversions)
+            channel: FrameChannel(socket: theirs), family: program.family, codecs: program.codecs, conversions: conversions)
         var originals: [FileDescriptor] = []
         for sample in program.samples { originals.append(try Self.sealed(sample)) }
         self.originals = originals
@@ -74,7 +74,7 @@ struct WarmUp {
         while let (report, _) = try broker.receiveMessage(DecodeReport.self) {
             switch report {
             case .failed(_, let error): throw error
-            case .finished, .identified: return
+            case .finished, .identified, .foreign: return
             case .ready, .header: break
             }
         }

@@ -21,6 +21,7 @@ enum ServeCommand {
                 "the worker programs imgfetch and imgworker are neither beside imgbroker nor in ../libexec/imgbroker")
             return 1
         }
+        configuration.limits.families = launcher.families
         let group = MemoryGroup.own
         if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
             log.notice("the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
