@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/// The demands of the files that a thread decodes, and what they have used of it.
+/// The work that a file may demand.
 typedef struct {
     /// The number of pixels that may still be decoded.
     uint64_t pixels;
@@ -14,7 +14,7 @@ typedef struct {
 
 /// Gives libheif this decoder for HEVC, and none for other codecs. Call before decoding; later calls do nothing.
 void codec_heif_register(void);
-/// Sets the budget of what this thread decodes from now on.
+/// Sets the budget of this thread; NULL for none, with which nothing is decoded.
 void codec_heif_set_budget(codec_heif_budget *budget);
 
 #endif

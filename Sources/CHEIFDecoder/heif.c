@@ -10,8 +10,9 @@
 #include "decoder.h"
 #include "planes.h"
 
-/// The most bytes of boxes other than pixels. A photo of 50 tiles with its thumbnail has 4 KiB.
-#define MAXIMUM_STRUCTURE (128u << 10)
+/// The most bytes of boxes other than pixels. A photo of 50 tiles with its thumbnail has 4 KiB, and profiles of printers have
+/// up to 4 MiB.
+#define MAXIMUM_STRUCTURE (4352u << 10)
 /// The memory of one decoder of HEVC.
 #define MEMORY_OF_CODEC (1u << 20)
 /// The largest tile to expect: frames are decoded as a whole, and the last tiles of a grid extend beyond the image.
@@ -129,7 +130,7 @@ static codec_status read_profile(codec_heif_reader *reader) {
 codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_header *header) {
     uint64_t structure = 0;
     int is_complete = measure_boxes(reader->bytes, reader->length, &structure);
-    if (structure > MAXIMUM_STRUCTURE + 4u * CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
+    if (structure > MAXIMUM_STRUCTURE) return CODEC_TOO_LARGE;
     errno = 0;
     struct heif_error error =
         heif_context_read_from_memory_without_copy(reader->context, reader->bytes, reader->length, NULL);

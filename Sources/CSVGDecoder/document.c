@@ -126,7 +126,7 @@ static int is_limited(text document, const char *name, int most, int needs_value
             if (is_space(*next) || *next == ',') {
                 number = 0;
             } else if (*next == '.') {
-                // What follows is a fraction.
+                // A fraction follows.
                 while (next + 1 < document.end && next[1] >= '0' && next[1] <= '9') next++;
             } else if (*next < '0' || *next > '9') {
                 return 0;

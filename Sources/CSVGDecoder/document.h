@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// What a scan has found.
+/// The findings of a scan.
 typedef struct {
     /// An upper bound of the number of elements.
     uint64_t elements;
