@@ -8,13 +8,18 @@ let strictBuild = Context.environment["IMGBROKER_STRICT"] == "1"
 /// call its library in a target of their own.
 struct CodecFamily {
     let name: String
-    /// The target with its C functions, the target of its system library, and that library.
-    let (shim, module, library): (String, String, String)
+    /// The target with its C functions, and the target of its system libraries.
+    let (shim, module): (String, String)
+    let libraries: [String]
 
     var worker: String { "imgworker-" + name }
 }
 let allFamilies = [
-    CodecFamily(name: "avif", shim: "CAVIFDecoder", module: "CAVIF", library: "avif")
+    CodecFamily(name: "avif", shim: "CAVIFDecoder", module: "CAVIF", libraries: ["avif"]),
+    CodecFamily(name: "heif", shim: "CHEIFDecoder", module: "CHEIF", libraries: ["heif", "de265"]),
+    CodecFamily(name: "jxl", shim: "CJXLDecoder", module: "CJXL", libraries: ["jxl"]),
+    CodecFamily(name: "svg", shim: "CSVGDecoder", module: "CRSVG", libraries: ["rsvg-2"]),
+    CodecFamily(name: "tiff", shim: "CTIFFDecoder", module: "CTIFF", libraries: ["tiff"]),
 ]
 
 /// Families that are left out: `IMGBROKER_WITHOUT="avif" swift build`. Their libraries are then not looked for, and files of
@@ -86,6 +91,18 @@ let package = Package(
         // What pkg-config says of it has a definition that packages may not make, and that only Windows needs.
         .systemLibrary(
             name: "CAVIF", path: "Sources/SystemModules/CAVIF", providers: [.apt(["libavif-dev"])]),
+        .systemLibrary(
+            name: "CHEIF", path: "Sources/SystemModules/CHEIF", pkgConfig: "libheif",
+            providers: [.apt(["libheif-dev", "libde265-dev"])]),
+        // As with libavif.
+        .systemLibrary(
+            name: "CJXL", path: "Sources/SystemModules/CJXL", providers: [.apt(["libjxl-dev"])]),
+        .systemLibrary(
+            name: "CRSVG", path: "Sources/SystemModules/CRSVG", pkgConfig: "librsvg-2.0",
+            providers: [.apt(["librsvg2-dev"])]),
+        .systemLibrary(
+            name: "CTIFF", path: "Sources/SystemModules/CTIFF", pkgConfig: "libtiff-4",
+            providers: [.apt(["libtiff-dev"])]),
         // It has no file for pkg-config, so who uses it names it to the linker.
         .systemLibrary(
             name: "CGIF", path: "Sources/SystemModules/CGIF", providers: [.apt(["libgif-dev"])]),
@@ -349,7 +366,7 @@ for family in families {
     package.targets += [
         .target(
             name: family.shim, dependencies: ["CImageCodecs", .init(stringLiteral: family.module)],
-            cSettings: c + optimizedC, linkerSettings: [.linkedLibrary(family.library)]),
+            cSettings: c + optimizedC, linkerSettings: family.libraries.map { .linkedLibrary($0) }),
         .executableTarget(
             name: family.worker,
             dependencies: [

@@ -12,7 +12,6 @@ needed=(
     "libpng      libpng-dev"
     "libjpeg     libjpeg62-turbo-dev libjpeg-turbo8-dev"
     "libwebp     libwebp-dev"
-    "libavif     libavif-dev"
     "gif_lib.h   libgif-dev"
     "lcms2       liblcms2-dev"
     "zlib        zlib1g-dev"
@@ -22,6 +21,19 @@ needed=(
     "sqlite3     libsqlite3-dev"
     "libseccomp  libseccomp-dev"
 )
+# The same for families of codecs, after the family's name. Those that the build leaves out (see docs/formats.md) need no library.
+families=(
+    "avif libavif     libavif-dev"
+    "heif libheif     libheif-dev"
+    "heif libde265    libde265-dev"
+    "jxl  libjxl      libjxl-dev"
+    "svg  librsvg-2.0 librsvg2-dev"
+    "tiff libtiff-4   libtiff-dev"
+)
+for line in "${families[@]}"; do
+    read -r family library <<<"$line"
+    if [[ " ${IMGBROKER_WITHOUT:-} " != *" $family "* ]]; then needed+=("$library"); fi
+done
 
 if ! command -v swift >/dev/null; then
     echo "error: no swift in PATH. imgbroker needs a Swift toolchain, 6.2 or newer: https://www.swift.org/install/linux/" >&2
@@ -43,8 +55,6 @@ has_library() {
 missing=()
 for line in "${needed[@]}"; do
     read -r module packages <<<"$line"
-    # Formats that the build leaves out (see docs/formats.md) need no library.
-    if [[ " ${IMGBROKER_WITHOUT:-} " == *" ${module#lib} "* ]]; then continue; fi
     if ! has_library "$module"; then missing+=("$packages"); fi
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")

@@ -11,6 +11,8 @@ package protocol ImageDecoder {
     var streams: Bool { get }
     /// Whether only the rows of `DecodedSize.rows` reach the sink; else all do.
     var skipsRows: Bool { get }
+    /// Whether any part of the image can be decoded at any size, without a loss: it consists of shapes.
+    var renders: Bool { get }
     /// Returns the stage of an incomplete file's image, a number that only increases as more bytes arrive. Called once,
     /// after the image's limits are checked.
     ///
@@ -35,6 +37,7 @@ package protocol ImageDecoder {
 extension ImageDecoder {
     package var streams: Bool { false }
     package var skipsRows: Bool { false }
+    package var renders: Bool { false }
 
     package func findStage() throws(WireError) -> Int {
         throw WireError(.unsupportedFormat, "Images of this format cannot be decoded in parts.")
@@ -49,11 +52,13 @@ package struct DecodedSize: Equatable {
     package let horizontal, vertical: Double
     /// The rows that are used.
     package var rows: Range<Int>
+    /// The place in the stored image where the decoded part begins, in stored pixels. It is 0 unless a decoder renders.
+    package private(set) var left, top: Double
 
     /// The stored size.
     package init(full geometry: PixelGeometry) {
         self.geometry = geometry
-        (horizontal, vertical) = (1, 1)
+        (horizontal, vertical, left, top) = (1, 1, 0, 0)
         rows = 0..<geometry.height
     }
 
@@ -62,6 +67,7 @@ package struct DecodedSize: Equatable {
         let side = { (stored: Int) in (stored * numerator + denominator - 1) / denominator }
         geometry = PixelGeometry(width: side(stored.width), height: side(stored.height)) ?? stored
         (horizontal, vertical) = (Double(numerator) / Double(denominator), Double(numerator) / Double(denominator))
+        (left, top) = (0, 0)
         rows = 0..<geometry.height
     }
 
@@ -84,6 +90,16 @@ package struct DecodedSize: Equatable {
         self.geometry = geometry
         horizontal = Double(geometry.width) / Double(stored.width)
         vertical = Double(geometry.height) / Double(stored.height)
+        (left, top) = (0, 0)
+        rows = 0..<geometry.height
+    }
+
+    /// The part of a stored image, rendered as `geometry`.
+    init(_ part: Transform.Plan.Crop, renderedAs geometry: PixelGeometry) {
+        self.geometry = geometry
+        horizontal = Double(geometry.width) / part.width
+        vertical = Double(geometry.height) / part.height
+        (left, top) = (part.x, part.y)
         rows = 0..<geometry.height
     }
 }

@@ -113,7 +113,10 @@ struct EncodedImage {
 
         var workingBytes = Self.baseBytes
         let storedArea = plan.area.map { orientation.stored($0, in: stored) }
-        if plan.isIdentity {
+        if let part = Self.renderedPart(of: plan, decoder, in: stored, isWhole: job.wantsPlaceholder) {
+            decodedSize = DecodedSize(part, renderedAs: plan.scaled)
+            (scaling, area) = (nil, nil)
+        } else if plan.isIdentity {
             decodedSize = DecodedSize(full: stored)
             (scaling, area) = (nil, storedArea)
         } else {
@@ -299,6 +302,19 @@ struct EncodedImage {
             let pixels = "\(size.width) × \(size.height)" + (frames > 1 ? " × \(frames)" : "") + " pixels"
             throw WireError(.tooManyPixels, "\(subject()) \(pixels); \(most) are allowed.")
         }
+    }
+
+    /// Returns the part that a decoder renders as the result, without a filter; nil if it cannot, or if it `isWhole` because of the
+    /// placeholder and the part is not.
+    private static func renderedPart(
+        of plan: Transform.Plan, _ decoder: any ImageDecoder, in stored: PixelGeometry, isWhole: Bool
+    ) -> Transform.Plan.Crop? {
+        guard decoder.renders else { return nil }
+        var part = plan.crop
+        part.x += Double(plan.area?.x ?? 0)
+        part.y += Double(plan.area?.y ?? 0)
+        let isAll = (part.width, part.height) == (Double(stored.width), Double(stored.height))
+        return isWhole && !isAll ? nil : part
     }
 
     /// Returns the size at which the codec decodes and the filter that follows, in stored coordinates. The codec scales down
