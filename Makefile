@@ -180,6 +180,7 @@ lint: ## Check formatting, comments and pages
 format: ## Format the sources in place
 	@scripts/lint.sh --fix
 
+families := avif heif jxl svg tiff
 manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-ctl.1 imgbroker-exporter.1
 
 .PHONY: install
@@ -191,6 +192,9 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" "$(BUILT)/imgexporter" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
+	# The families of codecs that were built.
+	@for program in $(families:%=imgworker-%); do \
+		if [[ -x "$(BUILT)/$$program" ]]; then install -s -m 755 "$(BUILT)/$$program" "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"; fi; done
 	# The runtime of Swift, which the workers share, of the toolchain that built them. The broker contains its own.
 	install -d "$(DESTDIR)$(PREFIX)/lib/imgbroker"
 	@core=$$(ldd "$(BUILT)/imgworker" | awk '$$1 == "libswiftCore.so" { print $$3 }'); \

@@ -370,7 +370,8 @@ for family in families {
         .executableTarget(
             name: family.worker,
             dependencies: [
-                .init(stringLiteral: family.shim), "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol",
+                .init(stringLiteral: family.shim), "CImageCodecs", "IPCProtocol", "ImageDecoding", "Sandbox",
+                "WorkerProtocol",
             ], swiftSettings: swift + optimized),
     ]
 }

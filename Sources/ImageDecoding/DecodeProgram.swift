@@ -33,11 +33,9 @@ package struct DecodeProgram: WorkerProgram {
 
     /// Runs the program that this process was started as, and exits.
     package func main() -> Never {
-        do {
-            if try FormatTable(codecs).print(Array(CommandLine.arguments.dropFirst())) { CurrentProcess.exit(0) }
-        } catch {
-            CurrentProcess.writeToStandardError("imgbroker: standard output cannot be written: \(error)\n")
-            CurrentProcess.exit(1)
+        if Array(CommandLine.arguments.dropFirst()) == [FormatReport.option] {
+            let control = FrameChannel(socket: FileDescriptor(owning: WorkerRuntime.controlDescriptor))
+            CurrentProcess.exit((try? control.sendMessage(FormatReport(codecs.map(\.row)))) == nil ? 1 : 0)
         }
         WorkerRuntime.run(self)
     }

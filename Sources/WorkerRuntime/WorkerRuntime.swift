@@ -30,7 +30,7 @@ internal import WorkerProtocol
 /// - The decode workers alone can be fork servers.
 package enum WorkerRuntime {
     /// The descriptor of the control socket.
-    private static let controlDescriptor: Int32 = 3
+    package static let controlDescriptor: Int32 = 3
 
     /// Runs `program` with the arguments of this process, and exits: with status 0 when the broker has closed the control
     /// socket, 1 after an error, 2 for wrong usage.

@@ -1,6 +1,7 @@
 import CSVGDecoder
 import IPCProtocol
 import ImageDecoding
+import Sandbox
 import WorkerProtocol
 
 extension DecodeProgram {
@@ -12,7 +13,7 @@ extension DecodeProgram {
                 (source, job) throws(WireError) in
                 ImageCodec.Opened(try SVGDecoder(source, mostPixels: job.maxSourcePixels))
             }
-        ], samples: [Array(smallSVG.utf8)])
+        ], samples: [Array(smallSVG.utf8)], policy: .svg)
 
     /// Shapes, a gradient and text, for which fonts are found. It has no filter: the first one starts a thread, which is confined
     /// only after the warm-up and does not survive a fork.

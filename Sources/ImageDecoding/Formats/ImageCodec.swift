@@ -41,8 +41,12 @@ package struct ImageCodec: Sendable {
         self.hasParts = hasParts
     }
 
-    /// Whether results can be encoded in this format.
-    var isEncoded: Bool { Encoding.Format.allCases.contains { $0.imageFormat == format } }
+    /// The row in the table of formats.
+    var row: FormatRow {
+        FormatRow(
+            format, hasFrames: hasFrames, isEncoded: Encoding.Format.allCases.contains { $0.imageFormat == format },
+            orientation: orientation, library: library)
+    }
 }
 
 extension [ImageCodec] {

@@ -15,8 +15,4 @@ import WorkerProtocol
         #expect(allCodecs.map(\.format) == ImageFormat.files.filter { families.contains(CodecFamily($0)) })
         #expect(DecodeProgram.plain.codecs.map(\.format) == CodecFamily.plain.formats)
     }
-
-    @Test func textHasALineForEachFormat() {
-        #expect(FormatTable(allCodecs).text.split(separator: "\n").count == allCodecs.count + 1)
-    }
 }
