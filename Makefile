@@ -139,6 +139,12 @@ test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE tak
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" IMAGES="$(IMAGES)" \
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
 
+.PHONY: test-families
+test-families: build ## HEIC, JPEG XL, SVG and TIFF against other decoders; OUTPUT=FILE takes the sheet; needs pip and a package index
+	@scripts/bootstrap.sh --for-families
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" \
+		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/families/sheet.png,$(OUTPUT))" scripts/test-families.sh
+
 .PHONY: test-exporter
 test-exporter: build ## The exporter's metrics and alerts with promtool, its dashboard in headless Chromium, agreement of all figures, with the release build
 	@scripts/bootstrap.sh --for-exporter

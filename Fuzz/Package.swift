@@ -25,6 +25,10 @@ let package = Package(
         .target(name: "CLinux", path: "Product/CLinux"),
         .systemLibrary(name: "CLCMS", path: "Product/SystemModules/CLCMS", pkgConfig: "lcms2"),
         .systemLibrary(name: "CAVIF", path: "Product/SystemModules/CAVIF"),
+        .systemLibrary(name: "CHEIF", path: "Product/SystemModules/CHEIF"),
+        .systemLibrary(name: "CJXL", path: "Product/SystemModules/CJXL"),
+        .systemLibrary(name: "CRSVG", path: "Product/SystemModules/CRSVG", pkgConfig: "librsvg-2.0"),
+        .systemLibrary(name: "CTIFF", path: "Product/SystemModules/CTIFF"),
         .systemLibrary(name: "CZlib", path: "Product/SystemModules/CZlib", pkgConfig: "zlib"),
         .target(
             name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"],
@@ -32,6 +36,18 @@ let package = Package(
         .target(
             name: "CAVIFDecoder", dependencies: ["CAVIF", "CImageCodecs"], path: "Product/CAVIFDecoder",
             linkerSettings: [.linkedLibrary("avif")]),
+        .target(
+            name: "CHEIFDecoder", dependencies: ["CHEIF", "CImageCodecs"], path: "Product/CHEIFDecoder",
+            linkerSettings: [.linkedLibrary("heif"), .linkedLibrary("de265")]),
+        .target(
+            name: "CJXLDecoder", dependencies: ["CJXL", "CImageCodecs"], path: "Product/CJXLDecoder",
+            linkerSettings: [.linkedLibrary("jxl")]),
+        .target(
+            name: "CSVGDecoder", dependencies: ["CRSVG", "CImageCodecs"], path: "Product/CSVGDecoder",
+            linkerSettings: [.linkedLibrary("rsvg-2")]),
+        .target(
+            name: "CTIFFDecoder", dependencies: ["CTIFF", "CImageCodecs"], path: "Product/CTIFFDecoder",
+            linkerSettings: [.linkedLibrary("tiff")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], path: "Product/CTransfer"),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], path: "Product/CSandbox"),
         .target(name: "SystemValues", path: "Product/SystemValues", swiftSettings: swift),
@@ -90,6 +106,22 @@ let package = Package(
             dependencies: ["CAVIFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
             path: "Product/imgworker-avif", exclude: ["main.swift"], swiftSettings: swift),
         .target(
+            name: "imgworker-heif",
+            dependencies: ["CHEIFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-heif", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-jxl",
+            dependencies: ["CJXLDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-jxl", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-svg",
+            dependencies: ["CSVGDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-svg", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-tiff",
+            dependencies: ["CTIFFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-tiff", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
             name: "imgcache",
             dependencies: [
                 "CSQLite", "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport",
@@ -101,7 +133,8 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker", "imgworker-avif", "ImageDecoding",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker", "imgworker-avif", "imgworker-heif",
+                "imgworker-jxl", "imgworker-svg", "imgworker-tiff", "ImageDecoding",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

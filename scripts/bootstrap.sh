@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-exporter | --for-top | --for-deb |
+# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-families | --for-exporter | --for-top | --for-deb |
 # --for-benchmarks]: installs missing packages for the build (and the tests, those with nginx, those of the Python or the C client, of
 # its gallery, of monitoring, the Debian packages, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
@@ -92,6 +92,13 @@ fi
 if [[ "${1:-}" == --for-steps ]]; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
     command -v chromium >/dev/null || missing+=("chromium")
+fi
+# An encoder and a decoder of JPEG XL, and a browser that draws SVG: see scripts/test-families.sh.
+if [[ "${1:-}" == --for-families ]]; then
+    /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
+    command -v chromium >/dev/null || missing+=("chromium")
+    command -v cjxl >/dev/null || missing+=("libjxl-tools")
+    compgen -G "/usr/share/fonts/truetype/dejavu/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
 fi
 # A browser shows the dashboard, and pictures are drawn for it: see scripts/test-exporter.sh.
 if [[ "${1:-}" == --for-exporter ]]; then

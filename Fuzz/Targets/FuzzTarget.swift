@@ -19,6 +19,10 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case webp
     case avif
     case avifSamples = "avif-samples"
+    case heif
+    case jxl
+    case svg
+    case tiff
     case gif
     case animation
     case partial
@@ -45,6 +49,10 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
             #if !WITHOUT_AVIF
                 fuzzAVIFSamples(bytes)
             #endif
+        case .heif: fuzzImage(bytes, .heif)
+        case .jxl: fuzzImage(bytes, .jxl)
+        case .svg: fuzzImage(bytes, .svg)
+        case .tiff: fuzzImage(bytes, .tiff)
         case .gif: fuzzImage(bytes, .gif)
         case .animation: fuzzAnimation(bytes)
         case .partial: fuzzPart(bytes)

@@ -9,6 +9,18 @@ import WorkerProtocol
 #if !WITHOUT_AVIF
     @testable import imgworker_avif
 #endif
+#if !WITHOUT_HEIF
+    @testable import imgworker_heif
+#endif
+#if !WITHOUT_JXL
+    @testable import imgworker_jxl
+#endif
+#if !WITHOUT_SVG
+    @testable import imgworker_svg
+#endif
+#if !WITHOUT_TIFF
+    @testable import imgworker_tiff
+#endif
 
 /// Reads the metadata of one file as each of the formats.
 func fuzzMetadata(_ bytes: [UInt8]) {
@@ -119,7 +131,7 @@ private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
 /// Decodes a complete file with several transforms, also as far as its damage permits. The results must be equal in both byte orders, and after lossless
 /// encoding and decoding.
 func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
-    guard ImageFormat(sniffing: bytes.prefix(16).map { $0 }) == format else { return }
+    guard ImageFormat(sniffing: bytes.prefix(ImageFormat.sniffedBytes)) == format else { return }
     let transforms = [
         Transform(alpha: .straight), Transform(pixelFormat: .bgra8, alpha: .straight), Transform(width: 7),
         Transform(width: 40, height: 9, fit: .cover), Transform(byteLimit: 256),
@@ -152,6 +164,18 @@ private let allCodecs: [ImageCodec] = {
     var codecs = DecodeProgram.plain.codecs
     #if !WITHOUT_AVIF
         codecs += DecodeProgram.avif.codecs
+    #endif
+    #if !WITHOUT_HEIF
+        codecs += DecodeProgram.heif.codecs
+    #endif
+    #if !WITHOUT_JXL
+        codecs += DecodeProgram.jxl.codecs
+    #endif
+    #if !WITHOUT_SVG
+        codecs += DecodeProgram.svg.codecs
+    #endif
+    #if !WITHOUT_TIFF
+        codecs += DecodeProgram.tiff.codecs
     #endif
     return codecs
 }()

@@ -120,10 +120,14 @@ static codec_status read_profile(codec_heif_reader *reader) {
     }
     struct heif_color_profile_nclx *colors = NULL;
     struct heif_error error = heif_image_handle_get_nclx_color_profile(reader->handle, &colors);
-    if (error.code != heif_error_Ok || !colors) return CODEC_OK;
-    codec_status status = codec_profile_for_cicp(
-        (int)colors->color_primaries, (int)colors->transfer_characteristics, &reader->profile, &reader->profile_length);
-    heif_nclx_color_profile_free(colors);
+    codec_status status = CODEC_OK;
+    if (error.code == heif_error_Ok && colors) {
+        status = codec_profile_for_cicp(
+            (int)colors->color_primaries, (int)colors->transfer_characteristics, &reader->profile,
+            &reader->profile_length);
+    }
+    // Also of numbers that libheif does not know, which it reports as an error.
+    if (colors) heif_nclx_color_profile_free(colors);
     return status;
 }
 
@@ -257,8 +261,8 @@ codec_status codec_heif_reader_start(codec_heif_reader *reader, codec_order orde
     if (error.code == heif_error_Ok && colors) {
         planes->is_full_range = colors->full_range_flag != 0;
         planes->matrix = (int)colors->matrix_coefficients;
-        heif_nclx_color_profile_free(colors);
     }
+    if (colors) heif_nclx_color_profile_free(colors);
     if (!find_planes(reader)) return CODEC_DAMAGED;
     if (!codec_planes_knows(planes->matrix)) return CODEC_UNSUPPORTED;
     if (planes->count == 3) {

@@ -14,8 +14,9 @@
 #define MAXIMUM_OCTAVES 32
 /// The most columns and rows of a matrix. librsvg keeps 400 numbers of it, and aborts if there are more.
 #define MAXIMUM_ORDER 20
-/// The most entities, and the most bytes that they expand to.
+/// The most entities, the most bytes of their values, which librsvg does not free, and the most that they expand to.
 #define MAXIMUM_ENTITIES 256u
+#define MAXIMUM_VALUES (16u << 10)
 #define MAXIMUM_EXPANSION (4u << 20)
 
 typedef struct {
@@ -75,7 +76,7 @@ static int has_known_encoding(text document) {
 /// a bounded number of bytes.
 static codec_status check_entities(text document, const char **message) {
     text rest = document;
-    uint64_t longest = 0, count = 0, references = 0;
+    uint64_t longest = 0, sum = 0, count = 0, references = 0;
     for (const uint8_t *place; (place = find(rest, "<!ENTITY")) != NULL; rest.start = place + 8) {
         if (++count > MAXIMUM_ENTITIES) {
             *message = "too many entities";
@@ -98,7 +99,13 @@ static codec_status check_entities(text document, const char **message) {
                 return CODEC_UNSUPPORTED;
             }
         }
-        if ((uint64_t)(value.end - value.start) > longest) longest = (uint64_t)(value.end - value.start);
+        uint64_t length = (uint64_t)(value.end - value.start);
+        sum += length;
+        if (length > longest) longest = length;
+        if (sum > MAXIMUM_VALUES) {
+            *message = "entities";
+            return CODEC_TOO_LARGE;
+        }
     }
     if (count == 0) return CODEC_OK;
     for (const uint8_t *sign = document.start; sign < document.end; sign++) references += *sign == '&';

@@ -37,6 +37,9 @@ codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length) {
     return reader;
 }
 
+/// The size of an em, which librsvg takes as 12.
+static const char font_size[] = ":root:not([font-size]) { font-size: 16px }";
+
 static codec_status failed(codec_svg_reader *reader, GError *error) {
     snprintf(reader->message, sizeof reader->message, "%s", error ? error->message : "");
     if (error) g_error_free(error);
@@ -96,6 +99,8 @@ codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header
     reader->handle = rsvg_handle_new_from_data(reader->bytes, reader->length, &error);
     if (!reader->handle) return failed(reader, error);
     rsvg_handle_set_dpi(reader->handle, DPI);
+    if (!rsvg_handle_set_stylesheet(reader->handle, (const guint8 *)font_size, sizeof font_size - 1, &error))
+        return failed(reader, error);
     find_size(reader, document.is_stretched);
     if (!isfinite(reader->width) || !isfinite(reader->height)) return CODEC_DAMAGED;
     if (reader->width <= 0 || reader->height <= 0) return CODEC_EMPTY;
