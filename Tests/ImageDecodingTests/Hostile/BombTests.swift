@@ -255,7 +255,7 @@ import WorkerProtocol
         }
         // The next job succeeds.
         try worker.order(.identify(job: 2), [try sealedFile(WebPBomb.flat(1, 1))])
-        guard case .identified(2, _, _) = try worker.next() else { throw WireError(.internal, "no digest") }
+        guard case .identified(2, _, _, _) = try worker.next() else { throw WireError(.internal, "no digest") }
     }
 }
 

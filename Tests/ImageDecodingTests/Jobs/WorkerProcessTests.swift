@@ -105,14 +105,14 @@ import WorkerProtocol
         change(&job)
         let output = try output ?? WritableBuffer(name: "test", size: 1 << 20).descriptor
         try order(.identify(job: 7, early: EarlyDecode(job, refused: refused)), [try memoryFile(file), output])
-        guard case .identified(7, let digest, let early) = try next() else { throw WireError(.internal, "no digest") }
+        guard case .identified(7, let digest, let early, nil) = try next() else { throw WireError(.internal, "no digest") }
         return (digest, early)
     }
 
     /// One order and one report identify and decode a small image; the buffer can be sealed afterwards.
     @Test func smallImageIsDecodedWithItsDigest() throws {
         try order(.identify(job: 1), [try memoryFile(png)])
-        guard case .identified(1, let digest, nil) = try next() else { throw WireError(.internal, "no digest") }
+        guard case .identified(1, let digest, nil, nil) = try next() else { throw WireError(.internal, "no digest") }
         let buffer = try WritableBuffer(name: "test", size: 1 << 20, mayShrink: true)
         let answer = try identify(png, into: buffer.descriptor)
         #expect(answer.digest == digest)

@@ -39,7 +39,7 @@ import WorkerProtocol
         let worker = try TestWorker()
         let idle = try worker.kilobytes(of: "VmHWM")
         try worker.order(.identify(job: 1), [file])
-        guard case .identified(1, _, _) = try worker.next() else { throw WireError(.internal, "no digest") }
+        guard case .identified(1, _, _, _) = try worker.next() else { throw WireError(.internal, "no digest") }
         // The pages of the file are released behind the digest.
         #expect(try worker.kilobytes(of: "VmHWM") - idle <= 1024)
     }

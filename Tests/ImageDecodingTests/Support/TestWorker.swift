@@ -47,9 +47,9 @@ final class TestWorker {
         case .finished(let job, var result):
             result.times = DecodeTimes()
             return .finished(job: job, result)
-        case .identified(let job, let digest, var early?):
+        case .identified(let job, let digest, var early?, let format):
             early.result.times = DecodeTimes()
-            return .identified(job: job, digest: digest, early: early)
+            return .identified(job: job, digest: digest, early: early, format: format)
         default:
             return report
         }
