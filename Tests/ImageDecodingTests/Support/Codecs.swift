@@ -10,12 +10,36 @@ import WorkerProtocol
 #if !WITHOUT_AVIF
     @testable import imgworker_avif
 #endif
+#if !WITHOUT_HEIF
+    @testable import imgworker_heif
+#endif
+#if !WITHOUT_JXL
+    @testable import imgworker_jxl
+#endif
+#if !WITHOUT_SVG
+    @testable import imgworker_svg
+#endif
+#if !WITHOUT_TIFF
+    @testable import imgworker_tiff
+#endif
 
 /// The codecs of all families of this build.
 let allCodecs: [ImageCodec] = {
     var codecs = DecodeProgram.plain.codecs
     #if !WITHOUT_AVIF
         codecs += DecodeProgram.avif.codecs
+    #endif
+    #if !WITHOUT_HEIF
+        codecs += DecodeProgram.heif.codecs
+    #endif
+    #if !WITHOUT_JXL
+        codecs += DecodeProgram.jxl.codecs
+    #endif
+    #if !WITHOUT_SVG
+        codecs += DecodeProgram.svg.codecs
+    #endif
+    #if !WITHOUT_TIFF
+        codecs += DecodeProgram.tiff.codecs
     #endif
     return codecs
 }()
