@@ -329,12 +329,6 @@ void codec_avif_reader_destroy(codec_avif_reader *reader) {
     free(reader);
 }
 
-void codec_avif_silence(void) {
-    static const cookie_io_functions_t nothing = {0};
-    FILE *silence = fopencookie(NULL, "w", nothing);
-    if (silence) stderr = silence;
-}
-
 const char *codec_avif_version(void) {
     static char text[32 + 256];
     char codecs[256];

@@ -1,4 +1,5 @@
 import CAVIFDecoder
+import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 import WorkerProtocol
@@ -14,5 +15,5 @@ extension DecodeProgram {
                 let decoder = try AVIFDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
                 return ImageCodec.Opened(decoder, decoder.animation)
             }
-        ], samples: [smallAVIF], prepare: { codec_avif_silence() })
+        ], samples: [smallAVIF], prepare: { codec_silence() })
 }

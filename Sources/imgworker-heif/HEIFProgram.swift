@@ -1,4 +1,5 @@
 import CHEIFDecoder
+import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 import WorkerProtocol
@@ -12,5 +13,5 @@ extension DecodeProgram {
                 (source, _) throws(WireError) in
                 ImageCodec.Opened(try HEIFDecoder(source))
             }
-        ], samples: [smallHEIF])
+        ], samples: [smallHEIF], prepare: { codec_silence() })
 }

@@ -1,3 +1,4 @@
+import CImageCodecs
 import CJXLDecoder
 import IPCProtocol
 import ImageDecoding
@@ -13,5 +14,5 @@ extension DecodeProgram {
                 let decoder = try JXLDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
                 return ImageCodec.Opened(decoder, decoder.animation)
             }
-        ], samples: [smallJXL])
+        ], samples: [smallJXL], prepare: { codec_silence() })
 }

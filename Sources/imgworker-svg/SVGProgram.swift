@@ -1,3 +1,4 @@
+import CImageCodecs
 import CSVGDecoder
 import IPCProtocol
 import ImageDecoding
@@ -13,7 +14,7 @@ extension DecodeProgram {
                 (source, job) throws(WireError) in
                 ImageCodec.Opened(try SVGDecoder(source, mostPixels: job.maxSourcePixels))
             }
-        ], samples: [Array(smallSVG.utf8)], policy: .svg)
+        ], samples: [Array(smallSVG.utf8)], policy: .svg, prepare: { codec_silence() })
 
     /// Shapes, a gradient and text, for which fonts are found. It has no filter: the first one starts a thread, which is confined
     /// only after the warm-up and does not survive a fork.

@@ -39,9 +39,6 @@ codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *row
 const char *codec_avif_reader_message(const codec_avif_reader *reader);
 /// Frees the reader, which may be NULL.
 void codec_avif_reader_destroy(codec_avif_reader *reader);
-/// Discards all later output of C code to `stderr`, because dav1d writes a line for each irregularity of a file and a
-/// file can contain any number of them. The descriptor itself stays open.
-void codec_avif_silence(void);
 
 /// Returns the library's name and version, as loaded.
 const char *codec_avif_version(void);

@@ -51,6 +51,9 @@ typedef struct {
 /// Triggers the libraries' one-time queries of the system that decoding the samples does not trigger. Must run before
 /// the sandbox is entered, where these queries fail.
 void codec_warm_up(void);
+/// Discards all later output of C code to `stderr`, because dav1d, libjxl and others write a line for each irregularity of a file
+/// and a file can contain any number of them. The descriptor itself stays open.
+void codec_silence(void);
 
 // MARK: Reading PNG and JPEG: create, read_header, start, read_rows until all passes are read, destroy.
 
