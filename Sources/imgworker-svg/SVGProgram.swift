@@ -14,7 +14,11 @@ extension DecodeProgram {
                 (source, job) throws(WireError) in
                 ImageCodec.Opened(try SVGDecoder(source, mostPixels: job.maxSourcePixels))
             }
-        ], samples: [Array(smallSVG.utf8)], policy: .svg, prepare: { codec_silence() })
+        ], samples: [Array(smallSVG.utf8)], policy: .svg,
+        prepare: {
+            codec_silence()
+            codec_svg_await_threads()
+        })
 
     /// Shapes, a gradient and text, for which fonts are found. It has no filter: the first one starts a thread, which is confined
     /// only after the warm-up and does not survive a fork.

@@ -1,3 +1,4 @@
+import IPCProtocol
 import Testing
 import WorkerProtocol
 

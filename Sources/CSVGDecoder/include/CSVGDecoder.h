@@ -12,6 +12,9 @@ typedef struct codec_svg_reader codec_svg_reader;
 
 /// Limits librsvg to one thread besides the calling one, which it starts for the first filter. Call before that.
 void codec_svg_limit_threads(void);
+/// Waits until threads that earlier renderings have started are gone, for at most two seconds: a sandbox confines only the thread
+/// that enters it.
+void codec_svg_await_threads(void);
 /// Returns a reader of the `length` bytes; NULL without memory.
 codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length);
 /// Reads the document. The size is the intrinsic one in CSS pixels, as browsers compute it for an image, rounded: width and
