@@ -149,6 +149,9 @@ codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_head
     int stored_height = heif_image_handle_get_ispe_height(reader->handle);
     if (width <= 0 || height <= 0 || stored_width <= 0 || stored_height <= 0) return CODEC_EMPTY;
     if (stored_width > CODEC_MAXIMUM_SIDE || stored_height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
+    // The shape of a grid or overlay is only known while decoding. Tiles and whole blocks may be larger than the image.
+    int side = stored_width > stored_height ? stored_width : stored_height;
+    heif_context_set_maximum_image_size_limit(reader->context, side + (int)LARGEST_TILE);
     int depth = heif_image_handle_get_luma_bits_per_pixel(reader->handle);
     codec_status status = read_profile(reader);
     if (status != CODEC_OK) return status;
