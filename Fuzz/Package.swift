@@ -133,7 +133,8 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker", "imgworker-avif", "imgworker-heif",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker", "imgworker-avif",
+                "imgworker-heif",
                 "imgworker-jxl", "imgworker-svg", "imgworker-tiff", "ImageDecoding",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.

@@ -4,6 +4,7 @@
 #include <libheif/heif.h>
 #include <libheif/heif_plugin.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 static _Thread_local codec_heif_budget *budget;
@@ -22,22 +23,6 @@ static struct heif_error too_large(void) {
 }
 
 // MARK: Frames
-
-/// Allocates a frame within the budget. libde265 allocates nothing else of its size before this.
-static int get_buffer(
-    de265_decoder_context *context, struct de265_image_spec *spec, struct de265_image *image, void *own) {
-    uint64_t pixels = (uint64_t)spec->width * (uint64_t)spec->height;
-    if (!budget || spec->width <= 0 || spec->height <= 0 || pixels > budget->pixels) {
-        if (budget) budget->is_exceeded = 1;
-        return 0;
-    }
-    budget->pixels -= pixels;
-    return de265_get_default_image_allocation_functions()->get_buffer(context, spec, image, own);
-}
-
-static void release_buffer(de265_decoder_context *context, struct de265_image *image, void *own) {
-    de265_get_default_image_allocation_functions()->release_buffer(context, image, own);
-}
 
 /// Copies a channel of a frame.
 static struct heif_error copy(
@@ -91,46 +76,146 @@ static struct heif_error convert(const struct de265_image *frame, struct heif_im
     return fine;
 }
 
+// MARK: Units (ITU-T H.265, section 7.3)
+
+/// Reads bits of a unit, without the bytes that keep it from looking like a start code.
+typedef struct {
+    const uint8_t *bytes;
+    size_t length, byte;
+    int bit, zeros;
+    /// Whether more bits were read than there are.
+    int is_over;
+} bits;
+
+static uint32_t read_bit(bits *bits) {
+    if (bits->bit == 0 && bits->zeros >= 2 && bits->byte < bits->length && bits->bytes[bits->byte] == 3) {
+        bits->byte++;
+        bits->zeros = 0;
+    }
+    if (bits->byte >= bits->length) {
+        bits->is_over = 1;
+        return 0;
+    }
+    uint32_t value = bits->bytes[bits->byte] >> (7 - bits->bit) & 1;
+    if (++bits->bit == 8) {
+        bits->zeros = bits->bytes[bits->byte] == 0 ? bits->zeros + 1 : 0;
+        bits->bit = 0;
+        bits->byte++;
+    }
+    return value;
+}
+
+static uint32_t read_bits(bits *bits, int count) {
+    uint32_t value = 0;
+    while (count-- > 0) value = value << 1 | read_bit(bits);
+    return value;
+}
+
+/// Reads an Exp-Golomb code.
+static uint32_t read_number(bits *bits) {
+    int zeros = 0;
+    while (!bits->is_over && zeros < 31 && read_bit(bits) == 0) zeros++;
+    return (1u << zeros) - 1 + read_bits(bits, zeros);
+}
+
+/// Returns the number of pixels of the pictures that a sequence parameter set describes; 0 if it is not valid.
+static uint64_t read_pixels(const uint8_t *unit, size_t length) {
+    bits bits = {.bytes = unit, .length = length};
+    read_bits(&bits, 16 + 4);
+    int layers = (int)read_bits(&bits, 3);
+    read_bits(&bits, 1 + 96);
+    int has_profile[8] = {0}, has_level[8] = {0};
+    for (int i = 0; i < layers; i++) {
+        has_profile[i] = (int)read_bit(&bits);
+        has_level[i] = (int)read_bit(&bits);
+    }
+    for (int i = layers; layers > 0 && i < 8; i++) read_bits(&bits, 2);
+    for (int i = 0; i < layers; i++) read_bits(&bits, 88 * has_profile[i] + 8 * has_level[i]);
+    // The number of the set, and whether its three colours are separate.
+    read_number(&bits);
+    if (read_number(&bits) == 3) read_bit(&bits);
+    uint64_t width = read_number(&bits), height = read_number(&bits);
+    return bits.is_over ? 0 : width * height;
+}
+
 // MARK: The decoder
+
+typedef struct {
+    de265_decoder_context *context;
+    /// The most pixels that a picture may have.
+    uint64_t pixels;
+} hevc_decoder;
 
 static const char *name(void) { return "libde265 without threads"; }
 static int decodes_hevc(enum heif_compression_format format) { return format == heif_compression_HEVC ? 1000 : 0; }
 static void set_strict(void *decoder, int flag) { (void)decoder, (void)flag; }
 
-static struct heif_error create(void **decoder) {
-    static struct de265_image_allocation allocation = {get_buffer, release_buffer};
-    *decoder = de265_new_decoder();
-    if (!*decoder) return failure("no memory");
-    de265_set_image_allocation_functions(*decoder, &allocation, NULL);
+static struct heif_error create(void **result) {
+    hevc_decoder *decoder = calloc(1, sizeof *decoder);
+    if (decoder) decoder->context = de265_new_decoder();
+    if (!decoder || !decoder->context) {
+        free(decoder);
+        return failure("no memory");
+    }
+    *result = decoder;
     return fine;
 }
 
-static void destroy(void *decoder) { de265_free_decoder(decoder); }
+static void destroy(void *decoder) {
+    de265_free_decoder(((hevc_decoder *)decoder)->context);
+    free(decoder);
+}
+
+/// Counts the pixels of a picture that begins with a unit. Pictures that refer to others are not those of a still image; libde265
+/// would make the missing ones.
+static struct heif_error count(hevc_decoder *decoder, const uint8_t *unit, size_t length) {
+    enum { FIRST_INDEPENDENT = 16, PICTURES_END = 32, SEQUENCE = 33 };
+    if (length < 3) return fine;
+    int type = unit[0] >> 1 & 63;
+    if (type == SEQUENCE) {
+        uint64_t pixels = read_pixels(unit, length);
+        if (pixels == 0) return failure("the size of pictures is missing");
+        if (pixels > decoder->pixels) decoder->pixels = pixels;
+    }
+    if (type >= PICTURES_END) return fine;
+    if (type < FIRST_INDEPENDENT) return failure("a picture that refers to others");
+    int is_first_part = unit[2] >> 7;
+    if (!is_first_part) return fine;
+    if (!budget || decoder->pixels > budget->pixels) {
+        if (budget) budget->is_exceeded = 1;
+        return too_large();
+    }
+    budget->pixels -= decoder->pixels;
+    return fine;
+}
 
 /// Takes units, each after its length of four bytes.
-static struct heif_error push(void *decoder, const void *data, size_t size) {
+static struct heif_error push(void *own, const void *data, size_t size) {
+    hevc_decoder *decoder = own;
     const uint8_t *bytes = data;
     while (size > 0) {
         if (size < 4) return failure("a unit is cut off");
         size_t length = (size_t)bytes[0] << 24 | (size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3];
         bytes += 4;
         size -= 4;
-        if (length > size) return failure("a unit is cut off");
-        if (de265_push_NAL(decoder, bytes, (int)length, 0, NULL) != DE265_OK) return failure("no memory");
+        if (length > size || length > INT32_MAX) return failure("a unit is cut off");
+        struct heif_error error = count(decoder, bytes, length);
+        if (error.code != heif_error_Ok) return error;
+        if (de265_push_NAL(decoder->context, bytes, (int)length, 0, NULL) != DE265_OK) return failure("no memory");
         bytes += length;
         size -= length;
     }
     return fine;
 }
 
-static struct heif_error decode(void *decoder, struct heif_image **result) {
+static struct heif_error decode(void *own, struct heif_image **result) {
+    de265_decoder_context *decoder = ((hevc_decoder *)own)->context;
     *result = NULL;
     de265_flush_data(decoder);
     int more = 1;
     while (more && !*result) {
         more = 0;
         de265_error error = de265_decode(decoder, &more);
-        if (budget && budget->is_exceeded) return too_large();
         if (error != DE265_OK && !(error == DE265_ERROR_WAITING_FOR_INPUT_DATA && !more))
             return failure(de265_get_error_text(error));
         const struct de265_image *frame = de265_get_next_picture(decoder);

@@ -149,6 +149,9 @@ codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_head
     int stored_height = heif_image_handle_get_ispe_height(reader->handle);
     if (width <= 0 || height <= 0 || stored_width <= 0 || stored_height <= 0) return CODEC_EMPTY;
     if (stored_width > CODEC_MAXIMUM_SIDE || stored_height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
+    // The shape of a grid or overlay is only known while decoding. Tiles and whole blocks may be larger than the image.
+    int side = stored_width > stored_height ? stored_width : stored_height;
+    heif_context_set_maximum_image_size_limit(reader->context, side + (int)LARGEST_TILE);
     int depth = heif_image_handle_get_luma_bits_per_pixel(reader->handle);
     codec_status status = read_profile(reader);
     if (status != CODEC_OK) return status;
@@ -168,9 +171,9 @@ codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_head
     uint64_t pixels = ((uint64_t)stored_width + LARGEST_TILE) * ((uint64_t)stored_height + LARGEST_TILE);
     uint64_t shown = (uint64_t)stored_width * (uint64_t)stored_height, layers = header->has_alpha ? 2 : 1;
     reader->budget.pixels = pixels * layers;
-    // The frame with its data per block, libheif's copy of it, and a transformed copy; alpha likewise.
+    // The frame before and after its last filter with data per block, libheif's copy, and a transformed copy; alpha likewise.
     uint64_t bytes = shown * pair / 2 * (depth > 8 || depth < 0 ? 2 : 1);
-    header->held_bytes = layers * (3 * bytes + shown) + reader->profile_length + count_type(reader, "hvc1") * 256 +
+    header->held_bytes = layers * (4 * bytes + shown / 2) + reader->profile_length + count_type(reader, "hvc1") * 256 +
         MEMORY_OF_CODEC + 8 * (uint64_t)width;
     return CODEC_OK;
 }

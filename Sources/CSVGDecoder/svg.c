@@ -172,7 +172,7 @@ codec_status codec_svg_reader_render(
     }
     if (!is_rendered) {
         codec_status status = failed(reader, error);
-        return drawn == CAIRO_STATUS_NO_MEMORY || strstr(reader->message, "out of memory") ? CODEC_NO_MEMORY : status;
+        return drawn == CAIRO_STATUS_NO_MEMORY || strstr(reader->message, "NoMemory") ? CODEC_NO_MEMORY : status;
     }
     // cairo's pixels are words with blue in the lowest byte.
     for (size_t i = 0; order == CODEC_RGBA && i < (size_t)width * height * 4; i += 4) {

@@ -45,6 +45,7 @@ uint8_t *ctest_heif_encode(
     heif_image_create((int)width, (int)height, heif_colorspace_RGB, chroma, &image);
     heif_image_add_plane(image, heif_channel_interleaved, (int)width, (int)height, 8);
     uint8_t *plane = heif_image_get_plane(image, heif_channel_interleaved, &stride);
+    if (quality == 100) heif_image_set_nclx_color_profile(image, colors);
     for (uint32_t y = 0; y < height; y++) {
         for (uint32_t x = 0; x < width; x++)
             memcpy(plane + (size_t)y * (size_t)stride + x * bytes, pixels + ((size_t)y * width + x) * 4, bytes);

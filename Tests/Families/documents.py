@@ -102,14 +102,14 @@ HARMLESS = ["svg-pattern-loop", "svg-dashes"]
 
 
 def grid_bomb(heic):
-    """Returns a grid of 65,536 references to one tile of 64 × 64 pixels, which declares few pixels of its own."""
+    """Returns a grid of 65,280 references to one tile of 64 × 64 pixels, which declares few pixels of its own."""
     from PIL import Image
 
     configuration, data = heic.coded(Image.new("RGB", (64, 64), "red"), quality=50)
-    shape = struct.pack(">BBBBHH", 0, 0, 255, 255, 640, 640)
+    shape = struct.pack(">BBBBHH", 0, 0, 254, 255, 640, 640)
     properties = [heic.size(640, 640), heic.size(64, 64), heic.box("hvcC", configuration)]
     return heic.file(
-        [("grid", shape), ("hvc1", data)], properties, [[1], [2, 3]], references=[("dimg", 1, [2] * 65535)])
+        [("grid", shape), ("hvc1", data)], properties, [[1], [2, 3]], references=[("dimg", 1, [2] * 65280)])
 
 
 def tiff_bomb(width, height):

@@ -1,5 +1,6 @@
 #if !WITHOUT_JXL
     import IPCProtocol
+    import SharedCache
     import TestSupport
     import Testing
     import WorkerProtocol
@@ -41,7 +42,7 @@
             let image = try EncodedImage(
                 try ImageSource(copying: bytes), for: DecodeJob(id: 1, transform: Transform(frames: .all)))
             #expect(image.plan.header.frameCount == 4)
-            let output = try memoryFile([])
+            let output = try WritableBuffer(name: "test", size: 4 * 20 * 12 * 4).descriptor
             let result = try image.decode(into: output)
             #expect(result.timing == AnimationTiming(delaysMs: [70, 70, 70, 70], loops: 3))
             #expect(try contents(of: output) == frames.flatMap(\.bytes))
