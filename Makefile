@@ -75,8 +75,8 @@ with_addresses := --sanitize address --scratch-path .build/addresses
 with_threads := --sanitize thread --scratch-path .build/threads
 # Only what they test is built.
 for_addresses := IMGBROKER_TEST_TARGETS="BrokerCoreTests FuzzTests HTTPCachingTests HTTPValuesTests IPCProtocolTests JSONCodingTests \
-	WorkerProtocolTests imgworkerTests"
-for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests SharedCacheTests imgfetchTests imgworkerTests"
+	WorkerProtocolTests ImageDecodingTests"
+for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests SharedCacheTests imgfetchTests ImageDecodingTests"
 # Confined processes do not work with a sanitizer, so these tests start the programs of the ordinary build.
 sanitized_tests = IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh
 
@@ -90,7 +90,7 @@ test-addresses: ## Tests of parsers and codecs, with the address sanitizer
 	$(for_addresses) $(swift) build --build-tests $(with_addresses)
 	# Without leak detection, which reports tables of the Swift runtime.
 	ASAN_OPTIONS=detect_leaks=0 $(for_addresses) $(sanitized_tests) $(with_addresses) \
-		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests' \
+		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|ImageDecodingTests|OriginStatementTests' \
 		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
 
 .PHONY: test-nginx
@@ -148,6 +148,12 @@ test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE tak
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" IMAGES="$(IMAGES)" \
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
 
+.PHONY: test-families
+test-families: build ## HEIC, JPEG XL, SVG and TIFF against other decoders; OUTPUT=FILE takes the sheet; needs pip and a package index
+	@scripts/bootstrap.sh --for-families
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" \
+		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/families/sheet.png,$(OUTPUT))" scripts/test-families.sh
+
 .PHONY: test-exporter
 test-exporter: build ## The exporter's metrics and alerts with promtool, its dashboard in headless Chromium, agreement of all figures, with the release build
 	@scripts/bootstrap.sh --for-exporter
@@ -168,7 +174,7 @@ test-threads: ## Tests of clients, downloads and codecs, with the thread sanitiz
 	# A separate run, because the testing library misses the end of exit tests while another test has an exited child
 	# that it has not waited for.
 	$(for_threads) $(sanitized_tests) $(with_threads) \
-		--filter 'imgworkerTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
+		--filter 'ImageDecodingTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: test-hostile
 test-hostile: build ## Forty hostile connections of one user for SECONDS=n (120), while another user loads images; needs root
@@ -189,6 +195,7 @@ lint: ## Check formatting, comments and pages
 format: ## Format the sources in place
 	@scripts/lint.sh --fix
 
+families := avif heif jxl svg tiff
 manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-ctl.1 imgbroker-exporter.1
 
 .PHONY: install
@@ -200,6 +207,9 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" "$(BUILT)/imgtier" "$(BUILT)/imgexporter" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
+	# The families of codecs that were built.
+	@for program in $(families:%=imgworker-%); do \
+		if [[ -x "$(BUILT)/$$program" ]]; then install -s -m 755 "$(BUILT)/$$program" "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"; fi; done
 	# The runtime of Swift, which the workers share, of the toolchain that built them. The broker contains its own.
 	install -d "$(DESTDIR)$(PREFIX)/lib/imgbroker"
 	@core=$$(ldd "$(BUILT)/imgworker" | awk '$$1 == "libswiftCore.so" { print $$3 }'); \

@@ -4,14 +4,32 @@ import PackageDescription
 /// Warnings stop the build where the project's own checks run (`make test`), not on a user's newer compiler.
 let strictBuild = Context.environment["IMGBROKER_STRICT"] == "1"
 
-/// Formats that are left out: `IMGBROKER_WITHOUT="avif" swift build`. The library is then not looked for, and files of
-/// the format are refused like those of any other that is not known. JPEG, PNG and WebP are also written, and stay.
-let without = Set((Context.environment["IMGBROKER_WITHOUT"] ?? "").split(separator: " ").map(String.init))
-let optionalCodecs = ["avif": (module: "CAVIF", library: "avif")]
-if let unknown = without.first(where: { optionalCodecs[$0] == nil }) {
-    fatalError("IMGBROKER_WITHOUT: \(unknown) cannot be left out; these can: \(optionalCodecs.keys.sorted())")
+/// A family of codecs with a decode worker of its own: its sources are in Sources/imgworker-NAME, and the C functions that
+/// call its library in a target of their own.
+struct CodecFamily {
+    let name: String
+    /// The target with its C functions, and the target of its system libraries.
+    let (shim, module): (String, String)
+    let libraries: [String]
+
+    var worker: String { "imgworker-" + name }
 }
-let keptCodecs = optionalCodecs.filter { !without.contains($0.key) }.values
+let allFamilies = [
+    CodecFamily(name: "avif", shim: "CAVIFDecoder", module: "CAVIF", libraries: ["avif"]),
+    CodecFamily(name: "heif", shim: "CHEIFDecoder", module: "CHEIF", libraries: ["heif", "de265"]),
+    CodecFamily(name: "jxl", shim: "CJXLDecoder", module: "CJXL", libraries: ["jxl"]),
+    CodecFamily(name: "svg", shim: "CSVGDecoder", module: "CRSVG", libraries: ["rsvg-2"]),
+    CodecFamily(name: "tiff", shim: "CTIFFDecoder", module: "CTIFF", libraries: ["tiff"]),
+]
+
+/// Families that are left out: `IMGBROKER_WITHOUT="avif" swift build`. Their libraries are then not looked for, and files of
+/// these formats are refused like those of a broker whose workers are not installed.
+let without = Set((Context.environment["IMGBROKER_WITHOUT"] ?? "").split(separator: " ").map(String.init))
+if let unknown = without.first(where: { name in !allFamilies.contains { $0.name == name } }) {
+    fatalError("IMGBROKER_WITHOUT: \(unknown) cannot be left out; these can: \(allFamilies.map(\.name))")
+}
+let families = allFamilies.filter { !without.contains($0.name) }
+/// Tests alone are compiled with it.
 let leftOut = without.sorted().map { "WITHOUT_" + $0.uppercased() }
 
 let swift: [SwiftSetting] =
@@ -32,6 +50,12 @@ let optimized: [SwiftSetting] = [
     .unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
 ]
 let optimizedC: [CSetting] = [.unsafeFlags(["-O2"], .when(configuration: .debug))]
+
+/// What the library of all decode workers needs besides the codecs.
+let decodingModules: [Target.Dependency] = [
+    "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues",
+    "WorkerProtocol", "WorkerRuntime",
+]
 
 /// The broker contains Swift's runtime: calls into a shared library would cost 5 % of a hit. The workers share one.
 let contained: [LinkerSetting] = [.unsafeFlags(["-static-stdlib"], .when(configuration: .release))]
@@ -68,6 +92,18 @@ let package = Package(
         // What pkg-config says of it has a definition that packages may not make, and that only Windows needs.
         .systemLibrary(
             name: "CAVIF", path: "Sources/SystemModules/CAVIF", providers: [.apt(["libavif-dev"])]),
+        .systemLibrary(
+            name: "CHEIF", path: "Sources/SystemModules/CHEIF", pkgConfig: "libheif",
+            providers: [.apt(["libheif-dev", "libde265-dev"])]),
+        // As with libavif.
+        .systemLibrary(
+            name: "CJXL", path: "Sources/SystemModules/CJXL", providers: [.apt(["libjxl-dev"])]),
+        .systemLibrary(
+            name: "CRSVG", path: "Sources/SystemModules/CRSVG", pkgConfig: "librsvg-2.0",
+            providers: [.apt(["librsvg2-dev"])]),
+        .systemLibrary(
+            name: "CTIFF", path: "Sources/SystemModules/CTIFF", pkgConfig: "libtiff-4",
+            providers: [.apt(["libtiff-dev"])]),
         // It has no file for pkg-config, so who uses it names it to the linker.
         .systemLibrary(
             name: "CGIF", path: "Sources/SystemModules/CGIF", providers: [.apt(["libgif-dev"])]),
@@ -99,11 +135,8 @@ let package = Package(
         // C shims, each for one purpose.
         .target(name: "CLinux", cSettings: c),
         .target(
-            name: "CImageCodecs",
-            dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"]
-                + keptCodecs.map { .init(stringLiteral: $0.module) },
-            cSettings: c + optimizedC,
-            linkerSettings: [.linkedLibrary("gif")] + keptCodecs.map { .linkedLibrary($0.library) }),
+            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"],
+            cSettings: c + optimizedC, linkerSettings: [.linkedLibrary("gif")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(
             name: "CTier", dependencies: ["CMemcached"], cSettings: c, linkerSettings: [.linkedLibrary("memcached")]),
@@ -139,6 +172,8 @@ let package = Package(
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SystemValues", "WorkerProtocol"],
             swiftSettings: swift),
         .target(
+            name: "ImageDecoding", dependencies: ["CImageCodecs"] + decodingModules, swiftSettings: swift + optimized),
+        .target(
             name: "ImageBrokerClient",
             dependencies: [
                 "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "SystemValues",
@@ -171,13 +206,8 @@ let package = Package(
             ],
             swiftSettings: swift),
         .executableTarget(
-            name: "imgworker",
-            dependencies: [
-                "CImageCodecs", "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
-                "SharedCache", "WorkerProtocol", "WorkerRuntime",
-            ],
+            name: "imgworker", dependencies: ["CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
             swiftSettings: swift + optimized),
-
         .executableTarget(
             name: "imgcache",
             dependencies: [
@@ -224,7 +254,7 @@ let package = Package(
 
         // Tests.
         .target(
-            name: "CTestSupport", dependencies: ["CJPEG", "CWebP"] + (without.contains("avif") ? [] : ["CAVIF"]),
+            name: "CTestSupport", dependencies: ["CJPEG", "CWebP"] + families.map { .init(stringLiteral: $0.module) },
             path: "Tests/CTestSupport", cSettings: c),
         .target(
             name: "TestSupport",
@@ -307,11 +337,11 @@ let package = Package(
             ],
             swiftSettings: swift),
         .testTarget(
-            name: "imgworkerTests",
+            name: "ImageDecodingTests",
             dependencies: [
-                "imgworker", "CImageCodecs", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
-                "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
-            ],
+                "imgworker", "CImageCodecs", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "ImageDecoding",
+                "LinuxSystem", "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
+            ] + families.map { .init(stringLiteral: $0.worker) },
             exclude: ["Animation/AnimationDigests.txt"], swiftSettings: swift),
         .testTarget(
             name: "imgcacheTests",
@@ -336,8 +366,8 @@ let package = Package(
             name: "FuzzTests",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker",
-            ],
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker", "ImageDecoding",
+            ] + families.map { .init(stringLiteral: $0.worker) },
             path: "Fuzz", exclude: ["Driver", "Package.swift", "Product", "Regressions"],
             sources: ["Replay", "Targets"], swiftSettings: swift),
         .testTarget(
@@ -347,11 +377,26 @@ let package = Package(
                 "ImageBrokerClient",
                 "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
                 "SystemValues", "TestSupport", "WorkerProtocol",
-            ],
+            ] + families.map { .init(stringLiteral: $0.worker) },
             swiftSettings: swift),
     ],
     cLanguageStandard: .gnu11
 )
+
+for family in families {
+    package.products.append(.executable(name: family.worker, targets: [family.worker]))
+    package.targets += [
+        .target(
+            name: family.shim, dependencies: ["CImageCodecs", .init(stringLiteral: family.module)],
+            cSettings: c + optimizedC, linkerSettings: family.libraries.map { .linkedLibrary($0) }),
+        .executableTarget(
+            name: family.worker,
+            dependencies: [
+                .init(stringLiteral: family.shim), "CImageCodecs", "IPCProtocol", "ImageDecoding", "Sandbox",
+                "WorkerProtocol",
+            ], swiftSettings: swift + optimized),
+    ]
+}
 
 // `IMGBROKER_TEST_TARGETS="JSONCodingTests …"` builds these tests only, for builds with a sanitizer.
 if let chosen = Context.environment["IMGBROKER_TEST_TARGETS"] {

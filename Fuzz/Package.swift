@@ -25,10 +25,29 @@ let package = Package(
         .target(name: "CLinux", path: "Product/CLinux"),
         .systemLibrary(name: "CLCMS", path: "Product/SystemModules/CLCMS", pkgConfig: "lcms2"),
         .systemLibrary(name: "CAVIF", path: "Product/SystemModules/CAVIF"),
+        .systemLibrary(name: "CHEIF", path: "Product/SystemModules/CHEIF"),
+        .systemLibrary(name: "CJXL", path: "Product/SystemModules/CJXL"),
+        .systemLibrary(name: "CRSVG", path: "Product/SystemModules/CRSVG", pkgConfig: "librsvg-2.0"),
+        .systemLibrary(name: "CTIFF", path: "Product/SystemModules/CTIFF"),
         .systemLibrary(name: "CZlib", path: "Product/SystemModules/CZlib", pkgConfig: "zlib"),
         .target(
-            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CAVIF", "CLCMS", "CZlib"],
-            path: "Product/CImageCodecs", linkerSettings: [.linkedLibrary("avif"), .linkedLibrary("gif")]),
+            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CGIF", "CLCMS", "CZlib"],
+            path: "Product/CImageCodecs", linkerSettings: [.linkedLibrary("gif")]),
+        .target(
+            name: "CAVIFDecoder", dependencies: ["CAVIF", "CImageCodecs"], path: "Product/CAVIFDecoder",
+            linkerSettings: [.linkedLibrary("avif")]),
+        .target(
+            name: "CHEIFDecoder", dependencies: ["CHEIF", "CImageCodecs"], path: "Product/CHEIFDecoder",
+            linkerSettings: [.linkedLibrary("heif"), .linkedLibrary("de265")]),
+        .target(
+            name: "CJXLDecoder", dependencies: ["CJXL", "CImageCodecs"], path: "Product/CJXLDecoder",
+            linkerSettings: [.linkedLibrary("jxl")]),
+        .target(
+            name: "CSVGDecoder", dependencies: ["CRSVG", "CImageCodecs"], path: "Product/CSVGDecoder",
+            linkerSettings: [.linkedLibrary("rsvg-2")]),
+        .target(
+            name: "CTIFFDecoder", dependencies: ["CTIFF", "CImageCodecs"], path: "Product/CTIFFDecoder",
+            linkerSettings: [.linkedLibrary("tiff")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], path: "Product/CTransfer"),
         .systemLibrary(name: "CMemcached", path: "Product/SystemModules/CMemcached"),
         .target(
@@ -77,12 +96,35 @@ let package = Package(
                 "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ], path: "Product/imgfetch", exclude: ["main.swift"], swiftSettings: swift),
         .target(
-            name: "imgworker",
+            name: "ImageDecoding",
             dependencies: [
                 "CImageCodecs", "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
-                "SharedCache", "WorkerProtocol", "WorkerRuntime",
+                "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
+            path: "Product/ImageDecoding", swiftSettings: swift),
+        .target(
+            name: "imgworker", dependencies: ["CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
             path: "Product/imgworker", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-avif",
+            dependencies: ["CAVIFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-avif", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-heif",
+            dependencies: ["CHEIFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-heif", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-jxl",
+            dependencies: ["CJXLDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-jxl", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-svg",
+            dependencies: ["CSVGDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-svg", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker-tiff",
+            dependencies: ["CTIFFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-tiff", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "imgcache",
             dependencies: [
@@ -102,7 +144,8 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker", "imgworker-avif",
+                "imgworker-heif", "imgworker-jxl", "imgworker-svg", "imgworker-tiff", "ImageDecoding",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-exporter | --for-top | --for-deb |
+# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-families | --for-exporter | --for-top | --for-deb |
 # --for-benchmarks]: installs missing packages for the build (and the tests, those with nginx, those of the Python or the C client, of
 # its gallery, of monitoring, the Debian packages, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
@@ -12,7 +12,6 @@ needed=(
     "libpng      libpng-dev"
     "libjpeg     libjpeg62-turbo-dev libjpeg-turbo8-dev"
     "libwebp     libwebp-dev"
-    "libavif     libavif-dev"
     "gif_lib.h   libgif-dev"
     "lcms2       liblcms2-dev"
     "zlib        zlib1g-dev"
@@ -23,6 +22,19 @@ needed=(
     "sqlite3     libsqlite3-dev"
     "libseccomp  libseccomp-dev"
 )
+# The same for families of codecs, after the family's name. Those that the build leaves out (see docs/formats.md) need no library.
+families=(
+    "avif libavif     libavif-dev"
+    "heif libheif     libheif-dev"
+    "heif libde265    libde265-dev"
+    "jxl  libjxl      libjxl-dev"
+    "svg  librsvg-2.0 librsvg2-dev"
+    "tiff libtiff-4   libtiff-dev"
+)
+for line in "${families[@]}"; do
+    read -r family library <<<"$line"
+    if [[ " ${IMGBROKER_WITHOUT:-} " != *" $family "* ]]; then needed+=("$library"); fi
+done
 
 if ! command -v swift >/dev/null; then
     echo "error: no swift in PATH. imgbroker needs a Swift toolchain, 6.2 or newer: https://www.swift.org/install/linux/" >&2
@@ -44,8 +56,6 @@ has_library() {
 missing=()
 for line in "${needed[@]}"; do
     read -r module packages <<<"$line"
-    # Formats that the build leaves out (see docs/formats.md) need no library.
-    if [[ " ${IMGBROKER_WITHOUT:-} " == *" ${module#lib} "* ]]; then continue; fi
     if ! has_library "$module"; then missing+=("$packages"); fi
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
@@ -85,6 +95,13 @@ fi
 if [[ "${1:-}" == --for-steps ]]; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
     command -v chromium >/dev/null || missing+=("chromium")
+fi
+# An encoder and a decoder of JPEG XL, and a browser that draws SVG: see scripts/test-families.sh.
+if [[ "${1:-}" == --for-families ]]; then
+    /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
+    command -v chromium >/dev/null || missing+=("chromium")
+    command -v cjxl >/dev/null || missing+=("libjxl-tools")
+    compgen -G "/usr/share/fonts/truetype/dejavu/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
 fi
 # A browser shows the dashboard, and pictures are drawn for it: see scripts/test-exporter.sh.
 if [[ "${1:-}" == --for-exporter ]]; then

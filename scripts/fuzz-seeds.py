@@ -161,8 +161,9 @@ for lossless in [False, True]:
         sample("RGBA"), "WEBP", save_all=True, append_images=frames, lossless=lossless, duration=9)
 
 # What the worker warms up with, and, where libavif's tools are (Debian: libavif-bin), every kind there is.
-source = (root / "Sources/imgworker/WarmUp/SmallAVIF.swift").read_text()
-files["avif"] = {"small": bytes(int(byte, 16) for byte in re.findall(r"0x(\w\w)", source))}
+for family, name in {"avif": "AVIF", "heif": "HEIF", "jxl": "JXL"}.items():
+    source = (root / f"Sources/imgworker-{family}/Small{name}.swift").read_text()
+    files[family] = {"small": bytes(int(byte, 16) for byte in re.findall(r"0x(\w\w)", source))}
 if shutil.which("avifenc"):
     with tempfile.TemporaryDirectory() as folder:
         picture, result = pathlib.Path(folder, "a.png"), pathlib.Path(folder, "a.avif")
@@ -184,6 +185,53 @@ if shutil.which("avifenc"):
         for name, data in files["avif"].items():
             for step in [0, 9]:
                 write("avif-samples", f"{name}-{step}", bytes([step]) + data)
+
+# Where their tools are (Debian: libheif-examples, libjxl-tools), every kind of HEIC and JPEG XL.
+with tempfile.TemporaryDirectory() as folder:
+    picture, result = pathlib.Path(folder, "a.png"), pathlib.Path(folder, "a.heic")
+    for mode in ["RGB", "RGBA", "L"]:
+        sample(mode).resize((40, 24)).save(picture)
+        for name, options in {"plain": "-q 50", "444": "-q 50 -p chroma=444", "lossless": "-L", "10": "-q 50 -b 10"}.items():
+            if not shutil.which("heif-enc"): break
+            subprocess.run(["heif-enc", *options.split(), picture, "-o", result], check=True, capture_output=True)
+            files["heif"][f"{mode}-{name}"] = result.read_bytes()
+        result = pathlib.Path(folder, "a.jxl")
+        for name, options in {"lossy": "-d 2", "lossless": "-d 0 -e 3", "modular": "-d 1 -m 1 -R 1", "box": "-d 1 --container=1"}.items():
+            if not shutil.which("cjxl"): break
+            subprocess.run(["cjxl", picture, result, *options.split()], check=True, capture_output=True)
+            files["jxl"][f"{mode}-{name}"] = result.read_bytes()
+        result = pathlib.Path(folder, "a.heic")
+    if shutil.which("cjxl"):
+        frames = [sample("RGBA").resize((32, 24)) for _ in range(4)]
+        frames[0].save(picture, save_all=True, append_images=frames[1:], duration=[50, 100, 30, 70])
+        subprocess.run(["cjxl", picture, "-d", "0", folder + "/b.jxl"], check=True, capture_output=True)
+        files["jxl"]["animation"] = files["animation"]["jxl"] = pathlib.Path(folder, "b.jxl").read_bytes()
+
+files["tiff"] = {}
+for mode in ["L", "RGB", "RGBA", "CMYK", "P", "1", "LA", "YCbCr", "LAB", "I;16"]:
+    compressions = {"1": ["raw", "group3", "group4", "tiff_ccitt"], "RGB": ["raw", "tiff_lzw", "tiff_deflate", "packbits", "jpeg", "lzma", "zstd"]}
+    for compression in compressions.get(mode, ["raw", "tiff_lzw"]):
+        picture = sample("L").convert("I;16") if mode == "I;16" else sample("RGBA").convert(mode)
+        files["tiff"][f"{mode}-{compression}".replace(";", "")] = encoded(
+            picture, "TIFF", compression=compression, tiffinfo={274: 6, 278: 5})
+
+files["svg"] = {}
+for name, content in {
+    "shapes": '<rect x="10%" width="5" height="7" rx="2"/><circle r="4" style="fill:#0a0"/><path d="M1 2L3 4C1 2 3 4 5 6Z" stroke="red"/>',
+    "paints": '<linearGradient id="a"><stop offset=".5" stop-color="red"/></linearGradient><pattern id="p" width="4" height="4">'
+    '<rect width="2" height="2"/></pattern><rect fill="url(#a)" width="9" height="9"/><rect fill="url(#p)" width="9" height="9"/>',
+    "filter": '<filter id="f"><feGaussianBlur stdDeviation="2"/><feOffset dx="2"/><feMerge><feMergeNode/></feMerge></filter>'
+    '<g filter="url(#f)" opacity=".5"><rect width="9" height="9"/></g>',
+    "noise": '<filter id="f"><feTurbulence baseFrequency=".1" numOctaves="2"/><feConvolveMatrix order="3" '
+    'kernelMatrix="1 2 1 2 3 2 1 2 1"/><feMorphology radius="2"/></filter><rect width="20" height="20" filter="url(#f)"/>',
+    "light": '<filter id="f"><feDiffuseLighting lighting-color="red"><fePointLight x="1" y="2" z="3"/></feDiffuseLighting>'
+    '<feDisplacementMap in2="SourceGraphic" scale="3"/></filter><rect width="20" height="20" filter="url(#f)"/>',
+    "clip": '<clipPath id="c"><circle r="9"/></clipPath><mask id="m"><rect width="9" height="9" fill="#fff"/></mask>'
+    '<use href="#u" clip-path="url(#c)" mask="url(#m)"/><symbol id="u" viewBox="0 0 2 2"><path d="M0 0h2v2z"/></symbol>',
+    "text": '<style>.a{font-size:9px;fill:blue}</style><text class="a" x="1" y="9">Ab<tspan dx="2">c</tspan></text>',
+}.items():
+    files["svg"][name] = f'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20" viewBox="0 0 40 20">{content}</svg>'.encode()
+files["svg"]["entity"] = b'<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY c "#369">]><svg xmlns="http://www.w3.org/2000/svg" width="10mm"><rect width="9" height="9" fill="&c;"/></svg>'
 
 # Animations of all disposals, and of both ways of blending where there are two.
 frames = [sample("RGBA") for _ in range(5)]

@@ -65,6 +65,15 @@ rmdir "$stage/imgbroker/usr/share/imgbroker"
 # The process of the shared tier alone needs libmemcached.
 install -d "$stage/imgbroker-tier/usr/libexec/imgbroker"
 mv "$stage/imgbroker/usr/libexec/imgbroker/imgtier" "$stage/imgbroker-tier/usr/libexec/imgbroker/imgtier"
+# Each family of codecs that was built, with its libraries.
+loaders=()
+for program in "$stage/imgbroker/usr/libexec/imgbroker/imgworker-"*; do
+    [[ -e "$program" ]] || continue
+    package=imgbroker-loader-${program##*/imgworker-}
+    loaders+=("$package")
+    install -d "$stage/$package/usr/libexec/imgbroker"
+    mv "$program" "$stage/$package/usr/libexec/imgbroker/"
+done
 find "$stage/imgbroker/usr/share/man" -type f -exec gzip -9n {} +
 mkdir -p "$stage/imgbroker/etc"
 mv "$stage/imgbroker/usr/share/doc/imgbroker/examples" "$stage/imgbroker/etc/imgbroker"
@@ -100,7 +109,7 @@ elf_files() {
 mkdir -p "$output"
 rm -f "$output"/*.deb
 output=$(realpath "$output")
-for package in imgbroker imgbroker-exporter imgbroker-tier libimgbroker0 libimgbroker-dev python3-imgbroker; do
+for package in imgbroker imgbroker-exporter imgbroker-tier "${loaders[@]}" libimgbroker0 libimgbroker-dev python3-imgbroker; do
     tree=$stage/$package
     documents=$tree/usr/share/doc/$package
     install -d "$documents" "$tree/DEBIAN"

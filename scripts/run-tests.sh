@@ -77,8 +77,8 @@ if (($# > 0)); then
     finish
 else
     # Tests of the processes mostly wait, so several of them go on at once, beside tests that compute.
-    start units --skip 'IntegrationTests|imgworkerTests' --skip "$timing"
-    start imgworkerTests --filter imgworkerTests --skip "$timing"
+    start units --skip 'IntegrationTests|ImageDecodingTests' --skip "$timing"
+    start ImageDecodingTests --filter ImageDecodingTests --skip "$timing"
     start IntegrationTests --filter IntegrationTests --skip "$timing"
     finish
     start timing --no-parallel --filter "$timing"

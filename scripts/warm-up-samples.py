@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""warm-up-samples.py: writes Sources/imgworker/WarmUp/WarmUpSamples.swift, the images that a decode worker decodes before it
+"""warm-up-samples.py: writes Sources/imgworker/WarmUpSamples.swift, the images that a decode worker decodes before it
 enters its sandbox. Encoding them at each start would take longer than the rest of it. Needs Pillow (Debian: python3-pil).
 """
 
@@ -10,7 +10,7 @@ from PIL import Image
 
 SIDE = 16
 
-target = pathlib.Path(__file__).resolve().parent.parent / "Sources/imgworker/WarmUp/WarmUpSamples.swift"
+target = pathlib.Path(__file__).resolve().parent.parent / "Sources/imgworker/WarmUpSamples.swift"
 
 
 def sample_image(mode):

@@ -20,6 +20,10 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case webp
     case avif
     case avifSamples = "avif-samples"
+    case heif
+    case jxl
+    case svg
+    case tiff
     case gif
     case animation
     case partial
@@ -43,7 +47,14 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .jpeg: fuzzImage(bytes, .jpeg)
         case .webp: fuzzImage(bytes, .webp)
         case .avif: fuzzImage(bytes, .avif)
-        case .avifSamples: fuzzAVIFSamples(bytes)
+        case .avifSamples:
+            #if !WITHOUT_AVIF
+                fuzzAVIFSamples(bytes)
+            #endif
+        case .heif: fuzzImage(bytes, .heif)
+        case .jxl: fuzzImage(bytes, .jxl)
+        case .svg: fuzzImage(bytes, .svg)
+        case .tiff: fuzzImage(bytes, .tiff)
         case .gif: fuzzImage(bytes, .gif)
         case .animation: fuzzAnimation(bytes)
         case .partial: fuzzPart(bytes)

@@ -3,7 +3,24 @@ import LinuxSystem
 import SharedCache
 import WorkerProtocol
 
+@testable import ImageDecoding
 @testable import imgworker
+
+#if !WITHOUT_AVIF
+    @testable import imgworker_avif
+#endif
+#if !WITHOUT_HEIF
+    @testable import imgworker_heif
+#endif
+#if !WITHOUT_JXL
+    @testable import imgworker_jxl
+#endif
+#if !WITHOUT_SVG
+    @testable import imgworker_svg
+#endif
+#if !WITHOUT_TIFF
+    @testable import imgworker_tiff
+#endif
 
 /// Reads the metadata of one file as each of the formats.
 func fuzzMetadata(_ bytes: [UInt8]) {
@@ -24,6 +41,7 @@ func fuzzMetadata(_ bytes: [UInt8]) {
     _ = Orientation(exif: bytes.span)
 }
 
+#if !WITHOUT_AVIF
 /// Reads the boxes and tables of an AVIF, and counts the frames of samples: of those found, and of the bytes themselves. The
 /// first byte says how samples are divided.
 func fuzzAVIFSamples(_ bytes: [UInt8]) {
@@ -60,6 +78,7 @@ func fuzzAVIFSamples(_ bytes: [UInt8]) {
         expect(sample?.shownFrames ?? 0 <= sample?.frames ?? 0, "a frame that is shown is a frame")
     }
 }
+#endif
 
 /// Decodes a PNG whose CRCs are corrected first, because chunks with a wrong CRC are not read.
 func fuzzPNG(_ bytes: [UInt8]) { fuzzImage(withChecksums(bytes), .png) }
@@ -112,7 +131,7 @@ private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
 /// Decodes a complete file with several transforms, also as far as its damage permits. The results must be equal in both byte orders, and after lossless
 /// encoding and decoding.
 func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
-    guard ImageFormat(sniffing: bytes.prefix(16).map { $0 }) == format else { return }
+    guard ImageFormat(sniffing: bytes.prefix(ImageFormat.sniffedBytes)) == format else { return }
     let transforms = [
         Transform(alpha: .straight), Transform(pixelFormat: .bgra8, alpha: .straight), Transform(width: 7),
         Transform(width: 40, height: 9, fit: .cover), Transform(byteLimit: 256),
@@ -140,6 +159,27 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     expect(again?.pixels == pixels, "an encoded raster is decoded unchanged")
 }
 
+/// The codecs of all families of this build.
+private let allCodecs: [ImageCodec] = {
+    var codecs = DecodeProgram.plain.codecs
+    #if !WITHOUT_AVIF
+        codecs += DecodeProgram.avif.codecs
+    #endif
+    #if !WITHOUT_HEIF
+        codecs += DecodeProgram.heif.codecs
+    #endif
+    #if !WITHOUT_JXL
+        codecs += DecodeProgram.jxl.codecs
+    #endif
+    #if !WITHOUT_SVG
+        codecs += DecodeProgram.svg.codecs
+    #endif
+    #if !WITHOUT_TIFF
+        codecs += DecodeProgram.tiff.codecs
+    #endif
+    return codecs
+}()
+
 /// Returns the result of decoding; nil if it fails with an expected error code.
 private func decoded(
     _ bytes: [UInt8], _ transform: Transform, isPart: Bool = false
@@ -148,7 +188,7 @@ private func decoded(
     let job = DecodeJob(
         id: 0, transform: transform, maxPixels: 1 << 16, maxSourcePixels: 1 << 18, maxWorkingBytes: 32 << 20)
     do {
-        let image = try EncodedImage(try ImageSource(copying: bytes, isPart: isPart), for: job)
+        let image = try EncodedImage(try ImageSource(copying: bytes, isPart: isPart), for: job, allCodecs)
         let result = image.plan.result
         expect(result.pixels <= job.maxPixels, "a result is within its limit")
         expect(image.plan.workingBytes <= job.maxWorkingBytes, "working memory is within its limit")

@@ -1,7 +1,7 @@
 import JSONCoding
 
 @testable import IPCProtocol
-@testable import imgworker
+@testable import ImageDecoding
 
 /// Reads a variant with crop and steps, checks its canonical form and its plans, and applies the steps to a small image.
 func fuzzSteps(_ bytes: [UInt8]) {

@@ -33,6 +33,18 @@ package struct SandboxPolicy: Sendable {
         rules: { SystemCallRule.decode(pid: $0) }, readable: [], connects: false, descriptors: 64, startsThreads: false,
         logsRefusals: true)
 
+    /// The policy of a decode worker of SVG: as that of the others, and the fonts and their configuration, which the libraries
+    /// read when text needs them; and a thread, in which filters work.
+    package static let svg = SandboxPolicy(
+        rules: { SystemCallRule.svg(pid: $0) }, readable: fontFiles, connects: false, descriptors: 64,
+        startsThreads: true, logsRefusals: false)
+
+    /// The files that fontconfig reads. Those in home directories are not among them: another user's document must not show
+    /// which fonts somebody has.
+    private static let fontFiles = [
+        "/etc/fonts", "/usr/share/fontconfig", "/usr/share/fonts", "/usr/local/share/fonts", "/var/cache/fontconfig",
+    ]
+
     /// The policy of a download worker: the network, and the files that the resolver and TLS read.
     package static let fetch = SandboxPolicy(
         rules: { SystemCallRule.fetch(pid: $0) }, readable: networkFiles, connects: true, descriptors: 4096,

@@ -5,9 +5,35 @@ internal import Glibc
 extension SystemCallRule {
     /// The calls of a decode worker: memory, its socket, the descriptors that it receives.
     static func decode(pid: Int32) -> [SystemCallRule] {
+        shared(pid: pid) + decoding(pid: pid) + [.kill("clone")]
+    }
+
+    /// The calls of a decode worker of SVG: also reading fonts, which Landlock permits, and one thread for filters.
+    static func svg(pid: Int32) -> [SystemCallRule] {
+        let plain = [
+            "open", "openat", "read", "readv", "lseek", "stat", "lstat", "newfstatat", "statx", "access", "faccessat",
+            "faccessat2", "readlink", "readlinkat", "getdents64", "statfs", "fstatfs",
+            // The start and the end of threads.
+            "set_robust_list", "rseq", "membarrier", "sched_getaffinity", "getcpu",
+            // The owner of font caches.
+            "getuid", "geteuid", "getgid", "getegid", "uname", "sysinfo",
+        ]
         let rules: [SystemCallRule] = [
-            // No process, no thread, no socket of its own.
-            .kill("clone"), .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"),
+            .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
+            // Threads. The arguments of clone3 cannot be checked: it fails, and the C library calls clone.
+            .allow("clone", .bits(0, Kernel.threadFlags, are: true)), .kill("clone", .bits(0, Kernel.threadFlags, are: false)),
+            .fail("clone3", ENOSYS),
+            // Its limits can be read, and not set.
+            .allow("prlimit64", .equals(0, 0), .isNull(2)),
+        ]
+        return shared(pid: pid) + decoding(pid: pid) + plain.map { SystemCallRule.allow($0) } + rules
+    }
+
+    /// The rules of all decode workers, but for threads.
+    private static func decoding(pid: Int32) -> [SystemCallRule] {
+        [
+            // No process, no socket of its own.
+            .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"),
             // Messages, to standard error.
             .allow("write", .equals(0, 2)),
             // A buffer's seals are read before it is mapped, and those of a result are added. No other command is permitted.
@@ -19,7 +45,6 @@ extension SystemCallRule {
             // abort() sends a signal to the process itself. Any other signal would look like an external one.
             .allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)),
         ]
-        return shared(pid: pid) + rules
     }
 
     /// The rules for all kinds.

@@ -9,6 +9,8 @@ package import JSONCoding
 //     broker → output   + 1 descriptor (a memfd of the result's size), or → refuse
 //     worker → finished | failed
 //
+// The worker of the plain family answers a job of a format that another program decodes with `foreign` instead.
+//
 // Before anything is made of the bytes of a file, their digest is computed:
 //
 //     broker → identify + 1 descriptor (encoded bytes, read only), or 2 (and a memfd that can only shrink); a small body comes
@@ -182,8 +184,10 @@ package enum DecodeReport: Equatable, Sendable {
     /// The job has ended without a result.
     case failed(job: Int, WireError)
     /// The SHA-256 of the bytes, 64 hexadecimal digits, and the result of the early decoding; without it, nothing is known of
-    /// the image.
-    case identified(job: Int, digest: String, early: EarlyResult? = nil)
+    /// the image but the format, if another program decodes it.
+    case identified(job: Int, digest: String, early: EarlyResult? = nil, format: ImageFormat? = nil)
+    /// The job has ended because another program decodes this format.
+    case foreign(job: Int, ImageFormat)
 }
 
 extension DecodeOrder: WorkerMessage {
@@ -264,12 +268,13 @@ extension DecodeReport: WorkerMessage {
         case .finished: "finished"
         case .failed: "failed"
         case .identified: "identified"
+        case .foreign: "foreign"
         }
     }
 
     package static let blanks: [DecodeReport] = [
         .ready(nil, version: nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank),
-        .identified(job: 0, digest: ""),
+        .identified(job: 0, digest: ""), .foreign(job: 0, .avif),
     ]
 
     package mutating func list(_ fields: inout Fields) {
@@ -291,11 +296,16 @@ extension DecodeReport: WorkerMessage {
             fields.job(&job)
             error.list(&fields)
             self = .failed(job: job, error)
-        case .identified(var job, var digest, var early):
+        case .identified(var job, var digest, var early, var format):
             fields.job(&job)
             fields.digest("digest", &digest)
             fields.object("early", &early)
-            self = .identified(job: job, digest: digest, early: early)
+            fields.choice("format", &format)
+            self = .identified(job: job, digest: digest, early: early, format: format)
+        case .foreign(var job, var format):
+            fields.job(&job)
+            fields.choice("format", &format)
+            self = .foreign(job: job, format)
         }
     }
 }

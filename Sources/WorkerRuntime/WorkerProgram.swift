@@ -12,13 +12,10 @@ package protocol WorkerProgram: ProgramOptions {
     associatedtype Service: WorkerService
 
     /// The program's name, in messages and lists of processes.
-    static var name: String { get }
+    var name: String { get }
 
     /// Whether the program can be a fork server: its libraries must have no threads and no state that a fork breaks.
-    static var canFork: Bool { get }
-
-    /// The program with the defaults of its options.
-    init()
+    var canFork: Bool { get }
 
     /// Does what takes the rights of the user that started the process. Called when the user is about to change.
     mutating func prepareFiles(for user: WorkerOptions.User, log: Log)
@@ -30,7 +27,7 @@ package protocol WorkerProgram: ProgramOptions {
 }
 
 extension WorkerProgram {
-    package static var canFork: Bool { false }
+    package var canFork: Bool { false }
 
     package mutating func prepareFiles(for _: WorkerOptions.User, log _: Log) {}
 }

@@ -28,33 +28,31 @@ internal import WorkerProtocol
 /// - imgfetch ignores SIGPIPE, because TLS libraries write to sockets that the other end has closed, and raises its
 ///   descriptor limit for its transfers. The others write to sockets with MSG_NOSIGNAL only.
 /// - imgcache makes its directory before the change of user, and opens its files after the sandbox.
-/// - imgworker alone can be a fork server.
+/// - The decode workers alone can be fork servers.
 package enum WorkerRuntime {
     /// The descriptor of the control socket.
-    private static let controlDescriptor: Int32 = 3
+    package static let controlDescriptor: Int32 = 3
 
     /// Runs `program` with the arguments of this process, and exits: with status 0 when the broker has closed the control
     /// socket, 1 after an error, 2 for wrong usage.
-    package static func run<Program: WorkerProgram>(_ program: Program.Type) -> Never {
+    package static func run(_ program: some WorkerProgram) -> Never {
         let status = run(program, arguments: CommandLine.arguments.dropFirst())
         // Without the libraries' exit handlers, because threads of the resolver may still use what those destroy.
         CurrentProcess.exitWithoutHandlers(status)
     }
 
     /// Runs `program` with `arguments`, without the program's name, and returns the exit status.
-    package static func run<Program: WorkerProgram>(
-        _: Program.Type, arguments: some Sequence<String>
-    ) -> Int32 {
-        var program = Program()
+    package static func run(_ given: some WorkerProgram, arguments: some Sequence<String>) -> Int32 {
+        var program = given
         let options: WorkerOptions
         do {
             options = try WorkerOptions(arguments, for: &program)
-            if options.isForkServer, !Program.canFork { throw UsageError("\(Program.name) cannot be a fork server") }
+            if options.isForkServer, !program.canFork { throw UsageError("\(program.name) cannot be a fork server") }
         } catch {
-            Log(name: Program.name, level: .error).error(.system, "\(error)")
+            Log(name: program.name, level: .error).error(.system, "\(error)")
             return 2
         }
-        let log = Log(name: Program.name, level: options.logLevel, format: options.logFormat)
+        let log = Log(name: program.name, level: options.logLevel, format: options.logFormat)
         let control = FileDescriptor(owning: controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else {
             log.error(.system, "no control socket on descriptor \(controlDescriptor): imgbroker starts this program")
@@ -77,7 +75,7 @@ package enum WorkerRuntime {
         _ given: some WorkerProgram, _ options: WorkerOptions, _ control: FileDescriptor, _ log: Log
     ) throws {
         var program = given
-        let name = type(of: program).name
+        let name = program.name
         CurrentProcess.setNameOfProgram()
         if options.isForkServer { CurrentProcess.setName(ForkServer.processName(of: name)) }
         CurrentProcess.raiseOOMScore()

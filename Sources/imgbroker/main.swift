@@ -27,7 +27,7 @@ do {
         case .manual(let page): StandardOutput.write(page.text)
         case .completion(let shell): StandardOutput.write(shell.text)
         case .help: StandardOutput.write(BrokerCommandLine.usage + "\n")
-        case .formats(let json): CurrentProcess.exit(try FormatsCommand.run(json: json))
+        case .formats(let json): try FormatsCommand.run(json: json)
         case .version: StandardOutput.write(ProductVersion.product + "\n")
         }
     }

@@ -8,7 +8,7 @@ import WorkerRuntime
 
 /// The cache process's options, and what it acquires before the sandbox.
 struct CacheProgram: WorkerProgram, Equatable {
-    static let name = "imgcache"
+    let name = "imgcache"
 
     /// The directories and limits of the disk tier. `--directory`, `--disk-limit` and `--raster-limit` are required.
     private(set) var store = StoreOptions(directory: "", diskLimit: -1, rasterLimit: -1, maxAge: defaultMaxAge)

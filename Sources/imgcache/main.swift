@@ -2,4 +2,4 @@
 
 import WorkerRuntime
 
-WorkerRuntime.run(CacheProgram.self)
+WorkerRuntime.run(CacheProgram())

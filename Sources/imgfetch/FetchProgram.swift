@@ -11,7 +11,7 @@ internal import WorkerRuntime
 
 /// The download worker's options, and what it acquires before the sandbox.
 struct FetchProgram: WorkerProgram, Equatable {
-    static let name = "imgfetch"
+    let name = "imgfetch"
 
     /// `--allow-address`: ranges of addresses that may be connected to although they are not public.
     var allowedAddresses: [AddressRange] = []

@@ -3,4 +3,4 @@
 
 internal import WorkerRuntime
 
-WorkerRuntime.run(FetchProgram.self)
+WorkerRuntime.run(FetchProgram())

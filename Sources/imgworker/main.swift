@@ -1,12 +1,6 @@
-// The decode worker: it has codecs, and no network. The broker hands it one descriptor to read and one to write for each job.
+// The decode worker of JPEG, PNG, WebP and GIF: it has codecs, and no network. The broker hands it one descriptor to read and one
+// to write for each job.
 
-import LinuxSystem
-import WorkerRuntime
+import ImageDecoding
 
-do {
-    if try FormatTable.print(Array(CommandLine.arguments.dropFirst())) { CurrentProcess.exit(0) }
-} catch {
-    CurrentProcess.writeToStandardError("imgbroker: standard output cannot be written: \(error)\n")
-    CurrentProcess.exit(1)
-}
-WorkerRuntime.run(DecodeProgram.self)
+DecodeProgram.plain.main()

@@ -12,12 +12,9 @@ no WebP that is truncated, so its rows are compared with those of the whole file
 of a folder given in IMAGES that the broker refuses are drawn only. OUTPUT is the sheet's name.
 """
 
-import base64
 import io
-import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -26,6 +23,7 @@ import numpy
 import pyvips
 from PIL import Image, ImageDraw
 
+from browser import browser
 from setting import Setting
 
 WIDTH, HEIGHT = 160, 120
@@ -73,53 +71,6 @@ def files():
         "gif": saved(indices, "GIF", interlace=0),
         "gif-interlaced": saved(indices, "GIF", interlace=1),
     }
-
-
-def browser(folder, sources):
-    """Returns the images that Chromium draws, straight alpha, by name; None for those that it does not draw."""
-    page = pathlib.Path(folder) / "page.html"
-    urls = {name: f"data:image/{kind};base64,{base64.b64encode(data).decode()}" for name, (kind, data) in sources.items()}
-    page.write_text(f"""<!DOCTYPE html><pre id=out>waiting</pre><script>
-const sources = {json.dumps(urls)}
-function load(source) {{
-  return new Promise(done => {{
-    const image = new Image()
-    image.onload = () => done(image)
-    image.onerror = () => done(null)
-    image.src = source
-  }})
-}}
-async function run() {{
-  const lines = []
-  for (const name in sources) {{
-    const image = await load(sources[name])
-    if (!image || !image.naturalWidth) {{ lines.push(name + ' 0 0 none'); continue }}
-    const canvas = document.createElement('canvas')
-    canvas.width = image.naturalWidth; canvas.height = image.naturalHeight
-    const context = canvas.getContext('2d', {{willReadFrequently: true}})
-    context.drawImage(image, 0, 0)
-    const data = context.getImageData(0, 0, canvas.width, canvas.height).data
-    let text = ''
-    for (let i = 0; i < data.length; i += 30000) text += String.fromCharCode(...data.subarray(i, i + 30000))
-    lines.push([name, canvas.width, canvas.height, btoa(text)].join(' '))
-  }}
-  document.getElementById('out').textContent = lines.join('\\n') + '\\nend'
-}}
-run()
-</script>""")
-    words = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--force-color-profile=srgb", f"--user-data-dir={folder}/profile",
-        "--virtual-time-budget=60000", "--dump-dom", f"file://{page}"]
-    text = subprocess.run(
-        words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout.decode()
-    lines = re.search(r"<pre[^>]*>(.*)</pre>", text, re.DOTALL).group(1).split("\n")
-    assert lines[-1].strip() == "end", text[:300]
-    results = {}
-    for line in lines[:-1]:
-        name, width, height, data = line.rsplit(" ", 3)
-        size = (int(width), int(height))
-        results[name] = None if data == "none" else Image.frombytes("RGBA", size, base64.b64decode(data))
-    return results
 
 
 def multiplied(image):

@@ -19,7 +19,7 @@ import Testing
 
     /// Calls that only an attack makes kill every kind of process.
     @Test(
-        arguments: ["decode", "fetch", "descriptors", "files"],
+        arguments: ["decode", "svg", "fetch", "descriptors", "files"],
         [
             "execve", "ptrace", "kill", "memfd", "mprotect-exec", "mmap-exec", "io-uring", "listen", "foreign",
         ])
@@ -40,6 +40,22 @@ import Testing
         ["open", "open-home", "open-process", "list", "create", "unlink", "tgkill", "priority", "clone3"])
     func decoderIsDenied(policy: String, attempt: String) throws {
         #expect(try run(policy, attempt) == .status(ENOSYS))
+    }
+
+    /// A worker of SVG can read fonts, and start threads for filters; nothing else.
+    @Test(arguments: ["socket", "socket-unix", "fork", "terminal"]) func rendererIsKilled(attempt: String) throws {
+        #expect(try run("svg", attempt) == .signal(SIGSYS))
+    }
+
+    @Test(arguments: [
+        ("open-home", EACCES), ("open-process", EACCES), ("open-to-write", EACCES), ("create", EACCES), ("list", EACCES),
+        ("open", EACCES), ("unlink", ENOSYS), ("tgkill", ENOSYS), ("priority", ENOSYS), ("clone3", ENOSYS),
+    ]) func rendererIsDenied(attempt: String, error: Int32) throws {
+        #expect(try run("svg", attempt) == .status(error))
+    }
+
+    @Test(arguments: ["nothing", "memory", "write-little", "thread"]) func rendererCan(attempt: String) throws {
+        #expect(try run("svg", attempt, "--strict") == .status(0))
     }
 
     /// The process that closes descriptors may do less than a decoder: it has no file to write to.

@@ -31,8 +31,9 @@ import Testing
     @Test func listsAreThoseInForce() throws {
         var text = try String(contentsOfFile: Self.page, encoding: .utf8)
         for (name, rules) in [
-            ("imgworker", SystemCallRule.decode(pid: 1)), ("imgfetch", SystemCallRule.fetch(pid: 1)),
-            ("imgcache", SystemCallRule.cache(pid: 1)), ("imgtier", SystemCallRule.tier(pid: 1)),
+            ("imgworker", SystemCallRule.decode(pid: 1)), ("imgworker-svg", SystemCallRule.svg(pid: 1)),
+            ("imgfetch", SystemCallRule.fetch(pid: 1)), ("imgcache", SystemCallRule.cache(pid: 1)),
+            ("imgtier", SystemCallRule.tier(pid: 1)),
             ("close-descriptors", SystemCallRule.descriptors(pid: 1)),
             ("receive-descriptors", SystemCallRule.files(pid: 1)),
         ] {

@@ -10,7 +10,7 @@ import WorkerRuntime
 /// The options that all workers have, read for a program with one option of its own.
 @Suite struct WorkerOptionsTests {
     private struct Program: WorkerProgram {
-        static let name = "test"
+        let name = "test"
         var color = ""
 
         mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool {

@@ -34,6 +34,6 @@ import WorkerRuntime
 
     /// libcurl's resolver has threads, which a fork does not copy.
     @Test func `it cannot be a fork server`() {
-        #expect(WorkerRuntime.run(FetchProgram.self, arguments: ["--fork-server"]) == 2)
+        #expect(WorkerRuntime.run(FetchProgram(), arguments: ["--fork-server"]) == 2)
     }
 }

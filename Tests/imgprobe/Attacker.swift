@@ -8,7 +8,7 @@ internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
 
-/// Acts as `imgworker` with a compromised decoder: the image to decode names an attack. A broker finds it under the name
+/// Acts as `imgworker`, or as `imgworker-avif` for files whose words follow 32 bytes of an AVIF's first box, with a compromised decoder: the image to decode names an attack. A broker finds it under the name
 /// imgworker in its own folder.
 ///
 ///     good WIDTH HEIGHT VALUE     decodes: every byte of the pixels is VALUE
@@ -19,6 +19,8 @@ import WorkerProtocol
 /// Files in its folder change it: `unconfined` (it enters no sandbox), `build` (its contents are the reported build).
 struct Attacker {
     private let channel: FrameChannel
+    /// The format that it reports.
+    private let format: ImageFormat
     /// The environment and the open descriptors at the start.
     private let census: String
     private var kept: FileDescriptor?
@@ -50,7 +52,8 @@ struct Attacker {
             report = policy.enter().report
         }
         let channel = FrameChannel(socket: FileDescriptor(owning: 3))
-        var attacker = Attacker(channel: channel, census: census)
+        var attacker = Attacker(
+            channel: channel, format: arguments[0].hasSuffix("-avif") ? .avif : .png, census: census)
         do {
             try channel.sendMessage(DecodeReport.ready(report, build: build))
             while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
@@ -75,7 +78,8 @@ struct Attacker {
     private static func words(of file: FileDescriptor) throws -> [String] { words(in: try bytes(of: file)) }
 
     private static func words(in bytes: [UInt8]) -> [String] {
-        String(decoding: bytes.prefix(200), as: UTF8.self).split(separator: " ").map(String.init)
+        let start = ImageFormat(sniffing: bytes) == .avif ? 32 : 0
+        return String(decoding: bytes.dropFirst(start).prefix(200), as: UTF8.self).split(separator: " ").map(String.init)
     }
 
     private static func bytes(of file: FileDescriptor) throws -> [UInt8] {
@@ -104,7 +108,7 @@ struct Attacker {
             try output.truncate(to: result.bytes / 2)
             try output.seal()
         }
-        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: result, workingBytes: 0)
+        let plan = DecodePlan(header: ImageHeader(format: format, geometry: size), result: result, workingBytes: 0)
         try channel.sendMessage(
             DecodeReport.identified(
                 job: job, digest: SHA256.hexadecimalDigest(of: bytes),
@@ -126,7 +130,7 @@ struct Attacker {
     /// Reports a header of bytes that were only to be identified.
     private func refuseHeader(_ job: Int) throws {
         let size = PixelGeometry(width: 8, height: 8)!
-        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: size, workingBytes: 0)
+        let plan = DecodePlan(header: ImageHeader(format: format, geometry: size), result: size, workingBytes: 0)
         try channel.sendMessage(DecodeReport.header(job: job, plan))
     }
 
@@ -154,7 +158,7 @@ struct Attacker {
             _ = try begin(job)
         case "other-plan":
             let size = PixelGeometry(width: 8, height: 8)!
-            let header = ImageHeader(format: .png, geometry: size)
+            let header = ImageHeader(format: format, geometry: size)
             let result = PixelGeometry(width: 9, height: 8)!
             try channel.sendMessage(
                 DecodeReport.header(job: job.id, DecodePlan(header: header, result: result, workingBytes: 0)))
@@ -237,7 +241,7 @@ struct Attacker {
         guard let size = PixelGeometry(width: width, height: height), let plan = job.transform.plan(for: size) else {
             return nil
         }
-        let header = ImageHeader(format: .png, geometry: size)
+        let header = ImageHeader(format: format, geometry: size)
         try channel.sendMessage(
             DecodeReport.header(
                 job: job.id,

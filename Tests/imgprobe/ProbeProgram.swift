@@ -13,8 +13,8 @@ internal import WorkerRuntime
 ///
 /// After the ready message it sends the record as the text of an error: a line for each hook, in the order of the calls.
 struct ProbeProgram: WorkerProgram {
-    static let name = "imgprobe"
-    static let canFork = true
+    let name = "imgprobe"
+    let canFork = true
 
     /// The lines so far.
     final class Record {

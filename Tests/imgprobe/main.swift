@@ -1,7 +1,7 @@
 // Enters a worker's sandbox and then makes one attempt that it forbids or allows. The exit status is the error, or 0;
 // 125 when the sandbox is not in force; 126 for wrong usage.
 //
-//     imgprobe decode|fetch|descriptors|threads ATTEMPT [--strict]
+//     imgprobe decode|svg|fetch|descriptors|threads ATTEMPT [--strict]
 //     imgprobe cache ATTEMPT PATH OWN EXTRA [--strict]
 //
 //     imgprobe watch SOCKET URL FILE
@@ -12,7 +12,7 @@
 //
 //     imgprobe runtime [OPTION]...
 //
-// This is a worker that records how it is started: see `ProbeProgram`. Under the name imgworker the program is a
+// This is a worker that records how it is started: see `ProbeProgram`. Under the names imgworker and imgworker-avif the program is a
 // compromised decode worker: see `Attacker`; under the names imgfetch and imgcache a compromised download worker and cache
 // process: see `FetchImpostor` and `CacheImpostor`.
 
@@ -26,14 +26,14 @@ internal import WorkerRuntime
 
 let arguments = CommandLine.arguments
 CurrentProcess.setNameOfProgram()
-if arguments[0].hasSuffix("/imgworker") { Attacker.run(arguments) }
+if arguments[0].hasSuffix("/imgworker") || arguments[0].hasSuffix("/imgworker-avif") { Attacker.run(arguments) }
 if arguments[0].hasSuffix("/imgfetch") { FetchImpostor.run(arguments) }
 if arguments[0].hasSuffix("/imgcache") { CacheImpostor.run(arguments) }
 if arguments.count > 1, arguments[1] == "watch" { Watcher.run(arguments) }
 if arguments.count > 1, arguments[1] == "hits" { SilentClient.run(arguments) }
 if arguments.count > 1, arguments[1] == "calls" { ConformanceDriver.run(arguments) }
 if arguments.count > 1, arguments[1] == "runtime" {
-    exit(WorkerRuntime.run(ProbeProgram.self, arguments: arguments.dropFirst(2)))
+    exit(WorkerRuntime.run(ProbeProgram(), arguments: arguments.dropFirst(2)))
 }
 guard arguments.count >= 3 else { exit(126) }
 let isCache = arguments[1] == "cache"
@@ -44,6 +44,7 @@ var policy =
     case "fetch": SandboxPolicy.fetch
     case "descriptors": SandboxPolicy.descriptors
     case "files": SandboxPolicy.files
+    case "svg": SandboxPolicy.svg
     default: SandboxPolicy.decode
     }
 policy.isStrict = arguments.contains("--strict")

@@ -278,9 +278,33 @@ extension BrokerState {
         for waiter in end.decode.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
     }
 
+    /// Hands a decoding to the family of the image's format, as a worker of the plain one has found another's.
+    mutating func decodeForeign(_ worker: WorkerID, _ job: JobID, _ format: ImageFormat) {
+        guard supervision.isRunning(job, on: worker), decoding.expectsHeader(job), let decode = decoding[job],
+            decode.family == .plain, CodecFamily(format) != .plain, decode.variant.content.pixels == nil
+        else { return reportedUnasked(worker, "a format") }
+        if let end = decoding.hand(job, to: format) { return free(end, job) }
+        supervision.unassign(job, from: worker)
+    }
+
+    /// Ends a decoding whose family is not installed.
+    mutating func failMissing(_ job: JobID) {
+        guard let end = decoding.end(job) else { return }
+        let (family, name) = (end.decode.family, decoding.foreignFormat(of: end.decode.variant.content)?.name ?? "")
+        let error = WireError(
+            .unsupportedFormat,
+            "\(name) needs the program \(family.program), which is not installed: it is in the package \(family.package).")
+        let isRejected = Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode)
+        free(end, job)
+        for waiter in end.decode.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
+    }
+
     /// Frees the worker of a decoding that was taken out, and releases its body.
     mutating func free(_ end: Decoding.End, _ job: JobID) {
-        if let worker = end.worker { supervision.unassign(job, from: worker) }
+        if let worker = end.worker {
+            supervision.unassign(job, from: worker)
+            watchIdleLoader(worker)
+        }
         endTrialWithoutJob(of: end.decode.variant.content)
         unhold(end.decode.body)
     }

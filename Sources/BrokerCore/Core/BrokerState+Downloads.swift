@@ -134,13 +134,17 @@ extension BrokerState {
     }
 
     /// Goes on with bytes that a decode worker has identified.
-    mutating func identified(_ worker: WorkerID, _ job: JobID, _ digest: String, _ early: EarlyResult?) {
-        let isExpected = early.map { decoding.expects($0, of: job) } ?? true
+    mutating func identified(
+        _ worker: WorkerID, _ job: JobID, _ digest: String, _ early: EarlyResult?, _ format: ImageFormat?
+    ) {
+        let isForeign = format.map { CodecFamily($0) != .plain && early == nil } ?? true
+        let isExpected = early.map { decoding.expects($0, of: job) } ?? isForeign
         // The identification ends only with a digest; otherwise another worker repeats it.
         guard supervision.isRunning(job, on: worker), isExpected, let digest = ContentDigest(hexadecimal: digest),
             let identification = decoding.end(identification: job)
         else { return reportedUnasked(worker, "a digest") }
         supervision.unassign(job, from: worker)
+        if let format { decoding.note(format, of: digest) }
         guard identification.isWanted, let (download, body, transfer) = downloads.identified(job) else {
             if identification.run?.early != nil { actions.append(.discard(job)) }
             return

@@ -4,9 +4,14 @@ import WorkerProtocol
 
 // The broker's account of itself, and the rules that always hold between machines.
 extension BrokerState {
+    /// The formats that the installed programs decode.
+    var decodedFormats: [ImageFormat] {
+        ImageFormat.files.filter { CodecFamily($0) == .plain || limits.families.contains(CodecFamily($0)) }
+    }
+
     var hello: HelloReply {
         var hello = HelloReply(
-            server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.decoded.map(\.rawValue),
+            server: "imgbroker/\(ProductVersion.current)", formats: decodedFormats.map(\.rawValue),
             limits: [
                 "maxFrameBytes": Frame.maximumLength, "maxPixels": limits.maxPixels,
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
@@ -63,7 +68,7 @@ extension BrokerState {
         ]
         report.runningJobs = [
             .disk: supervision.runningJobs(.cache), .download: supervision.runningJobs(.fetch),
-            .decode: supervision.runningJobs(.decode),
+            .decode: supervision.runningJobs(.decode) + supervision.runningLoaderJobs,
         ]
         report[.queued] = report.queuedJobs.values.reduce(0, +)
         report[.running] = report.runningJobs.values.reduce(0, +)
@@ -116,7 +121,9 @@ extension BrokerState {
             ("requests", requests.brokenInvariant(isOwned: isOwned, waits: isWaiting)),
             (
                 "supervision",
-                supervision.brokenInvariant(running: [(.fetch, downloads.running), (.decode, decoding.running)])
+                supervision.brokenInvariant(
+                    running: [(.fetch, downloads.running)]
+                        + CodecFamily.allCases.map { (.decoder(of: $0), decoding.running($0)) })
             ),
         ] {
             if let broken { return "\(machine): \(broken)" }

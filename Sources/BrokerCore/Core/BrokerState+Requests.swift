@@ -330,7 +330,9 @@ extension BrokerState {
 
     mutating func decodingRefusal(of variant: VariantKey, from responsible: [String]) -> WireError? {
         decoding.refusal(
-            of: variant, from: responsible, areDecodersBroken: supervision.areDecodersBroken(at: now.instant), at: now)
+            of: variant, from: responsible,
+            areDecodersBroken: supervision.areDecodersBroken(decoding.family(of: variant.content), at: now.instant),
+            at: now)
     }
 
     func hostUnavailable(_ origin: String, milliseconds: Int) -> WireError {

@@ -17,7 +17,7 @@ extension BrokerState {
         }
         return sorted.prefix(StatsReport.mostRows).map { kind, worker, pid in
             var row = StatsReport.Worker()
-            row.kind = kind.rawValue
+            row.kind = kind.name
             row.pid = pid
             row.state = worker.stateName
             row.jobs = worker.jobs.count

@@ -28,10 +28,42 @@ extension BrokerState {
                 startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : worker)
             }
         }
+        for family in decoding.queuedFamilies { assignJobs(of: family) }
         // A small image does not wait until a large one is decoded.
         if decoding.isHoldingUpSmall, let spare = supervision.freshest(.decode), let job = decoding.popSmall() {
             startIdentifying(job, on: spare, isSpare: true)
         }
+    }
+
+    /// Assigns the queued decodings of a family to its workers, and has them started. The plain family keeps all its places
+    /// (`--workers`); the others share those that it leaves free, and one more while they have none.
+    private mutating func assignJobs(of family: CodecFamily) {
+        guard limits.families.contains(family) else {
+            while let job = decoding.popQueued(of: family) { failMissing(job) }
+            return
+        }
+        if supervision.areDecodersBroken(family, at: now.instant) {
+            while let job = decoding.popQueued(of: family) { _ = refuseQueued(job) }
+        }
+        while hasPlaceForLoader, let worker = supervision.available(.loader(family)),
+            let job = decoding.popQueued(of: family)
+        {
+            let isRetry = decoding[job]?.crashes ?? 0 > 0
+            startDecode(job, on: isRetry ? supervision.freshest(.loader(family)) ?? worker : worker)
+        }
+        let waiting = decoding.queued(of: family)
+        if waiting > 0 { supervision.want(family, for: waiting) }
+    }
+
+    private var hasPlaceForLoader: Bool {
+        let running = supervision.runningLoaderJobs
+        return running == 0 || running + supervision.runningJobs(.decode) < limits.workers
+    }
+
+    /// Retires a worker of a family other than the plain one that has no job for a while.
+    mutating func watchIdleLoader(_ worker: WorkerID) {
+        guard case .loader? = supervision.kind(of: worker) else { return }
+        schedule(.idleLoader(worker, ended: supervision.jobsEnded(of: worker)), in: limits.familyIdleMs)
     }
 
     /// Assigns queued lookups and downloads.
@@ -83,7 +115,7 @@ extension BrokerState {
             actions.append(.startWorker(kind, worker))
             schedule(.workerStart(worker), in: limits.workerStartDeadlineMs)
         }
-        for kind in WorkerKind.allCases { scheduleRestart(of: kind) }
+        for kind in supervision.kinds { scheduleRestart(of: kind) }
     }
 
     /// Starts a missing worker that may not be started now when it may.
@@ -93,7 +125,11 @@ extension BrokerState {
 
     mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?, version: String?, build: String?) {
         switch supervision.becameReady(worker, sandbox, version: version) {
-        case .accepted: if let build { decoding.becameReady(build: build) }
+        case .accepted:
+            if let build, let family = supervision.kind(of: worker)?.family {
+                decoding.becameReady(build: build, of: family)
+            }
+            watchIdleLoader(worker)
         case .ignored: break
         case .repeated: workerMisbehaved(worker, "it said twice that it is ready")
         case .wrongVersion(let text): condemn(worker, .notStarted, text)
@@ -133,7 +169,8 @@ extension BrokerState {
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
         // The images of one origin that is over its budget do not count against the pool.
         let origins = supervision.jobs(of: worker)?.flatMap { decoding.responsible(for: $0) } ?? []
-        let isOverBudget = origins.contains { decoding.isOverCrashBudget($0, at: now.instant) }
+        let family = supervision.kind(of: worker)?.family ?? .plain
+        let isOverBudget = origins.contains { decoding.isOverCrashBudget($0, family, at: now.instant) }
         // Which of several jobs has ended it shows when each is done again by itself.
         let isShared = supervision.hasSeveralBriefJobs(worker)
         let isFound = supervision.jobs(of: worker)?.allSatisfy { decoding.isWanted(identification: $0) } ?? true
@@ -157,7 +194,7 @@ extension BrokerState {
         let ownMaking = cause.isOwnMaking && !isSpared && !isShared
         switch exit.kind {
         case .fetch: downloadWorkerExited(exit.jobs, ownMaking: ownMaking)
-        case .decode:
+        case .decode, .loader:
             if exit.respawnsForkServer { actions.append(.respawnForkServer) }
             // Those that nobody waits for are not done again, so they are to blame for a crash at once.
             if isShared, cause.isOwnMaking, cause != .deadline, cause != .cpu, !isSpared {
@@ -175,7 +212,7 @@ extension BrokerState {
     /// Adds a death to those that are reported.
     private mutating func note(_ exit: Supervision.Exit) {
         var death = StatsReport.Death()
-        (death.kind, death.pid) = (exit.kind.rawValue, exit.pid)
+        (death.kind, death.pid) = (exit.kind.name, exit.pid)
         (death.cause, death.reason) = (exit.death.cause, exit.death.reason)
         lastDeaths.insert((at: now.instant, death: death), at: 0)
         if lastDeaths.count > StatsReport.mostRows { lastDeaths.removeLast() }
@@ -196,7 +233,7 @@ extension BrokerState {
         case .tier:
             discard(contents)
             downloadAgain(writtenBy: worker)
-        case .decode: discard(contents)
+        case .decode, .loader: discard(contents)
         case .cache:
             removeFromMemory(memory.contentsFromDisk)
             ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))

@@ -162,7 +162,9 @@ package struct BrokerState {
         case .fetchNotModified(let worker, let job, let confirmation): fetchNotModified(worker, job, confirmation)
         case .fetchFailed(let worker, let job, let failure): fetchFailed(worker, job, failure)
         case .fetchStopped(let worker, let job, let received): fetchStopped(worker, job, received: received)
-        case .identified(let worker, let job, let digest, let early): identified(worker, job, digest, early)
+        case .identified(let worker, let job, let digest, let early, let format):
+            identified(worker, job, digest, early, format)
+        case .decodeForeign(let worker, let job, let format): decodeForeign(worker, job, format)
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job, let result): decodeFinished(worker, job, result)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
@@ -321,6 +323,7 @@ package struct BrokerState {
         // The same request may have another answer from now on.
         memory.endSlots()
         repeats.removeAll()
+        supervision.retireLoaders(except: limits.families)
         guard new.replacesFetchers else { return }
         for worker in supervision.replaceFetchers() {
             condemn(worker, .outside, "its transfers went on with settings that were replaced several times")
@@ -423,6 +426,7 @@ package struct BrokerState {
         case .prefetch(let prefetch): requests[prefetch] != nil
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
+        case .idleLoader(let worker, _): supervision.contains(worker)
         case .memoryGrowth, .reportUse, .workerStart, .workerExit, .restart, .drain: true
         }
     }
@@ -466,6 +470,7 @@ package struct BrokerState {
                     condemn(worker, .notStarted, "it was not ready within \(limits.workerStartDeadlineMs) ms")
                 }
             case .workerExit(let worker): condemn(worker, .deadline, "it did not end with its socket")
+            case .idleLoader(let worker, let ended): supervision.retireIdle(worker, ended: ended)
             case .frame(let client, let begunAt):
                 guard clients[client]?.frameBegunAt == begunAt else { break }
                 reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))

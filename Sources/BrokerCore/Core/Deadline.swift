@@ -40,6 +40,8 @@ enum Deadline {
     case reportUse
     case workerStart(WorkerID)
     case workerExit(WorkerID)
+    /// A worker of a family may have had no job for long: it has ended as many jobs as before.
+    case idleLoader(WorkerID, ended: Int)
     /// A missing worker may be started.
     case restart
     case frame(ClientID, begunAt: Instant)

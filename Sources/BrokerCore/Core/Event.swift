@@ -60,8 +60,11 @@ package enum Event {
     case fetchFailed(WorkerID, JobID, FetchFailure)
     /// A transfer that was to be stopped writes no more.
     case fetchStopped(WorkerID, JobID, received: Int)
-    /// The digest of a body, 64 hexadecimal digits, and the sealed result of its early decoding.
-    case identified(WorkerID, JobID, digest: String, early: EarlyResult? = nil)
+    /// The digest of a body, 64 hexadecimal digits, the sealed result of its early decoding, and the format if another
+    /// program decodes it.
+    case identified(WorkerID, JobID, digest: String, early: EarlyResult? = nil, format: ImageFormat? = nil)
+    /// Another program decodes the image of a decoding.
+    case decodeForeign(WorkerID, JobID, ImageFormat)
     case headerRead(WorkerID, JobID, DecodePlan)
     /// The result is complete, and sealed where it was asked for.
     case decodeFinished(WorkerID, JobID, DecodeResult)

@@ -35,6 +35,8 @@ struct Decode {
     /// The encoded bytes, held for as long as the decoding lasts.
     let body: BufferID
     let bodyBytes: Int
+    /// The family of the image's format, as far as it is known: the plain one finds out.
+    var family: CodecFamily
     var waiters: [JobWaiter]
     var priority: GetOptions.Priority
     var state = State.queued

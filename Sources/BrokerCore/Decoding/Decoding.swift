@@ -46,7 +46,13 @@ package struct Decoding {
     private var runningIdentifications = 0
     /// Decodings that wait for memory, in the order of their headers.
     private var parked: [JobID] = []
+    /// The queued decodings of the plain family, and the queued identifications.
     private var queue: JobQueue
+    /// The queued decodings of the other families. Those without any have no queue.
+    private var familyQueues: [CodecFamily: JobQueue] = [:]
+    /// The formats of other families, by content, and the order of their last use.
+    private var foreignFormats: [ContentDigest: ImageFormat] = [:]
+    private var foreignUses = UseQueue<ContentDigest>()
     /// The queued identifications of small bodies, which are in `queue`, too: they have their turns there, and the spare worker
     /// takes them out of turn. They take a millisecond, and others up to seconds.
     private var smallQueue: JobQueue
@@ -56,9 +62,10 @@ package struct Decoding {
     private var slowUses = UseQueue<VariantKey>()
     /// Whether the disk tier lacks the latest quarantine.
     private(set) var isQuarantineUnsaved = false
-    private var crashBudget = CrashBudget()
-    /// The decoders' build.
-    private var build = ""
+    /// Of each family that has lost workers.
+    private var crashBudgets: [CodecFamily: CrashBudget] = [:]
+    /// The build of each family's workers.
+    private var builds: [CodecFamily: String] = [:]
     /// The encoded bytes of all decodings, counted for each.
     private(set) var bodyBytes = 0
     /// The bytes that decodings are about to fill.
@@ -75,7 +82,7 @@ package struct Decoding {
     var all: [Decode] { decodes.sorted { $0.key < $1.key }.map(\.value) }
     subscript(part job: JobID) -> PartialDecode? { parts[job] }
     var count: Int { decodes.count }
-    var queued: Int { queue.count }
+    var queued: Int { familyQueues.values.reduce(queue.count) { $0 + $1.count } }
 
     /// Whether a decoding needs this buffer.
     func needs(_ buffer: BufferID) -> Bool { decodes.values.contains { $0.body == buffer } }
@@ -96,12 +103,13 @@ package struct Decoding {
             let message = "This form of the image takes more than \(limits.decodeSeconds) s of a processor."
             return WireError(.decoderCrashed, message)
         }
-        if quarantine.refuses(variant.content.digest, build: build, unixMs: now.unixMs) {
+        let family = family(of: variant.content)
+        if quarantine.refuses(variant.content.digest, build: build(of: family), unixMs: now.unixMs) {
             quarantine.noteUse(of: variant.content.digest)
             return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
         }
         for origin in responsible {
-            guard let wait = crashBudget.refusal(of: origin, at: now.instant) else { continue }
+            guard let wait = crashBudgets[family]?.refusal(of: origin, at: now.instant) else { continue }
             let message =
                 "Too many decoders have died on images of \(origin); no more of them is decoded for a while."
             return WireError(.decoderUnavailable, message, retryAfterMs: wait)
@@ -113,9 +121,9 @@ package struct Decoding {
     static let brokenDecoders = WireError(
         .decoderUnavailable, "Decoders keep crashing; no new image is decoded for a while.", retryAfterMs: 10_000)
 
-    /// Whether too many decoders have died on an origin's images lately.
-    func isOverCrashBudget(_ origin: String, at now: Instant) -> Bool {
-        crashBudget.refusal(of: origin, at: now) != nil
+    /// Whether too many decoders of a family have died on an origin's images lately.
+    func isOverCrashBudget(_ origin: String, _ family: CodecFamily = .plain, at now: Instant) -> Bool {
+        crashBudgets[family]?.refusal(of: origin, at: now) != nil
     }
 
     /// Those that the cost of a decoding, partial or not, is counted for; none for another job.
@@ -123,8 +131,74 @@ package struct Decoding {
         decodes[job]?.responsible ?? parts[job]?.responsible ?? early(of: job)?.responsible ?? []
     }
 
-    mutating func countDeath(for responsible: [String], at now: Instant) {
-        for origin in responsible where !isOverCrashBudget(origin, at: now) { crashBudget.note(origin, at: now) }
+    mutating func countDeath(for responsible: [String], _ family: CodecFamily = .plain, at now: Instant) {
+        for origin in responsible where !isOverCrashBudget(origin, family, at: now) {
+            crashBudgets[family, default: CrashBudget()].note(origin, at: now)
+        }
+    }
+
+    // MARK: Families
+
+    private static let maximumForeignFormats = 4096
+
+    private func build(of family: CodecFamily) -> String { builds[family] ?? "" }
+
+    /// The family that decodes these bytes, as far as it is known.
+    func family(of content: ContentKey) -> CodecFamily {
+        foreignFormats[content.digest].map { CodecFamily($0) } ?? .plain
+    }
+
+    /// The format of bytes that another family than the plain one decodes; nil for others.
+    func foreignFormat(of content: ContentKey) -> ImageFormat? { foreignFormats[content.digest] }
+
+    /// Notes the format of bytes that another family than the plain one decodes.
+    mutating func note(_ format: ImageFormat, of digest: ContentDigest) {
+        foreignFormats[digest] = format
+        foreignUses.use(digest)
+        if foreignFormats.count > Self.maximumForeignFormats, let oldest = foreignUses.popOldest() {
+            foreignFormats[oldest] = nil
+        }
+    }
+
+    /// The families other than the plain one whose decodings are queued, in their order.
+    var queuedFamilies: [CodecFamily] {
+        familyQueues.isEmpty ? [] : CodecFamily.optional.filter { familyQueues[$0] != nil }
+    }
+
+    func queued(of family: CodecFamily) -> Int { familyQueues[family]?.count ?? 0 }
+
+    /// Pops the next queued decoding of a family other than the plain one.
+    mutating func popQueued(of family: CodecFamily) -> JobID? {
+        let job = familyQueues[family]?.pop()
+        if familyQueues[family]?.isEmpty == true { familyQueues[family] = nil }
+        return job
+    }
+
+    /// Hands a decoding that a worker of the plain family was given to the family of `format`. Returns it if it has ended
+    /// instead, because it has no waiters.
+    mutating func hand(_ job: JobID, to format: ImageFormat) -> End? {
+        guard let decode = decodes[job] else { return nil }
+        note(format, of: decode.variant.content.digest)
+        if decode.waiters.isEmpty { return end(job) }
+        decodes.change(job) {
+            $0.family = CodecFamily(format)
+            $0.state = .queued
+        }
+        enqueue(job, atFront: true)
+        return nil
+    }
+
+    /// Puts a decoding into the queue of its family.
+    private mutating func enqueue(_ job: JobID, atFront: Bool = false) {
+        guard let decode = decodes[job] else { return }
+        let owner = decode.waiters.first?.owner ?? JobOwner()
+        changeQueue(of: decode.family) { $0.push(job, priority: decode.priority, owner: owner, atFront: atFront) }
+    }
+
+    private mutating func changeQueue(of family: CodecFamily, _ change: (inout JobQueue) -> Void) {
+        if family == .plain { return change(&queue) }
+        change(&familyQueues[family, default: JobQueue(order: limits.queueOrder)])
+        if familyQueues[family]?.isEmpty == true { familyQueues[family] = nil }
     }
 
     // MARK: Joining and beginning
@@ -133,7 +207,7 @@ package struct Decoding {
     mutating func join(_ variant: VariantKey, _ waiter: JobWaiter) -> JobID? {
         guard let job = jobByVariant[variant], let decode = decodes[job] else { return nil }
         decodes.change(job) { $0.waiters.append(waiter) }
-        queue.join(job, waiter.owner)
+        changeQueue(of: decode.family) { $0.join(job, waiter.owner) }
         if decode.priority < waiter.priority { setPriority(of: job, waiter.priority) }
         return job
     }
@@ -144,16 +218,16 @@ package struct Decoding {
         as job: JobID
     ) {
         decodes[job] = Decode(
-            variant: variant, responsible: responsible, body: body, bodyBytes: bytes, waiters: [waiter],
-            priority: waiter.priority)
+            variant: variant, responsible: responsible, body: body, bodyBytes: bytes,
+            family: family(of: variant.content), waiters: [waiter], priority: waiter.priority)
         jobByVariant[variant] = job
         bodyBytes += bytes
-        queue.push(job, priority: waiter.priority, owner: waiter.owner)
+        enqueue(job)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
         decodes.change(job) { $0.priority = priority }
-        queue.change(job, to: priority)
+        changeQueue(of: decodes[job]?.family ?? .plain) { $0.change(job, to: priority) }
     }
 
     /// Takes a waiter out of a decoding; a queued decoding without waiters is taken out.
@@ -212,7 +286,7 @@ package struct Decoding {
         var decode: EarlyDecode?
         if let form, let transform = form.transform, !identification.isAlone,
             !responsible.contains(where: { isOverCrashBudget($0, at: now.instant) }),
-            let refused = quarantine.refusedDigests(build: build, unixMs: now.unixMs)
+            let refused = quarantine.refusedDigests(build: build(of: .plain), unixMs: now.unixMs)
         {
             var order = DecodeJob(
                 id: job.number, transform: transform, maxPixels: min(limits.maxPixels, Self.earlyPixels),
@@ -360,7 +434,7 @@ package struct Decoding {
         guard let decode = decodes[job] else { return .wrongPlan }
         // What stored pixels are, the client has said.
         let pixels = decode.variant.content.pixels
-        guard (plan.header.format == .pixels) == (pixels != nil),
+        guard (plan.header.format == .pixels) == (pixels != nil), CodecFamily(plan.header.format) == decode.family,
             pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true
         else { return .wrongPlan }
         guard let transform = decode.variant.form.transform else {
@@ -455,7 +529,11 @@ package struct Decoding {
         if jobByVariant[decode.variant] == job { jobByVariant[decode.variant] = nil }
         bodyBytes -= decode.bodyBytes
         reservedBytes -= decode.reserved
-        if decode.run == nil { queue.remove(job) } else { parked.removeAll { $0 == job } }
+        if decode.run == nil {
+            changeQueue(of: decode.family) { $0.remove(job) }
+        } else {
+            parked.removeAll { $0 == job }
+        }
         return End(decode: decode, worker: decode.run?.worker)
     }
 
@@ -483,19 +561,19 @@ package struct Decoding {
             refuse(decode.variant, at: now.instant)
         } else if cause.isOwnMaking {
             decode.crashes += 1
-            countDeath(for: decode.responsible, at: now.instant)
+            countDeath(for: decode.responsible, decode.family, at: now.instant)
         }
         decode.state = .queued
         decodes[job] = decode
         let isQuarantined = decode.crashes > 1
         let isPoison = isQuarantined || cause == .cpu
         if isQuarantined {
-            quarantine.add(decode.variant.content.digest, build: build, unixMs: now.unixMs)
+            quarantine.add(
+                decode.variant.content.digest, build: build(of: decode.family), unixMs: now.unixMs)
             isQuarantineUnsaved = true
         }
         if !decode.waiters.isEmpty, !isPoison {
-            let owner = decode.waiters.first?.owner ?? JobOwner()
-            queue.push(job, priority: decode.priority, owner: owner, atFront: true)
+            enqueue(job, atFront: true)
             return (.requeued, isQuarantined)
         }
         guard let end = end(job) else { return nil }
@@ -520,8 +598,8 @@ package struct Decoding {
         }
     }
 
-    /// Notes the build of the decoders: another build may have fixed what killed this one.
-    mutating func becameReady(build: String) { self.build = build }
+    /// Notes the build of a family's decoders: another build may have fixed what killed this one.
+    mutating func becameReady(build: String, of family: CodecFamily = .plain) { builds[family] = build }
 
     /// Takes the quarantine that the disk tier saved.
     mutating func restore(_ records: [QuarantineRecord], unixMs: Int) { quarantine.restore(records, unixMs: unixMs) }
@@ -605,9 +683,11 @@ package struct Decoding {
         return whole + partial + identified
     }
 
-    /// The jobs that run on workers.
-    var running: [JobID: WorkerID] {
-        decodes.compactMapValues { $0.run?.worker }.merging(parts.mapValues(\.worker)) { $1 }
+    /// The jobs of a family that run on workers.
+    func running(_ family: CodecFamily) -> [JobID: WorkerID] {
+        let own = decodes.filter { $0.value.family == family }.compactMapValues { $0.run?.worker }
+        guard family == .plain else { return own }
+        return own.merging(parts.mapValues(\.worker)) { $1 }
             .merging(identifications.compactMapValues { $0.run?.worker }) { $1 }
     }
     /// The identifications whose digest is needed.
@@ -633,9 +713,18 @@ package struct Decoding {
             return "two decodings of one variant"
         }
         let queued =
-            decodes.filter { $0.value.run == nil }.map(\.key)
+            decodes.filter { $0.value.run == nil && $0.value.family == .plain }.map(\.key)
             + identifications.filter { $0.value.run == nil }.map(\.key)
         if queue.count != queued.count || !queued.allSatisfy(queue.contains) { return "queue" }
+        for family in CodecFamily.optional {
+            let jobs = decodes.filter { $0.value.run == nil && $0.value.family == family }.map(\.key)
+            let queue = familyQueues[family]
+            if queue?.count ?? 0 != jobs.count || !jobs.allSatisfy({ queue?.contains($0) == true }) {
+                return "queue of \(family.rawValue)"
+            }
+            if let broken = queue?.brokenInvariant() { return "queue of \(family.rawValue): \(broken)" }
+        }
+        if foreignFormats.count > Self.maximumForeignFormats { return "formats" }
         if identifications.count(where: { smallQueue.contains($0.key) && $0.value.run == nil }) != smallQueue.count {
             return "queue of small bodies"
         }

@@ -36,6 +36,10 @@ package struct Supervision {
     private var decode: WorkerPool
     private var cache: WorkerPool
     private var tier: WorkerPool
+    /// The pools of families that were needed so far.
+    private var loaders: [CodecFamily: WorkerPool] = [:]
+    /// The most workers of a family, and the jobs after which one is retired.
+    private let (loaderSize, loaderLife): (Int, Int)
     /// The sandbox of the latest worker of each kind that became ready.
     private var sandboxes: [WorkerKind: SandboxReport] = [:]
     private var pids: [WorkerID: Int] = [:]
@@ -52,6 +56,7 @@ package struct Supervision {
             jobsOfALife: limits.jobsOfAWorker)
         cache = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
         tier = WorkerPool(kind: .tier, size: limits.usesSharedTier ? 1 : 0, spares: 0, capacity: .max)
+        (loaderSize, loaderLife) = (limits.workersOfFamily, limits.jobsOfAWorker)
         allowsUnsandboxed = limits.allowsUnsandboxed
         decoderMemoryBytes = limits.workerMemoryBytes
     }
@@ -63,6 +68,7 @@ package struct Supervision {
             case .decode: yield decode
             case .cache: yield cache
             case .tier: yield tier
+            case .loader(let family): yield loaders[family] ?? emptyLoader(family)
             }
         }
         _modify {
@@ -71,15 +77,32 @@ package struct Supervision {
             case .decode: yield &decode
             case .cache: yield &cache
             case .tier: yield &tier
+            case .loader(let family):
+                let empty = emptyLoader(family)
+                yield &loaders[family, default: empty]
             }
         }
     }
 
-    private func kind(of worker: WorkerID) -> WorkerKind? {
+    private func emptyLoader(_ family: CodecFamily) -> WorkerPool {
+        WorkerPool(
+            kind: .loader(family), size: loaderSize, spares: 0, capacity: 1, jobsOfALife: loaderLife, isOnDemand: true)
+    }
+
+    /// The kinds that have a pool.
+    var kinds: [WorkerKind] {
+        if loaders.isEmpty { return WorkerKind.permanent }
+        return WorkerKind.permanent + CodecFamily.optional.filter { loaders[$0] != nil }.map { .loader($0) }
+    }
+
+    /// A worker's kind; nil for one that is gone.
+    func kind(of worker: WorkerID) -> WorkerKind? {
         if fetch.contains(worker) { return .fetch }
         if decode.contains(worker) { return .decode }
         if cache.contains(worker) { return .cache }
-        return tier.contains(worker) ? .tier : nil
+        if tier.contains(worker) { return .tier }
+        for (family, pool) in loaders where pool.contains(worker) { return .loader(family) }
+        return nil
     }
 
     func contains(_ worker: WorkerID) -> Bool { kind(of: worker) != nil }
@@ -99,7 +122,9 @@ package struct Supervision {
     }
 
     /// The jobs that a decode worker has ended.
-    func jobsEnded(of worker: WorkerID) -> Int { decode.worker(worker).map { $0.jobsTaken - $0.jobs.count } ?? 0 }
+    func jobsEnded(of worker: WorkerID) -> Int {
+        kind(of: worker).flatMap { self[$0].worker(worker) }.map { $0.jobsTaken - $0.jobs.count } ?? 0
+    }
 
     /// Whether a decode worker has several jobs, so that it is unknown which one it is at.
     func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool { decode.worker(worker)?.jobs.count ?? 0 > 1 }
@@ -116,7 +141,7 @@ package struct Supervision {
     /// Whether `worker` runs `job` and is not condemned. Reports of any other worker about the job do not count.
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
         fetch.isRunning(job, on: worker) || decode.isRunning(job, on: worker) || cache.isRunning(job, on: worker)
-            || tier.isRunning(job, on: worker)
+            || tier.isRunning(job, on: worker) || loaders.contains { $1.isRunning(job, on: worker) }
     }
 
     /// Retires a worker that has run an exclusive job for long, so that its successor can run the next one; false when too
@@ -127,6 +152,23 @@ package struct Supervision {
 
     /// The number of jobs that run on workers of this kind.
     func runningJobs(_ kind: WorkerKind) -> Int { self[kind].runningJobs }
+
+    /// The number of jobs that run on workers of families other than the plain one.
+    var runningLoaderJobs: Int { loaders.values.reduce(0) { $0 + $1.runningJobs } }
+
+    /// Wants workers of a family for jobs that wait.
+    mutating func want(_ family: CodecFamily, for jobs: Int) { self[.loader(family)].want(jobs) }
+
+    /// Retires the workers of families that are not among `families`.
+    mutating func retireLoaders(except families: Set<CodecFamily>) {
+        for family in loaders.keys where !families.contains(family) { _ = loaders[family]?.retireAll() }
+    }
+
+    /// Retires a worker without a job, unless it has ended others than `ended` jobs.
+    mutating func retireIdle(_ worker: WorkerID, ended: Int) {
+        guard let kind = kind(of: worker), self[kind].isIdle(worker), jobsEnded(of: worker) == ended else { return }
+        self[kind].retire(worker)
+    }
 
     /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended, and with `brief` may get
     /// others of that user.
@@ -149,8 +191,10 @@ package struct Supervision {
     /// Whether no worker of this kind works, and the last one failed by its own making.
     func isDown(_ kind: WorkerKind) -> Bool { self[kind].isDown }
 
-    /// Whether too many decoders failed within a minute, so that new images are refused.
-    func areDecodersBroken(at now: Instant) -> Bool { decode.isBroken(at: now) }
+    /// Whether too many decoders of a family failed within a minute, so that new images are refused.
+    func areDecodersBroken(_ family: CodecFamily = .plain, at now: Instant) -> Bool {
+        self[.decoder(of: family)].isBroken(at: now)
+    }
 
     /// Whether the broker has condemned a worker.
     func isCondemned(_ worker: WorkerID) -> Bool { kind(of: worker).map { self[$0].isCondemned(worker) } ?? false }
@@ -159,14 +203,15 @@ package struct Supervision {
     func ready(_ kind: WorkerKind) -> Int { self[kind].ready }
 
     /// Workers started in place of others.
-    var restarts: Int { fetch.restarts + decode.restarts + cache.restarts + tier.restarts }
+    var restarts: Int {
+        loaders.values.reduce(fetch.restarts + decode.restarts + cache.restarts + tier.restarts) { $0 + $1.restarts }
+    }
 
-    /// The sandbox of all workers: the weakest of the kinds'. Without a disk tier and a shared tier there are two of them.
+    /// The sandbox of all workers: the weakest of the kinds'. The kinds for downloads and plain decoding always exist.
     var sandbox: SandboxReport {
         guard let fetch = sandboxes[.fetch], let decode = sandboxes[.decode] else { return SandboxReport() }
-        let both = fetch.weaker(decode)
-        let three = sandboxes[.cache].map(both.weaker) ?? both
-        return sandboxes[.tier].map(three.weaker) ?? three
+        let others = sandboxes.filter { $0.key != .fetch && $0.key != .decode }.values
+        return others.reduce(fetch.weaker(decode)) { $0.weaker($1) }
     }
 
     // MARK: Starts
@@ -175,10 +220,10 @@ package struct Supervision {
     mutating func startMissing(at now: Instant) -> [(kind: WorkerKind, worker: WorkerID)] {
         guard
             fetch.mayStart(at: now) || decode.mayStart(at: now) || cache.mayStart(at: now)
-                || tier.mayStart(at: now)
+                || tier.mayStart(at: now) || loaders.contains(where: { $1.mayStart(at: now) })
         else { return [] }
         var started: [(WorkerKind, WorkerID)] = []
-        for kind in WorkerKind.allCases {
+        for kind in kinds {
             while self[kind].mayStart(at: now) {
                 let worker = workerIDs.next()
                 self[kind].started(worker, at: now)
@@ -214,7 +259,7 @@ package struct Supervision {
         guard sandbox.isEnough || allowsUnsandboxed else {
             return .refused(
                 """
-                a \(kind.rawValue) worker is refused, as its sandbox (\(sandbox.level)) is too weak: seccomp and \
+                a \(kind.name) worker is refused, as its sandbox (\(sandbox.level)) is too weak: seccomp and \
                 Landlock are required, of Linux 5.13 or newer; --allow-unsandboxed does without
                 """)
         }
@@ -231,7 +276,7 @@ package struct Supervision {
 
     /// The workers of all kinds, with their process ids as far as they are known.
     var all: [(kind: WorkerKind, worker: WorkerPool.Worker, pid: Int?)] {
-        WorkerKind.allCases.flatMap { kind in self[kind].all.map { (kind: kind, worker: $0, pid: pids[$0.id]) } }
+        kinds.flatMap { kind in self[kind].all.map { (kind: kind, worker: $0, pid: pids[$0.id]) } }
     }
 
     // MARK: Ends
@@ -272,7 +317,7 @@ package struct Supervision {
         guard let kind = kind(of: worker), let entry = self[kind].worker(worker) else { return nil }
         let death = WorkerDeath(
             exit, condemnation: entry.condemnation, wasReady: entry.isReady,
-            memoryLimit: kind == .decode ? decoderMemoryBytes : .max)
+            memoryLimit: kind.family != nil ? decoderMemoryBytes : .max)
         var wasRetired = false
         if case .ended(.status(0), _) = exit {
             // The cache process exits when it can do nothing more in its sandbox, for example because its directory was
@@ -306,14 +351,17 @@ package struct Supervision {
     mutating func measured(_ worker: WorkerID, residentBytes: Int) {
         decode.measured(worker, residentBytes: residentBytes)
         fetch.measured(worker, residentBytes: residentBytes)
+        for family in loaders.keys { loaders[family]?.measured(worker, residentBytes: residentBytes) }
     }
 
     /// Takes the retired workers that have no job left; their sockets are to be closed.
     mutating func takeFinished() -> [WorkerID] {
-        guard fetch.hasRetiring || decode.hasRetiring || cache.hasRetiring || tier.hasRetiring
+        guard
+            fetch.hasRetiring || decode.hasRetiring || cache.hasRetiring || tier.hasRetiring
+                || loaders.contains(where: { $1.hasRetiring })
         else { return [] }
         var finished: [WorkerID] = []
-        for kind in WorkerKind.allCases {
+        for kind in kinds {
             for worker in self[kind].finished {
                 self[kind].hungUp(worker)
                 finished.append(worker)

@@ -49,6 +49,10 @@ struct WorkerPool {
     let briefCapacity: Int
     /// The jobs after which a worker is retired.
     let jobsOfALife: Int
+    /// Whether workers are only started for jobs that wait, and none in place of others.
+    let isOnDemand: Bool
+    /// The workers wanted of an on-demand pool.
+    private var wanted = 0
 
     /// In the order of their starts. So few that each is found by looking at all, which is done for every event: in an array,
     /// without copying one.
@@ -66,17 +70,21 @@ struct WorkerPool {
     /// Workers started in place of others.
     private(set) var restarts = 0
 
-    init(kind: WorkerKind, size: Int, spares: Int = 1, capacity: Int, briefCapacity: Int = 1, jobsOfALife: Int = .max) {
+    init(
+        kind: WorkerKind, size: Int, spares: Int = 1, capacity: Int, briefCapacity: Int = 1, jobsOfALife: Int = .max,
+        isOnDemand: Bool = false
+    ) {
         self.kind = kind
         self.size = size
         self.spares = size == 0 ? 0 : spares
         self.capacity = capacity
         self.briefCapacity = briefCapacity
         self.jobsOfALife = jobsOfALife
+        self.isOnDemand = isOnDemand
     }
 
     /// The number of `staying` workers wanted.
-    var target: Int { size + spares }
+    var target: Int { isOnDemand ? wanted : size + spares }
     /// Workers that can work, spares aside.
     var ready: Int { min(size, count { $0.canWork }) }
     var runningJobs: Int {
@@ -215,6 +223,12 @@ struct WorkerPool {
     private static let toleratedFailures = 10
     private static let spareDelayMs = 10
 
+    /// Wants workers of an on-demand pool for `jobs` jobs beside those that run.
+    mutating func want(_ jobs: Int) { wanted = max(wanted, min(size, runningJobs + jobs)) }
+
+    /// Wants no successor of a worker of an on-demand pool that stays no longer.
+    private mutating func wantNoSuccessor() { if isOnDemand { wanted = min(wanted, staying) } }
+
     mutating func started(_ worker: WorkerID, at now: Instant) {
         workers.append(Worker(id: worker, startedAt: now))
     }
@@ -232,6 +246,7 @@ struct WorkerPool {
     mutating func foundExiting(_ worker: WorkerID, at now: Instant) {
         guard let place = place(of: worker), !workers[place].isExiting else { return }
         workers[place].isExiting = true
+        wantNoSuccessor()
         noSpareBefore = now.adding(milliseconds: Self.spareDelayMs)
     }
 
@@ -247,6 +262,7 @@ struct WorkerPool {
     mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) {
         guard let place = place(of: worker) else { return }
         let ended = workers.remove(at: place)
+        wantNoSuccessor()
         if ended.isRetiring { return }
         restarts += 1
         if !ended.isExiting { noSpareBefore = now.adding(milliseconds: Self.spareDelayMs) }
@@ -273,10 +289,14 @@ struct WorkerPool {
             $0.firstResidentBytes = first
             if residentBytes - first > BrokerLimits.toleratedGrowth { $0.isRetiring = true }
         }
+        wantNoSuccessor()
     }
 
     /// Gives a worker no more jobs; it exits after those it has.
-    mutating func retire(_ worker: WorkerID) { change(worker) { $0.isRetiring = true } }
+    mutating func retire(_ worker: WorkerID) {
+        change(worker) { $0.isRetiring = true }
+        wantNoSuccessor()
+    }
 
     /// Gives no more jobs to the present workers. Of those that were retired before and still have jobs, the latest
     /// `mostReplaced` go on; returns the others.
@@ -285,6 +305,7 @@ struct WorkerPool {
         for place in workers.indices where !workers[place].hasHungUp && !workers[place].isCondemned {
             workers[place].isRetiring = true
         }
+        wantNoSuccessor()
         return former.dropLast(Self.mostReplaced)
     }
 

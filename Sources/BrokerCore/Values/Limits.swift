@@ -1,6 +1,7 @@
 package import HTTPCaching
 package import IPCProtocol
 package import SystemValues
+package import WorkerProtocol
 
 /// The bounds of memory, concurrency and time.
 package struct BrokerLimits {
@@ -18,6 +19,12 @@ package struct BrokerLimits {
     package var logLevel = LogLevel.notice
     package var workers = 4
     package var fetchers = 1
+    /// The families whose programs are installed, besides the plain one.
+    package var families: Set<CodecFamily> = []
+    /// The most workers of such a family.
+    package var workersOfFamily: Int { max(1, workers / 2) }
+    /// The time after which a worker of such a family exits if it has no job.
+    package var familyIdleMs = 60_000
     /// The most brief jobs of one user that a decode worker is given at once, so that it need not be woken for each.
     package var briefJobs = 8
     /// The jobs after which a download or decode worker is retired. To start a download worker takes as long as it does with a

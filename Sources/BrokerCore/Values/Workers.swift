@@ -1,15 +1,46 @@
 package import SystemValues
+package import WorkerProtocol
 
 /// The kinds of worker.
-package enum WorkerKind: String, CaseIterable, Sendable {
+package enum WorkerKind: Hashable, Sendable {
     /// Downloads, many concurrently.
     case fetch
-    /// Decodes, one image at a time.
+    /// Decodes the formats of the plain family, one image at a time, and identifies files.
     case decode
+    /// Decodes the formats of another family, one image at a time.
+    case loader(CodecFamily)
     /// The disk tier, one process.
     case cache
     /// The shared tier, one process.
     case tier
+
+    /// The kinds of which workers always exist.
+    package static let permanent: [WorkerKind] = [.fetch, .decode, .cache, .tier]
+
+    /// The workers that decode a family's formats.
+    package static func decoder(of family: CodecFamily) -> WorkerKind {
+        family == .plain ? .decode : .loader(family)
+    }
+
+    /// The family of a decode worker; nil for another one.
+    package var family: CodecFamily? {
+        switch self {
+        case .fetch, .cache, .tier: nil
+        case .decode: .plain
+        case .loader(let family): family
+        }
+    }
+
+    /// The name in reports and in the log.
+    package var name: String {
+        switch self {
+        case .fetch: "fetch"
+        case .decode: "decode"
+        case .loader(let family): "decode-\(family.rawValue)"
+        case .cache: "cache"
+        case .tier: "tier"
+        }
+    }
 }
 
 /// How a worker's process exited, as far as the shell can tell.

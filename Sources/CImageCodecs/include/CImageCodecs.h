@@ -1,4 +1,4 @@
-// The system's image codecs (libpng, libjpeg-turbo, libwebp, giflib, libavif) behind functions that return a status
+// The system's image codecs (libpng, libjpeg-turbo, libwebp, giflib) behind functions that return a status
 // instead of jumping.
 //
 // setjmp and longjmp stay inside each function: no caller's frame is ever jumped over. There are no callbacks: encoded
@@ -51,6 +51,9 @@ typedef struct {
 /// Triggers the libraries' one-time queries of the system that decoding the samples does not trigger. Must run before
 /// the sandbox is entered, where these queries fail.
 void codec_warm_up(void);
+/// Discards all later output of C code to `stderr`, because dav1d, libjxl and others write a line for each irregularity of a file
+/// and a file can contain any number of them. The descriptor itself stays open.
+void codec_silence(void);
 
 // MARK: Reading PNG and JPEG: create, read_header, start, read_rows until all passes are read, destroy.
 
@@ -164,47 +167,6 @@ codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows,
 /// Frees the reader, which may be NULL.
 void codec_gif_reader_destroy(codec_gif_reader *reader);
 
-#ifndef WITHOUT_AVIF
-// MARK: Reading AVIF: create, read_header, start, read_rows until all rows are read, destroy. A sequence is started again
-// for each image.
-
-typedef struct codec_avif_reader codec_avif_reader;
-
-/// Returns a reader of the `length` bytes; NULL without memory.
-codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length);
-/// Reads the boxes. The size is that of the clean aperture (clap). Allocates nothing proportional to the image's area.
-codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header);
-/// Returns the orientation, as a value of EXIF's tag Orientation. Call after reading the header.
-int codec_avif_reader_orientation(const codec_avif_reader *reader);
-/// Returns the ICC profile: the file's, or one made from the code points of its colour space; NULL for sRGB. Call after
-/// reading the header. Valid as long as the reader.
-const uint8_t *codec_avif_reader_profile(const codec_avif_reader *reader, size_t *length);
-/// Returns whether the images are those of a sequence. Call after reading the header.
-int codec_avif_reader_is_sequence(const codec_avif_reader *reader);
-/// Returns whether the container declares that the image of a sequence at `index` is decoded without those before it.
-int codec_avif_reader_is_key(const codec_avif_reader *reader, uint32_t index);
-/// Returns the number of pixels of a stored image, before it is cropped.
-uint64_t codec_avif_reader_pixels(const codec_avif_reader *reader);
-/// Returns an upper estimate of the bytes that decoding `frames` frames, at least 1, holds, measured: the whole image in
-/// its own depth and sampling, with the codec's data per block, and the frames that others refer to; alpha likewise, as an
-/// image of its own; a copy of the colour for film grain, which is only known while decoding; the cells of a grid besides
-/// the whole image, each with a codec of its own.
-uint64_t codec_avif_reader_held_bytes(const codec_avif_reader *reader, uint32_t frames);
-/// Selects the images of a sequence to be returned: from `wanted` on, decoded from `first` on. Call before the start.
-void codec_avif_reader_select(codec_avif_reader *reader, uint32_t first, uint32_t wanted);
-/// Decodes the image; of a sequence, the next selected one.
-codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order);
-/// Converts the next `count` rows into `rows`, `stride` bytes apart.
-codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
-/// Returns the message of the last error.
-const char *codec_avif_reader_message(const codec_avif_reader *reader);
-/// Frees the reader, which may be NULL.
-void codec_avif_reader_destroy(codec_avif_reader *reader);
-/// Discards all later output of C code to `stderr`, because dav1d writes a line for each irregularity of a file and a
-/// file can contain any number of them. The descriptor itself stays open.
-void codec_avif_silence(void);
-#endif
-
 // MARK: Versions of the libraries, as loaded where they report it
 
 /// Return the library's name and version.
@@ -212,9 +174,6 @@ const char *codec_png_version(void);
 const char *codec_jpeg_version(void);
 const char *codec_webp_version(void);
 const char *codec_gif_version(void);
-#ifndef WITHOUT_AVIF
-const char *codec_avif_version(void);
-#endif
 
 // MARK: Writing PNG and JPEG: create, write_rows until all rows are written, finish, destroy. The writer collects the
 // encoded bytes; take_output returns them after each call.

@@ -1,20 +1,18 @@
 /// The known image formats. They are recognised by the first bytes alone, because names and Content-Type are only
 /// claims.
 public enum ImageFormat: String, CaseIterable, Sendable {
-    case jpeg, png, webp, gif, avif
+    case jpeg, png, webp, gif, avif, heif, jxl, svg, tiff
     /// Pixels that a client has stored, which no bytes begin.
     case pixels
 
-    /// The formats that this build decodes. A test compares them with the decode worker's table.
-    public static let decoded: [ImageFormat] = {
-        #if WITHOUT_AVIF
-            [.jpeg, .png, .webp, .gif]
-        #else
-            [.jpeg, .png, .webp, .gif, .avif]
-        #endif
-    }()
+    /// The formats of files. A broker decodes those whose workers are installed.
+    public static let files = allCases.filter { $0 != .pixels }
 
-    /// Recognises the format from the beginning of `bytes`; nil when it is unknown. 32 bytes are enough.
+    /// The number of bytes from the beginning of a file that recognising its format takes at most.
+    package static let sniffedBytes = 1024
+
+    /// Recognises the format from the beginning of `bytes`; nil when it is unknown. 32 bytes are enough for all formats but
+    /// SVG, whose first element may follow a declaration and comments: it is searched in `sniffedBytes`.
     public init?(sniffing bytes: some Collection<UInt8>) {
         if bytes.starts(with: [0xFF, 0xD8, 0xFF]) {
             self = .jpeg
@@ -24,37 +22,66 @@ public enum ImageFormat: String, CaseIterable, Sendable {
             self = .webp
         } else if bytes.starts(with: "GIF87a".utf8) || bytes.starts(with: "GIF89a".utf8) {
             self = .gif
-        } else if Self.hasAVIFBrand(bytes) {
-            self = .avif
+        } else if bytes.starts(with: [0xFF, 0x0A]) || bytes.starts(with: Self.jxlContainer) {
+            self = .jxl
+        } else if Self.hasTIFFHeader(bytes) {
+            self = .tiff
+        } else if let format = Self.formatOfBrands(bytes) {
+            self = format
+        } else if SVGBeginning.matches(bytes) {
+            self = .svg
         } else {
             return nil
         }
     }
 
-    /// Whether the file is a box structure (ISO/IEC 14496-12) with a brand for AV1 pixels: as the major brand or, where
+    /// The signature box of a JPEG XL container (ISO/IEC 18181-2).
+    private static let jxlContainer: [UInt8] = [0, 0, 0, 12] + Array("JXL ".utf8) + [0x0D, 0x0A, 0x87, 0x0A]
+
+    /// Whether the file begins as a TIFF or BigTIFF, whose offsets have 8 bytes.
+    private static func hasTIFFHeader(_ bytes: some Collection<UInt8>) -> Bool {
+        for header: [UInt8] in [
+            [0x49, 0x49, 42, 0], [0x4D, 0x4D, 0, 42], [0x49, 0x49, 43, 0, 8, 0], [0x4D, 0x4D, 0, 43, 0, 8],
+        ] where bytes.starts(with: header) { return true }
+        return false
+    }
+
+    /// The format of a box structure (ISO/IEC 14496-12) with a brand for AV1 or HEVC pixels: as the major brand or, where
     /// the major brand names only a structure, as one of the first compatible brands.
-    private static func hasAVIFBrand(_ bytes: some Collection<UInt8>) -> Bool {
-        guard bytes.dropFirst(4).starts(with: "ftyp".utf8) else { return false }
+    private static func formatOfBrands(_ bytes: some Collection<UInt8>) -> ImageFormat? {
+        guard bytes.dropFirst(4).starts(with: "ftyp".utf8) else { return nil }
         let size = bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }
         let brands = Array(bytes.prefix(min(size, 32)).dropFirst(8))
-        let isAVIF = { (offset: Int) in
-            let brand = brands.dropFirst(offset).prefix(4)
-            return brand.elementsEqual("avif".utf8) || brand.elementsEqual("avis".utf8)
+        let format = { (offset: Int) -> ImageFormat? in
+            switch String(decoding: brands.dropFirst(offset).prefix(4), as: UTF8.self) {
+            case "avif", "avis": .avif
+            case "heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs": .heif
+            default: nil
+            }
         }
-        if isAVIF(0) { return true }
+        if let major = format(0) { return major }
         let isOpen = ["mif1", "msf1", "miaf"].contains { brands.starts(with: $0.utf8) }
+        guard isOpen else { return nil }
         // The major brand is followed by its version.
-        return isOpen && stride(from: 8, to: brands.count, by: 4).contains(where: isAVIF)
+        let compatible = stride(from: 8, to: brands.count, by: 4).compactMap(format)
+        return compatible.contains(.avif) ? .avif : compatible.first
     }
 
     /// The display name.
     public var name: String {
         switch self {
         case .webp: "WebP"
+        case .jxl: "JPEG XL"
         case .pixels: "image of stored pixels"
         default: rawValue.uppercased()
         }
     }
     /// The media type (RFC 6838).
-    public var contentType: String { self == .pixels ? "application/octet-stream" : "image/" + rawValue }
+    public var contentType: String {
+        switch self {
+        case .pixels: "application/octet-stream"
+        case .svg: "image/svg+xml"
+        default: "image/" + rawValue
+        }
+    }
 }

@@ -12,9 +12,12 @@ extension Broker {
         ServiceManager.notify("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
         defer { ServiceManager.notify("READY=1") }
         do throws(UsageError) {
-            let (settings, report) = try settings.reloaded()
+            var (settings, report) = try settings.reloaded()
             let old = configuration
             self.settings = settings
+            let families = launcher.families
+            launcher.openLoaders()
+            report.changed += Self.changes(from: families, to: launcher.families)
             adopt(settings.configuration)
             for change in report.changed { log.notice(.reload, "reload: \(change)") }
             for warning in configuration.warnings.values { log.warning(.reload, warning) }
@@ -33,12 +36,21 @@ extension Broker {
         }
     }
 
+    /// The change that installed and removed programs make, for the report.
+    private static func changes(from old: Set<CodecFamily>, to new: Set<CodecFamily>) -> [ReloadReport.Change] {
+        let names = { (families: Set<CodecFamily>) in
+            CodecFamily.optional.filter(families.contains).map(\.rawValue).joined(separator: " ")
+        }
+        return old == new ? [] : [ReloadReport.Change(key: "loaders", old: names(old), new: names(new))]
+    }
+
     /// Makes a configuration that of the shell and of the disk tier. The state's part is an event.
     private func adopt(_ new: Configuration) {
         let usesDisk = configuration.limits.usesDisk
         configuration = new
         // Without a place for its directory there is no disk tier.
         configuration.limits.usesDisk = usesDisk
+        configuration.limits.families = launcher.families
         if let groupBytes { _ = configuration.limits.fit(intoGroupOf: groupBytes) }
         configuration.logFormat.isForJournal = log.format.isForJournal
         log.end()

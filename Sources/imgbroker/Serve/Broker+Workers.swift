@@ -267,7 +267,7 @@ extension Broker {
                 }
             case .fetch:
                 while let (report, _) = try worker.channel.nextMessage(FetchReport.self) { take(report, from: worker) }
-            case .decode:
+            case .decode, .loader:
                 // Nothing is read after a report that it must not make.
                 while !worker.isUnheard, let (report, _) = try worker.channel.nextMessage(DecodeReport.self) {
                     take(report, from: worker)
@@ -450,7 +450,8 @@ extension Broker {
             handle(.decodeFinished(worker.id, id, result))
             measure(worker)
         case .failed(let job, let error): handle(.decodeFailed(worker.id, Identifier(number: job), error))
-        case .identified(let job, let digest, let early):
+        case .foreign(let job, let format): handle(.decodeForeign(worker.id, Identifier(number: job), format))
+        case .identified(let job, let digest, let early, let format):
             let id = JobID(number: job)
             if let early {
                 guard state.expects(early, of: id, on: worker.id) else {
@@ -460,7 +461,7 @@ extension Broker {
                     return handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
                 }
             }
-            handle(.identified(worker.id, id, digest: digest, early: early))
+            handle(.identified(worker.id, id, digest: digest, early: early, format: format))
             measure(worker)
         }
         if state.isCondemned(worker.id) { stopReceiving(from: worker) }

@@ -113,7 +113,7 @@ final class Broker {
     /// The descriptors of the workers and of the loop itself.
     static func descriptorsOfProcesses(_ limits: BrokerLimits) -> Int {
         // Two for each process, spares included; a job's result is one, too.
-        3 * (limits.workers + limits.fetchers + 5) + 16
+        3 * (limits.workers + limits.fetchers + limits.families.count * limits.workersOfFamily + 5) + 16
     }
 
     /// The limits with those of what takes descriptors, for a limit of descriptors.

@@ -1,26 +1,75 @@
 import IPCProtocol
+import IPCTransport
+import JSONCoding
 import LinuxSystem
 import SystemValues
+import WorkerProtocol
 
-/// `imgbroker --formats`: lists the decoded formats. No codec is linked here, so the decode worker prints the list.
+/// `imgbroker --formats`: lists the formats that the installed programs decode. No codec is linked here, so each of them is asked.
 enum FormatsCommand {
     /// Why no list was printed.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// Runs `imgworker --formats` and returns its exit status.
-    static func run(json: Bool) throws -> Int32 {
+    /// Prints the formats of all installed programs.
+    static func run(json: Bool) throws {
         guard let launcher = WorkerLauncher() else {
             throw Failure(description: "imgworker is neither beside imgbroker nor in ../libexec/imgbroker")
         }
-        let (_, control) = try UnixSocket.pair()
-        let worker = try ChildProcess(
-            path: launcher.directory + "/imgworker", arguments: ["--formats"] + (json ? ["--json"] : []),
-            control: control)
-        guard case .status(let status)? = worker.waitForExit(milliseconds: 10_000) else {
-            throw Failure(description: "imgworker does not answer")
+        var rows: [FormatRow] = []
+        for family in CodecFamily.allCases where family == .plain || launcher.families.contains(family) {
+            rows += try self.rows(of: launcher.directory + "/" + family.program)
         }
-        return status
+        StandardOutput.write(json ? object(rows) + "\n" : text(rows))
+    }
+
+    private static func rows(of program: String) throws -> [FormatRow] {
+        let (own, control) = try UnixSocket.pair()
+        let worker = try ChildProcess(path: program, arguments: [FormatReport.option], control: control)
+        let channel = FrameChannel(socket: own)
+        let report = channel.waitUntilReadable(milliseconds: 10_000) ? try? channel.receiveMessage(FormatReport.self)?.0 : nil
+        worker.send(SignalNumber.kill)
+        _ = worker.waitForExit(milliseconds: 1000)
+        guard let report else { throw Failure(description: "\(program) does not answer") }
+        return report.rows
+    }
+
+    /// The table as text.
+    static func text(_ formats: [FormatRow]) -> String {
+        let yes = { (value: Bool) in value ? "yes" : "no" }
+        let rows =
+            [["Format", "Media type", "Several images", "Also written", "Orientation", "Decoded by"]]
+            + formats.map { row in
+                [
+                    row.format.name, row.format.contentType, yes(row.hasFrames), yes(row.isEncoded), row.orientation,
+                    row.library,
+                ]
+            }
+        let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        let lines = rows.map { row in
+            row.indices.map { column in
+                // The last column is not padded.
+                let isLast = column == row.count - 1
+                return row[column] + String(repeating: " ", count: isLast ? 0 : widths[column] - row[column].count + 2)
+            }.joined()
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// The table as JSON.
+    static func object(_ formats: [FormatRow]) -> String {
+        var writer = JSONWriter()
+        writer.object {
+            $0.array("formats", of: formats) { entry, row in
+                entry.member("format", row.format.rawValue)
+                entry.member("contentType", row.format.contentType)
+                entry.member("frames", row.hasFrames)
+                entry.member("encoded", row.isEncoded)
+                entry.member("orientation", row.orientation)
+                entry.member("library", row.library)
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
     }
 }

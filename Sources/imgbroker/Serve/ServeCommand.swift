@@ -28,10 +28,12 @@ enum ServeCommand {
         }
         if configuration.limits.usesSharedTier, !launcher.has(.tier) {
             log.error(
+                .setting,
                 "shared-tier needs imgtier, which is missing in \(launcher.directory): install the package imgbroker-tier"
             )
             return 1
         }
+        configuration.limits.families = launcher.families
         let group = MemoryGroup.own
         if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
             log.notice(.memory, "the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")

@@ -1,4 +1,5 @@
 import CImageCodecs
+import ImageDecoding
 
 extension Animation {
     /// Walks a GIF's (89a) blocks from the logical screen descriptor to the trailer. Bytes that begin no block end the

@@ -1,4 +1,5 @@
 import CImageCodecs
+import ImageDecoding
 
 extension Animation {
     /// Walks a PNG's (third edition) chunks up to IEND or the declared number of frames; returns false for a still

@@ -1,4 +1,5 @@
 import CImageCodecs
+import ImageDecoding
 
 extension Animation {
     /// Walks the chunks of an extended WebP with the animation flag; returns false for any other file. Every frame must

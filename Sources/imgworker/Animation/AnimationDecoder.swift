@@ -1,5 +1,6 @@
 import CImageCodecs
 import IPCProtocol
+import ImageDecoding
 
 /// Decodes the requested frames of an animation, each composed on the canvas with the frames before it.
 final class AnimationDecoder: ImageDecoder {

@@ -1,4 +1,5 @@
 import IPCProtocol
+import ImageDecoding
 
 /// Composes the frames of an animation on its canvas, applying each frame's disposal and blending, for all formats. The
 /// rows that it takes belong to the frame that was begun last.

@@ -1,5 +1,6 @@
 import CImageCodecs
 import IPCProtocol
+import ImageDecoding
 
 /// Decodes the visible part of one frame of a GIF with giflib.
 struct GIFFrameDecoder: ImageDecoder {

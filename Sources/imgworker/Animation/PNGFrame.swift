@@ -1,5 +1,6 @@
 import CImageCodecs
 import IPCProtocol
+import ImageDecoding
 
 /// Converts a frame of an animated PNG to a still PNG file that libpng can read: signature, header with the frame's
 /// size, the shared palette and transparency, and all pixels in one chunk.

@@ -1,5 +1,6 @@
 import CImageCodecs
 import IPCProtocol
+import ImageDecoding
 
 /// Decodes JPEG with libjpeg-turbo.
 struct JPEGDecoder: ImageDecoder {

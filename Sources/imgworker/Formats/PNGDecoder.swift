@@ -1,5 +1,6 @@
 import CImageCodecs
 import IPCProtocol
+import ImageDecoding
 
 /// Decodes still PNG: plain images with zlib, all others with libpng.
 struct PNGDecoder: ImageDecoder {

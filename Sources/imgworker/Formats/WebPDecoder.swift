@@ -1,5 +1,6 @@
 import CImageCodecs
 import IPCProtocol
+import ImageDecoding
 
 /// Decodes a WebP image, or the bitstream of an animation's frame, with libwebp, which decodes it as a whole.
 struct WebPDecoder: ImageDecoder {

@@ -1,4 +1,5 @@
 import IPCProtocol
+import ImageDecoding
 
 /// The positions of a file's metadata, found by walking its segments or chunks. Lengths are validated against the
 /// available bytes, and a walk that finds an invalid structure ends with the results so far.
@@ -23,8 +24,8 @@ struct ContainerMetadata: Equatable {
         case .jpeg: walkJPEG(bytes)
         case .png: walkPNG(bytes, passed)
         case .webp: walkWebP(bytes)
-        // GIF has no such metadata; libavif reads that of AVIF.
-        case .gif, .avif, .pixels: break
+        // GIF has no such metadata, and other programs decode the other formats.
+        default: break
         }
     }
 

@@ -15,7 +15,7 @@ struct WorkerTableTests {
     }()
 
     private func row(_ kind: WorkerKind) -> [StatsReport.Worker] {
-        world.state.report.workerProcesses.filter { $0.kind == kind.rawValue }
+        world.state.report.workerProcesses.filter { $0.kind == kind.name }
     }
 
     @Test mutating func `a worker is starting, idle, busy and ending`() throws {

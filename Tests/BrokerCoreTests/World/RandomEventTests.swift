@@ -40,8 +40,11 @@ struct RandomEventTests {
         limits.presets["small"] = GetOptions.Variant()
         limits.earlyResultBytes = 400
         if seed % 3 == 0 { limits.earlyBodyBytes = 1200 }
+        limits.families = [[], [.avif], [.avif, .heif]][Int(seed % 3)]
+        limits.familyIdleMs = 2_000
         var world = StrictWorld(limits)
         if isShort { world.variety = 40 }
+        (world.foreign, world.tellsFormats) = ([2: .avif, 5: .heif], seed % 4 < 2)
         var nextID = 0
         for number in 0..<1500 {
             step(&world, &random, &nextID)
@@ -328,6 +331,7 @@ struct RandomEventTests {
             limits.decodeDeadlineMs = Int.random(in: 100...20_000, using: &random)
             limits.retries = Int.random(in: 0...2, using: &random)
             limits.presets["small"]?.width = Int.random(in: 3...6, using: &random)
+            limits.families = [[], [.avif], [.heif], [.avif, .heif]].randomElement(using: &random)!
             limits.allowsPresetsOnly = Int.random(in: 0..<4, using: &random) == 0
             world.newLimits = Bool.random(using: &random) ? limits : nil
             world.happen(.messageReceived(client, .reload(id: id)))

@@ -70,6 +70,10 @@ struct StrictWorld {
     var identifying: [JobID: WorkerID] = [:]
     /// The decodings that go along with identifications.
     var early: [JobID: EarlyDecode] = [:]
+    /// The formats of contents that other families than the plain one decode.
+    var foreign: [Int: ImageFormat] = [:]
+    /// Whether they are reported with the digest; otherwise a worker finds out by the decoding.
+    var tellsFormats = true
     /// The contents of bodies that are identified as soon as they can be.
     private var contents: [JobID: Int] = [:]
     /// The quarantine records last sent to the disk tier.
@@ -259,7 +263,7 @@ struct StrictWorld {
         guard let worker = identifying.removeValue(forKey: job) else { return complain("no such bytes") }
         let decode = early.removeValue(forKey: job)
         var result: EarlyResult?
-        if let width = earlyWidth {
+        if let width = earlyWidth, foreign[content] == nil {
             guard let order = decode?.job, let size = PixelGeometry(width: width, height: width),
                 let plan = order.transform.plan(for: size)
             else { return complain("no early decoding") }
@@ -272,7 +276,16 @@ struct StrictWorld {
                     DecodeResult(bytes: bytes))
             }
         }
-        happen(.identified(worker, job, digest: Self.digest(content), early: result))
+        happen(
+            .identified(
+                worker, job, digest: Self.digest(content), early: result, format: tellsFormats ? foreign[content] : nil)
+        )
+    }
+
+    /// The format of the bytes that a job decodes, if another family than the plain one decodes them.
+    private func foreignFormat(of job: JobID) -> ImageFormat? {
+        guard let content = state.decoding[job]?.variant.content, content.pixels == nil else { return nil }
+        return foreign.first { Self.digest($0.key) == content.digest.hexadecimal }?.value
     }
 
     static func digest(_ content: Int) -> String {
@@ -319,7 +332,13 @@ struct StrictWorld {
         guard let decode = decodes[job], var geometry = PixelGeometry(width: width, height: height) else {
             return complain("no such decoding")
         }
-        var header = ImageHeader(format: .png, geometry: geometry, frameCount: frames)
+        if let format = foreignFormat(of: job), workers[decode.worker]?.kind == .decode {
+            decodes[job] = nil
+            return happen(.decodeForeign(decode.worker, job, format))
+        }
+        let family = workers[decode.worker]?.kind.family ?? .plain
+        let format = family.formats.contains(.png) ? .png : family.formats[0]
+        var header = ImageHeader(format: format, geometry: geometry, frameCount: frames)
         if let pixels = decode.order.pixels { (header, geometry) = (pixels.header, pixels.geometry) }
         let frames = header.frameCount
         let plan = DecodePlan(
@@ -443,6 +462,9 @@ struct StrictWorld {
         case .reply(let client, let reply, let attachment): take(reply, attachment, for: client)
         case .close(let client): if clients[client] == nil { complain("closes a connection that is gone") }
         case .startWorker(let kind, let worker):
+            if case .loader(let family) = kind, state.decoding.queued(of: family) == 0 {
+                complain("a worker of a family that no job waits for")
+            }
             if workers[worker] != nil { complain("a worker's number is used twice") }
             workers[worker] = (kind, .starting)
         case .killWorker(let worker):
@@ -484,7 +506,14 @@ struct StrictWorld {
         case .adopt(_, let buffer):
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         case .startDecode(let worker, let order, let body):
-            expectReady(worker, .decode)
+            let job = JobID(number: order.id)
+            let family = state.decoding[job]?.family ?? .plain
+            expectReady(worker, .decoder(of: family))
+            if family != .plain, !state.limits.families.contains(family) { complain("a family that is not installed") }
+            let loaderJobs = decodes.values.count { if case .loader? = workers[$0.worker]?.kind { true } else { false } }
+            if family != .plain, loaderJobs > 0, decodes.count >= state.limits.workers + 1 {
+                complain("a decoding beyond the places of --workers")
+            }
             use(body, "decodes bytes that are gone")
             if decodes.values.contains(where: { $0.worker == worker }) || identifying.values.contains(worker) {
                 complain("a second job for a busy decoder")

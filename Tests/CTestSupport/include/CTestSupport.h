@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "TestEncoders.h"
+#include "TestFamilies.h"
 
 #ifndef WITHOUT_AVIF
 #include "TestAVIF.h"

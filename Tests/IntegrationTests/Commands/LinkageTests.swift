@@ -1,20 +1,22 @@
 import Foundation
-import IPCProtocol
 import LinuxSystem
 import Testing
 
 /// Each program links the libraries of its role and no others.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LinkageTests {
-    private static let codecs =
-        ["libjpeg", "libpng", "libwebp", "libgif"] + (ImageFormat.decoded.contains(.avif) ? ["libavif"] : [])
+    private static let codecs = ["libjpeg", "libpng", "libwebp", "libgif"]
+    private static let families = ["libavif", "libheif", "libjxl", "librsvg", "libtiff"]
     private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
 
     @Test(arguments: [
-        ("imgbroker", ["libseccomp"], codecs + network + ["libsqlite3", "libmicrohttpd"]),
+        ("imgbroker", ["libseccomp"], codecs + families + network + ["libsqlite3", "libmicrohttpd"]),
         ("imgexporter", ["libmicrohttpd"], codecs + ["libcurl", "libseccomp", "libsqlite3"]),
         ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
-        ("imgworker", codecs, network + ["libsqlite3"]), ("imgcache", ["libsqlite3"], codecs + network),
-        ("imgtier", ["libmemcached"], codecs + ["libcurl", "libnghttp2", "libsqlite3", "libmicrohttpd"]),
+        ("imgworker", codecs, families + network + ["libsqlite3"]), ("imgcache", ["libsqlite3"], codecs + network),
+        (
+            "imgtier", ["libmemcached"],
+            codecs + families + ["libcurl", "libnghttp2", "libsqlite3", "libmicrohttpd"]
+        ),
     ])
     func libraries(program: String, needed: [String], forbidden: [String]) throws {
         let own = try #require(CurrentProcess.executablePath)

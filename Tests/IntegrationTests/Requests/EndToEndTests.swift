@@ -183,7 +183,7 @@ import Testing
         #expect((limits["maxPendingRequests"] ?? 0) >= 256)
         #expect(limits["maxLeasedBytes"] != nil)
         #expect(limits["maxSourcePixels"] != nil)
-        #expect(Set(try #require(fields["formats"] as? [String])) == Set(ImageFormat.decoded.map(\.rawValue)))
+        #expect(Set(try #require(fields["formats"] as? [String])) == Set(ImageFormat.files.map(\.rawValue)))
         #expect(try client.ask("hello", #""protocol":2"#).error?.code == .unsupportedVersion)
         #expect(try client.ask("hello").error?.code == .badRequest)
         #expect(try client.hello().server.hasPrefix("imgbroker/"))

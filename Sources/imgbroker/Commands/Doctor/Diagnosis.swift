@@ -1,4 +1,6 @@
 import BrokerCore
+import IPCProtocol
+import WorkerProtocol
 
 /// What `imgbroker doctor` knows of the machine.
 struct MachineFacts {
@@ -16,6 +18,8 @@ struct MachineFacts {
     /// The bytes of memory that processes may use.
     var memory = 8 << 30
     var hasWorkers = true
+    /// The families that are not installed, besides the plain one.
+    var missingFamilies: [CodecFamily] = []
     /// The resolver's configuration; nil when there is none.
     var resolver: String? = "nameserver 127.0.0.1"
     var hasCertificates = true
@@ -50,7 +54,7 @@ extension MachineFacts {
         let limits = configuration.limits
         return [
             kernelFinding, sandboxFinding(limits), memfdFinding, hugePagesFinding, descriptorFinding(limits),
-            memoryFinding(limits), workersFinding, socketFinding(limits), cacheFinding(configuration),
+            memoryFinding(limits), workersFinding, familiesFinding, socketFinding(limits), cacheFinding(configuration),
             resolverFinding(configuration), certificatesFinding,
         ].compactMap { $0 }
     }
@@ -120,6 +124,15 @@ extension MachineFacts {
             subject: "programs", text: hasWorkers ? "imgfetch, imgworker and imgcache are there" : "missing",
             remedy: hasWorkers
                 ? nil : "put imgfetch, imgworker and imgcache beside imgbroker or in ../libexec/imgbroker")
+    }
+
+    /// No shortage: a broker may do without these formats.
+    private var familiesFinding: Finding {
+        let missing = missingFamilies.map { family in
+            "\(family.formats.map(\.name).joined(separator: ", ")) (package \(family.package))"
+        }
+        let text = missing.isEmpty ? "all" : "all but " + missing.joined(separator: ", ")
+        return Finding(subject: "formats", text: text, remedy: nil)
     }
 
     private func socketFinding(_ limits: BrokerLimits) -> Finding {

@@ -2,6 +2,7 @@ import ImageBrokerClient
 import LinuxSystem
 import Sandbox
 import SharedCache
+import WorkerProtocol
 
 /// `imgbroker doctor`: looks at everything that a broker needs, and names a remedy for each shortage.
 enum DoctorCommand {
@@ -52,7 +53,9 @@ enum DoctorCommand {
         facts.hugePages = text("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
         facts.descriptors = CurrentProcess.raiseDescriptorLimit()
         facts.memory = min(MemoryGroup.own?.limit ?? .max, installedMemory ?? .max)
-        facts.hasWorkers = WorkerLauncher() != nil
+        let launcher = WorkerLauncher()
+        facts.hasWorkers = launcher != nil
+        facts.missingFamilies = CodecFamily.optional.filter { launcher?.families.contains($0) == false }
         facts.resolver = text("/etc/resolv.conf")
         facts.hasCertificates = CurrentProcess.exists("/etc/ssl/certs/ca-certificates.crt")
         facts.cache = cache(for: configuration)

@@ -1,4 +1,5 @@
 import IPCProtocol
+import WorkerProtocol
 
 /// The manual pages, in the macros of man(7), made of the same tables as the help.
 enum ManualPage: String, CaseIterable {
@@ -62,6 +63,10 @@ enum ManualPage: String, CaseIterable {
                 FlagHelp("/run/imgbroker.sock", "the socket of the system's broker"),
                 FlagHelp("/var/cache/imgbroker", "the disk cache of the system's broker"),
             ])
+        page.section(
+            "FORMATS",
+            "JPEG, PNG, WebP and GIF are always decoded. AVIF, HEIC, JPEG XL, SVG and TIFF are, where the packages \(CodecFamily.optional.map(\.package).joined(separator: ", ")) are installed. imgbroker --formats lists what is. After one was installed or removed, imgbroker ctl reload has the broker notice."
+        )
         page.section(
             "SIGNALS",
             "SIGTERM and SIGINT end the broker in order: requests in flight are answered with shutting-down, and what is being saved is waited for. SIGHUP has it read its settings again, as imgbroker ctl reload does; the log names each that has changed."

@@ -14,7 +14,7 @@ struct WorkerLauncher {
     let directory: String
     /// The workers' programs as they were at the start, except those that were missing. Others may take their names while
     /// the broker runs, and would not understand it.
-    private let programs: [WorkerKind: FileDescriptor]
+    private var programs: [WorkerKind: FileDescriptor]
     /// The user that workers become; nil to stay the broker's.
     var user: (uid: UInt32, gid: UInt32)?
     /// The settings of the workers that are started from now on.
@@ -33,9 +33,20 @@ struct WorkerLauncher {
         guard let place = places.first(where: { CurrentProcess.exists($0 + "/imgworker") }) else { return nil }
         directory = place
         programs = Dictionary(
-            uniqueKeysWithValues: WorkerKind.allCases.compactMap { kind in
+            uniqueKeysWithValues: WorkerKind.permanent.compactMap { kind in
                 (try? FileDescriptor.open(programAt: place + "/" + kind.program)).map { (kind, $0) }
             })
+        openLoaders()
+    }
+
+    /// The families whose programs are installed, besides the plain one.
+    var families: Set<CodecFamily> { Set(programs.keys.compactMap(\.family)).subtracting([.plain]) }
+
+    /// Opens the programs of the families other than the plain one that are installed now.
+    mutating func openLoaders() {
+        for family in CodecFamily.optional {
+            programs[.loader(family)] = try? FileDescriptor.open(programAt: directory + "/" + family.program)
+        }
     }
 
     /// Whether the program of a kind of worker was found.
@@ -103,7 +114,7 @@ struct WorkerLauncher {
             if limits.maxDownloadBytes <= Int.max >> 1 {
                 arguments += ["--largest-file", "\(limits.maxDownloadBytes + (1 << 20))"]
             }
-        case .decode:
+        case .decode, .loader:
             // The largest encoded image; no limit on overflow.
             if pixels <= Int.max >> 5 { arguments += ["--largest-file", "\(Encoding.mostBytes(ofPixels: pixels))"] }
             arguments += ["--memory", "\(limits.workerMemoryBytes)"]
@@ -127,7 +138,7 @@ struct WorkerLauncher {
             more = try Self.memory(with: configuration.fetchPrivate.encoded)
         case .cache: more = cacheDirectory
         case .tier: more = try configuration.sharedKey.map { (key) throws(SystemError) in try Self.memory(with: key) }
-        case .fetch, .decode: break
+        case .fetch, .decode, .loader: break
         }
         let child = try ChildProcess(
             programs[kind], path: directory + "/" + kind.program, arguments: arguments,
@@ -152,7 +163,8 @@ extension WorkerKind {
     var program: String {
         switch self {
         case .fetch: "imgfetch"
-        case .decode: "imgworker"
+        case .decode: CodecFamily.plain.program
+        case .loader(let family): family.program
         case .cache: "imgcache"
         case .tier: "imgtier"
         }

@@ -1,0 +1,33 @@
+// HEIC: libheif reads the container and libde265 decodes HEVC, behind functions that follow the rules of CImageCodecs.h.
+//
+// libheif is given a decoder of this target for HEVC, which starts no thread and decodes no more pixels than the container
+// declares. All other codecs of libheif are refused.
+#ifndef CHEIFDECODER_H
+#define CHEIFDECODER_H
+
+#include <CImageCodecs.h>
+
+// MARK: Reading HEIC: create, read_header, start, read_rows until all rows are read, destroy.
+
+typedef struct codec_heif_reader codec_heif_reader;
+
+/// Returns a reader of the `length` bytes; NULL without memory.
+codec_heif_reader *codec_heif_reader_create(const uint8_t *bytes, size_t length);
+/// Reads the boxes. The size is the shown one: libheif applies `clap`, `irot` and `imir`. Allocates nothing proportional to
+/// the image's area.
+codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_header *header);
+/// Returns the ICC profile: the file's, or one made from the code points of its colour space; NULL for sRGB. Call after
+/// reading the header. Valid as long as the reader.
+const uint8_t *codec_heif_reader_profile(const codec_heif_reader *reader, size_t *length);
+/// Decodes the image, which is then held as luma and chroma.
+codec_status codec_heif_reader_start(codec_heif_reader *reader, codec_order order);
+/// Converts the next `count` rows into `rows`, `stride` bytes apart.
+codec_status codec_heif_reader_read_rows(codec_heif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// Returns the message of the last error.
+const char *codec_heif_reader_message(const codec_heif_reader *reader);
+/// Frees the reader, which may be NULL.
+void codec_heif_reader_destroy(codec_heif_reader *reader);
+/// Returns the libraries' names and versions.
+const char *codec_heif_version(void);
+
+#endif

@@ -1,0 +1,39 @@
+// JPEG XL with libjxl, behind functions that follow the rules of CImageCodecs.h. Decoding takes one thread.
+#ifndef CJXLDECODER_H
+#define CJXLDECODER_H
+
+#include <CImageCodecs.h>
+
+// MARK: Reading JPEG XL: create, read_header, select, read_frame for each requested frame, destroy.
+
+typedef struct codec_jxl_reader codec_jxl_reader;
+
+/// Returns a reader of the `length` bytes; NULL without memory.
+codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length);
+/// Reads the headers of the image and of all frames. `frames` is the number of frames that are shown. Allocates nothing
+/// proportional to the image's area.
+codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header *header);
+/// Returns the orientation, as a value of EXIF's tag Orientation. Call after reading the header, as all below.
+int codec_jxl_reader_orientation(const codec_jxl_reader *reader);
+/// Returns the ICC profile of rows: the file's, or one made from its colour space; NULL for sRGB. Valid as long as the reader.
+const uint8_t *codec_jxl_reader_profile(const codec_jxl_reader *reader, size_t *length);
+/// Returns whether the file is an animation.
+int codec_jxl_reader_is_animation(const codec_jxl_reader *reader);
+/// Returns the number of times that the animation is shown; 0 for endless.
+uint32_t codec_jxl_reader_loops(const codec_jxl_reader *reader);
+/// Returns the time in milliseconds for which the frame at `index` is shown.
+uint32_t codec_jxl_reader_delay(const codec_jxl_reader *reader, uint32_t index);
+/// Returns the number of pixels of all layers up to the frame at `index`, as stored; at least one canvas for each frame.
+uint64_t codec_jxl_reader_pixels(const codec_jxl_reader *reader, uint32_t index);
+/// Selects the first frame to read. libjxl decodes those before it only if it refers to them.
+codec_status codec_jxl_reader_select(codec_jxl_reader *reader, uint32_t first);
+/// Decodes the next frame, composed, into `pixels`: rows without padding.
+codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, codec_order order, uint8_t *pixels);
+/// Returns the message of the last error.
+const char *codec_jxl_reader_message(const codec_jxl_reader *reader);
+/// Frees the reader, which may be NULL.
+void codec_jxl_reader_destroy(codec_jxl_reader *reader);
+/// Returns the library's name and version.
+const char *codec_jxl_version(void);
+
+#endif

@@ -1,0 +1,306 @@
+#include <jxl/decode.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "CJXLDecoder.h"
+
+/// The most bytes of a profile, as in ColorProfile.swift.
+#define LONGEST_PROFILE (4u << 20)
+
+typedef struct {
+    uint32_t delay;
+    /// The pixels of all layers up to this frame.
+    uint64_t pixels;
+} shown_frame;
+
+struct codec_jxl_reader {
+    const uint8_t *bytes;
+    size_t length;
+    /// Decodes; made anew for each reading of the file.
+    JxlDecoder *decoder;
+    JxlBasicInfo info;
+    shown_frame *frames;
+    uint32_t count, capacity;
+    uint64_t largest_layer;
+    uint8_t *profile;
+    size_t profile_length;
+    /// Whether libjxl converts to sRGB, because the file does not store the samples of its profile.
+    int converts;
+    const char *message;
+};
+
+static const JxlPixelFormat pixel_format = {4, JXL_TYPE_UINT8, JXL_NATIVE_ENDIAN, 0};
+
+/// Starts to read the file from its beginning.
+static codec_status restart(codec_jxl_reader *reader, int events, JXL_BOOL composes) {
+    if (reader->decoder) JxlDecoderDestroy(reader->decoder);
+    // Without a runner it uses no other thread.
+    JxlDecoder *decoder = reader->decoder = JxlDecoderCreate(NULL);
+    if (!decoder) return CODEC_NO_MEMORY;
+    if (JxlDecoderSubscribeEvents(decoder, events) != JXL_DEC_SUCCESS ||
+        JxlDecoderSetKeepOrientation(decoder, JXL_TRUE) != JXL_DEC_SUCCESS ||
+        JxlDecoderSetUnpremultiplyAlpha(decoder, JXL_TRUE) != JXL_DEC_SUCCESS ||
+        JxlDecoderSetCoalescing(decoder, composes) != JXL_DEC_SUCCESS ||
+        JxlDecoderSetInput(decoder, reader->bytes, reader->length) != JXL_DEC_SUCCESS) {
+        return CODEC_NO_MEMORY;
+    }
+    JxlDecoderCloseInput(decoder);
+    return CODEC_OK;
+}
+
+static codec_status failed(codec_jxl_reader *reader, JxlDecoderStatus status) {
+    reader->message = status == JXL_DEC_NEED_MORE_INPUT ? "" : "libjxl refuses it";
+    return status == JXL_DEC_NEED_MORE_INPUT ? CODEC_TRUNCATED : CODEC_DAMAGED;
+}
+
+codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length) {
+    codec_jxl_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) return NULL;
+    reader->bytes = bytes;
+    reader->length = length;
+    reader->message = "";
+    return reader;
+}
+
+// MARK: Colour
+
+static int is_known(const JxlColorEncoding *color) {
+    int has_primaries = color->color_space == JXL_COLOR_SPACE_GRAY || color->primaries == JXL_PRIMARIES_SRGB ||
+        color->primaries == JXL_PRIMARIES_2100 || color->primaries == JXL_PRIMARIES_P3;
+    return (color->color_space == JXL_COLOR_SPACE_RGB || color->color_space == JXL_COLOR_SPACE_GRAY) &&
+        color->white_point == JXL_WHITE_POINT_D65 && has_primaries &&
+        color->transfer_function != JXL_TRANSFER_FUNCTION_GAMMA &&
+        color->transfer_function != JXL_TRANSFER_FUNCTION_UNKNOWN;
+}
+
+/// Takes the profile of the rows that will be decoded. Gray without sRGB's curve has the profile of libjxl.
+static codec_status read_profile(codec_jxl_reader *reader) {
+    JxlColorEncoding color;
+    int is_encoded = JxlDecoderGetColorAsEncodedProfile(
+                         reader->decoder, &pixel_format, JXL_COLOR_PROFILE_TARGET_ORIGINAL, &color) == JXL_DEC_SUCCESS;
+    int is_bright = is_encoded &&
+        (color.transfer_function == JXL_TRANSFER_FUNCTION_PQ || color.transfer_function == JXL_TRANSFER_FUNCTION_HLG);
+    // Values brighter than white are clipped as in other formats, which libjxl would not do.
+    reader->converts = !reader->info.uses_original_profile && !is_bright;
+    if (reader->converts) return CODEC_OK;
+    if (is_encoded && is_known(&color)) {
+        // libjxl's numbers are those of ITU-T H.273.
+        int is_gray = color.color_space == JXL_COLOR_SPACE_GRAY;
+        int is_plain = color.transfer_function == JXL_TRANSFER_FUNCTION_SRGB ||
+            color.transfer_function == JXL_TRANSFER_FUNCTION_709;
+        if (!is_gray)
+            return codec_profile_for_cicp(
+                color.primaries == JXL_PRIMARIES_P3 ? 12 : (int)color.primaries, (int)color.transfer_function,
+                &reader->profile, &reader->profile_length);
+        if (is_plain) return CODEC_OK;
+    }
+    size_t length = 0;
+    JxlColorProfileTarget target = JXL_COLOR_PROFILE_TARGET_DATA;
+    if (JxlDecoderGetICCProfileSize(reader->decoder, &pixel_format, target, &length) != JXL_DEC_SUCCESS || length == 0)
+        return CODEC_OK;
+    // A longer one is not used.
+    if (length > LONGEST_PROFILE) length = 0;
+    reader->profile = malloc(length + 1);
+    if (!reader->profile) return CODEC_NO_MEMORY;
+    reader->profile_length = length;
+    if (length > 0 &&
+        JxlDecoderGetColorAsICCProfile(reader->decoder, &pixel_format, target, reader->profile, length) != JXL_DEC_SUCCESS)
+        reader->profile_length = 0;
+    return CODEC_OK;
+}
+
+/// Lets libjxl convert to sRGB.
+static codec_status convert(codec_jxl_reader *reader) {
+    JxlColorEncoding color = {
+        .color_space = reader->info.num_color_channels == 1 ? JXL_COLOR_SPACE_GRAY : JXL_COLOR_SPACE_RGB,
+        .white_point = JXL_WHITE_POINT_D65,
+        .primaries = JXL_PRIMARIES_SRGB,
+        .transfer_function = JXL_TRANSFER_FUNCTION_SRGB,
+        .rendering_intent = JXL_RENDERING_INTENT_PERCEPTUAL,
+    };
+    JxlDecoderStatus status = JxlDecoderSetPreferredColorProfile(reader->decoder, &color);
+    return status == JXL_DEC_SUCCESS ? CODEC_OK : failed(reader, status);
+}
+
+// MARK: Headers
+
+static codec_status add(codec_jxl_reader *reader, uint32_t ticks) {
+    if (reader->count == CODEC_MAXIMUM_FRAMES) return CODEC_TOO_LARGE;
+    if (reader->count == reader->capacity) {
+        uint32_t capacity = reader->capacity ? reader->capacity * 2 : 16;
+        shown_frame *frames = realloc(reader->frames, capacity * sizeof *frames);
+        if (!frames) return CODEC_NO_MEMORY;
+        reader->frames = frames;
+        reader->capacity = capacity;
+    }
+    const JxlAnimationHeader *time = &reader->info.animation;
+    double delay = time->tps_numerator ? 1000.0 * ticks * time->tps_denominator / time->tps_numerator : 0;
+    reader->frames[reader->count++] = (shown_frame){.delay = delay < UINT32_MAX ? (uint32_t)(delay + 0.5) : UINT32_MAX};
+    return CODEC_OK;
+}
+
+/// Checks that the image has a size and channels that can be decoded.
+static codec_status check(codec_jxl_reader *reader) {
+    const JxlBasicInfo *info = &reader->info;
+    if (info->xsize == 0 || info->ysize == 0) return CODEC_EMPTY;
+    if (info->xsize > CODEC_MAXIMUM_SIDE || info->ysize > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
+    for (uint32_t i = 0; i < info->num_extra_channels; i++) {
+        JxlExtraChannelInfo extra;
+        if (JxlDecoderGetExtraChannelInfo(reader->decoder, i, &extra) != JXL_DEC_SUCCESS) return CODEC_DAMAGED;
+        if (extra.type == JXL_CHANNEL_BLACK) {
+            reader->message = "CMYK";
+            return CODEC_UNSUPPORTED;
+        }
+    }
+    return CODEC_OK;
+}
+
+/// Reads the headers of all frames that are shown.
+static codec_status find_frames(codec_jxl_reader *reader) {
+    codec_status status =
+        restart(reader, JXL_DEC_BASIC_INFO | JXL_DEC_COLOR_ENCODING | JXL_DEC_FRAME, JXL_TRUE);
+    while (status == CODEC_OK) {
+        JxlDecoderStatus event = JxlDecoderProcessInput(reader->decoder);
+        JxlFrameHeader frame;
+        switch (event) {
+        case JXL_DEC_BASIC_INFO:
+            if (JxlDecoderGetBasicInfo(reader->decoder, &reader->info) != JXL_DEC_SUCCESS) return CODEC_DAMAGED;
+            status = check(reader);
+            break;
+        case JXL_DEC_COLOR_ENCODING: status = read_profile(reader); break;
+        case JXL_DEC_FRAME:
+            if (JxlDecoderGetFrameHeader(reader->decoder, &frame) != JXL_DEC_SUCCESS) return CODEC_DAMAGED;
+            status = add(reader, frame.duration);
+            break;
+        case JXL_DEC_SUCCESS: return CODEC_OK;
+        default: return failed(reader, event);
+        }
+    }
+    return status;
+}
+
+/// Reads the headers of all layers, and sums up their pixels for each frame: a frame that is shown has a duration or is the
+/// last one, and the layers before it have none.
+static codec_status measure_layers(codec_jxl_reader *reader) {
+    uint64_t canvas = (uint64_t)reader->info.xsize * reader->info.ysize, pixels = 0, layers = 0;
+    uint32_t index = 0;
+    codec_status status = restart(reader, JXL_DEC_FRAME, JXL_FALSE);
+    if (status != CODEC_OK) return status;
+    for (;;) {
+        JxlDecoderStatus event = JxlDecoderProcessInput(reader->decoder);
+        if (event == JXL_DEC_SUCCESS) break;
+        if (event != JXL_DEC_FRAME) return failed(reader, event);
+        JxlFrameHeader frame;
+        if (JxlDecoderGetFrameHeader(reader->decoder, &frame) != JXL_DEC_SUCCESS) return CODEC_DAMAGED;
+        if (++layers > CODEC_MAXIMUM_FRAMES) return CODEC_TOO_LARGE;
+        uint64_t layer = (uint64_t)frame.layer_info.xsize * frame.layer_info.ysize;
+        if (layer > reader->largest_layer) reader->largest_layer = layer;
+        // No sum of 65,535 terms of 32 bits each overflows; larger layers are refused.
+        if (layer > UINT32_MAX) return CODEC_TOO_LARGE;
+        pixels += layer > canvas ? layer : canvas;
+        if ((frame.duration > 0 || frame.is_last) && index < reader->count) reader->frames[index++].pixels = pixels;
+    }
+    while (index < reader->count) reader->frames[index++].pixels = pixels;
+    return CODEC_OK;
+}
+
+codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header *header) {
+    codec_status status = find_frames(reader);
+    if (status == CODEC_OK && reader->count == 0) status = CODEC_EMPTY;
+    if (status == CODEC_OK) status = measure_layers(reader);
+    if (status != CODEC_OK) return status;
+    const JxlBasicInfo *info = &reader->info;
+    header->width = info->xsize;
+    header->height = info->ysize;
+    header->frames = reader->count;
+    header->has_alpha = info->alpha_bits > 0;
+    header->passes = 1;
+    header->space = info->num_color_channels == 1 && reader->profile_length >= 20 &&
+            memcmp(reader->profile + 16, "GRAY", 4) == 0
+        ? CODEC_SPACE_GRAY
+        : CODEC_SPACE_RGB;
+    header->inflated_bytes = 0;
+    header->can_scale = 0;
+    // Samples of 32 bits: those of a frame in up to two and a half copies, measured, and of four frames that later ones refer to.
+    uint64_t canvas = (uint64_t)info->xsize * info->ysize;
+    uint64_t layer = reader->largest_layer > canvas ? reader->largest_layer : canvas;
+    uint64_t channels = 3 + (uint64_t)info->num_extra_channels;
+    header->held_bytes = 10 * channels * layer + 4 * channels * (reader->count > 1 ? 4 * canvas : 0) + reader->profile_length +
+        reader->capacity * sizeof *reader->frames;
+    return CODEC_OK;
+}
+
+int codec_jxl_reader_orientation(const codec_jxl_reader *reader) { return (int)reader->info.orientation; }
+
+const uint8_t *codec_jxl_reader_profile(const codec_jxl_reader *reader, size_t *length) {
+    *length = reader->profile_length;
+    return reader->profile_length > 0 ? reader->profile : NULL;
+}
+
+int codec_jxl_reader_is_animation(const codec_jxl_reader *reader) { return reader->info.have_animation != 0; }
+
+uint32_t codec_jxl_reader_loops(const codec_jxl_reader *reader) { return reader->info.animation.num_loops; }
+
+uint32_t codec_jxl_reader_delay(const codec_jxl_reader *reader, uint32_t index) {
+    return index < reader->count ? reader->frames[index].delay : 0;
+}
+
+uint64_t codec_jxl_reader_pixels(const codec_jxl_reader *reader, uint32_t index) {
+    return index < reader->count ? reader->frames[index].pixels : 0;
+}
+
+// MARK: Pixels
+
+codec_status codec_jxl_reader_select(codec_jxl_reader *reader, uint32_t first) {
+    codec_status status = restart(reader, JXL_DEC_COLOR_ENCODING | JXL_DEC_FULL_IMAGE, JXL_TRUE);
+    if (status == CODEC_OK && first > 0) JxlDecoderSkipFrames(reader->decoder, first);
+    return status;
+}
+
+codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, codec_order order, uint8_t *pixels) {
+    size_t size = (size_t)reader->info.xsize * reader->info.ysize * 4, needed = 0;
+    codec_status status = CODEC_OK;
+    while (status == CODEC_OK) {
+        JxlDecoderStatus event = JxlDecoderProcessInput(reader->decoder);
+        switch (event) {
+        case JXL_DEC_COLOR_ENCODING:
+            if (reader->converts) status = convert(reader);
+            break;
+        case JXL_DEC_NEED_IMAGE_OUT_BUFFER:
+            if (JxlDecoderImageOutBufferSize(reader->decoder, &pixel_format, &needed) != JXL_DEC_SUCCESS ||
+                needed != size ||
+                JxlDecoderSetImageOutBuffer(reader->decoder, &pixel_format, pixels, size) != JXL_DEC_SUCCESS)
+                return CODEC_DAMAGED;
+            break;
+        case JXL_DEC_FULL_IMAGE:
+            for (size_t i = 0; order == CODEC_BGRA && i < size; i += 4) {
+                uint8_t red = pixels[i];
+                pixels[i] = pixels[i + 2];
+                pixels[i + 2] = red;
+            }
+            return CODEC_OK;
+        case JXL_DEC_SUCCESS: return CODEC_DAMAGED;
+        default: return failed(reader, event);
+        }
+    }
+    return status;
+}
+
+const char *codec_jxl_reader_message(const codec_jxl_reader *reader) { return reader->message; }
+
+void codec_jxl_reader_destroy(codec_jxl_reader *reader) {
+    if (!reader) return;
+    if (reader->decoder) JxlDecoderDestroy(reader->decoder);
+    free(reader->frames);
+    free(reader->profile);
+    free(reader);
+}
+
+const char *codec_jxl_version(void) {
+    static char text[32];
+    uint32_t version = JxlDecoderVersion();
+    snprintf(
+        text, sizeof text, "libjxl %u.%u.%u", version / 1000000, version / 1000 % 1000, version % 1000);
+    return text;
+}

@@ -1,0 +1,37 @@
+// SVG with librsvg, behind functions that follow the rules of CImageCodecs.h.
+//
+// References to other files and to servers are ignored, because the document has no address.
+#ifndef CSVGDECODER_H
+#define CSVGDECODER_H
+
+#include <CImageCodecs.h>
+
+// MARK: Reading SVG: create, read_header, render, destroy.
+
+typedef struct codec_svg_reader codec_svg_reader;
+
+/// Limits librsvg to one thread besides the calling one, which it starts for the first filter. Call before that.
+void codec_svg_limit_threads(void);
+/// Waits until threads that earlier renderings have started are gone, for at most two seconds: a sandbox confines only the thread
+/// that enters it.
+void codec_svg_await_threads(void);
+/// Returns a reader of the `length` bytes; NULL without memory.
+codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length);
+/// Reads the document. The size is the intrinsic one in CSS pixels, as browsers compute it for an image, rounded: width and
+/// height, or one of them and the ratio of `viewBox`, or the largest size of that ratio within 300 × 150. Allocates nothing
+/// proportional to the image's area.
+codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header *header);
+/// Renders a part of the document into `pixels`, rows of `width` × `height` pixels without padding and with colour multiplied by
+/// alpha. The part begins at `x` and `y`, in pixels of the header's size, of which each becomes `horizontal` × `vertical`
+/// pixels. `most` is the number of pixels of all groups, masks, patterns and results of filters together.
+codec_status codec_svg_reader_render(
+    codec_svg_reader *reader, codec_order order, double x, double y, double horizontal, double vertical,
+    uint32_t width, uint32_t height, uint64_t most, uint8_t *pixels);
+/// Returns the message of the last error.
+const char *codec_svg_reader_message(const codec_svg_reader *reader);
+/// Frees the reader, which may be NULL.
+void codec_svg_reader_destroy(codec_svg_reader *reader);
+/// Returns the library's name and version.
+const char *codec_svg_version(void);
+
+#endif

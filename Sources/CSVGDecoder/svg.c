@@ -1,0 +1,200 @@
+#include <cairo.h>
+#include <dirent.h>
+#include <librsvg/rsvg.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "CSVGDecoder.h"
+#include "document.h"
+#include "surfaces.h"
+
+/// The size of an image without one, in CSS pixels (CSS Images 3, section 5.3).
+#define DEFAULT_WIDTH 300.0
+#define DEFAULT_HEIGHT 150.0
+/// The CSS pixels of an inch, and of the font's size.
+#define DPI 96.0
+#define FONT_SIZE 16.0
+
+struct codec_svg_reader {
+    const uint8_t *bytes;
+    size_t length;
+    RsvgHandle *handle;
+    /// The intrinsic size, and the same rounded.
+    double width, height;
+    uint32_t columns, rows;
+    char message[160];
+};
+
+// librsvg's filters work in the pool of threads of the library rayon, which runs nothing in the calling thread.
+void codec_svg_limit_threads(void) { setenv("RAYON_NUM_THREADS", "1", 1); }
+
+/// Returns the number of threads of this process; 0 when it is unknown.
+static int count_threads(void) {
+    DIR *directory = opendir("/proc/self/task");
+    if (!directory) return 0;
+    int count = 0;
+    while (readdir(directory)) count++;
+    closedir(directory);
+    // Without "." and "..".
+    return count - 2;
+}
+
+void codec_svg_await_threads(void) {
+    // Pango looks for fonts in a thread that ends some time after the document is freed.
+    struct timespec pause = {0, 1000000};
+    for (int tries = 0; tries < 2000 && count_threads() > 1; tries++) nanosleep(&pause, NULL);
+}
+
+codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length) {
+    codec_svg_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) return NULL;
+    reader->bytes = bytes;
+    reader->length = length;
+    return reader;
+}
+
+/// The size of an em, which librsvg takes as 12.
+static const char font_size[] = ":root:not([font-size]) { font-size: 16px }";
+
+static codec_status failed(codec_svg_reader *reader, GError *error) {
+    snprintf(reader->message, sizeof reader->message, "%s", error ? error->message : "");
+    if (error) g_error_free(error);
+    for (char *place = reader->message; *place; place++) {
+        if (*place == '\n') *place = ' ';
+    }
+    return strstr(reader->message, "remature end") || strstr(reader->message, "not closed") ? CODEC_TRUNCATED : CODEC_DAMAGED;
+}
+
+/// Returns a length in CSS pixels; 0 if it is a share of a size that is not known.
+static double pixels(RsvgLength length) {
+    switch (length.unit) {
+    case RSVG_UNIT_PX: return length.length;
+    case RSVG_UNIT_EM: return length.length * FONT_SIZE;
+    case RSVG_UNIT_EX: return length.length * FONT_SIZE / 2;
+    case RSVG_UNIT_IN: return length.length * DPI;
+    case RSVG_UNIT_CM: return length.length * DPI / 2.54;
+    case RSVG_UNIT_MM: return length.length * DPI / 25.4;
+    case RSVG_UNIT_PT: return length.length * DPI / 72;
+    case RSVG_UNIT_PC: return length.length * DPI / 6;
+    default: return 0;
+    }
+}
+
+/// Finds the intrinsic size, with the algorithm for images of CSS.
+static void find_size(codec_svg_reader *reader, int is_stretched) {
+    gboolean has_width, has_height, has_box;
+    RsvgLength width = {0}, height = {0};
+    RsvgRectangle box = {0};
+    rsvg_handle_get_intrinsic_dimensions(
+        reader->handle, &has_width, &width, &has_height, &height, &has_box, &box);
+    int knows_width = has_width && width.unit != RSVG_UNIT_PERCENT;
+    int knows_height = has_height && height.unit != RSVG_UNIT_PERCENT;
+    double ratio = has_box && !is_stretched && box.width > 0 && box.height > 0 ? box.width / box.height : 0;
+    reader->width = knows_width ? pixels(width) : DEFAULT_WIDTH;
+    reader->height = knows_height ? pixels(height) : DEFAULT_HEIGHT;
+    if (ratio <= 0 || (knows_width && knows_height)) return;
+    if (knows_width) {
+        reader->height = reader->width / ratio;
+    } else if (knows_height) {
+        reader->width = reader->height * ratio;
+    } else if (ratio > DEFAULT_WIDTH / DEFAULT_HEIGHT) {
+        reader->height = reader->width / ratio;
+    } else {
+        reader->width = reader->height * ratio;
+    }
+}
+
+codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header *header) {
+    codec_document document;
+    codec_status status = codec_document_scan(reader->bytes, reader->length, &document);
+    if (status != CODEC_OK) {
+        snprintf(reader->message, sizeof reader->message, "%s", document.message);
+        return status;
+    }
+    GError *error = NULL;
+    reader->handle = rsvg_handle_new_from_data(reader->bytes, reader->length, &error);
+    if (!reader->handle) return failed(reader, error);
+    rsvg_handle_set_dpi(reader->handle, DPI);
+    if (!rsvg_handle_set_stylesheet(reader->handle, (const guint8 *)font_size, sizeof font_size - 1, &error))
+        return failed(reader, error);
+    find_size(reader, document.is_stretched);
+    if (!isfinite(reader->width) || !isfinite(reader->height)) return CODEC_DAMAGED;
+    if (reader->width <= 0 || reader->height <= 0) return CODEC_EMPTY;
+    double width = fmax(1, round(reader->width)), height = fmax(1, round(reader->height));
+    if (width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
+    header->width = reader->columns = (uint32_t)width;
+    header->height = reader->rows = (uint32_t)height;
+    header->frames = 1;
+    header->has_alpha = 1;
+    header->passes = 1;
+    // The tree; pixels depend on the size that is rendered.
+    header->held_bytes = 10 * (uint64_t)reader->length + 1024 * document.elements;
+    header->space = CODEC_SPACE_RGB;
+    header->inflated_bytes = 0;
+    header->can_scale = 0;
+    return CODEC_OK;
+}
+
+codec_status codec_svg_reader_render(
+    codec_svg_reader *reader, codec_order order, double x, double y, double horizontal, double vertical,
+    uint32_t width, uint32_t height, uint64_t most, uint8_t *pixels) {
+    if (width == 0 || height == 0 || width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
+    // cairo's limit is 32,767.
+    if (width > INT16_MAX || height > INT16_MAX) {
+        snprintf(reader->message, sizeof reader->message, "a side of more than %d pixels", INT16_MAX);
+        return CODEC_TOO_LARGE;
+    }
+    memset(pixels, 0, (size_t)width * height * 4);
+    cairo_surface_t *surface = cairo_image_surface_create_for_data(
+        pixels, CAIRO_FORMAT_ARGB32, (int)width, (int)height, (int)width * 4);
+    cairo_t *context = cairo_create(surface);
+    cairo_scale(context, horizontal, vertical);
+    cairo_translate(context, -x, -y);
+    // The document fills the rounded size.
+    cairo_scale(context, reader->columns / reader->width, reader->rows / reader->height);
+    RsvgRectangle viewport = {0, 0, reader->width, reader->height};
+    codec_surface_budget budget = {.pixels = most};
+    GError *error = NULL;
+    codec_surfaces_limit(&budget);
+    gboolean is_rendered = rsvg_handle_render_document(reader->handle, context, &viewport, &error);
+    codec_surfaces_limit(NULL);
+    cairo_status_t drawn = cairo_status(context);
+    cairo_destroy(context);
+    cairo_surface_flush(surface);
+    cairo_surface_destroy(surface);
+    if (budget.is_exceeded) {
+        if (error) g_error_free(error);
+        snprintf(reader->message, sizeof reader->message, "filters, masks and groups");
+        return CODEC_TOO_LARGE;
+    }
+    if (!is_rendered) {
+        codec_status status = failed(reader, error);
+        return drawn == CAIRO_STATUS_NO_MEMORY || strstr(reader->message, "NoMemory") ? CODEC_NO_MEMORY : status;
+    }
+    // cairo's pixels are words with blue in the lowest byte.
+    for (size_t i = 0; order == CODEC_RGBA && i < (size_t)width * height * 4; i += 4) {
+        uint8_t blue = pixels[i];
+        pixels[i] = pixels[i + 2];
+        pixels[i + 2] = blue;
+    }
+    return CODEC_OK;
+}
+
+const char *codec_svg_reader_message(const codec_svg_reader *reader) { return reader->message; }
+
+void codec_svg_reader_destroy(codec_svg_reader *reader) {
+    if (!reader) return;
+    if (reader->handle) g_object_unref(reader->handle);
+    free(reader);
+}
+
+const char *codec_svg_version(void) {
+    static char text[64];
+    snprintf(
+        text, sizeof text, "librsvg %u.%u.%u (cairo %s)", rsvg_major_version, rsvg_minor_version, rsvg_micro_version,
+        cairo_version_string());
+    return text;
+}

@@ -1,0 +1,31 @@
+// The first image of a TIFF with libtiff, behind functions that follow the rules of CImageCodecs.h.
+#ifndef CTIFFDECODER_H
+#define CTIFFDECODER_H
+
+#include <CImageCodecs.h>
+
+// MARK: Reading TIFF: create, read_header, start, read_rows until all rows are read, destroy.
+
+typedef struct codec_tiff_reader codec_tiff_reader;
+
+/// Returns a reader of the `length` bytes; NULL without memory.
+codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length);
+/// Reads the first directory. `held_bytes` are those of a row of strips or tiles. Allocates nothing proportional to the
+/// image's area.
+codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_header *header);
+/// Returns the value of the tag Orientation. Call after reading the header, as all below.
+int codec_tiff_reader_orientation(const codec_tiff_reader *reader);
+/// Returns the ICC profile; NULL without one. Valid as long as the reader.
+const uint8_t *codec_tiff_reader_profile(const codec_tiff_reader *reader, size_t *length);
+/// Prepares for reading rows; allocates a row of strips or tiles.
+codec_status codec_tiff_reader_start(codec_tiff_reader *reader, codec_order order);
+/// Decodes the next `count` rows into `rows`, `stride` bytes apart.
+codec_status codec_tiff_reader_read_rows(codec_tiff_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// Returns the message of the last error.
+const char *codec_tiff_reader_message(const codec_tiff_reader *reader);
+/// Frees the reader, which may be NULL.
+void codec_tiff_reader_destroy(codec_tiff_reader *reader);
+/// Returns the library's name and version.
+const char *codec_tiff_version(void);
+
+#endif

@@ -1,0 +1,63 @@
+package import IPCProtocol
+package import WorkerProtocol
+
+/// A supported format: an entry in the table of the program that decodes it.
+package struct ImageCodec: Sendable {
+    /// An image whose header is read.
+    package struct Opened {
+        let decoder: any ImageDecoder
+        let animation: Animation?
+
+        /// An image that `decoder` decodes: the frames of `animation`, or a still one.
+        package init(_ decoder: any ImageDecoder, _ animation: Animation? = nil) {
+            (self.decoder, self.animation) = (decoder, animation)
+        }
+    }
+
+    /// The format, recognized by the first bytes of a file.
+    package let format: ImageFormat
+    /// Opens a decoder of the frames that a job requests, and reads the header.
+    let open: @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
+    /// The library's name and version.
+    let library: String
+    /// The metadata that contains a file's orientation.
+    let orientation: String
+    /// Whether a file may contain several images.
+    let hasFrames: Bool
+    /// Whether incomplete files of some kinds can be decoded.
+    package let hasParts: Bool
+
+    /// Creates an entry for `format`, which `library` (a constant text with name and version) decodes.
+    package init(
+        _ format: ImageFormat, library: UnsafePointer<CChar>, orientation: String = "EXIF", hasFrames: Bool = false,
+        hasParts: Bool = false,
+        open: @escaping @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
+    ) {
+        self.format = format
+        self.open = open
+        self.library = unsafe String(cString: library)
+        self.orientation = orientation
+        self.hasFrames = hasFrames
+        self.hasParts = hasParts
+    }
+
+    /// The row in the table of formats.
+    var row: FormatRow {
+        FormatRow(
+            format, hasFrames: hasFrames, isEncoded: Encoding.Format.allCases.contains { $0.imageFormat == format },
+            orientation: orientation, library: library)
+    }
+}
+
+extension [ImageCodec] {
+    /// Returns the codec for the format of a file that begins with `bytes`.
+    ///
+    /// - Throws: `unsupported-format`.
+    func sniffing(_ bytes: some Collection<UInt8>) throws(WireError) -> ImageCodec {
+        let format = ImageFormat(sniffing: bytes)
+        if let codec = first(where: { $0.format == format }) { return codec }
+        let names = map(\.format.name).joined(separator: ", ")
+        let what = format.map { "\($0.name) is not among the formats" } ?? "The bytes match none of the formats"
+        throw WireError(.unsupportedFormat, "\(what) that are supported: \(names).")
+    }
+}

@@ -1,0 +1,140 @@
+package import CImageCodecs
+package import IPCProtocol
+
+/// Decodes an image to rows, or the requested frames of an animation one after the other.
+package protocol ImageDecoder {
+    /// The header of the stored image.
+    var header: StoredHeader { get }
+    /// The file's metadata.
+    var metadata: ImageMetadata { get }
+    /// Whether rows are decoded one after the other, so that an image can be scaled down without holding it.
+    var streams: Bool { get }
+    /// Whether only the rows of `DecodedSize.rows` reach the sink; else all do.
+    var skipsRows: Bool { get }
+    /// Whether any part of the image can be decoded at any size, without a loss: it consists of shapes.
+    var renders: Bool { get }
+    /// Returns the stage of an incomplete file's image, a number that only increases as more bytes arrive. Called once,
+    /// after the image's limits are checked.
+    ///
+    /// - Throws: `truncated` if nothing can be shown yet; `unsupported-format` if the kind of file cannot be decoded in
+    ///   parts; `decode-failed` and the like.
+    mutating func findStage() throws(WireError) -> Int
+    /// Returns the smallest size to which the codec can decode that has at least `share` of the stored width and
+    /// height.
+    func size(keeping share: Double) -> DecodedSize
+    /// Returns an upper estimate of the bytes that decoding at `size` holds, excluding the sink.
+    func workingBytes(at size: DecodedSize) -> Int
+    /// Decodes all rows at `size` into `sink`, with the byte order of `format` and straight alpha, not converted to
+    /// sRGB. Called once for each requested frame.
+    ///
+    /// If the source tolerates damage, rows that cannot be decoded are transparent, of a JPEG gray.
+    ///
+    /// - Throws: `truncated`, `decode-failed` and the like (with tolerated damage: if no row can be decoded); the errors of the
+    ///   sink.
+    func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError)
+}
+
+extension ImageDecoder {
+    package var streams: Bool { false }
+    package var skipsRows: Bool { false }
+    package var renders: Bool { false }
+
+    package func findStage() throws(WireError) -> Int {
+        throw WireError(.unsupportedFormat, "Images of this format cannot be decoded in parts.")
+    }
+}
+
+/// The size at which a codec decodes: the stored size, or a smaller one that takes less time.
+package struct DecodedSize: Equatable {
+    /// The size in pixels.
+    package let geometry: PixelGeometry
+    /// The unrounded number of decoded pixels per stored pixel in each direction.
+    package let horizontal, vertical: Double
+    /// The rows that are used.
+    package var rows: Range<Int>
+    /// The place in the stored image where the decoded part begins, in stored pixels. It is 0 unless a decoder renders.
+    package private(set) var left, top: Double
+
+    /// The stored size.
+    package init(full geometry: PixelGeometry) {
+        self.geometry = geometry
+        (horizontal, vertical, left, top) = (1, 1, 0, 0)
+        rows = 0..<geometry.height
+    }
+
+    /// `numerator`/`denominator` of the stored size, rounded up; the last pixel may cover fewer stored pixels.
+    package init(_ stored: PixelGeometry, numerator: Int, denominator: Int) {
+        let side = { (stored: Int) in (stored * numerator + denominator - 1) / denominator }
+        geometry = PixelGeometry(width: side(stored.width), height: side(stored.height)) ?? stored
+        (horizontal, vertical) = (Double(numerator) / Double(denominator), Double(numerator) / Double(denominator))
+        (left, top) = (0, 0)
+        rows = 0..<geometry.height
+    }
+
+    /// Returns the decoded pixels that a part of the stored image covers, the outer ones partly.
+    package func part(_ area: Crop) -> Crop {
+        let (left, top) = (Int(Double(area.x) * horizontal), Int(Double(area.y) * vertical))
+        let end = { (stored: Int, share: Double, first: Int, side: Int) in
+            min(side, max(first + 1, Int((Double(stored) * share).rounded(.up))))
+        }
+        let right = end(area.x + area.width, horizontal, left, geometry.width)
+        let bottom = end(area.y + area.height, vertical, top, geometry.height)
+        return Crop(x: left, y: top, width: right - left, height: bottom - top)
+    }
+
+    /// The size of the used rows.
+    package var used: PixelGeometry { PixelGeometry(width: geometry.width, height: rows.count) ?? geometry }
+
+    /// `stored` scaled to `geometry` exactly.
+    package init(_ stored: PixelGeometry, stretchedTo geometry: PixelGeometry) {
+        self.geometry = geometry
+        horizontal = Double(geometry.width) / Double(stored.width)
+        vertical = Double(geometry.height) / Double(stored.height)
+        (left, top) = (0, 0)
+        rows = 0..<geometry.height
+    }
+
+    /// The part of a stored image, rendered as `geometry`.
+    init(_ part: Transform.Plan.Crop, renderedAs geometry: PixelGeometry) {
+        self.geometry = geometry
+        horizontal = Double(geometry.width) / part.width
+        vertical = Double(geometry.height) / part.height
+        (left, top) = (part.x, part.y)
+        rows = 0..<geometry.height
+    }
+}
+
+/// An image's header before orientation is applied.
+package struct StoredHeader {
+    package let geometry: PixelGeometry
+    package let frameCount: Int
+    package let hasAlpha: Bool
+    /// The number of times that all rows are read until they are complete.
+    package let passes: Int
+    /// The bytes proportional to the image's area that the codec holds.
+    package let heldBytes: Int
+    /// The size of the decompressed data if the header implies it, else 0.
+    package let inflatedBytes: Int
+    /// Whether the codec can scale the image down.
+    package let canScale: Bool
+    /// The colour space of rows.
+    package let space: codec_space
+
+    /// Validates a codec's header, before anything proportional to the size is allocated.
+    ///
+    /// - Throws: `too-many-pixels`.
+    package init(_ header: codec_header) throws(WireError) {
+        guard let geometry = PixelGeometry(width: Int(header.width), height: Int(header.height)) else {
+            let size = "\(header.width) × \(header.height)"
+            throw WireError(.tooManyPixels, "The image has \(size) pixels; a side may have 65535.")
+        }
+        self.geometry = geometry
+        frameCount = max(1, Int(header.frames))
+        hasAlpha = header.has_alpha != 0
+        passes = Int(header.passes)
+        heldBytes = Int(clamping: header.held_bytes)
+        inflatedBytes = Int(clamping: header.inflated_bytes)
+        canScale = header.can_scale != 0
+        space = header.space
+    }
+}

@@ -1,0 +1,344 @@
+import CImageCodecs
+import IPCProtocol
+import LinuxSystem
+import SystemValues
+import WorkerProtocol
+
+/// An encoded image whose header is read and whose decoding is planned within its limits. Can be decoded once.
+struct EncodedImage {
+    /// The plan; its sizes are those after orientation is applied.
+    let plan: DecodePlan
+
+    private let planned: Transform.Plan
+    /// The timing of the frames, if all of them are requested.
+    private let timing: AnimationTiming?
+    private let transform: Transform
+    private let orientation: Orientation
+    private let holder: DecoderHolder
+    private let decodedSize: DecodedSize
+    /// Nil if the result has the stored size.
+    private let scaling: Scaling?
+    /// The used part of the decoded image; nil for all of it.
+    private let area: Crop?
+    private let steps: StepSequence
+    private let color: ColorConversion
+    private let encoding: Encoding?
+    private let wantsPlaceholder: Bool
+    /// Nil unless the job accepts damage.
+    private let attempt: Attempt?
+    /// The time that reading the header took.
+    private let headerMicroseconds: Int
+
+    /// A decoding of an image that may be damaged. The first one accepts no damage, so that a sound image has the same result as
+    /// without this; only after its failure follows a second one, which decodes as much as possible.
+    private struct Attempt {
+        let source: ImageSource
+        let job: DecodeJob
+        let codecs: [ImageCodec]
+        let conversions: ColorConversions
+        /// The failure of the first one; nil for that itself.
+        var failure: WireError?
+    }
+
+    /// Holds the decoder, so that its memory can be freed.
+    private final class DecoderHolder {
+        var decoder: (any ImageDecoder)?
+
+        init(_ decoder: any ImageDecoder) { self.decoder = decoder }
+    }
+
+    /// Whether the file has a colour profile that cannot be used.
+    var ignoresProfile: Bool { color.ignoresProfile }
+
+    /// Reads the header of `source` and plans `job`. Allocates no memory proportional to the image's area.
+    ///
+    /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
+    init(
+        _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec],
+        conversions: ColorConversions = ColorConversions()
+    ) throws(WireError) {
+        guard job.transform.acceptsDamage, !source.isPart else {
+            self = try EncodedImage(source, job, codecs, conversions, attempt: nil)
+            return
+        }
+        source.keep()
+        var attempt = Attempt(source: source, job: job, codecs: codecs, conversions: conversions)
+        do throws(WireError) {
+            self = try EncodedImage(source, job, codecs, conversions, attempt: attempt)
+        } catch {
+            attempt.failure = error
+            guard error.isDamage, let image = Self.second(attempt) else { throw error }
+            self = image
+        }
+    }
+
+    /// Plans the second attempt; nil if not even the header can be read.
+    private static func second(_ attempt: Attempt) -> EncodedImage? {
+        attempt.source.tolerateDamage()
+        return try? EncodedImage(attempt.source, attempt.job, attempt.codecs, attempt.conversions, attempt: attempt)
+    }
+
+    private init(
+        _ source: ImageSource, _ job: DecodeJob, _ codecs: [ImageCodec], _ conversions: ColorConversions,
+        attempt: Attempt?
+    ) throws(WireError) {
+        self.attempt = attempt
+        let begun = Instant.now
+        let (format, opened) = try Self.open(source, for: job, codecs)
+        let animation = opened.animation
+        var decoder = opened.decoder
+        timing = job.transform.frames == .all ? animation?.timing ?? .still : nil
+        let stored = decoder.header.geometry
+        try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))
+        let metadata = decoder.metadata
+        let (orientation, profile) = (metadata.orientation, metadata.profile)
+        let shown = orientation.turned(stored)
+        let frameCount = animation?.count ?? metadata.frameCount
+        if animation == nil { try Animation.check(job.transform.frames, of: nil, format, count: frameCount) }
+        let plan = try job.transform.checkedPlan(for: shown, frameCount: frameCount)
+        let isReduced = !plan.isIdentity || plan.area != nil
+        try Self.check(stored, atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
+        let requestedFrames = job.transform.frames.count(of: frameCount)
+        try Self.check(plan.scaled, frames: requestedFrames, atMost: job.maxPixels)
+        let steps = job.transform.edits?.steps ?? []
+        try StepSequence.check(steps, from: plan.scaled, frames: requestedFrames, atMost: job.maxPixels)
+        // Compressed data can be a thousand times smaller, and decompression is most of the work.
+        let inflated = decoder.header.inflatedBytes
+        let (mostInflated, isUnbounded) = job.maxSourcePixels.multipliedReportingOverflow(
+            by: PixelGeometry.bytesPerPixel)
+        guard isUnbounded || inflated <= mostInflated else {
+            let bytes = "has \(inflated) bytes after decompression; \(mostInflated) are allowed"
+            throw WireError(.tooManyPixels, "The image \(bytes).")
+        }
+
+        var workingBytes = Self.baseBytes
+        let storedArea = plan.area.map { orientation.stored($0, in: stored) }
+        if let part = Self.renderedPart(of: plan, decoder, in: stored, isWhole: job.wantsPlaceholder) {
+            decodedSize = DecodedSize(part, renderedAs: plan.scaled)
+            (scaling, area) = (nil, nil)
+        } else if plan.isIdentity {
+            decodedSize = DecodedSize(full: stored)
+            (scaling, area) = (nil, storedArea)
+        } else {
+            (decodedSize, scaling, area) = Self.scaling(
+                by: plan, storedArea, orientation, decoder, isLight: job.transform.isLight)
+        }
+        self.orientation = orientation
+        self.steps = StepSequence(steps, job.transform.pixelFormat, isTransparent: decoder.header.hasAlpha)
+        workingBytes += self.steps.workingBytes(from: plan.scaled)
+        workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
+        if orientation.swapsSides { workingBytes += plan.scaled.bytes }
+        // Includes a profile that proves too long only after decompression.
+        if profile != .none { workingBytes += 2 * ColorProfile.longest + ColorConversion.bytes }
+        if let encoding = job.encoding {
+            workingBytes += plan.result.bytes + ImageEncoder.workingBytes(encoding, plan.result)
+        }
+        guard workingBytes <= job.maxWorkingBytes else {
+            let need = "takes \(workingBytes) bytes of memory; \(job.maxWorkingBytes) are allowed"
+            throw WireError(.tooManyPixels, "Decoding the \(stored.width) × \(stored.height) pixels \(need).")
+        }
+        let stage = source.isPart ? try decoder.findStage() : nil
+        holder = DecoderHolder(decoder)
+        color = try conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
+        transform = job.transform
+        encoding = job.encoding
+        // It describes the whole image.
+        wantsPlaceholder = job.wantsPlaceholder && attempt?.failure == nil
+        let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
+        planned = plan
+        headerMicroseconds = Instant.now.microseconds(since: begun)
+        self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
+    }
+
+    /// Opens a decoder of the requested frames, and finds the frames of an animation.
+    ///
+    /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
+    private static func open(
+        _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]
+    ) throws(WireError) -> (ImageFormat, ImageCodec.Opened) {
+        if let pixels = job.pixels { return (.pixels, ImageCodec.Opened(try PixelsDecoder(source, pixels))) }
+        let codec = unsafe try codecs.sniffing(source.bytes.prefix(ImageFormat.sniffedBytes))
+        guard codec.hasParts || !source.isPart else {
+            throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
+        }
+        return (codec.format, try codec.open(source, job))
+    }
+
+    /// Decodes the image, or the requested frames one after the other, into `output`, which has room for the result's
+    /// bytes.
+    ///
+    /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
+    func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
+        guard var attempt else { return try decodeOnce(into: output) }
+        do throws(WireError) {
+            var result = try decodeOnce(into: output)
+            result.damage = attempt.failure.map { String($0.message.prefix(DecodeResult.longestDamage / 4)) }
+            return result
+        } catch {
+            guard error.isDamage else { throw error }
+            // Without a single row it is an error as before.
+            if let failure = attempt.failure { throw failure }
+            attempt.failure = error
+            holder.decoder = nil
+            // It needs no more than was granted.
+            guard let image = Self.second(attempt), image.plan.result == plan.result,
+                image.plan.workingBytes <= plan.workingBytes,
+                image.plan.outputBytes(transform, encoding) == plan.outputBytes(transform, encoding)
+            else { throw error }
+            return try image.decode(into: output)
+        }
+    }
+
+    private func decodeOnce(into output: any ResultOutput) throws(WireError) -> DecodeResult {
+        let clock = DecodeClock(writingTo: output)
+        var result = try clock.measure(\.codec) { () throws(WireError) in try decodeOnce(into: output, clock) }
+        clock.add(header: headerMicroseconds)
+        result.times = clock.times
+        return result
+    }
+
+    private func decodeOnce(into output: any ResultOutput, _ clock: DecodeClock) throws(WireError) -> DecodeResult {
+        guard let decoder = holder.decoder else { throw WireError(.internal, "The decoder was freed.") }
+        guard let encoding else {
+            let frameBytes = plan.result.bytes(in: transform.pixelFormat)
+            var result = try decode(with: decoder, to: .file(output), at: 0, clock)
+            for index in 1..<max(1, transform.frames.count(of: plan.header.frameCount)) {
+                result.bytes += try decode(with: decoder, to: .file(output), at: index * frameBytes, clock).bytes
+            }
+            result.timing = timing
+            return result
+        }
+        let raster = try PixelMemory(count: plan.result.bytes)
+        var result = try decode(with: decoder, to: .memory(raster), at: 0, clock)
+        let encoder = ImageEncoder(
+            encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: steps.isTransparent)
+        let file = try output.descriptor()
+        result.bytes = try clock.measure(\.encode) { () throws(WireError) in try encoder.encode(raster, to: file) }
+        return result
+    }
+
+    /// Decodes the image, or the next requested frame, to `offset` in `output`. The placeholder is made of the first frame.
+    private func decode(
+        with decoder: any ImageDecoder, to output: PixelStore, at offset: Int, _ clock: DecodeClock
+    ) throws(WireError) -> DecodeResult {
+        let hasAlpha = decoder.header.hasAlpha
+        // The steps take straight alpha.
+        let alpha = transform.edits?.steps.isEmpty == false ? .straight : transform.alpha
+        let premultiplies = transform.alpha == .premultiplied
+        let packing = PixelPacking(transform)
+        var raster = steps.needsRaster ? try Raster(planned.scaled) : nil
+        var writer = try RowWriter(
+            orientation.turned(planned.scaled), orientation: orientation,
+            premultiplies: premultiplies && raster == nil && (scaling == nil || alpha == .straight)
+                && steps.isTransparentAfterColors,
+            colors: steps.colors, packing: raster == nil ? packing : nil,
+            output: raster.map { .memory($0.memory) } ?? output,
+            at: raster == nil ? offset : 0)
+        let samples = wantsPlaceholder && offset == 0
+        let grid = samples ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
+        if let scaling {
+            var sink = clock.timed(try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: alpha))
+            try decode(with: decoder, into: &sink, sampling: grid)
+        } else {
+            try decode(with: decoder, into: &writer, sampling: grid)
+        }
+        if raster != nil {
+            try clock.measure(\.steps) { () throws(WireError) in
+                try steps.apply(to: &raster!)
+                var writer = try RowWriter(
+                    plan.result, orientation: .upright, premultiplies: premultiplies && steps.isTransparent,
+                    packing: packing, output: output, at: offset)
+                try raster?.write(to: &writer)
+            }
+        }
+        var result = DecodeResult(bytes: plan.result.bytes(in: transform.pixelFormat))
+        result.placeholder = grid?.placeholder(orientation)
+        result.ignoredProfile = ignoresProfile
+        return result
+    }
+
+    private func decode(
+        with decoder: any ImageDecoder, into sink: inout some RowSink, sampling grid: PlaceholderGrid?
+    ) throws(WireError) {
+        guard let area else {
+            return try decode(with: decoder, at: decodedSize, into: &sink, sampling: grid)
+        }
+        var size = decodedSize
+        // The placeholder is that of the whole image.
+        if grid == nil, decoder.skipsRows { size.rows = area.y..<area.y + area.height }
+        var cropper = RowCropper(area, of: size.geometry, from: size.rows.lowerBound, next: sink)
+        try decode(with: decoder, at: size, into: &cropper, sampling: grid)
+    }
+
+    private func decode(
+        with decoder: any ImageDecoder, at size: DecodedSize, into sink: inout some RowSink,
+        sampling grid: PlaceholderGrid?
+    ) throws(WireError) {
+        guard let grid else { return try decode(with: decoder, at: size, into: &sink) }
+        var sampler = PlaceholderSampler(grid, size.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
+        try decode(with: decoder, at: size, into: &sampler)
+    }
+
+    private func decode(
+        with decoder: any ImageDecoder, at size: DecodedSize, into sink: inout some RowSink
+    ) throws(WireError) {
+        guard let conversion = color.handle else {
+            return try decoder.decode(transform.pixelFormat, at: size, into: &sink)
+        }
+        var converter = ColorConverter(conversion, next: sink)
+        try decoder.decode(transform.pixelFormat, at: size, into: &converter)
+    }
+
+    /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the source.
+    private static let baseBytes = 4 << 20
+
+    /// Checks that all frames together have at most `most` pixels.
+    ///
+    /// - Throws: `too-many-pixels`, in words that begin with `subject`.
+    static func check(
+        _ size: PixelGeometry, frames: Int = 1, atMost most: Int, _ subject: @autoclosure () -> String = "The image has"
+    ) throws(WireError) {
+        guard size.pixels * frames <= most else {
+            let pixels = "\(size.width) × \(size.height)" + (frames > 1 ? " × \(frames)" : "") + " pixels"
+            throw WireError(.tooManyPixels, "\(subject()) \(pixels); \(most) are allowed.")
+        }
+    }
+
+    /// Returns the part that a decoder renders as the result, without a filter; nil if it cannot, or if it `isWhole` because of the
+    /// placeholder and the part is not.
+    private static func renderedPart(
+        of plan: Transform.Plan, _ decoder: any ImageDecoder, in stored: PixelGeometry, isWhole: Bool
+    ) -> Transform.Plan.Crop? {
+        guard decoder.renders else { return nil }
+        var part = plan.crop
+        part.x += Double(plan.area?.x ?? 0)
+        part.y += Double(plan.area?.y ?? 0)
+        let isAll = (part.width, part.height) == (Double(stored.width), Double(stored.height))
+        return isWhole && !isAll ? nil : part
+    }
+
+    /// Returns the size at which the codec decodes and the filter that follows, in stored coordinates. The codec scales down
+    /// only to twice the result's sides, because its box filter aliases and the Lanczos filter does not. The part of the decoded
+    /// image that the filter takes is nil for all of it.
+    private static func scaling(
+        by plan: Transform.Plan, _ area: Crop?, _ orientation: Orientation, _ decoder: any ImageDecoder, isLight: Bool
+    ) -> (DecodedSize, Scaling, Crop?) {
+        let result = orientation.turned(plan.scaled)
+        var crop = plan.crop
+        // The crop is centred, so mirroring does not change it.
+        if orientation.swapsSides {
+            (crop.x, crop.y) = (crop.y, crop.x)
+            (crop.width, crop.height) = (crop.height, crop.width)
+        }
+        let share = max(2 * Double(result.width) / crop.width, 2 * Double(result.height) / crop.height)
+        // Codecs average sRGB values, not linear light.
+        let size = isLight ? DecodedSize(full: decoder.header.geometry) : decoder.size(keeping: share)
+        let used = area.map { size.part($0) }
+        crop.x = (crop.x + Double(area?.x ?? 0)) * size.horizontal - Double(used?.x ?? 0)
+        crop.width *= size.horizontal
+        crop.y = (crop.y + Double(area?.y ?? 0)) * size.vertical - Double(used?.y ?? 0)
+        crop.height *= size.vertical
+        let source = used.flatMap { PixelGeometry(width: $0.width, height: $0.height) } ?? size.geometry
+        return (size, Scaling(source: source, crop: crop, result: result, isLight: isLight), used)
+    }
+}

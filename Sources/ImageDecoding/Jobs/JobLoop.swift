@@ -1,0 +1,157 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SystemValues
+import WorkerProtocol
+
+/// Runs one job after the other. A failed job is reported and the loop continues; a failure of the channel ends the
+/// worker.
+struct JobLoop {
+    let channel: FrameChannel
+    /// The family of this program.
+    let family: CodecFamily
+    let codecs: [ImageCodec]
+    let conversions: ColorConversions
+
+    /// The broker sent an order that the protocol does not allow in the present state.
+    struct UnexpectedOrder: Error, CustomStringConvertible {
+        let order: DecodeOrder
+
+        var description: String { "unexpected order: \(order.type)" }
+    }
+
+    /// Runs jobs until the other end closes.
+    ///
+    /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
+    func run() throws {
+        while try doNext() {}
+    }
+
+    /// Waits for a job and runs it; returns false when the other end has closed.
+    ///
+    /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
+    func doNext() throws -> Bool {
+        guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
+        let begun = Instant.now
+        switch order {
+        case .decode(let job): try decode(job, descriptors[0])
+        case .identify(let job, nil): try identify(job, descriptors.first, channel.frameBytes)
+        case .identify(let job, let early?):
+            try identify(
+                job, channel.frameBytes == nil ? descriptors[0] : nil, channel.frameBytes, early,
+                into: descriptors[descriptors.count - 1])
+        case .output, .refuse: throw UnexpectedOrder(order: order)
+        }
+        // Next to a longer job, sending its report takes no time, and whoever waits for the image gets it sooner.
+        let isLong = Instant.now.microseconds(since: begun) >= Self.collectedMicroseconds
+        if isLong || channel.bufferedBytes == 0 { try channel.flushMessages() }
+        return true
+    }
+
+    /// The time of a job whose report is sent at once.
+    private static let collectedMicroseconds = 1000
+
+    /// The bytes that came in a frame, or those of a file.
+    private func source(_ file: FileDescriptor?, _ bytes: [UInt8]?) throws(WireError) -> ImageSource {
+        if let bytes { return try ImageSource(copying: bytes) }
+        guard let file else { throw WireError(.internal, "There are no bytes.") }
+        return try ImageSource(reading: file)
+    }
+
+    /// Reports the digest of bytes, of which nothing else is looked at.
+    private func identify(_ job: Int, _ file: FileDescriptor?, _ bytes: [UInt8]?) throws {
+        do {
+            let source = try source(file, bytes)
+            try report(.identified(job: job, digest: source.digest, format: foreignFormat(of: source)))
+        } catch let error as WireError {
+            try report(.failed(job: job, error))
+        }
+    }
+
+    /// Reports the digest of bytes, and decodes their image if that is small. Of any other image, and of a broken one, only the
+    /// digest is reported: the broker has it decoded as usual then.
+    private func identify(
+        _ job: Int, _ file: FileDescriptor?, _ bytes: [UInt8]?, _ early: EarlyDecode, into output: FileDescriptor
+    ) throws {
+        do {
+            let source = try source(file, bytes)
+            let digest = source.digest
+            let result = early.refuses(digest) ? nil : decode(early.job, source, into: output)
+            try report(
+                .identified(
+                    job: job, digest: digest, early: result, format: result == nil ? foreignFormat(of: source) : nil))
+        } catch let error as WireError {
+            try report(.failed(job: job, error))
+        }
+    }
+
+    /// The format of bytes that the program of another family decodes; nil for others.
+    private func foreignFormat(of source: ImageSource) -> ImageFormat? {
+        guard let format = unsafe ImageFormat(sniffing: source.bytes.prefix(ImageFormat.sniffedBytes)),
+            CodecFamily(format) != family
+        else { return nil }
+        return format
+    }
+
+    /// Queues a report, which is sent when no other order has been received: the broker may have sent several.
+    private func report(_ report: DecodeReport) throws(FrameChannel.Failure) {
+        do { try channel.enqueue(report) } catch { throw .tooLong(error) }
+    }
+
+    private func decode(_ job: DecodeJob, _ source: ImageSource, into output: FileDescriptor) -> EarlyResult? {
+        guard let image = try? EncodedImage(source, for: job, codecs, conversions: conversions),
+            let room = try? output.size(), image.plan.outputBytes(job.transform, job.encoding) <= room,
+            var result = try? image.decode(into: output)
+        else { return nil }
+        seal(output, &result)
+        return EarlyResult(image.plan, result)
+    }
+
+    /// Seals a result. If that fails, the broker tries it, and finds out why.
+    private func seal(_ output: FileDescriptor, _ result: inout DecodeResult) {
+        let begun = Instant.now
+        try? output.truncate(to: result.bytes)
+        try? output.seal()
+        result.times.seal = Instant.now.microseconds(since: begun)
+    }
+
+    private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
+        do {
+            let source = try ImageSource(reading: file, part: job.partialBytes, atMost: job.maxWorkingBytes)
+            if family == .plain, job.pixels == nil, !source.isPart, let format = foreignFormat(of: source) {
+                return try channel.sendMessage(DecodeReport.foreign(job: job.id, format))
+            }
+            let image = try EncodedImage(source, for: job, codecs, conversions: conversions)
+            try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
+            guard job.purpose == .pixels else { return }
+            let output = AwaitedOutput { try receiveOutput(for: job) }
+            // A job above `unconfirmedMemory` starts only after the broker has granted its memory.
+            if image.plan.workingBytes > Self.unconfirmedMemory, case .refusal = try output.answer() { return }
+            let outcome = Result { () throws(WireError) in try image.decode(into: output) }
+            // Reads the broker's answer to the header, also after a failure.
+            guard case .file(let file) = try output.answer() else { return }
+            var result = try outcome.get()
+            seal(file, &result)
+            try channel.sendMessage(DecodeReport.finished(job: job.id, result))
+        } catch let error as WireError {
+            try channel.sendMessage(DecodeReport.failed(job: job.id, error))
+        } catch FrameChannel.Failure.tooLong {
+            let error = WireError(.internal, "The report of the image is too long.")
+            try channel.sendMessage(DecodeReport.failed(job: job.id, error))
+        }
+    }
+
+    /// The most working memory, in bytes, with which a job starts before its output buffer arrives, because the round trip
+    /// to the broker takes as long as decoding a small image.
+    private static let unconfirmedMemory = 8 << 20
+
+    /// Waits for the buffer to fill, or for a refusal.
+    private func receiveOutput(for job: DecodeJob) throws -> AwaitedOutput.Answer {
+        guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return .refusal }
+        switch order {
+        case .output(job.id): return .file(descriptors[0])
+        case .refuse(job.id): return .refusal
+        default: throw UnexpectedOrder(order: order)
+        }
+    }
+}

@@ -1,0 +1,41 @@
+package import IPCProtocol
+
+/// The orientation of the stored rows and columns, by the value of EXIF's tag Orientation.
+package enum Orientation: Int, CaseIterable {
+    case upright = 1
+    /// Mirrored horizontally.
+    case mirrored
+    case rotatedHalf
+    /// Mirrored vertically.
+    case flipped
+    /// Rows and columns exchanged.
+    case transposed
+    /// To be rotated 90° clockwise.
+    case rotatedRight
+    /// Rows and columns exchanged, and rotated by 180°.
+    case transversed
+    /// To be rotated 90° anticlockwise.
+    case rotatedLeft
+
+    /// Whether width and height are exchanged.
+    package var swapsSides: Bool { rawValue >= Orientation.transposed.rawValue }
+
+    /// Returns the shown size for a stored one, or the stored size for a shown one.
+    package func turned(_ shape: PixelGeometry) -> PixelGeometry {
+        swapsSides ? shape.transposed : shape
+    }
+
+    /// Returns the part of a stored image of size `size` for a part of the shown one.
+    package func stored(_ area: Crop, in size: PixelGeometry) -> Crop {
+        let first = stored(area.x, area.y, width: size.width, height: size.height)
+        let last = stored(area.x + area.width - 1, area.y + area.height - 1, width: size.width, height: size.height)
+        return Crop(
+            x: min(first.column, last.column), y: min(first.row, last.row), width: abs(last.column - first.column) + 1,
+            height: abs(last.row - first.row) + 1)
+    }
+}
+
+extension PixelGeometry {
+    /// The size with width and height exchanged.
+    package var transposed: PixelGeometry { PixelGeometry(width: height, height: width) ?? self }
+}

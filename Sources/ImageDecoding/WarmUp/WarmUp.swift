@@ -1,0 +1,93 @@
+import CImageCodecs
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+import WorkerProtocol
+
+/// Whole jobs on built-in samples, ordered and reported with the broker's messages. They do what a process does once
+/// (libraries inspect the processor and fill tables, the Swift runtime looks up conformances, the heap grows, pages are
+/// mapped and copied), so that no client waits for it. Libraries open files for some of it, so it must precede the
+/// sandbox.
+struct WarmUp {
+    private let broker: FrameChannel
+    private let loop: JobLoop
+    private let originals: [FileDescriptor]
+    /// The buffer of all jobs.
+    private let output: FileDescriptor
+
+    /// Makes the sockets and memfds that the jobs need, which a confined process cannot make.
+    ///
+    /// - Throws: `SystemError`.
+    init(_ program: DecodeProgram, _ conversions: ColorConversions) throws(SystemError) {
+        let (ours, theirs) = try UnixSocket.pair()
+        broker = FrameChannel(socket: ours)
+        loop = JobLoop(
+            channel: FrameChannel(socket: theirs), family: program.family, codecs: program.codecs, conversions: conversions)
+        var originals: [FileDescriptor] = []
+        for sample in program.samples { originals.append(try Self.sealed(sample)) }
+        self.originals = originals
+        // Which the jobs cannot seal.
+        output = try WritableBuffer.reusable(name: "warm-up", size: 1 << 16)
+    }
+
+    /// Runs the jobs, one after the other.
+    ///
+    /// - Parameter isUrgent: Returns whether a job of the broker has arrived, which ends the warm-up.
+    /// - Throws: `WireError` when a codec does not work; `FrameChannel.Failure`.
+    func run(unless isUrgent: () -> Bool = { false }) throws {
+        codec_warm_up()
+        // The kernel limits a user's descriptors in flight. Other processes may have used up the limit, so that a
+        // confined process can send none.
+        var canSend = true
+        for original in originals {
+            for transform in [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)] {
+                if isUrgent() { return }
+                var job = DecodeJob(id: 0, transform: transform)
+                job.wantsPlaceholder = true
+                if canSend {
+                    try broker.enqueue(
+                        DecodeOrder.identify(job: job.id, early: EarlyDecode(job)), descriptors: [original, output])
+                    canSend = try broker.flush()
+                }
+                if canSend {
+                    _ = try loop.doNext()
+                    try receiveReports()
+                    try broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
+                    try broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
+                    canSend = try broker.flush()
+                }
+                if canSend {
+                    _ = try loop.doNext()
+                    try receiveReports()
+                } else {
+                    let image = try EncodedImage(
+                        try ImageSource(reading: original), for: job, loop.codecs, conversions: loop.conversions)
+                    _ = try image.decode(into: output)
+                }
+            }
+        }
+    }
+
+    /// Receives the reports of a job, to its last one.
+    private func receiveReports() throws {
+        while let (report, _) = try broker.receiveMessage(DecodeReport.self) {
+            switch report {
+            case .failed(_, let error): throw error
+            case .finished, .identified, .foreign: return
+            case .ready, .header: break
+            }
+        }
+    }
+
+    private static func sealed(_ bytes: [UInt8]) throws(SystemError) -> FileDescriptor {
+        let buffer = try WritableBuffer(name: "warm-up")
+        let file = buffer.descriptor
+        var outcome: Result<Void, SystemError> = .success(())
+        unsafe bytes.withUnsafeBytes { bytes in
+            outcome = Result { () throws(SystemError) in try unsafe file.write(bytes, at: 0) }
+        }
+        try outcome.get()
+        return try buffer.seal().descriptor
+    }
+}

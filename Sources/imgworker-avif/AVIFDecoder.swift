@@ -1,0 +1,162 @@
+import CAVIFDecoder
+import CImageCodecs
+import IPCProtocol
+import ImageDecoding
+
+/// Decodes AVIF with libavif, which holds the whole image in its stored depth; of a sequence, the requested frames one
+/// after the other.
+struct AVIFDecoder: ImageDecoder {
+    let header: StoredHeader
+    let metadata: ImageMetadata
+    /// The frames of a sequence; nil for a still image.
+    let animation: Animation?
+
+    private let reader: CodecHandle
+    /// Keeps the bytes that the reader uses.
+    private let source: ImageSource
+
+    /// Reads the header of `source`, and counts the frames to be decoded for `selection`, hidden ones included: they may
+    /// have at most `mostPixels` pixels.
+    ///
+    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed`, `bad-request` and the like.
+    init(
+        _ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max
+    ) throws(WireError) {
+        guard
+            let reader = unsafe CodecHandle(
+                codec_avif_reader_create(source.start, source.bytes.count), destroy: codec_avif_reader_destroy)
+        else { throw .outOfMemory }
+        self.source = source
+        self.reader = reader
+        var header = codec_header()
+        let status = unsafe codec_avif_reader_read_header(reader.pointer, &header)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        let work: AVIFWork
+        if unsafe codec_avif_reader_is_sequence(reader.pointer) != 0 {
+            let sequence = source.withSpan { AVIFSequence($0) }
+            guard let sequence, sequence.animation.announced.map({ $0 == Int(header.frames) }) ?? true else {
+                throw WireError(CODEC_DAMAGED, format: .avif)
+            }
+            var found = sequence.animation
+            if source.toleratesDamage { found.endAtFault() }
+            try Animation.check(selection, of: found, .avif)
+            if sequence.animation.frames.isEmpty {
+                throw WireError(sequence.animation.fault ?? CODEC_EMPTY, format: .avif)
+            }
+            animation = found
+            work = try AVIFWork(sequence, selection, in: source) { index in
+                unsafe codec_avif_reader_is_key(reader.pointer, UInt32(index)) != 0
+            }
+        } else {
+            animation = nil
+            let items = source.withSpan { AVIFItems($0) }
+            guard let items else { throw WireError(CODEC_DAMAGED, format: .avif) }
+            work = try AVIFWork(items, in: source)
+        }
+        let pixels = unsafe Int(clamping: codec_avif_reader_pixels(reader.pointer))
+        let (decoded, isTooLong) = pixels.multipliedReportingOverflow(by: work.frames)
+        guard work.frames == 1 || !isTooLong && decoded <= mostPixels else {
+            let need = "\(work.frames) frames of \(pixels) pixels to be decoded; \(mostPixels) pixels are allowed"
+            throw WireError(.tooManyPixels, "The image takes \(need).")
+        }
+        unsafe codec_avif_reader_select(reader.pointer, UInt32(work.first), UInt32(work.wanted))
+        header.held_bytes = unsafe codec_avif_reader_held_bytes(reader.pointer, UInt32(clamping: work.frames))
+        self.header = try StoredHeader(header)
+        let orientation = unsafe Int(codec_avif_reader_orientation(reader.pointer))
+        var count = 0
+        let profile = unsafe codec_avif_reader_profile(reader.pointer, &count)
+        metadata = ImageMetadata(
+            orientation: Orientation(rawValue: orientation) ?? .upright,
+            profile: unsafe ColorProfile(UnsafeBufferPointer(start: profile, count: count)),
+            frameCount: self.header.frameCount)
+    }
+
+    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
+
+    func workingBytes(at size: DecodedSize) -> Int {
+        // A band of rows, and the band with the rows around it; of a sequence, the frames' places, here and in libavif.
+        let geometry = header.geometry
+        let notes = (animation?.count ?? 0) * 2 * MemoryLayout<Animation.Frame>.stride
+        return header.heldBytes + 2 * (RowBand.rows(of: geometry) + 4) * geometry.stride + notes
+    }
+
+    func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
+        let status = unsafe codec_avif_reader_start(reader.pointer, format.codecOrder)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        let geometry = header.geometry
+        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
+            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
+            let status = unsafe codec_avif_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
+            guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        }
+    }
+
+    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
+        unsafe WireError(
+            status, format: .avif, message: String(cString: codec_avif_reader_message(reader.pointer)))
+    }
+}
+
+/// The frames of an AVIF that are to be decoded, counted before decoding.
+private struct AVIFWork {
+    /// The frame to start from, and the first requested one.
+    var (first, wanted) = (0, 0)
+    /// The number of frames to be decoded; those of an image's alpha and of a grid's cells count together as one,
+    /// unless they have hidden frames or layers.
+    var frames = 1
+
+    /// Counts the frames of a still image.
+    ///
+    /// - Throws: `too-many-pixels`.
+    init(_ items: AVIFItems, in source: ImageSource) throws(WireError) {
+        var progress = AV1Sample.Progress(units: AV1Sample.mostUnits)
+        for pieces in items.items {
+            progress.isReduced = false
+            frames += max(0, try Self.sample(pieces, in: source, &progress).frames - 1)
+        }
+    }
+
+    /// Counts the frames of a sequence that lead to those in `selection`, which are present. A frame is decoded from the
+    /// last one that refers to no other, both by its own data and as the container says (`isKey`).
+    ///
+    /// - Throws: `too-many-pixels`.
+    init(
+        _ sequence: AVIFSequence, _ selection: FrameSelection, in source: ImageSource, isKey: (Int) -> Bool
+    ) throws(WireError) {
+        let frames = sequence.animation.frames
+        var last = frames.count - 1
+        if case .one(let index) = selection { (last, wanted) = (index, index) }
+        // libavif adds up the durations before each frame anew, run by run.
+        let steps = (last + 1) * (last + 1)
+        guard sequence.durationRuns <= Self.mostSteps / steps else {
+            throw WireError(CODEC_TOO_LARGE, format: .avif, message: "too many durations")
+        }
+        var color = AV1Sample.Progress(units: AV1Sample.mostUnits)
+        var alpha = color
+        self.frames = 0
+        // After a sample that shows several frames, a decoder's next frame may be that of an earlier sample.
+        var isAligned = true
+        for index in 0...last {
+            var samples = [try Self.sample([frames[index].data], in: source, &color)]
+            if !sequence.alpha.isEmpty {
+                samples.append(try Self.sample([sequence.alpha[index]], in: source, &alpha))
+            }
+            if index <= wanted, isAligned, samples.allSatisfy(\.startsWithKeyFrame), isKey(index) {
+                (first, self.frames) = (index, 0)
+            }
+            self.frames += samples.reduce(1) { $0 + max(0, $1.frames - 1) }
+            isAligned = isAligned && samples.allSatisfy(\.isSingle)
+        }
+    }
+
+    /// The most steps of adding up durations: a few seconds.
+    private static let mostSteps = 1 << 32
+
+    private static func sample(
+        _ pieces: [Range<Int>], in source: ImageSource, _ progress: inout AV1Sample.Progress
+    ) throws(WireError) -> AV1Sample {
+        if let sample = source.withSpan({ AV1Sample($0, pieces, &progress) }) { return sample }
+        let most = "a sample has more than \(AV1Sample.mostFrames) frames, or too many units"
+        throw WireError(CODEC_TOO_LARGE, format: .avif, message: most)
+    }
+}

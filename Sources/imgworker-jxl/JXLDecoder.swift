@@ -1,0 +1,90 @@
+import CImageCodecs
+import CJXLDecoder
+import IPCProtocol
+import ImageDecoding
+
+/// Decodes JPEG XL with libjxl, which composes the frames of an animation itself.
+struct JXLDecoder: ImageDecoder {
+    let header: StoredHeader
+    let metadata: ImageMetadata
+    /// The frames of an animation; nil for a still image.
+    let animation: Animation?
+
+    private let reader: CodecHandle
+    /// The first requested frame.
+    private let first: Int
+    /// Keeps the bytes that the reader uses.
+    private let source: ImageSource
+
+    /// Reads the headers of `source`, and counts the pixels of all layers up to the last frame of `selection`: there may be at
+    /// most `mostPixels`.
+    ///
+    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed`, `bad-request` and the like.
+    init(
+        _ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max
+    ) throws(WireError) {
+        guard
+            let reader = unsafe CodecHandle(
+                codec_jxl_reader_create(source.start, source.bytes.count), destroy: codec_jxl_reader_destroy)
+        else { throw .outOfMemory }
+        (self.source, self.reader) = (source, reader)
+        var header = codec_header()
+        let status = unsafe codec_jxl_reader_read_header(reader.pointer, &header)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        self.header = try StoredHeader(header)
+        animation = Self.animation(self.header, reader)
+        if let animation { try Animation.check(selection, of: animation, .jxl) }
+        var last = self.header.frameCount - 1
+        if case .one(let index) = selection { (first, last) = (index, min(index, last)) } else { first = 0 }
+        let pixels = unsafe Int(clamping: codec_jxl_reader_pixels(reader.pointer, UInt32(last)))
+        guard pixels <= mostPixels else {
+            let need = "\(pixels) pixels of all layers to be decoded; \(mostPixels) are allowed"
+            throw WireError(.tooManyPixels, "The image takes \(need).")
+        }
+        let orientation = unsafe Int(codec_jxl_reader_orientation(reader.pointer))
+        var count = 0
+        let profile = unsafe codec_jxl_reader_profile(reader.pointer, &count)
+        metadata = ImageMetadata(
+            orientation: Orientation(rawValue: orientation) ?? .upright,
+            profile: unsafe ColorProfile(UnsafeBufferPointer(start: profile, count: count)),
+            frameCount: animation == nil ? 1 : self.header.frameCount)
+        let selected = unsafe codec_jxl_reader_select(reader.pointer, UInt32(first))
+        guard selected == CODEC_OK else { throw Self.failure(selected, of: reader) }
+    }
+
+    /// The frames of an animation, all of which cover the canvas.
+    private static func animation(_ header: StoredHeader, _ reader: CodecHandle) -> Animation? {
+        guard unsafe codec_jxl_reader_is_animation(reader.pointer) != 0 else { return nil }
+        var animation = Animation()
+        let size = header.geometry
+        (animation.width, animation.height) = (size.width, size.height)
+        animation.loops = unsafe Int(codec_jxl_reader_loops(reader.pointer))
+        for index in 0..<header.frameCount {
+            let delay = unsafe Int(codec_jxl_reader_delay(reader.pointer, UInt32(index)))
+            let frame = Animation.Frame(
+                x: 0, y: 0, width: size.width, height: size.height, encodedPixels: size.pixels,
+                delayMs: Animation.shown(delay), disposal: .keep, isBlended: false, data: 0..<0)
+            guard animation.add(frame) else { break }
+        }
+        return animation
+    }
+
+    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
+
+    func workingBytes(at size: DecodedSize) -> Int {
+        header.heldBytes + header.geometry.bytes
+            + (animation?.count ?? 0) * 2 * MemoryLayout<Animation.Frame>.stride
+    }
+
+    func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
+        let raster = try PixelMemory(count: header.geometry.bytes)
+        let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+        let status = unsafe codec_jxl_reader_read_frame(reader.pointer, format.codecOrder, pixels)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        unsafe try sink.takeWhole(raster.bytes, header.geometry)
+    }
+
+    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
+        unsafe WireError(status, format: .jxl, message: String(cString: codec_jxl_reader_message(reader.pointer)))
+    }
+}

@@ -1,0 +1,65 @@
+import CImageCodecs
+import CSVGDecoder
+import IPCProtocol
+import ImageDecoding
+
+/// Renders SVG with librsvg, at the requested size.
+struct SVGDecoder: ImageDecoder {
+    let header: StoredHeader
+
+    private let reader: CodecHandle
+    /// The most pixels of all surfaces that a rendering makes.
+    private let mostPixels: Int
+    /// Keeps the bytes that the reader uses.
+    private let source: ImageSource
+
+    /// Reads the document `source`.
+    ///
+    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
+    init(_ source: ImageSource, mostPixels: Int = 300_000_000) throws(WireError) {
+        guard
+            let reader = unsafe CodecHandle(
+                codec_svg_reader_create(source.start, source.bytes.count), destroy: codec_svg_reader_destroy)
+        else { throw .outOfMemory }
+        (self.source, self.reader, self.mostPixels) = (source, reader, mostPixels)
+        var header = codec_header()
+        let status = unsafe codec_svg_reader_read_header(reader.pointer, &header)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        self.header = try StoredHeader(header)
+    }
+
+    var metadata: ImageMetadata { ImageMetadata(orientation: .upright, profile: .none, frameCount: 1) }
+    // Only the result is held.
+    var streams: Bool { true }
+    var renders: Bool { true }
+
+    func size(keeping share: Double) -> DecodedSize {
+        let stored = header.geometry
+        let side = { (stored: Int) in Int((Double(stored) * min(share, 1)).rounded(.up)) }
+        guard share < 1, let size = PixelGeometry(width: side(stored.width), height: side(stored.height)) else {
+            return DecodedSize(full: stored)
+        }
+        return DecodedSize(stored, stretchedTo: size)
+    }
+
+    func workingBytes(at size: DecodedSize) -> Int {
+        // The result, and surfaces of its size for groups, masks and filters. More of them count for the process's limit only.
+        header.heldBytes + 6 * size.geometry.bytes
+    }
+
+    func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
+        let geometry = size.geometry
+        let raster = try PixelMemory(count: geometry.bytes)
+        let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+        let status = unsafe codec_svg_reader_render(
+            reader.pointer, format.codecOrder, size.left, size.top, size.horizontal, size.vertical,
+            UInt32(geometry.width), UInt32(geometry.height), UInt64(mostPixels), pixels)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        unsafe unpremultiply(raster.bytes)
+        unsafe try sink.takeWhole(raster.bytes, geometry)
+    }
+
+    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
+        unsafe WireError(status, format: .svg, message: String(cString: codec_svg_reader_message(reader.pointer)))
+    }
+}

@@ -1,0 +1,55 @@
+import CImageCodecs
+import IPCProtocol
+import ImageDecoding
+import WorkerProtocol
+
+extension DecodeProgram {
+    /// The formats that every broker decodes: the functions of a library in CImageCodecs, a decoder in a file of Formats (of
+    /// Animation for GIF), and an entry here.
+    static let plain = DecodeProgram(
+        .plain,
+        [
+            unsafe ImageCodec(.jpeg, library: codec_jpeg_version(), hasParts: true) { (source, _) throws(WireError) in
+                ImageCodec.Opened(try JPEGDecoder(source))
+            },
+            unsafe ImageCodec(.png, library: codec_png_version(), hasFrames: true, hasParts: true) {
+                (source, job) throws(WireError) in
+                try ImageCodec.openPlain(.png, source, job) { () throws(WireError) in try PNGDecoder(source) }
+            },
+            unsafe ImageCodec(.webp, library: codec_webp_version(), hasFrames: true, hasParts: true) {
+                (source, job) throws(WireError) in
+                try ImageCodec.openPlain(.webp, source, job) { () throws(WireError) in try WebPDecoder(source) }
+            },
+            unsafe ImageCodec(.gif, library: codec_gif_version(), orientation: "none", hasFrames: true) {
+                (source, job) throws(WireError) in
+                try ImageCodec.openPlain(.gif, source, job) { () throws(WireError) in try GIFFrameDecoder(source) }
+            },
+        ], samples: WarmUpSamples.all)
+}
+
+extension ImageCodec {
+    /// Opens a decoder of the frames that `job` requests of an animation, or calls `openStill` for a still image.
+    ///
+    /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
+    fileprivate static func openPlain(
+        _ format: ImageFormat, _ source: ImageSource, _ job: DecodeJob,
+        still openStill: () throws(WireError) -> any ImageDecoder
+    ) throws(WireError) -> Opened {
+        let animation = source.animation(format)
+        guard animation == nil || !source.isPart else {
+            throw WireError(.unsupportedFormat, "An animation cannot be decoded in parts.")
+        }
+        if animation != nil { try Animation.check(job.transform.frames, of: animation, format) }
+        if format == .gif, let frame = animation?.frameAlone(job.transform.frames) {
+            return Opened(try GIFFrameDecoder(source, frame), animation)
+        }
+        if let animation, !animation.frames.isEmpty {
+            let decoder = try AnimationDecoder(
+                animation, of: source, format, job.transform.frames, mostPixels: job.maxSourcePixels)
+            return Opened(decoder, animation)
+        }
+        // The still image that precedes the frames of a PNG can be shown without them.
+        if let fault = animation?.fault, format != .png { throw WireError(fault, format: format) }
+        return Opened(try openStill(), animation)
+    }
+}

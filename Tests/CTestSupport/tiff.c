@@ -1,0 +1,100 @@
+#ifndef WITHOUT_TIFF
+#include <stdlib.h>
+#include <string.h>
+#include <tiffio.h>
+
+#include "TestFamilies.h"
+
+typedef struct {
+    uint8_t *bytes;
+    uint64_t length, position;
+} memory;
+
+static tmsize_t read_memory(thandle_t handle, void *target, tmsize_t count) {
+    memory *file = handle;
+    uint64_t left = file->position < file->length ? file->length - file->position : 0;
+    if ((uint64_t)count > left) count = (tmsize_t)left;
+    memcpy(target, file->bytes + file->position, (size_t)count);
+    file->position += (uint64_t)count;
+    return count;
+}
+
+static tmsize_t write_memory(thandle_t handle, void *source, tmsize_t count) {
+    memory *file = handle;
+    uint64_t end = file->position + (uint64_t)count;
+    if (end > file->length) {
+        file->bytes = realloc(file->bytes, end);
+        if (file->position > file->length) memset(file->bytes + file->length, 0, file->position - file->length);
+        file->length = end;
+    }
+    memcpy(file->bytes + file->position, source, (size_t)count);
+    file->position = end;
+    return count;
+}
+
+static toff_t seek_memory(thandle_t handle, toff_t offset, int whence) {
+    memory *file = handle;
+    file->position = offset + (whence == SEEK_SET ? 0 : whence == SEEK_CUR ? file->position : file->length);
+    return file->position;
+}
+
+static int close_memory(thandle_t handle) { return (void)handle, 0; }
+static toff_t size_of_memory(thandle_t handle) { return ((memory *)handle)->length; }
+
+uint8_t *ctest_tiff_write(const ctest_tiff *file, const uint8_t *pixels, uint32_t width, uint32_t height, size_t *length) {
+    memory memory = {0};
+    if (!TIFFIsCODECConfigured((uint16_t)file->compression)) return NULL;
+    TIFF *tiff = TIFFClientOpen(
+        "", "w", &memory, read_memory, write_memory, seek_memory, close_memory, size_of_memory, NULL, NULL);
+    TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, width);
+    TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, height);
+    TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, file->bits);
+    TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, file->samples);
+    TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, file->photometric);
+    TIFFSetField(tiff, TIFFTAG_COMPRESSION, file->compression);
+    TIFFSetField(tiff, TIFFTAG_ORIENTATION, file->orientation);
+    TIFFSetField(tiff, TIFFTAG_PLANARCONFIG, file->is_separate ? PLANARCONFIG_SEPARATE : PLANARCONFIG_CONTIG);
+    if (file->samples == 4 && file->photometric == PHOTOMETRIC_RGB) {
+        uint16_t kind = EXTRASAMPLE_UNASSALPHA;
+        TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, &kind);
+    }
+    if (file->tile > 0) {
+        TIFFSetField(tiff, TIFFTAG_TILEWIDTH, file->tile);
+        TIFFSetField(tiff, TIFFTAG_TILELENGTH, file->tile);
+    } else {
+        TIFFSetField(tiff, TIFFTAG_ROWSPERSTRIP, 5);
+    }
+    uint32_t side_x = file->tile ? file->tile : width, side_y = file->tile ? file->tile : 5;
+    int planes = file->is_separate ? file->samples : 1, together = file->is_separate ? 1 : file->samples;
+    size_t bytes = (size_t)file->bits / 8;
+    uint8_t *part = calloc((size_t)side_x * side_y, bytes * (size_t)together);
+    for (int plane = 0; plane < planes; plane++) {
+        for (uint32_t top = 0; top < height; top += side_y) {
+            uint32_t rows = height - top < side_y ? height - top : side_y;
+            for (uint32_t left = 0; left < width; left += side_x) {
+                for (uint32_t y = 0; y < rows; y++) {
+                    for (uint32_t x = 0; x < side_x && left + x < width; x++) {
+                        for (int sample = 0; sample < together; sample++) {
+                            uint8_t value = pixels[((size_t)(top + y) * width + left + x) * 4 + (size_t)(plane + sample)];
+                            size_t place = ((size_t)y * side_x + x) * (size_t)together + (size_t)sample;
+                            uint16_t wide = (uint16_t)(value * 257);
+                            memcpy(part + place * bytes, bytes == 1 ? (void *)&value : (void *)&wide, bytes);
+                        }
+                    }
+                }
+                if (file->tile) {
+                    uint32_t number = TIFFComputeTile(tiff, left, top, 0, (uint16_t)plane);
+                    TIFFWriteEncodedTile(tiff, number, part, TIFFTileSize(tiff));
+                } else {
+                    uint32_t number = TIFFComputeStrip(tiff, top, (uint16_t)plane);
+                    TIFFWriteEncodedStrip(tiff, number, part, TIFFVStripSize(tiff, rows));
+                }
+            }
+        }
+    }
+    free(part);
+    TIFFClose(tiff);
+    *length = memory.length;
+    return memory.bytes;
+}
+#endif

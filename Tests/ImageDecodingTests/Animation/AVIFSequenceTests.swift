@@ -1,0 +1,381 @@
+#if !WITHOUT_AVIF
+    import IPCProtocol
+    import SharedCache
+    import TestSupport
+    import Testing
+    import WorkerProtocol
+
+    @testable import ImageDecoding
+    @testable import imgworker_avif
+
+    /// The frames of AVIF sequences, their timing, and their limits. `AnimationTests` processes them like others.
+    @Suite struct AVIFSequenceTests {
+        private static let pixels = 37 * 29
+
+        private static func pictures(_ count: Int, alpha: Bool = false) -> [TestPicture] {
+            (0..<count).map { index in
+                TestPicture(width: 37, height: 29) { x, y in
+                    let (x, y) = (x + 3 * index, y + index * index)
+                    return SIMD4(
+                        UInt8(x * 5 % 256), UInt8(y * 7 % 256), UInt8(x * y % 256),
+                        alpha ? UInt8((x + y) * 3 % 256) : 255)
+                }
+            }
+        }
+
+        private static func file(_ count: Int, _ change: (inout TestAVIF) -> Void = { _ in }) throws -> [UInt8] {
+            var avif = TestAVIF()
+            change(&avif)
+            let file = avif.sequence(pictures(count, alpha: avif.hasAlpha))
+            try #require(!file.isEmpty)
+            return file
+        }
+
+        /// Frames that refer to others, of sides that are odd.
+        @Test(arguments: [false, true], [0, 1, 3]) func losslessFrames(_ alpha: Bool, _ keyInterval: Int) throws {
+            let bytes = try Self.file(7) { ($0.hasAlpha, $0.keyInterval) = (alpha, keyInterval) }
+            let pictures = Self.pictures(7, alpha: alpha)
+            #expect(try decodeFrames(bytes).pictures == pictures)
+            for index in pictures.indices {
+                #expect(try decodeFrames(bytes, .one(index)).pictures == [pictures[index]])
+            }
+            #expect(failure(bytes, .one(7))?.code == .badRequest)
+        }
+
+        /// Every frame equals that of libavif, which decodes it after all before it.
+        @Test(arguments: [(8, 420, 0), (8, 422, 2), (10, 420, 3), (12, 444, 0), (10, 400, 2)])
+        func lossyFrames(_ depth: Int, _ sampling: Int, _ keyInterval: Int) throws {
+            var avif = TestAVIF()
+            (avif.depth, avif.sampling, avif.keyInterval) = (depth, sampling, keyInterval)
+            (avif.matrix, avif.quantizer, avif.hasAlpha, avif.frames) = (6, 30, true, 5)
+            let pictures = Self.pictures(5, alpha: true)
+            let samples = pictures.flatMap { $0.bytes.map { UInt16($0) << (depth - 8) } }
+            let bytes = avif.file(width: 37, height: 29, samples)
+            let shown = (0..<5).map { TestAVIF.decoded(bytes, width: 37, height: 29, index: $0) }
+            #expect(Set(shown.map { $0?.bytes }).count == 5)
+            #expect(try decodeFrames(bytes).pictures == shown)
+            for index in shown.indices {
+                #expect(try decodeFrames(bytes, .one(index)).pictures == [shown[index]])
+            }
+        }
+
+        @Test func theFirstFrameIsShown() throws {
+            let bytes = try Self.file(3)
+            let image = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1))
+            #expect(image.plan.header.frameCount == 3)
+            #expect(try decode(bytes) == Self.pictures(1)[0])
+        }
+
+        @Test func durations() throws {
+            let bytes = try Self.file(6) { ($0.timescale, $0.durations) = (600, [6, 7, 60, 61, 1, 600_000]) }
+            #expect(try decodeFrames(bytes).timing?.delaysMs == [100, 12, 100, 102, 100, 1_000_000])
+            let one = try Self.file(1) { $0.frames = 1 }
+            #expect(try decodeFrames(one).timing == .still)
+        }
+
+        /// Without an edit list a sequence is endless. One that repeats is shown until the track's duration is over.
+        @Test func loops() throws {
+            let bytes = try Self.file(2) { $0.durations = [100] }
+            #expect(try decodeFrames(bytes).timing?.loops == 0)
+            let edited = { (flags: UInt8, track: Int, part: Int) in
+                TestBoxes.changing(bytes) { type, content in
+                    guard type == "tkhd" else { return nil }
+                    // Version 1, with a duration of 64 bits.
+                    #expect(content[0] == 1)
+                    let high = track == 0xFFFF_FFFF ? track : 0
+                    let header = content[..<28] + TestBoxes.number(high) + TestBoxes.number(track) + content[36...]
+                    let list = TestBoxes.number(1) + TestBoxes.number(part) + TestBoxes.number(0) + [0, 1, 0, 0]
+                    return TestBoxes.box(type, Array(header))
+                        + TestBoxes.box("edts", TestBoxes.full("elst", flags: flags, list))
+                }
+            }
+            #expect(try decodeFrames(edited(1, 600, 200)).timing?.loops == 3)
+            #expect(try decodeFrames(edited(1, 601, 200)).timing?.loops == 4)
+            #expect(try decodeFrames(edited(1, 100, 200)).timing?.loops == 1)
+            #expect(try decodeFrames(edited(0, 600, 200)).timing?.loops == 1)
+            #expect(try decodeFrames(edited(1, 600, 0)).timing?.loops == 1)
+        }
+
+        @Test func pixelsOfAllFramesAreLimited() throws {
+            let bytes = try Self.file(6) { ($0.keyInterval, $0.quantizer, $0.matrix) = (3, 20, 6) }
+            let pixels = Self.pixels
+            #expect(failure(bytes, .all, maxPixels: 6 * pixels) == nil)
+            #expect(failure(bytes, .all, maxPixels: 6 * pixels - 1)?.code == .tooManyPixels)
+            #expect(failure(bytes, .all, maxSourcePixels: 6 * pixels - 1)?.code == .tooManyPixels)
+            // From the last key frame on.
+            #expect(failure(bytes, .one(2), maxSourcePixels: 3 * pixels) == nil)
+            #expect(failure(bytes, .one(2), maxSourcePixels: 3 * pixels - 1)?.code == .tooManyPixels)
+            #expect(failure(bytes, .one(4), maxSourcePixels: 2 * pixels) == nil)
+            #expect(failure(bytes, .one(4), maxSourcePixels: 2 * pixels - 1)?.code == .tooManyPixels)
+            #expect(failure(bytes, .one(3), maxPixels: pixels, maxSourcePixels: pixels) == nil)
+        }
+
+        /// The frames that others refer to are part of the working memory.
+        @Test func memoryIsCounted() throws {
+            let plan = { (count: Int, frames: FrameSelection) in
+                try EncodedImage(
+                    try ImageSource(copying: Self.file(count)),
+                    for: DecodeJob(id: 1, transform: Transform(frames: frames))
+                ).plan.workingBytes
+            }
+            // 128 × 128 pixels in 4:4:4.
+            #expect(try plan(3, .all) > (try plan(3, .one(0))) + 2 * 3 * 128 * 128)
+            #expect(try plan(3, .one(2)) == (try plan(3, .all)))
+        }
+
+        /// The estimate holds for a sequence whose frames refer to many others.
+        @Test(arguments: [false, true]) func memoryIsWithinTheEstimate(_ alpha: Bool) throws {
+            let pictures = (0..<14).map { index in
+                TestPicture(width: 640, height: 512) { x, y in
+                    let noise = UInt8(truncatingIfNeeded: (x &* 7919 &+ y &* 104_729 &+ index &* 31) >> 3)
+                    return SIMD4(UInt8((x + 9 * index) % 256), noise, UInt8(y % 256), alpha ? noise : 255)
+                }
+            }
+            var avif = TestAVIF()
+            avif.hasAlpha = alpha
+            let bytes = avif.sequence(pictures)
+            let worker = try TestWorker(family: .avif)
+            let (file, transform) = (try sealedFile(bytes), Transform(frames: .all))
+            let idle = try worker.kilobytes(of: "VmHWM")
+            try worker.order(.decode(DecodeJob(id: 1, transform: transform)), [file])
+            guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
+            let output = try WritableBuffer(name: "test", size: plan.outputBytes(transform, nil)).descriptor
+            try worker.order(.output(job: 1), [output])
+            guard case .finished(1, _) = try worker.next() else { throw WireError(.internal, "no image") }
+            let peak = (try worker.kilobytes(of: "VmHWM") - idle) << 10
+            // Mapped bytes of the file count for the process, too.
+            #expect(peak <= plan.workingBytes + bytes.count, "\(peak) of \(plan.workingBytes)")
+        }
+
+        @Test func truncatedFiles() throws {
+            let pictures = Self.pictures(4, alpha: true)
+            let bytes = try Self.file(4) { ($0.hasAlpha, $0.keyInterval) = (true, 2) }
+            var found = Set<Int>()
+            for count in stride(from: 40, to: bytes.count, by: 7) {
+                let cut = Array(bytes.prefix(count))
+                #expect(failure(cut, .all)?.code == .truncated, "\(count)")
+                for index in [0, 3] {
+                    do {
+                        #expect(try decodeFrames(cut, .one(index)).pictures == [pictures[index]])
+                        found.insert(index)
+                    } catch let error as WireError {
+                        #expect(error.code == .truncated, "\(index) of \(count) bytes: \(error.message)")
+                    }
+                }
+            }
+            #expect(found == [0])
+        }
+
+        @Test func manyFrames() throws {
+            let bytes = try Self.file(2) { $0.keyInterval = 1 }
+            // The first frame again and again.
+            let repeated = { (count: Int, durations: Int) in
+                TestBoxes.changing(bytes) { type, content in
+                    switch type {
+                    case "stco":
+                        let places = [[UInt8]](repeating: Array(content[8..<12]), count: count).joined()
+                        return TestBoxes.full(type, TestBoxes.number(count) + places)
+                    case "stsc":
+                        return TestBoxes.full(type, [1, 1, 1, 1].flatMap { TestBoxes.number($0) })
+                    case "stsz":
+                        return TestBoxes.full(type, Array(content[12..<16]) + TestBoxes.number(count))
+                    case "stts":
+                        let runs = (0..<durations).flatMap { TestBoxes.number(1) + TestBoxes.number(20 + $0 % 2) }
+                        return TestBoxes.full(type, TestBoxes.number(durations) + runs)
+                    default: return nil
+                    }
+                }
+            }
+            let some = try decodeFrames(repeated(300, 300))
+            #expect(some.pictures == [TestPicture](repeating: Self.pictures(1)[0], count: 300))
+            #expect(some.timing?.delaysMs == (0..<300).map { 20 + $0 % 2 })
+            #expect(failure(repeated(10_001, 1), .all)?.code == .tooManyPixels)
+            // Each frame's time is the sum of all durations before it.
+            let long = repeated(20_000, 5000)
+            #expect(failure(long, .one(0)) == nil)
+            #expect(failure(long, .one(19_999), maxSourcePixels: .max)?.code == .tooManyPixels)
+            // The tables have more than 128 KiB.
+            #expect(failure(repeated(40_000, 1), .one(0))?.code == .tooManyPixels)
+        }
+
+        /// Frames that are decoded and never shown.
+        @Test func hiddenFrames() throws {
+            let still = TestAVIF().file(Self.pictures(1)[0])
+            let sequence = try Self.file(2)
+            for (file, frames) in [(still, 1), (sequence, 2)] {
+                let hiding = { (count: Int) in Self.appending(count, to: file) }
+                #expect(try decodeFrames(hiding(0)).pictures == Self.pictures(frames))
+                #expect(try decodeFrames(hiding(15)).pictures == Self.pictures(frames))
+                #expect(failure(hiding(16), .all)?.code == .tooManyPixels)
+                #expect(failure(hiding(15), .all, maxSourcePixels: (15 + frames) * Self.pixels) == nil)
+                let error = failure(hiding(15), .all, maxSourcePixels: (15 + frames) * Self.pixels - 1)
+                #expect(error?.code == .tooManyPixels)
+            }
+            let plan = { (count: Int) in
+                try EncodedImage(try ImageSource(copying: Self.appending(count, to: still)), for: DecodeJob(id: 1))
+                    .plan.workingBytes
+            }
+            #expect(try plan(1) > (try plan(0)) + 3 * 128 * 128)
+            // The codec holds ten frames at most; the rest is the file itself.
+            #expect(try plan(15) == (try plan(9)) + 6 * 3)
+        }
+
+        /// Appends units that are frames to the last sample of `file`, whose pixels end it.
+        private static func appending(_ count: Int, to file: [UInt8]) -> [UInt8] {
+            let units = [[UInt8]](repeating: [0x32, 1, 0], count: count).flatMap(\.self)
+            var bytes = file
+            guard let pixels = bytes.indices.last(where: { bytes[$0...].starts(with: "mdat".utf8) }) else { return [] }
+            let size = bytes.count - pixels + 4
+            bytes.replaceSubrange(pixels - 4..<pixels, with: TestBoxes.number(size + units.count))
+            // The last sample of a sequence, or the extent of an item that ends the file.
+            for place in bytes.indices.dropLast(24) {
+                if bytes[place...].starts(with: "stsz".utf8) {
+                    let samples = TestBoxes.number(bytes[(place + 12)...])
+                    let last = place + 16 + 4 * (samples - 1)
+                    let size = TestBoxes.number(bytes[last...])
+                    bytes.replaceSubrange(last..<last + 4, with: TestBoxes.number(size + units.count))
+                    return bytes + units
+                }
+            }
+            for place in bytes.indices.dropLast(24) {
+                let (start, length) = (TestBoxes.number(bytes[place...]), TestBoxes.number(bytes[(place + 4)...]))
+                if start > pixels, length > 0, start + length == file.count {
+                    bytes.replaceSubrange(place + 4..<place + 8, with: TestBoxes.number(length + units.count))
+                    return bytes + units
+                }
+            }
+            return []
+        }
+
+        @Test func damagedTables() throws {
+            let bytes = try Self.file(3) { $0.hasAlpha = true }
+            // A table that occurs twice, one that leaves its box, and alpha with fewer samples.
+            for type in ["stsz", "stco", "stsc", "stts", "tkhd"] {
+                let twice = TestBoxes.changing(bytes) { name, content in
+                    name == type ? TestBoxes.box(name, content) + TestBoxes.box(name, content) : nil
+                }
+                #expect([.decodeFailed, .truncated].contains(failure(twice, .all)?.code), "\(type)")
+            }
+            for type in ["stsz", "stco", "stsc"] {
+                let long = TestBoxes.changing(bytes) { name, content in
+                    guard name == type else { return nil }
+                    let count = type == "stsz" ? 8 : 4
+                    return TestBoxes.box(name, content[..<count] + [0, 0, 99, 99] + content[(count + 4)...])
+                }
+                #expect([.decodeFailed, .truncated].contains(failure(long, .all)?.code), "\(type)")
+            }
+            var tracks = 0
+            let short = TestBoxes.changing(bytes) { name, content in
+                guard name == "stsc" else { return nil }
+                tracks += 1
+                return tracks == 2 ? TestBoxes.full(name, [1, 1, 2, 1].flatMap { TestBoxes.number($0) }) : nil
+            }
+            #expect(try decodeFrames(short, .one(1)).pictures == [Self.pictures(2, alpha: true)[1]])
+            #expect(failure(short, .all)?.code == .decodeFailed)
+        }
+
+        /// A frame that the container falsely calls a key frame is decoded after those before it, like all others.
+        @Test func falseKeyFrames() throws {
+            let bytes = TestBoxes.changing(try Self.file(5) { ($0.quantizer, $0.matrix) = (20, 6) }) { type, _ in
+                type != "stss" ? nil : TestBoxes.full(type, [5, 1, 2, 3, 4, 5].flatMap { TestBoxes.number($0) })
+            }
+            let all = try decodeFrames(bytes).pictures
+            for index in 0..<5 { #expect(try decodeFrames(bytes, .one(index)).pictures == [all[index]]) }
+        }
+
+        @Test func encodedFrame() throws {
+            var job = DecodeJob(id: 1, transform: Transform(frames: .one(2)))
+            job.encoding = Encoding(.png)
+            let image = try EncodedImage(try ImageSource(copying: try Self.file(3)), for: job)
+            let output = try WritableBuffer(name: "test").descriptor
+            _ = try image.decode(into: output)
+            #expect(try decode(try contents(of: output)) == Self.pictures(3)[2])
+        }
+
+        /// In a strictly confined worker.
+        @Test func confined() throws {
+            let worker = try TestWorker(family: .avif)
+            let bytes = try Self.file(4) { ($0.hasAlpha, $0.depth, $0.sampling, $0.matrix) = (true, 8, 420, 6) }
+            let transform = Transform(frames: .all)
+            try worker.order(.decode(DecodeJob(id: 1, transform: transform)), [try sealedFile(bytes)])
+            guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
+            let size = plan.outputBytes(transform, nil)
+            #expect(size == 4 * Self.pixels * 4)
+            try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: size).descriptor])
+            guard case .finished(1, let result) = try worker.next() else { throw WireError(.internal, "no image") }
+            #expect(result.timing?.delaysMs.count == 4)
+            #expect(try worker.kilobytes(of: "Threads") == 1)
+        }
+    }
+
+    /// Counts frames of samples made by hand.
+    @Suite struct AV1SampleTests {
+        private func sample(_ bytes: [UInt8], cut: [Int] = [], units: Int = 100) -> AV1Sample? {
+            var progress = AV1Sample.Progress(units: units)
+            let places = [0] + cut + [bytes.count]
+            return AV1Sample(bytes.span, zip(places, places.dropFirst()).map { $0..<$1 }, &progress)
+        }
+
+        /// A unit with its size: its type, and the first bytes of its content.
+        private func unit(_ type: UInt8, _ content: [UInt8], layer: UInt8? = nil) -> [UInt8] {
+            [type << 3 | (layer == nil ? 2 : 6)] + (layer.map { [$0 << 3] } ?? []) + [UInt8(content.count)] + content
+        }
+
+        @Test func frames() throws {
+            let (sequence, key) = (unit(1, [0, 0]), unit(6, [0x10, 1, 2]))
+            let (inter, hidden, again) = (unit(6, [0x30, 9]), unit(3, [0x20, 9]), unit(3, [0x80]))
+            let start = try #require(sample(unit(2, []) + sequence + key))
+            #expect((start.frames, start.shownFrames) == (1, 1))
+            #expect(start.startsWithKeyFrame && start.isSingle)
+            // Without a sequence header, or after another frame, a key frame does not start anew.
+            #expect(try #require(sample(key)).startsWithKeyFrame == false)
+            #expect(try #require(sample(sequence + hidden + key)).startsWithKeyFrame == false)
+            let several = try #require(sample(hidden + unit(4, [1, 2, 3]) + hidden + inter))
+            #expect((several.frames, several.shownFrames, several.startsWithKeyFrame) == (3, 1, false))
+            #expect(several.isSingle)
+            #expect(try #require(sample(inter + again)).isSingle == false)
+            #expect(try #require(sample(hidden)).isSingle == false)
+            #expect(try #require(sample(unit(6, [0x30], layer: 1))).hasLayers)
+            #expect(try #require(sample(unit(6, [0x30], layer: 0))).hasLayers == false)
+            // Reduced headers: every frame is a key frame that is shown.
+            let reduced = try #require(sample(unit(1, [0x18]) + unit(6, [0x00])))
+            #expect(reduced.startsWithKeyFrame && reduced.isSingle)
+        }
+
+        @Test func unitsAreBounded() throws {
+            let frame = unit(6, [0x20])
+            let most = [[UInt8]](repeating: frame, count: AV1Sample.mostFrames).flatMap(\.self)
+            #expect(sample(most)?.frames == AV1Sample.mostFrames)
+            #expect(sample(most + frame) == nil)
+            #expect(sample(most, units: AV1Sample.mostFrames)?.frames == AV1Sample.mostFrames)
+            #expect(sample(most, units: AV1Sample.mostFrames - 1) == nil)
+        }
+
+        /// Bytes that are no unit end the sample; the last unit need not state its size.
+        @Test func damage() throws {
+            let frame = unit(6, [0x30, 9])
+            #expect(try #require(sample([])).frames == 0)
+            #expect(try #require(sample(frame + [6 << 3, 0x30, 1, 2])).frames == 2)
+            #expect(try #require(sample(frame + [6 << 3 | 2, 9, 0x30])).frames == 1)
+            #expect(try #require(sample(frame + [6 << 3 | 2])).frames == 1)
+            #expect(try #require(sample(frame + [6 << 3 | 6])).frames == 1)
+            #expect(try #require(sample(frame + [6 << 3 | 2, 0])).frames == 1)
+            // A size of nine bytes, and the largest of eight.
+            let long = [UInt8](repeating: 0xFF, count: 9)
+            #expect(try #require(sample(frame + [6 << 3 | 2] + long + [1])).frames == 1)
+            #expect(try #require(sample(frame + [6 << 3 | 2] + long.dropLast(2) + [0x7F, 1])).frames == 1)
+            #expect(try #require(sample(frame + [6 << 3 | 2, 0x82, 0x80, 0, 0x30, 9] + frame)).frames == 3)
+        }
+
+        /// The data of an item may lie in several pieces.
+        @Test func pieces() throws {
+            let bytes = unit(1, [0, 0]) + unit(6, [0x10, 1, 2]) + unit(3, [0x20]) + unit(6, [0x30, 1])
+            let whole = try #require(sample(bytes))
+            #expect(whole.frames == 3)
+            for cut in 0...bytes.count {
+                #expect(sample(bytes, cut: [cut]) == whole)
+                #expect(sample(bytes, cut: [cut, cut, min(cut + 1, bytes.count)]) == whole)
+            }
+        }
+    }
+#endif

@@ -1,0 +1,217 @@
+import WorkerProtocol
+
+#if !WITHOUT_AVIF
+    import Foundation
+    import IPCProtocol
+    import LinuxSystem
+    import SharedCache
+    import TestSupport
+    import Testing
+
+    @testable import ImageDecoding
+    @testable import imgworker_avif
+
+    /// Decodes every kind of AVIF and compares it with its source.
+    @Suite struct AVIFTests {
+        private let picture = TestPicture.gradient(width: 46, height: 34)
+        private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
+
+        private func file(_ picture: TestPicture, _ change: (inout TestAVIF) -> Void = { _ in }) throws -> [UInt8] {
+            var avif = TestAVIF()
+            change(&avif)
+            let file = avif.file(picture)
+            try #require(!file.isEmpty)
+            return file
+        }
+
+        @Test func losslessIsExact() throws {
+            let opaque = try file(picture)
+            #expect(try decode(opaque) == picture)
+            #expect(try decode(opaque, .bgra8) == picture.bgra)
+            let alpha = try file(transparent) { $0.hasAlpha = true }
+            #expect(try decode(alpha) == transparent)
+            #expect(try decode(alpha, .bgra8, .premultiplied) == transparent.premultiplied.bgra)
+        }
+
+        @Test func header() throws {
+            let bytes = try file(transparent) { $0.hasAlpha = true }
+            let plan = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1)).plan
+            #expect(
+                plan.header == ImageHeader(format: .avif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
+        }
+
+        /// A box that is larger than the one around it says nothing about the image's size.
+        @Test func boxLargerThanItsParent() throws {
+            var bytes = try file(picture)
+            let name = try #require(bytes.firstRange(of: Array("ipco".utf8)))
+            bytes[name.lowerBound - 2] = 0xFF
+            let error = #expect(throws: WireError.self) { try decode(bytes) }
+            #expect(error?.code == .truncated)
+        }
+
+        /// Premultiplied files are decoded to straight alpha.
+        @Test func premultiplied() throws {
+            let shown = try decode(
+                try file(transparent) {
+                    $0.hasAlpha = true
+                    $0.isPremultiplied = true
+                })
+            for y in 0..<34 {
+                for x in 0..<46 {
+                    let (is_, was) = (shown[x, y], transparent[x, y])
+                    #expect(is_.w == was.w)
+                    // Colour loses precision with low alpha.
+                    guard was.w > 0 else { continue }
+                    let most = 255 / Int(was.w) + 1
+                    for channel in 0..<3 { #expect(abs(Int(is_[channel]) - Int(was[channel])) <= most) }
+                }
+            }
+        }
+
+        @Test(arguments: 1...8) func orientations(_ orientation: Int) throws {
+            let bytes = try file(picture) { $0.orientation = orientation }
+            #expect(try decode(bytes) == picture.shown(orientation: orientation))
+        }
+
+        /// The clean aperture is cropped before the orientation is applied.
+        @Test(arguments: [0, 6]) func cleanAperture(_ orientation: Int) throws {
+            let bytes = try file(picture) {
+                $0.crop = [4, 6, 20, 16]
+                $0.orientation = orientation
+            }
+            let part = TestPicture(width: 20, height: 16) { x, y in picture[x + 4, y + 6] }
+            #expect(try decode(bytes) == part.shown(orientation: max(1, orientation)))
+        }
+
+        @Test func gray() throws {
+            let gray = TestPicture(width: 46, height: 34) { x, y in
+                let value = UInt8(x * 5)
+                return SIMD4(value, value, value, 255)
+            }
+            let bytes = try file(gray) {
+                $0.sampling = 400
+                $0.matrix = 6
+            }
+            #expect(try decode(bytes) == gray)
+        }
+
+        /// Converting band by band interpolates chroma as converting the whole image does.
+        @Test(arguments: [420, 422, 444], [8, 10]) func bandsAreSeamless(_ sampling: Int, _ depth: Int) throws {
+            let (width, height) = (5000, 61)
+            var avif = TestAVIF()
+            (avif.sampling, avif.depth, avif.matrix, avif.quantizer) = (sampling, depth, 6, 20)
+            let samples = (0..<width * height * 4).map { UInt16(($0 * 7 + $0 / width * 13) % (1 << depth)) }
+            let bytes = avif.file(width: width, height: height, samples)
+            let geometry = try #require(PixelGeometry(width: width, height: height))
+            #expect(RowBand.rows(of: geometry) < height / 2)
+            #expect(try decode(bytes) == TestAVIF.decoded(bytes, width: width, height: height))
+        }
+
+        /// Deeper samples are rounded to 8 bits, not truncated.
+        @Test(arguments: [10, 12]) func deepSamples(_ depth: Int) throws {
+            let most = 1 << depth - 1
+            let samples = (0...most).flatMap { value in [value, most - value, value / 2, most].map { UInt16($0) } }
+            var avif = TestAVIF()
+            (avif.depth, avif.hasAlpha) = (depth, true)
+            let width = 64
+            let bytes = avif.file(width: width, height: samples.count / 4 / width, samples)
+            let shown = try decode(bytes)
+            let rounded = samples.map { UInt8((Double($0) * 255 / Double(most)).rounded()) }
+            // Halves may be rounded up or down.
+            #expect(zip(shown.bytes, rounded).allSatisfy { abs(Int($0) - Int($1)) <= ($0 == $1 ? 0 : 1) })
+            let differing = zip(shown.bytes, rounded).count { $0 != $1 }
+            #expect(differing * 100 <= rounded.count, "\(differing) of \(rounded.count)")
+        }
+
+        @Test(arguments: [(6, true), (6, false), (9, true), (9, false), (1, true), (1, false)])
+        func matrices(_ matrix: Int, _ isLimited: Bool) throws {
+            let bytes = try file(picture) {
+                $0.matrix = matrix
+                $0.isLimited = isLimited
+            }
+            // Converting to YUV and back in 8 bits loses up to two values.
+            #expect(try #require(try decode(bytes).difference(from: picture)) <= 2)
+        }
+
+        @Test func grid() throws {
+            let bytes = try file(TestPicture.gradient(width: 256, height: 128)) { ($0.columns, $0.rows) = (4, 2) }
+            #expect(try decode(bytes) == TestPicture.gradient(width: 256, height: 128))
+        }
+
+        @Test func profilesAreConvertedAsInPNG() throws {
+            let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
+            let colors = ColorTests.colors
+            let png = TestProfile.inserted(wide, intoPNG: ColorTests.png(colors, .rgb))
+            #expect(try decode(try file(colors) { $0.profile = wide }) == (try decode(png)))
+            let gray = TestProfile.gray(gamma: 1.8)
+            let grayPNG = TestProfile.inserted(gray, intoPNG: ColorTests.png(ColorTests.grays, .gray))
+            let bytes = try file(ColorTests.grays) { ($0.profile, $0.sampling, $0.matrix) = (gray, 400, 6) }
+            #expect(try decode(bytes) == (try decode(grayPNG)))
+        }
+
+        /// Code points of primaries wider than sRGB's.
+        @Test(arguments: [
+            (12, [[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]]),
+            (9, [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]]),
+        ])
+        func primaries(_ number: Int, _ matrix: [[Double]]) throws {
+            let shown = try decode(try file(ColorTests.colors) { $0.primaries = number })
+            let light = { (value: UInt8) in
+                let value = Double(value) / 255
+                return value <= 0.04045 ? value / 12.92 : pow((value + 0.055) / 1.055, 2.4)
+            }
+            for (x, y) in [(0, 0), (20, 30), (40, 10), (63, 47), (30, 30), (10, 40)] {
+                let pixel = ColorTests.colors[x, y]
+                let linear = [light(pixel.x), light(pixel.y), light(pixel.z)]
+                for channel in 0..<3 {
+                    let sum = (0..<3).reduce(0) { $0 + matrix[channel][$1] * linear[$1] }
+                    let bounded = min(max(sum, 0), 1)
+                    let signal = bounded <= 0.0031308 ? bounded * 12.92 : 1.055 * pow(bounded, 1 / 2.4) - 0.055
+                    #expect(abs(Int(shown[x, y][channel]) - Int((signal * 255).rounded())) <= 3, "\(x) \(y)")
+                }
+            }
+        }
+
+        /// High dynamic range: a document's white and all brighter values become white, and grays below stay in order.
+        @Test(arguments: [(16, 594), (18, 767)]) func highDynamicRange(_ transfer: Int, _ white: Int) throws {
+            var avif = TestAVIF()
+            (avif.depth, avif.transfer) = (10, transfer)
+            let samples = (0..<1024).flatMap { value in [UInt16](repeating: UInt16(value), count: 4) }
+            let shown = try decode(avif.file(width: 64, height: 16, samples))
+            let gray = (0..<1024).map { Int(shown[$0 % 64, $0 / 64].x) }
+            #expect(gray[white] >= 252)
+            #expect(gray[1023] == 255)
+            #expect(gray[white / 2] < 150)
+            #expect(gray[0] == 0)
+            #expect(zip(gray, gray.dropFirst()).allSatisfy { $0 <= $1 })
+        }
+
+        @Test func otherBoxFiles() throws {
+            let bytes = try file(picture)
+            // The same file with its other brand, and a file of another codec.
+            #expect(try decode(Array(bytes[..<8] + Array("mif1".utf8) + bytes[12...])) == picture)
+            #expect(failure(Array(bytes[..<8] + Array("heic".utf8) + bytes[12...])) == .unsupportedFormat)
+        }
+
+        /// Decodes every kind in a strictly confined worker, which has one thread.
+        @Test func confined() throws {
+            let worker = try TestWorker(family: .avif)
+            var kinds = [TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF()]
+            (kinds[0].hasAlpha, kinds[0].isPremultiplied) = (true, true)
+            (kinds[1].depth, kinds[1].sampling, kinds[1].matrix, kinds[1].quantizer) = (10, 420, 6, 30)
+            (kinds[2].depth, kinds[2].sampling, kinds[2].matrix, kinds[2].primaries) = (12, 400, 6, 12)
+            (kinds[3].columns, kinds[3].rows, kinds[3].transfer) = (2, 2, 16)
+            (kinds[4].frames, kinds[4].profile) = (3, TestProfile.rgb(TestProfile.wide, gamma: 2.2))
+            kinds[5].orientation = 7
+            let picture = TestPicture.gradient(width: 512, height: 512, transparent: true)
+            for (id, kind) in kinds.enumerated() {
+                try worker.order(.decode(DecodeJob(id: id)), [try sealedFile(kind.file(picture))])
+                guard case .header(id, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
+                let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
+                try worker.order(.output(job: id), [output])
+                guard case .finished(id, _) = try worker.next() else { throw WireError(.internal, "no picture") }
+                #expect(try worker.kilobytes(of: "Threads") == 1)
+            }
+        }
+    }
+#endif

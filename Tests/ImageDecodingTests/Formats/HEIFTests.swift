@@ -1,0 +1,82 @@
+#if !WITHOUT_HEIF
+    import IPCProtocol
+    import TestSupport
+    import Testing
+    import WorkerProtocol
+
+    @testable import ImageDecoding
+    @testable import imgworker_heif
+
+    /// Whether libheif has an encoder, which some distributions package separately.
+    private let canEncode = !TestPicture.gradient(width: 64, height: 64).heif().isEmpty
+
+    /// Decodes HEIC and compares it with its source.
+    @Suite(.enabled(if: canEncode)) struct HEIFTests {
+        private let picture = TestPicture.gradient(width: 46, height: 34)
+        private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
+
+        /// The encoder's conversion of colours is one value off, also in 4:4:4 without loss. `make test-families` has files of which no
+        /// value is.
+        private func expect(_ file: [UInt8], is expected: TestPicture) throws {
+            #expect(try decode(file).difference(from: expected, inSquaresOf: 1) <= 1)
+            #expect(try decode(file, .bgra8) == decode(file).bgra)
+            #expect(try decode(file, .bgra8, .premultiplied) == decode(file).premultiplied.bgra)
+        }
+
+        @Test func losslessIsNearlyExact() throws {
+            try expect(picture.heif(), is: picture)
+            try expect(transparent.heif(hasAlpha: true), is: transparent)
+        }
+
+        @Test func lossyIsSimilar() throws {
+            let squares = TestPicture.squares(columns: 4, rows: 3, side: 16)
+            #expect(try decode(squares.heif(quality: 80)).difference(from: squares, inSquaresOf: 16) <= 4)
+        }
+
+        @Test func header() throws {
+            let bytes = transparent.heif(hasAlpha: true)
+            let plan = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1)).plan
+            #expect(
+                plan.header == ImageHeader(format: .heif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
+        }
+
+        @Test(arguments: 1...8) func orientation(_ value: Int) throws {
+            try expect(picture.heif(orientation: value), is: picture.shown(orientation: value))
+        }
+
+        /// Every prefix fails, and none crashes.
+        @Test func truncated() throws {
+            let bytes = picture.heif()
+            for length in stride(from: 40, to: bytes.count, by: 23) {
+                let code = failure(Array(bytes.prefix(length)))
+                #expect(code == .truncated || code == .decodeFailed, "\(length) bytes")
+            }
+        }
+
+        /// A frame larger than the container declares is refused before it is allocated, alone or in a grid.
+        @Test func frameLargerThanDeclared() throws {
+            var bytes = TestPicture.gradient(width: 1600, height: 1200).heif(quality: 30)
+            for place in bytes.indices.dropLast(16) where bytes[place..<place + 4].elementsEqual("ispe".utf8) {
+                bytes.replaceSubrange(place + 8..<place + 16, with: [0, 0, 0, 64, 0, 0, 0, 64])
+            }
+            #expect(failure(bytes) == .tooManyPixels)
+        }
+
+        /// Only HEVC is decoded, whatever else libheif can decode.
+        @Test func otherCodec() throws {
+            var bytes = picture.heif()
+            for place in bytes.indices.dropLast(4) where bytes[place..<place + 4].elementsEqual("hvc1".utf8) {
+                bytes.replaceSubrange(place..<place + 4, with: Array("av01".utf8))
+            }
+            #expect([.unsupportedFormat, .decodeFailed].contains(failure(bytes)))
+        }
+
+        @Test func structureIsLimited() throws {
+            let bytes = picture.heif()
+            let free: [UInt8] =
+                [0x00, 0x60, 0x00, 0x00] + Array("free".utf8) + [UInt8](repeating: 0, count: 0x60_0000 - 8)
+            #expect(
+                failure(Array(bytes.prefix(Int(bytes[3]))) + free + bytes.dropFirst(Int(bytes[3]))) == .tooManyPixels)
+        }
+    }
+#endif

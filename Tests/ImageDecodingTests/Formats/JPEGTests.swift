@@ -1,0 +1,106 @@
+import IPCProtocol
+import TestSupport
+import Testing
+
+@testable import ImageDecoding
+@testable import imgworker
+
+@Suite struct JPEGTests {
+    static let squares = TestPicture.squares(columns: 5, rows: 3, side: 16)
+
+    @Test(arguments: [JPEGKind.baseline, .progressive]) func pixelsAreNear(_ kind: JPEGKind) throws {
+        let file = Self.squares.jpeg(kind)
+        let picture = try decode(file)
+        #expect(picture.difference(from: Self.squares, inSquaresOf: 16) <= 6)
+        #expect(try decode(file, .bgra8) == picture.bgra)
+        #expect(try decode(file, .rgba8, .premultiplied) == picture)
+    }
+
+    /// CMYK is converted to RGB: 255 is no ink, and black multiplies the other channels.
+    @Test(arguments: [JPEGKind.cmyk, .ycck]) func cmykIsConverted(_ kind: JPEGKind) throws {
+        let inks = TestPicture(width: 64, height: 32) { x, y in
+            SIMD4(UInt8(x / 16 * 80), UInt8(y / 16 * 200), 90, x < 32 ? 255 : 128)
+        }
+        let expected = TestPicture(width: 64, height: 32) { x, y in
+            let pixel = inks[x, y]
+            let light = { (ink: UInt8) in UInt8((Int(ink) * Int(pixel.w) + 127) / 255) }
+            return SIMD4(light(pixel.x), light(pixel.y), light(pixel.z), 255)
+        }
+        let file = inks.jpeg(kind)
+        let picture = try decode(file)
+        #expect(picture.difference(from: expected, inSquaresOf: 16) <= 6)
+        #expect(try decode(file, .bgra8) == picture.bgra)
+    }
+
+    @Test func cmykWithoutAdobeMarkerIsInverted() throws {
+        let inks = TestPicture(width: 16, height: 16) { _, _ in SIMD4(255, 0, 0, 0) }
+        var file = inks.jpeg(.cmyk)
+        // Turns APP14 into a comment.
+        let place = try #require(file.indices.first { file[$0...].starts(with: [0xFF, 0xEE]) })
+        file[place + 1] = 0xFE
+        let pixel = try decode(file)[8, 8]
+        #expect(pixel.x < 12 && pixel.y > 243 && pixel.z > 243 && pixel.w == 255)
+    }
+
+    @Test(arguments: [JPEGKind.baseline, .progressive]) func missingEndMarkerIsAccepted(
+        _ kind: JPEGKind
+    ) throws {
+        let file = Self.squares.jpeg(kind)
+        #expect(file.suffix(2) == [0xFF, 0xD9])
+        #expect(try decode(Array(file.dropLast(2))) == decode(file))
+        #expect(try decode(Array(file.dropLast(1))) == decode(file))
+    }
+
+    @Test func fileCutBetweenScansIsTruncated() throws {
+        let file = Self.squares.jpeg(.progressive)
+        let scans = file.indices.filter { file[$0...].starts(with: [0xFF, 0xDA]) }
+        #expect(scans.count > 5)
+        for scan in scans.dropFirst() { #expect(failure(Array(file[..<scan])) == .truncated) }
+    }
+
+    @Test func surplusBytesAreIgnored() throws {
+        let file = Self.squares.jpeg(.baseline)
+        let expected = try decode(file)
+        #expect(try decode(file + [UInt8](repeating: 7, count: 100)) == expected)
+        // After APP0.
+        #expect(try decode(Array(file.prefix(20)) + [1, 2, 3] + file.dropFirst(20)) == expected)
+    }
+
+    @Test func earlyEndMarkerIsDamage() {
+        let file = TestPicture.gradient(width: 64, height: 64).jpeg(.baseline)
+        #expect(failure(Array(file.prefix(file.count - 200)) + [0xFF, 0xD9]) == .decodeFailed)
+    }
+
+    @Test func scansAreLimited() throws {
+        let file = Self.squares.jpeg(.progressive)
+        let scans = file.indices.filter { file[$0...].starts(with: [0xFF, 0xDA]) }
+        // Repeats the last scan.
+        let tables = try #require(scans.last)
+        var bomb = Array(file.dropLast(2))
+        let scan = bomb[tables...]
+        for _ in 0..<600 { bomb += scan }
+        #expect(failure(bomb + [0xFF, 0xD9]) == .tooManyPixels)
+    }
+
+    @Test func dimensionsAreCheckedFirst() throws {
+        var file = Self.squares.jpeg(.baseline)
+        let frame = try #require(file.indices.first { file[$0...].starts(with: [0xFF, 0xC0]) })
+        file.replaceSubrange(frame + 5..<frame + 9, with: [0xFF, 0xDC, 0xFF, 0xDC])
+        #expect(failure(file) == .tooManyPixels)
+        file.replaceSubrange(frame + 5..<frame + 9, with: [0xFF, 0xFF, 0xFF, 0xFF])
+        #expect(failure(file) == .tooManyPixels)
+        file.replaceSubrange(frame + 5..<frame + 9, with: [0, 0, 0, 16])
+        #expect(failure(file) == .emptyImage)
+    }
+
+    /// libjpeg-turbo can decode arithmetic coding, but reports neither truncation nor damage of it.
+    @Test(arguments: [JPEGKind.arithmetic, .arithmeticProgressive]) func arithmeticCodingIsUnsupported(
+        _ kind: JPEGKind
+    ) throws {
+        let file = Self.squares.jpeg(kind)
+        // The frame header is SOF9 or SOF10.
+        let frame: [UInt8] = [0xFF, kind == .arithmetic ? 0xC9 : 0xCA]
+        try #require(file.indices.contains { file[$0...].starts(with: frame) })
+        #expect(failure(file) == .unsupportedFormat)
+    }
+}

@@ -1,0 +1,85 @@
+#if !WITHOUT_TIFF
+    import IPCProtocol
+    import TestSupport
+    import Testing
+    import WorkerProtocol
+
+    @testable import ImageDecoding
+    @testable import imgworker_tiff
+
+    /// Decodes TIFF and compares it with its source.
+    @Suite struct TIFFTests {
+        private let picture = TestPicture.gradient(width: 46, height: 34)
+        private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
+
+        /// None, LZW, Adobe's and the older Deflate, PackBits, LZMA and Zstandard.
+        @Test(arguments: [1, 5, 8, 32946, 32773, 34925, 50000]) func compression(_ value: Int) throws {
+            let bytes = picture.tiff(compression: value)
+            // Not every build of libtiff has all of them.
+            if bytes.isEmpty { return }
+            #expect(try decode(bytes) == picture)
+            #expect(try decode(bytes, .bgra8) == picture.bgra)
+        }
+
+        @Test(arguments: [8, 16], [false, true]) func layouts(_ bits: Int, _ isSeparate: Bool) throws {
+            for tile in [0, 16] {
+                #expect(try decode(picture.tiff(bits: bits, isSeparate: isSeparate, tile: tile)) == picture)
+                let bytes = transparent.tiff(bits: bits, samples: 4, compression: 5, isSeparate: isSeparate, tile: tile)
+                #expect(try decode(bytes) == transparent)
+            }
+        }
+
+        @Test func grayAndInks() throws {
+            let gray = try decode(picture.tiff(samples: 1, photometric: 1))
+            let inverse = try decode(picture.tiff(samples: 1, photometric: 0))
+            let inks = try decode(transparent.tiff(samples: 4, photometric: 5))
+            for (x, y) in [(0, 0), (20, 11), (45, 33)] {
+                let (red, alpha) = (picture[x, y].x, 255 - Int(transparent[x, y].w))
+                #expect(gray[x, y] == SIMD4(red, red, red, 255))
+                #expect(inverse[x, y] == SIMD4(255 - red, 255 - red, 255 - red, 255))
+                #expect(Int(inks[x, y].x) == ((255 - Int(red)) * alpha + 127) / 255)
+            }
+        }
+
+        @Test(arguments: 1...8) func orientation(_ value: Int) throws {
+            #expect(try decode(picture.tiff(orientation: value)) == picture.shown(orientation: value))
+        }
+
+        @Test func truncated() throws {
+            // libtiff writes the directory last.
+            let bytes = picture.tiff(compression: 5)
+            for length in stride(from: 8, to: bytes.count, by: 31) {
+                let code = failure(Array(bytes.prefix(length)))
+                #expect(code == .truncated || code == .decodeFailed, "\(length) bytes")
+            }
+        }
+
+        private func file(_ width: UInt32, _ height: UInt32, rows: UInt32, compression: UInt32 = 1, next: UInt32 = 0)
+            -> [UInt8]
+        {
+            let tags: [(UInt32, UInt32)] = [
+                (256, width), (257, height), (258, 8), (259, compression), (262, 1), (273, 8), (278, rows), (279, 4),
+            ]
+            let number = { (value: UInt32) in (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) } }
+            var bytes: [UInt8] = [0x49, 0x49, 42, 0, 8, 0, 0, 0, UInt8(tags.count), 0]
+            for (tag, value) in tags { bytes += number(tag).prefix(2) + [4, 0, 1, 0, 0, 0] + number(value) }
+            return bytes + number(next)
+        }
+
+        /// Declared sizes are limited before memory is allocated; a directory that is its own successor is read once.
+        @Test func bombs() throws {
+            #expect(failure(file(65535, 65535, rows: 65535)) == .tooManyPixels)
+            #expect(failure(file(1 << 31, 4, rows: 4)) == .tooManyPixels)
+            #expect(failure(file(0, 4, rows: 4)) == .decodeFailed)
+            #expect(failure(file(7000, 7000, rows: 7000, next: 8)) == .truncated)
+        }
+
+        /// The memory of a strip counts. (libtiff itself divides one that is not compressed.)
+        @Test func stripsAreLimited() throws {
+            let bytes = file(7000, 7000, rows: 7000, compression: 5)
+            let job = DecodeJob(id: 1, transform: Transform(width: 10), maxWorkingBytes: 64 << 20)
+            let error = #expect(throws: WireError.self) { try decode(bytes, for: job) }
+            #expect(error?.code == .tooManyPixels)
+        }
+    }
+#endif

@@ -1,0 +1,267 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import ImageDecoding
+@testable import imgworker
+
+/// For any file, a worker uses at most 1 GiB of memory and 10 s of processor time, and survives.
+///
+/// Most bombs have a size that is quick to refuse or to decode. The largest ones, which take seconds each, run with
+/// `IMGBROKER_LARGE_BOMBS=1` in the environment.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct BombTests {
+    struct Bomb: CustomTestStringConvertible {
+        let testDescription: String
+        /// The expected error; nil for success.
+        let expected: ErrorCode?
+        let transform: Transform
+        let file: @Sendable () throws -> [UInt8]
+        /// Whether the worker's estimate includes all memory that it uses.
+        var isCounted = true
+
+        init(
+            _ name: String, _ expected: ErrorCode? = nil, width: Int? = nil, frame: Int = 0,
+            _ file: @escaping @Sendable () throws -> [UInt8]
+        ) {
+            testDescription = name
+            self.expected = expected
+            transform = Transform(width: width, frames: .one(frame))
+            self.file = file
+        }
+
+        /// The family that decodes it, by the beginning of its name.
+        var family: CodecFamily {
+            CodecFamily.allCases.first { testDescription.hasPrefix($0.rawValue.uppercased()) } ?? .plain
+        }
+
+        /// The same bomb, whose memory is only known while decoding.
+        var uncounted: Bomb {
+            var bomb = self
+            bomb.isCounted = false
+            return bomb
+        }
+    }
+
+    private static let small = [
+        Bomb("PNG, rows of Paeth's filter") { PNGBomb.flat(1000, 2000, .rgba, depth: 16) },
+        Bomb("PNG, interlaced") { PNGBomb.flat(1000, 2000, .rgba, depth: 16, interlaced: true) },
+        Bomb("PNG, 300 MP of 16 bits", .tooManyPixels, width: 9) {
+            PNGBomb.flat(65_535, 4577, .rgba, depth: 16, claims: true)
+        },
+        Bomb("PNG, 300 MP that are missing", .truncated, width: 9) {
+            PNGBomb.flat(65_535, 4577, .rgba, depth: 8, claims: true)
+        },
+        Bomb("PNG, 4300 MP", .tooManyPixels, width: 9) { PNGBomb.flat(65_535, 65_535, .gray, depth: 1, claims: true) },
+        Bomb("PNG, 51 MP, interlaced", .tooManyPixels, width: 9) {
+            PNGBomb.flat(65_535, 785, .gray, depth: 1, interlaced: true, claims: true)
+        },
+        Bomb("PNG, 2^32 - 1 rows", .tooManyPixels) { PNGBomb.flat(1, 1 << 32 - 1, .gray, depth: 1, claims: true) },
+        // 100 MB of zeros each, which must not be inflated.
+        Bomb("PNG, profile and texts") {
+            let zeros = PNGBomb.deflated(0, 100_000_000)
+            let names =
+                ["iCCP": [0x78, 0, 0], "zTXt": [0x78, 0, 0], "iTXt": [0x78, 0, 1, 0, 0, 0]] as [String: [UInt8]]
+            let chunks = names.sorted { $0.key < $1.key }.map { TestPNG.chunk($0.key, $0.value + zeros) }
+            return PNGBomb.flat(3, 3, .rgb, depth: 8, before: chunks)
+        },
+        Bomb("PNG, many chunks") {
+            PNGBomb.flat(3, 3, .rgb, depth: 8, before: [[UInt8]](repeating: TestPNG.chunk("teSt", []), count: 100_000))
+        },
+        Bomb("PNG, transparency of 1 MiB") {
+            PNGBomb.flat(3, 3, .gray, depth: 8, before: [TestPNG.chunk("tRNS", [UInt8](repeating: 0, count: 1 << 20))])
+        },
+        Bomb("PNG, 2^31 - 1 frames", .tooManyPixels) {
+            let claim = TestPNG.chunk("acTL", PNGBomb.bigEndian(1 << 31 - 1) + PNGBomb.bigEndian(0))
+            return PNGBomb.flat(3, 3, .rgb, depth: 8, before: [claim])
+        },
+        Bomb("JPEG, 39 MP", width: 9) {
+            let data = JPEGBomb.sequential(JPEGBomb.blocks(65_500, 600) * 3)
+            return JPEGBomb.file(
+                65_500, 600, components: 3, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: data)])
+        },
+        Bomb("JPEG, 50 MP, 500 scans", .tooManyPixels) {
+            JPEGBomb.progressive(7000, 7000, components: 3, scans: 500)
+        },
+        Bomb("JPEG, small, 501 scans", .tooManyPixels) { JPEGBomb.progressive(8, 8, components: 1, scans: 501) },
+        Bomb("JPEG, 501 scans after an invalid marker", .tooManyPixels) {
+            JPEGBomb.progressive(16, 8, components: 1, scans: 501, isHidden: true)
+        },
+        Bomb("JPEG, the most scans allowed") { JPEGBomb.progressive(1600, 1600, components: 3, scans: 100) },
+        Bomb("JPEG, repeated scans", .tooManyPixels) {
+            let scan = JPEGBomb.Scan(
+                components: [0], data: JPEGBomb.sequential(JPEGBomb.blocks(4000, 4000)))
+            return JPEGBomb.file(
+                4000, 4000, components: 2, frame: 0xC0, scans: [JPEGBomb.Scan](repeating: scan, count: 300))
+        },
+        Bomb("JPEG, arithmetic", .unsupportedFormat, width: 9) {
+            JPEGBomb.file(
+                65_500, 4577, components: 3, frame: 0xC9, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: [])])
+        },
+        Bomb("JPEG, 299 MP that are missing", .decodeFailed, width: 9) {
+            JPEGBomb.file(
+                65_500, 4577, components: 3, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: [0])])
+        },
+        Bomb("JPEG, missing restart markers", .decodeFailed) {
+            let data = JPEGBomb.sequential(JPEGBomb.blocks(4000, 4000))
+            return JPEGBomb.file(
+                4000, 4000, components: 1, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0], data: data)],
+                restarts: 1)
+        },
+        // The number of lines follows the first scan (DNL).
+        Bomb("JPEG, height after the pixels", .emptyImage) {
+            let scan = JPEGBomb.Scan(components: [0], data: [0, 0, 0xFF, 0xDC, 0, 4, 0xFF, 0xFF])
+            return JPEGBomb.file(8000, 0, components: 1, frame: 0xC0, scans: [scan])
+        },
+        Bomb("JPEG, profile in 255 parts") {
+            var file = JPEGBomb.file(
+                8, 8, components: 1, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0], data: [0])])
+            let part = [0xFF, 0xE2, 0xFF, 0xFF] + Array("ICC_PROFILE\0".utf8) + [UInt8](repeating: 255, count: 65_521)
+            for _ in 0..<255 { file.insert(contentsOf: part, at: 2) }
+            return file
+        },
+        Bomb("WebP, one colour") { WebPBomb.flat(1500, 1500) },
+        Bomb("WebP, 268 MP", .tooManyPixels, width: 9) { WebPBomb.flat(16_384, 16_384) },
+        Bomb("WebP, large canvas, small frame") { WebPBomb.canvas(1500, 1500, frame: WebPBomb.flat(1, 1)) },
+        Bomb("WebP, canvas of 2^24 columns", .tooManyPixels) {
+            WebPBomb.canvas(1 << 24, 100, frame: WebPBomb.flat(1, 1))
+        },
+        Bomb("WebP, frame beyond its canvas", .decodeFailed) {
+            WebPBomb.canvas(100, 100, frame: WebPBomb.flat(1000, 1000))
+        },
+        Bomb("WebP, 65,536 frames", .tooManyPixels) {
+            WebPBomb.canvas(1, 1, frame: WebPBomb.flat(1, 1), frames: 65_536)
+        },
+        Bomb("GIF, 300 MP of small frames", frame: 299) { animation(frames: 300).gif() },
+        Bomb("GIF, 301 MP of small frames", .tooManyPixels, frame: 300) { animation(frames: 301).gif() },
+        Bomb("PNG, 300 MP of small frames", frame: 299) {
+            animation(frames: 300).png(outside: TestPicture(width: 1, height: 1, bytes: [0, 0, 0, 0]))
+        },
+        Bomb("GIF, 4300 MP on a small canvas", .tooManyPixels, frame: 1) {
+            var file = TestAnimation.everything(blends: [true], alphas: [255]).gif()
+            let second = file.indices.filter { file[$0...].starts(with: [0x21, 0xF9, 4]) }[1]
+            file.replaceSubrange(second + 13..<second + 17, with: [0xFF, 0xFF, 0xFF, 0xFF])
+            return file
+        },
+        Bomb("WebP, 4096 groups of codes") { WebPBomb.groups(side: 256) }.uncounted,
+    ]
+
+    private static let smallAVIF: [Bomb] = {
+        #if WITHOUT_AVIF
+            []
+        #else
+            [
+                Bomb("AVIF, one colour") { AVIFBomb.flat(1500, 1200) },
+                Bomb("AVIF, one colour of 12 bits with alpha") {
+                    AVIFBomb.flat(1200, 1000) { ($0.depth, $0.hasAlpha) = (12, true) }
+                },
+                Bomb("AVIF, a grid of 64 cells of 10 bits") {
+                    AVIFBomb.flat(1024, 1024) { ($0.depth, $0.columns, $0.rows) = (10, 8, 8) }
+                },
+                Bomb("AVIF, few pixels declared as many") { AVIFBomb.claiming(1500, 1500) },
+                Bomb("AVIF, 268 MP", .tooManyPixels, width: 9) { AVIFBomb.claiming(16_384, 16_384) },
+                Bomb("AVIF, 2^32 MP", .tooManyPixels, width: 9) { AVIFBomb.claiming(1 << 32 - 1, 1 << 32 - 1) },
+                Bomb("AVIF, no pixels", .decodeFailed) { AVIFBomb.claiming(0, 8) },
+                Bomb("AVIF, more pixels than declared", .decodeFailed) { AVIFBomb.claiming(4, 4) },
+                Bomb("AVIF, a million properties", .tooManyPixels) { AVIFBomb.properties(1_000_000) },
+                Bomb("AVIF, profile of 10 MB") {
+                    AVIFBomb.flat(9, 9) { $0.profile = [UInt8](repeating: 1, count: 10_000_000) }
+                },
+                Bomb("AVIF, 2^32 frames", .decodeFailed) { AVIFBomb.frames(1 << 32 - 1) },
+            ]
+        #endif
+    }()
+
+    /// A canvas of a million pixels with frames of one pixel.
+    private static func animation(frames count: Int) -> TestAnimation {
+        let dot = TestPicture(width: 1, height: 1, bytes: [1, 2, 3, 255])
+        return TestAnimation(
+            width: 1000, height: 1000,
+            frames: (0..<count).map { TestAnimation.Frame($0, $0, dot, .restore, isBlended: false) })
+    }
+
+    private static let large = [
+        Bomb("PNG, 49 MP of 16 bits") { PNGBomb.flat(7000, 7000, .rgba, depth: 16) },
+        Bomb("PNG, 49 MP of 16 bits, interlaced") { PNGBomb.flat(7000, 7000, .rgba, depth: 16, interlaced: true) },
+        Bomb("PNG, 300 MP of 8 bits", width: 100) { PNGBomb.flat(65_535, 4577, .rgba, depth: 8) },
+        Bomb("PNG, 149 MP of 16 bits", width: 100) { PNGBomb.flat(65_535, 2288, .rgba, depth: 16) },
+        Bomb("JPEG, 299 MP", width: 100) {
+            let data = JPEGBomb.sequential(JPEGBomb.blocks(65_500, 4577) * 3)
+            return JPEGBomb.file(
+                65_500, 4577, components: 3, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: data)])
+        },
+        Bomb("JPEG, 49 MP, the most scans allowed") { JPEGBomb.progressive(7000, 7000, components: 3, scans: 84) },
+        Bomb("JPEG, 49 MP of CMYK, the most scans allowed") {
+            JPEGBomb.progressive(7000, 7000, components: 4, scans: 83)
+        },
+        Bomb("WebP, 49 MP of one colour") { WebPBomb.flat(7000, 7000) },
+        Bomb("WebP, 49 MP canvas, small frame") { WebPBomb.canvas(7000, 7000, frame: WebPBomb.flat(1, 1)) },
+        Bomb("WebP, 65,536 groups of codes", .decodeFailed) { WebPBomb.groups() }.uncounted,
+        Bomb("WebP, 50,000 groups of codes") { WebPBomb.groups(count: 50_000) }.uncounted,
+    ]
+
+    @Test(arguments: small + smallAVIF) func bombs(_ bomb: Bomb) throws { try explode(bomb) }
+
+    private static let largeAVIF: [Bomb] = {
+        #if WITHOUT_AVIF
+            []
+        #else
+            [
+                Bomb("AVIF, few pixels declared as 49 MP") { AVIFBomb.claiming(7000, 7000) },
+                // Above 35.6 MP, the limit of AV1's levels, libaom 3.6 writes files that dav1d refuses.
+                Bomb("AVIF, 35 MP of one colour") { AVIFBomb.flat(5900, 5900) { $0.sampling = 420 } },
+                Bomb("AVIF, few pixels of 12 bits with alpha declared as 49 MP") {
+                    AVIFBomb.claiming(7000, 7000) { ($0.depth, $0.hasAlpha) = (12, true) }
+                },
+            ]
+        #endif
+    }()
+
+    @Test(.enabled(if: runsLarge), arguments: large + largeAVIF) func largeBombs(_ bomb: Bomb) throws {
+        try explode(bomb)
+    }
+
+    private static let runsLarge = unsafe getenv("IMGBROKER_LARGE_BOMBS") != nil
+    private static let mostMemory = 1 << 30
+
+    private func explode(_ bomb: Bomb) throws {
+        let worker = try TestWorker(["--memory", "\(Self.mostMemory)"], family: bomb.family)
+        let (idle, begin) = (try worker.kilobytes(of: "VmHWM"), try worker.processorTime())
+        let job = DecodeJob(id: 1, transform: bomb.transform)
+        let file = try bomb.file()
+        try worker.order(.decode(job), [try sealedFile(file)])
+        var report = try worker.next()
+        var (result, announced) = (0, job.maxWorkingBytes)
+        if case .header(1, let plan) = report {
+            (result, announced) = (plan.result.bytes, plan.workingBytes)
+            try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: result).descriptor])
+            report = try worker.next()
+        }
+        switch (report, bomb.expected) {
+        case (.finished(1, let done), nil): #expect(done.bytes == result)
+        case (.failed(1, let error), .some(let code)): #expect(error.code == code, "\(error.message)")
+        default: Issue.record("\(report)")
+        }
+        let (peak, time) = (try worker.kilobytes(of: "VmHWM"), try worker.processorTime() - begin)
+        #expect(peak << 10 + result <= Self.mostMemory)
+        // The file's pages are mapped and do not count as the worker's own.
+        #expect(!bomb.isCounted || (peak - idle) << 10 <= announced + file.count)
+        #expect(time <= 10_000)
+        if Self.runsLarge {
+            print("\(bomb.testDescription): \(time) ms, \(peak >> 10) MiB and \(result >> 20) MiB of pixels")
+        }
+        // The next job succeeds.
+        try worker.order(.identify(job: 2), [try sealedFile(WebPBomb.flat(1, 1))])
+        guard case .identified(2, _, _, _) = try worker.next() else { throw WireError(.internal, "no digest") }
+    }
+}
+
+/// Returns a sealed memfd with `bytes`, like that of a finished download.
+func sealedFile(_ bytes: [UInt8]) throws -> FileDescriptor {
+    let buffer = try WritableBuffer(name: "test")
+    unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+    return try buffer.seal().descriptor
+}

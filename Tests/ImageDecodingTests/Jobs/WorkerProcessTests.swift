@@ -1,0 +1,242 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import ImageDecoding
+@testable import imgworker
+
+/// The worker as a process behind a socket.
+@Suite(.timeLimit(.minutes(10))) struct WorkerProcessTests {
+    private let worker: TestWorker
+    private var channel: FrameChannel { worker.channel }
+    private let picture = TestPicture.gradient(width: 300, height: 200, transparent: true)
+    /// The image as a file.
+    private let png: [UInt8]
+
+    init() throws {
+        worker = try TestWorker()
+        png = picture.png
+    }
+
+    private func next() throws -> DecodeReport {
+        try worker.next()
+    }
+
+    private func nextHeader() throws -> ImageHeader {
+        guard case .header(_, let plan) = try next() else { throw WireError(.internal, "no header") }
+        return plan.header
+    }
+
+    private func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil) throws {
+        try worker.order(order, descriptors, bytes: bytes)
+    }
+
+    @Test func consecutiveJobs() throws {
+        let geometry = try #require(PixelGeometry(width: 300, height: 200))
+        let header = ImageHeader(format: .png, geometry: geometry)
+        let job = DecodeJob(id: 1, transform: Transform(pixelFormat: .bgra8))
+        let expected = picture.premultiplied.bgra
+        for id in 1...20 {
+            // A job that fails, one that only describes, and one that is refused.
+            try order(.decode(DecodeJob(id: id)), [try memoryFile(Array(png.prefix(30)))])
+            guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
+            #expect(error.code == .truncated)
+            try order(.decode(DecodeJob(id: id, purpose: .describe)), [try memoryFile(png)])
+            #expect(try nextHeader() == header)
+            try order(.decode(DecodeJob(id: id)), [try memoryFile(png)])
+            #expect(try nextHeader() == header)
+            try order(.refuse(job: id))
+            // A job that succeeds, into a buffer that can be sealed afterwards.
+            var wanted = job
+            wanted.id = id
+            try order(.decode(wanted), [try memoryFile(png)])
+            #expect(try nextHeader() == header)
+            let buffer = try WritableBuffer(name: "test", size: geometry.bytes)
+            let pixels = buffer.descriptor
+            try order(.output(job: id), [pixels])
+            #expect(try next() == .finished(job: id, DecodeResult(bytes: geometry.bytes)))
+            #expect(try contents(of: pixels) == expected.bytes)
+            _ = try buffer.seal()
+            // The same result, encoded.
+            wanted.encoding = Encoding(.png)
+            #expect(try decode(try encoded(wanted), .bgra8, .premultiplied) == expected)
+        }
+    }
+
+    /// Runs `job`, which encodes its result, on the image's file and returns the encoded bytes.
+    private func encoded(_ job: DecodeJob) throws -> [UInt8] {
+        try order(.decode(job), [try memoryFile(png)])
+        guard case .header(job.id, let plan) = try next() else { throw WireError(.internal, "no header") }
+        let size = plan.outputBytes(job.transform, job.encoding)
+        let output = try WritableBuffer(name: "test", size: size).descriptor
+        try order(.output(job: job.id), [output])
+        guard case .finished(job.id, let result) = try next() else { throw WireError(.internal, "no result") }
+        return Array(try contents(of: output).prefix(result.bytes))
+    }
+
+    /// The report on a result tells the time of each part of the work, in microseconds.
+    @Test func resultsTellTheirTimes() throws {
+        var job = DecodeJob(id: 1, transform: Transform(width: 100))
+        job.encoding = Encoding(.png)
+        let start = ContinuousClock.now
+        try order(.decode(job), [try memoryFile(png)])
+        guard case .header(1, let plan) = try next() else { throw WireError(.internal, "no header") }
+        let size = plan.outputBytes(job.transform, job.encoding)
+        try order(.output(job: 1), [try WritableBuffer(name: "test", size: size).descriptor])
+        guard case .finished(1, let result) = try worker.nextWithTimes() else {
+            throw WireError(.internal, "no result")
+        }
+        let times = result.times
+        #expect(times.codec > 0 && times.encode > 0)
+        let parts = times.codec + times.scale + times.steps + times.encode
+        #expect(.microseconds(parts) <= ContinuousClock.now - start)
+    }
+
+    /// The report on a file that is to be identified, and decoded into `output` or a memfd of a mebibyte.
+    private func identify(
+        _ file: [UInt8], into output: FileDescriptor? = nil, refused: [String] = [],
+        _ change: (inout DecodeJob) -> Void = { _ in }
+    ) throws -> (digest: String, early: EarlyResult?) {
+        var job = DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8))
+        change(&job)
+        let output = try output ?? WritableBuffer(name: "test", size: 1 << 20).descriptor
+        try order(.identify(job: 7, early: EarlyDecode(job, refused: refused)), [try memoryFile(file), output])
+        guard case .identified(7, let digest, let early, nil) = try next() else { throw WireError(.internal, "no digest") }
+        return (digest, early)
+    }
+
+    /// One order and one report identify and decode a small image; the buffer can be sealed afterwards.
+    @Test func smallImageIsDecodedWithItsDigest() throws {
+        try order(.identify(job: 1), [try memoryFile(png)])
+        guard case .identified(1, let digest, nil, nil) = try next() else { throw WireError(.internal, "no digest") }
+        let buffer = try WritableBuffer(name: "test", size: 1 << 20, mayShrink: true)
+        let answer = try identify(png, into: buffer.descriptor)
+        #expect(answer.digest == digest)
+        let early = try #require(answer.early)
+        let geometry = try #require(PixelGeometry(width: 300, height: 200))
+        #expect(early.plan.header == ImageHeader(format: .png, geometry: geometry))
+        #expect(early.result == DecodeResult(bytes: geometry.bytes))
+        try buffer.descriptor.truncate(to: geometry.bytes)
+        #expect(try contents(of: buffer.descriptor) == picture.premultiplied.bgra.bytes)
+        #expect(try buffer.seal().size == geometry.bytes)
+    }
+
+    /// The bytes of an image may come in the order's frame.
+    @Test func imageInTheFrame() throws {
+        let expected = try identify(png)
+        try order(.identify(job: 1), [], bytes: png)
+        #expect(try next() == .identified(job: 1, digest: expected.digest))
+        let output = try WritableBuffer(name: "test", size: 1 << 20, mayShrink: true).descriptor
+        let early = EarlyDecode(DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8)))
+        try order(.identify(job: 7, early: early), [output], bytes: png)
+        #expect(try next() == .identified(job: 7, digest: expected.digest, early: expected.early))
+        #expect(try contents(of: output) == picture.premultiplied.bgra.bytes)
+    }
+
+    /// Of an image that is not certainly small, of a broken one and of one that is refused, only the digest is reported.
+    @Test func otherImagesAreOnlyIdentified() throws {
+        let digest = try identify(png).digest
+        let small = try WritableBuffer(name: "test", size: 300 * 200 * 4 - 1).descriptor
+        #expect(try identify(png, into: small).early == nil)
+        #expect(try identify(png) { $0.maxPixels = 59_999 }.early == nil)
+        #expect(try identify(png) { $0.maxWorkingBytes = 1 << 20 }.early == nil)
+        #expect(try identify(Array(png.dropLast(100))).early == nil)
+        #expect(try identify(Array("no image".utf8)).early == nil)
+        let prefix = String(digest.prefix(EarlyDecode.prefixLength))
+        #expect(try identify(png, refused: ["0123456789abcdef", prefix]).early == nil)
+        #expect(try identify(png, refused: ["0123456789abcdef"]).early != nil)
+    }
+
+    /// A failure at any point releases all memory.
+    @Test func failuresLeakNoMemory() throws {
+        let files = [
+            Array(png.prefix(50)), Array(picture.jpeg(.baseline).prefix(100)),
+            Array(try picture.encoded(.webp).prefix(20)), png,
+        ]
+        var kilobytes: [Int] = []
+        for _ in 0..<2 {
+            for index in 0..<3000 {
+                // The last file is complete, and too large.
+                let job = DecodeJob(id: index, maxPixels: 1000)
+                try order(.decode(job), [try memoryFile(files[index % files.count])])
+                guard case .failed(index, _) = try next() else { throw WireError(.internal, "no failure") }
+            }
+            kilobytes.append(try worker.kilobytes(of: "VmRSS"))
+        }
+        #expect(kilobytes[1] - kilobytes[0] < 2000)
+    }
+
+    @Test func bufferThatIsTooSmall() throws {
+        try order(.decode(DecodeJob(id: 1)), [try memoryFile(png)])
+        _ = try next()
+        try order(.output(job: 1), [try WritableBuffer(name: "test", size: 100).descriptor])
+        guard case .failed(1, let error) = try next() else { throw WireError(.internal, "no failure") }
+        #expect(error.code == .internal)
+        try order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(png)])
+        guard case .header(2, _) = try next() else { throw WireError(.internal, "no header") }
+    }
+
+    /// Equal programs report equal builds, which contain the product version.
+    @Test func buildIsReported() throws {
+        let build = try #require(worker.build)
+        #expect(build.wholeMatch(of: /[0-9.]+-[0-9a-f]{16}/) != nil)
+        #expect(build.hasPrefix(ProductVersion.current + "-"))
+        #expect(try TestWorker().build == build)
+    }
+
+    /// A lack of memory fails the job, and the next job succeeds.
+    @Test func lackOfMemory() throws {
+        // Enough for the program and its libraries.
+        let memory = 16 << 20
+        let worker = try TestWorker(["--memory", "\(memory)"])
+        let large = try #require(PixelGeometry(width: 2500, height: 2500))
+        let file = try memoryFile(
+            TestPNG(width: 2500, height: 2500, kind: .gray, depth: 8, interlaced: true) { x, _ in [x & 255] }.file)
+        try worker.order(.decode(DecodeJob(id: 1)), [file])
+        let first = try worker.next()
+        guard case .header(1, let plan) = first else { throw WireError(.internal, "no header: \(first)") }
+        #expect(plan.workingBytes > memory)
+        try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: large.bytes).descriptor])
+        guard case .failed(1, let error) = try worker.next() else { throw WireError(.internal, "no failure") }
+        #expect(error.code == .outOfMemory)
+        try worker.order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(png)])
+        guard case .header(2, _) = try worker.next() else { throw WireError(.internal, "no header") }
+    }
+
+    /// Encoders need only the system calls that the sandbox allows, although the warm-up does not run them.
+    @Test(arguments: Encoding.Format.allCases)
+    func confinedWorkersEncode(format: Encoding.Format) throws {
+        let geometry = try #require(PixelGeometry(width: 300, height: 200))
+        var job = DecodeJob(id: 1, transform: Transform(pixelFormat: .bgra8))
+        job.encoding = Encoding(format)
+        #expect(try decode(try encoded(job), .bgra8, .premultiplied).geometry == geometry)
+    }
+
+    /// Decoding a small image starts before the buffer arrives. After its failure, the next job succeeds.
+    @Test func failureBeforeTheBufferArrives() throws {
+        let damaged = Array(png.dropLast(png.count / 2))
+        for id in 1...5 {
+            try order(.decode(DecodeJob(id: id)), [try memoryFile(damaged)])
+            _ = try nextHeader()
+            if id.isMultiple(of: 2) {
+                try order(.refuse(job: id))
+                continue
+            }
+            let size = 300 * 200 * PixelGeometry.bytesPerPixel
+            try order(.output(job: id), [try WritableBuffer(name: "test", size: size).descriptor])
+            guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
+            #expect(error.code == .truncated)
+        }
+        try order(.decode(DecodeJob(id: 9, purpose: .describe)), [try memoryFile(png)])
+        _ = try nextHeader()
+    }
+
+    @Test func unexpectedOrdersEndTheWorker() throws {
+        try order(.refuse(job: 1))
+        #expect(try channel.receiveMessage(DecodeReport.self) == nil)
+    }
+}

@@ -1,0 +1,134 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import TestSupport
+import WorkerProtocol
+
+@testable import ImageDecoding
+@testable import imgworker
+
+#if !WITHOUT_AVIF
+    @testable import imgworker_avif
+#endif
+#if !WITHOUT_HEIF
+    @testable import imgworker_heif
+#endif
+#if !WITHOUT_JXL
+    @testable import imgworker_jxl
+#endif
+#if !WITHOUT_SVG
+    @testable import imgworker_svg
+#endif
+#if !WITHOUT_TIFF
+    @testable import imgworker_tiff
+#endif
+
+/// The codecs of all families of this build.
+let allCodecs: [ImageCodec] = {
+    var codecs = DecodeProgram.plain.codecs
+    #if !WITHOUT_AVIF
+        codecs += DecodeProgram.avif.codecs
+    #endif
+    #if !WITHOUT_HEIF
+        codecs += DecodeProgram.heif.codecs
+    #endif
+    #if !WITHOUT_JXL
+        codecs += DecodeProgram.jxl.codecs
+    #endif
+    #if !WITHOUT_SVG
+        codecs += DecodeProgram.svg.codecs
+    #endif
+    #if !WITHOUT_TIFF
+        codecs += DecodeProgram.tiff.codecs
+    #endif
+    return codecs
+}()
+
+extension EncodedImage {
+    /// Reads the header of a file of any family.
+    init(
+        _ source: ImageSource, for job: DecodeJob, conversions: ColorConversions = ColorConversions()
+    ) throws(WireError) {
+        try self.init(source, for: job, allCodecs, conversions: conversions)
+    }
+}
+
+/// Decodes `file` as the worker does for a client, to straight RGBA by default.
+func decode(
+    _ file: [UInt8], _ format: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight, maxPixels: Int = 50_000_000
+) throws -> TestPicture {
+    let job = DecodeJob(id: 1, transform: Transform(pixelFormat: format, alpha: alpha), maxPixels: maxPixels)
+    return try decode(file, for: job)
+}
+
+/// Decodes `file` as the worker does for `job`.
+func decode(_ file: [UInt8], for job: DecodeJob) throws -> TestPicture {
+    let image = try EncodedImage(try ImageSource(copying: file), for: job)
+    let geometry = image.plan.result
+    let output = try WritableBuffer(name: "test", size: geometry.bytes).descriptor
+    _ = try image.decode(into: output)
+    return TestPicture(width: geometry.width, height: geometry.height, bytes: try contents(of: output))
+}
+
+/// Returns the error code of decoding `file`; nil if it succeeds.
+func failure(_ file: [UInt8], maxPixels: Int = 50_000_000) -> ErrorCode? {
+    do {
+        _ = try decode(file, maxPixels: maxPixels)
+        return nil
+    } catch let error as WireError {
+        return error.code
+    } catch {
+        return .internal
+    }
+}
+
+/// Returns the contents of a file.
+func contents(of file: FileDescriptor) throws -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: try file.size())
+    let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+    return Array(bytes.prefix(count))
+}
+
+/// Returns a memfd with `bytes`.
+func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
+    let file = try WritableBuffer(name: "test").descriptor
+    unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+    return file
+}
+
+extension TestPicture {
+    /// Returns the largest difference at the centres of squares with `side` pixels a side, because lossy formats change
+    /// colours at their edges.
+    func difference(from other: TestPicture, inSquaresOf side: Int) -> Int {
+        guard (width, height) == (other.width, other.height) else { return 255 }
+        var largest = 0
+        for y in stride(from: side / 2, to: height, by: side) {
+            for x in stride(from: side / 2, to: width, by: side) {
+                for channel in 0..<4 {
+                    largest = max(largest, abs(Int(self[x, y][channel]) - Int(other[x, y][channel])))
+                }
+            }
+        }
+        return largest
+    }
+
+    /// Encodes the image as a client's: PNG and JPEG with the worker's encoder, WebP with the test's, which also writes
+    /// lossless files.
+    func encoded(_ format: Encoding.Format, lossless: Bool = true, quality: Int = 95) throws -> [UInt8] {
+        if format == .webp { return webp(lossless: lossless, quality: quality) }
+        return try encodedByWorker(Encoding(format, quality: quality))
+    }
+
+    /// Encodes the image, whose bytes are stored as `pixelFormat` and `alpha` say, with the worker's encoder.
+    func encodedByWorker(
+        _ encoding: Encoding, _ pixelFormat: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight
+    ) throws -> [UInt8] {
+        let output = try WritableBuffer(name: "test").descriptor
+        let raster = try PixelMemory(count: bytes.count)
+        unsafe raster.bytes.copyBytes(from: bytes)
+        let count = try ImageEncoder(encoding, of: geometry, pixelFormat, alpha).encode(raster, to: output)
+        let file = try contents(of: output)
+        guard file.count == count else { throw WireError(.internal, "\(file.count) bytes instead of \(count)") }
+        return file
+    }
+}

@@ -1,0 +1,88 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SystemValues
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// A decode worker process that is ready for jobs.
+final class TestWorker {
+    /// The channel for orders and reports.
+    let channel: FrameChannel
+    /// The build that it reports.
+    private(set) var build: String?
+    private let process: ChildProcess
+
+    /// Starts a worker. Closes the worker's end of the socket here, so that its death is an end of file.
+    convenience init(_ arguments: [String] = [], family: CodecFamily = .plain) throws {
+        let (ours, theirs) = try UnixSocket.pair()
+        // Without --parent, because the starting thread counts as the parent and may end before the test.
+        let process = try ChildProcess(
+            path: BuiltProducts.folder + "/" + family.program, arguments: ["--strict-sandbox"] + arguments, control: theirs)
+        try self.init(process, socket: ours)
+    }
+
+    /// Waits until a started worker is ready.
+    init(_ process: ChildProcess, socket: FileDescriptor) throws {
+        self.process = process
+        channel = FrameChannel(socket: socket)
+        guard case .ready(let sandbox, _, let build) = try next() else { throw WireError(.internal, "not ready") }
+        #expect(sandbox?.isEnough == true)
+        self.build = build
+    }
+
+    deinit {
+        process.send(SignalNumber.kill)
+        _ = process.waitForExit(milliseconds: 60_000)
+    }
+
+    /// The process id.
+    var pid: Int32 { process.pid }
+
+    /// Receives the next report, without the times in it, which no test can predict.
+    func next() throws -> DecodeReport {
+        let report = try nextWithTimes()
+        switch report {
+        case .finished(let job, var result):
+            result.times = DecodeTimes()
+            return .finished(job: job, result)
+        case .identified(let job, let digest, var early?, let format):
+            early.result.times = DecodeTimes()
+            return .identified(job: job, digest: digest, early: early, format: format)
+        default:
+            return report
+        }
+    }
+
+    /// Receives the next report.
+    func nextWithTimes() throws -> DecodeReport {
+        try #require(try channel.receiveMessage(DecodeReport.self)).0
+    }
+
+    /// Sends an order.
+    func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil) throws {
+        try channel.enqueue(order, descriptors: descriptors, bytes: bytes)
+        try channel.flushMessages()
+    }
+
+    /// Returns a value from its status in kilobytes, such as `VmRSS`, or `VmHWM` for the peak.
+    func kilobytes(of name: String) throws -> Int {
+        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/status")
+        var bytes = [UInt8](repeating: 0, count: 8192)
+        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+        let lines = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: "\n")
+        let line = try #require(lines.first { $0.hasPrefix(name + ":") })
+        return try #require(line.split(whereSeparator: { " \t".contains($0) }).dropFirst().first.flatMap { Int($0) })
+    }
+
+    /// Returns the processor time used, in milliseconds.
+    func processorTime() throws -> Int {
+        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/stat")
+        let text = try file.readToEnd()
+        // The 12th and 13th field after the name, which is in parentheses, count hundredths of a second.
+        let fields = try #require(text.split(separator: ")").last).split(separator: " ")
+        let ticks = try #require(Int(fields[11])) + #require(Int(fields[12]))
+        return ticks * 10
+    }
+}

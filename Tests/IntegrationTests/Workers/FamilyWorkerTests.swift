@@ -1,0 +1,147 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Workers of families other than the plain one: when they exist, and that their faults are theirs alone. AVIF stands for all.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct FamilyWorkerTests {
+    /// A broker with the real programs, or with `imgprobe` in place of imgworker-avif: the words after the first 32 bytes of a
+    /// file, from its path "/avif/WORDS", tell that what to do.
+    private final class FamilySetting {
+        let origin: LocalOrigin
+        let broker: TestBroker
+        private let programs: TemporaryDirectory
+
+        init(_ arguments: [String] = [], loader: String? = "imgprobe") throws {
+            programs = try TemporaryDirectory()
+            let (files, built) = (FileManager.default, BuiltProducts.folder)
+            try files.copyItem(atPath: built + "/imgbroker", toPath: programs.file("imgbroker"))
+            for name in ["imgfetch", "imgcache", "imgworker"] {
+                try files.createSymbolicLink(atPath: programs.file(name), withDestinationPath: built + "/" + name)
+            }
+            origin = try LocalOrigin { request in
+                let words = request.path.split(separator: "/").map(String.init)
+                guard words.first == "avif" else { return png(tile(Int(words.last ?? "") ?? 0)) }
+                let box: [UInt8] = [0, 0, 0, 32] + Array("ftypavif\0\0\0\0avifmif1miafMA1B".utf8)
+                return .ok(box + Array(words.dropFirst().joined(separator: " ").utf8))
+            }
+            do {
+                if let loader { try Self.install(loader, programs) }
+                broker = try TestBroker(arguments, workers: 2, folder: programs.path)
+            } catch {
+                origin.stop()
+                throw error
+            }
+        }
+
+        deinit { origin.stop() }
+
+        /// Makes a program imgworker-avif.
+        func install(_ program: String) throws { try Self.install(program, programs) }
+        func uninstall() throws { try FileManager.default.removeItem(atPath: programs.file("imgworker-avif")) }
+
+        private static func install(_ program: String, _ programs: TemporaryDirectory) throws {
+            try FileManager.default.createSymbolicLink(
+                atPath: programs.file("imgworker-avif"), withDestinationPath: BuiltProducts.folder + "/" + program)
+        }
+
+        func client() throws -> RawClient {
+            let client = try RawClient(broker.socketPath)
+            client.owner = self
+            return client
+        }
+
+        var loaders: [ProcessStatus] { broker.status.children.filter { $0.name == "imgworker-avif" && $0.isAlive } }
+
+        /// Loads images of the plain family, none of which fails.
+        func loadOthers(_ numbers: Range<Int>) throws {
+            let client = try client()
+            for number in numbers {
+                #expect(try client.picture(try client.load(origin.url("/\(number)"))) == tile(number))
+            }
+        }
+    }
+
+    /// A worker that crashes, hangs, or uses up its memory or processor time fails its image with a code, while images of other
+    /// formats are loaded as ever.
+    @Test(arguments: [
+        ("abort", [], [DeathCause.signal: 2]), ("silence", ["--decode-deadline", "3"], [.deadline: 2]),
+        ("spin", ["--decode-time", "1", "--decode-deadline", "60"], [.cpu: 1]),
+        ("allocate-trap", ["--worker-memory", "128M"], [.memory: 2]), ("nonsense", [], [.protocol: 2]),
+    ]) func faults(attack: String, arguments: [String], deaths: [DeathCause: Int]) throws {
+        let setting = try FamilySetting(arguments)
+        _ = try setting.broker.waitUntilIdle(workers: 2)
+        let plain = Set(setting.broker.workers(.decode).map(\.pid))
+        #expect(setting.loaders.isEmpty)
+        let client = try setting.client()
+        let id = try client.get(setting.origin.url("/avif/\(attack)"))
+        try setting.loadOthers(0..<10)
+        #expect(try client.answer(to: id).error?.code == .decoderCrashed)
+        try setting.loadOthers(10..<15)
+        let report = try setting.broker.waitUntilIdle(workers: 2)
+        #expect(report.workerDeaths == deaths)
+        // No worker of the plain family was replaced.
+        #expect(Set(setting.broker.workers(.decode).map(\.pid)) == plain)
+        // The next image of the family has a new one.
+        #expect(try client.load(setting.origin.url("/avif/good/8/8/7")).image().width == 8)
+        #expect(setting.loaders.count == 1)
+    }
+
+    /// A worker that was killed from outside is replaced as often as it takes.
+    @Test func killed() throws {
+        let setting = try FamilySetting()
+        let client = try setting.client()
+        let id = try client.get(setting.origin.url("/avif/stand/header"))
+        for _ in 0..<4 {
+            try eventually("a worker stands") { setting.loaders.count == 1 }
+            let loader = try #require(setting.loaders.first)
+            setting.broker.signal(loader, SIGKILL)
+            try eventually("it is gone") { !loader.isAlive }
+        }
+        try setting.loadOthers(0..<5)
+        #expect(try setting.broker.stats()[.failed] == 0)
+        client.close()
+        _ = id
+    }
+
+    /// A program that is missing is named; installed, it is used after a reload, and removed, no more.
+    @Test func installedAndRemoved() throws {
+        let setting = try FamilySetting(loader: nil)
+        let client = try setting.client()
+        let error = try #require(try client.load(setting.origin.url("/avif/good/8/8/7")).error)
+        #expect(error.code == .unsupportedFormat && error.message.contains("imgbroker-loader-avif"))
+        try setting.install("imgprobe")
+        let broker = BuiltProducts.folder + "/imgbroker"
+        let reload = ["ctl", "reload", "--socket", setting.broker.socketPath]
+        #expect(try run(broker, reload).output.contains("avif"))
+        // The failure is not remembered.
+        #expect(try client.load(setting.origin.url("/avif/good/8/8/7")).image().width == 8)
+        #expect(setting.loaders.count == 1)
+        try setting.uninstall()
+        _ = try run(broker, reload)
+        try eventually("its worker has exited") { setting.loaders.isEmpty }
+        #expect(try client.load(setting.origin.url("/avif/good/9/9/7")).error?.code == .unsupportedFormat)
+    }
+
+    #if !WITHOUT_AVIF
+        /// The real program is started by the first image, is confined, and stays warm for the next one.
+        @Test func startedByTheFirstImage() throws {
+            let small = TestAVIF().file(tile(1, side: 40))
+            let setting = try Setting(routes: ["/small": .ok(small)])
+            try setting.idle()
+            let loaders = { setting.broker.status.children.filter { $0.name == "imgworker-avif" }.map(\.pid) }
+            #expect(loaders().isEmpty)
+            let client = try setting.client()
+            #expect(try client.picture(try client.load(setting.url("/small"))) == tile(1, side: 40))
+            let first = loaders()
+            #expect(first.count == 1)
+            #expect(try client.load(setting.url("/small"), #""variant":{"width":20}"#).image().width == 20)
+            #expect(loaders() == first)
+            let report = try setting.broker.stats()
+            #expect(report.workerDeaths.isEmpty && report.sandbox == "full")
+        }
+    #endif
+}
