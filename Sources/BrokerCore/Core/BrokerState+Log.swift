@@ -27,11 +27,11 @@ extension BrokerState {
 
     /// Logs the exit of a worker that was not retired.
     mutating func logExit(_ exit: Supervision.Exit) {
-        var fields = [LogField("worker", exit.kind.rawValue)]
+        var fields = [LogField("worker", exit.kind.name)]
         if let pid = exit.pid { fields.append(LogField("pid", pid)) }
         fields.append(LogField("cause", exit.death.cause.rawValue))
         fields += names(of: exit.jobs.sorted().flatMap { downloads[$0]?.waiters ?? decoding[$0]?.waiters ?? [] })
-        log(.warning, .workerExit, fields, "a \(exit.kind.rawValue) worker is gone: \(exit.death.reason)")
+        log(.warning, .workerExit, fields, "a \(exit.kind.name) worker is gone: \(exit.death.reason)")
     }
 
     /// Logs a stage of a download. The lines of its worker name the job alone.

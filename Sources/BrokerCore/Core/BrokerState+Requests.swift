@@ -376,7 +376,7 @@ extension BrokerState {
     }
 
     /// Whether the client of a file may keep a buffer: a further request for the unchanged file would get it from memory.
-    private func isRepeatable(_ waiter: Waiter, with buffer: BufferID) -> Bool {
+    private mutating func isRepeatable(_ waiter: Waiter, with buffer: BufferID) -> Bool {
         waiter.isOfKeptFile && clients[waiter.client]?.hasPage == true && memoryHit(for: waiter)?.buffer == buffer
     }
 
