@@ -218,10 +218,11 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	install -s -m 644 $$libraries "$(DESTDIR)$(PREFIX)/lib/imgbroker/"
 	patchelf --set-rpath '$$ORIGIN/../../lib/imgbroker' "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"*
 	@units="$(DESTDIR)$(PREFIX)/lib/systemd"; \
-	install -d "$$units/system" "$$units/user" "$(DESTDIR)$(PREFIX)/lib/sysusers.d"; \
+	install -d "$$units/system" "$$units/user" "$(DESTDIR)$(PREFIX)/lib/sysusers.d" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d"; \
 	install -m 644 packaging/systemd/imgbroker.socket "$$units/system/"; \
 	install -m 644 packaging/systemd/imgbroker-user.socket "$$units/user/imgbroker.socket"; \
 	install -m 644 packaging/systemd/imgbroker.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf"; \
+	install -m 644 packaging/systemd/imgbroker.tmpfiles "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/imgbroker.conf"; \
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker.service.in >"$$units/system/imgbroker.service"; \
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-exporter.service.in >"$$units/system/imgbroker-exporter.service"; \
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-user.service.in >"$$units/user/imgbroker.service"
@@ -249,7 +250,7 @@ uninstall: ## Remove what `install` put under PREFIX
 	rm -rf "$(DESTDIR)$(PREFIX)/libexec/imgbroker" "$(DESTDIR)$(PREFIX)/lib/imgbroker"
 	for scope in system user; do rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/$$scope/imgbroker."{socket,service}; done
 	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/imgbroker-exporter.service"
-	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf"
+	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/imgbroker.conf"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	for page in $(manual_pages); do rm -f "$$data/man/man$${page##*.}/$$page"; done; \
 	rm -f "$$data/bash-completion/completions/imgbroker" "$(DESTDIR)$(ZSH_FUNCTIONS)/_imgbroker" \

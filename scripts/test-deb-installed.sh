@@ -65,7 +65,8 @@ parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IE
 open("origin/picture.png", "wb").write(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
 END
 # An old file is fresh for long.
-touch --date 2020-01-01 origin/picture.png
+for ((number = 0; number < 4; number++)); do cp origin/picture.png "origin/$number.png"; done
+touch --date 2020-01-01 origin/*.png
 python3 -u -m http.server --bind 127.0.0.1 --directory origin 0 >origin.log 2>&1 &
 origin=$!
 until port=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' origin.log) && [[ -n "$port" ]]; do sleep 0.1; done
@@ -85,8 +86,22 @@ equal "the status of a user who is not in the group" "$status" 3
 equal "the source of the first request" "$(source_of --width 100)" network
 equal "the source of the second request" "$(source_of --width 100)" memory
 
-step "upgrade"
+step "upgrade under load"
+python=$(command -v python3)
+as alice "$python" /srv/test-load.py "${url%/*}" 4 /srv/stop >load.log 2>load-failures.log &
+load=$!
+memory_hits() { imgbroker ctl stats --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["memoryHits"])'; }
+until (($(memory_hits) > 100)); do sleep 0.1; done
 dpkg -i current/*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+loads=$(grep -c 'GET /' origin.log)
+imgbroker ctl upgrade || fail "the installed program does not take over"
+grep -q 'event=upgrade .*took over' broker.log || fail "the log has no line about the new program"
+hits=$(memory_hits)
+until (($(memory_hits) > hits + 100)); do sleep 0.1; done
+equal "the number of loads from the origin after the upgrade" "$(grep -c 'GET /' origin.log)" "$loads"
+touch stop
+wait "$load" || fail "under load: $(cat load.log load-failures.log)"
+echo "  $(cat load.log)"
 equal "the source after the programs were replaced" "$(source_of --width 100)" memory
 stop_broker
 grep -q '^allow-address' /etc/imgbroker/imgbroker.conf || fail "the upgrade has replaced the administrator's configuration"

@@ -48,7 +48,7 @@ debootstrap --variant=minbase --components="$components" "$codename" "$root" "$m
 sources 'deb $(SITE) $(RELEASE) $(COMPONENT)' "Origin: $origin" >"$root/etc/apt/sources.list"
 
 cp -r "$work/current" "$work/previous" "$root/srv/"
-install -m 755 scripts/test-deb-installed.sh "$root/srv/"
+install -m 755 scripts/test-deb-installed.sh scripts/test-load.py "$root/srv/"
 # The first example of the C client's page.
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' clients/c/README.md >"$root/srv/example.c"
 # What the test mounts and starts ends with it.

@@ -38,6 +38,7 @@ dpkg -i previous/{imgbroker,imgbroker-exporter,python3-imgbroker}_*.deb </dev/nu
 usermod -aG imgbroker alice
 equal "the socket's state after the installation" "$(systemctl is-active imgbroker.socket)" active
 equal "the service's state after the installation" "$(systemctl is-active imgbroker.service || true)" inactive
+equal "the cache directory" "$(stat -c '%a %U %G' /var/cache/imgbroker)" "700 imgbroker imgbroker"
 equal "the socket" "$(stat -c '%a %U %G' /run/imgbroker.sock)" "660 root imgbroker"
 
 mkdir origin
