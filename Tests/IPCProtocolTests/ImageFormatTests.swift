@@ -40,7 +40,8 @@ import Testing
     ]) func svg(text: String) { #expect(sniff(text) == .svg) }
 
     @Test(arguments: [
-        "", "<", "svg", "<svg", "<svgx>", "<SVG>", "<html><svg>", "<!-- <svg>", "<?xml <svg>", "<!DOCTYPE [ ><svg>", "<!x><svg>",
+        "", "<", "svg", "<svg", "<svgx>", "<SVG>", "<html><svg>", "<!-- <svg>", "<?xml <svg>", "<!DOCTYPE [ ><svg>",
+        "<!x><svg>",
         "a<svg>", "<a:b:svgs>", "< svg>",
     ]) func noSVG(text: String) { #expect(sniff(text) == nil) }
 

@@ -74,7 +74,8 @@ struct Attacker {
     private static func words(of file: FileDescriptor) throws -> [String] {
         let bytes = try bytes(of: file)
         let start = ImageFormat(sniffing: bytes) == .avif ? 32 : 0
-        return String(decoding: bytes.dropFirst(start).prefix(200), as: UTF8.self).split(separator: " ").map(String.init)
+        return String(decoding: bytes.dropFirst(start).prefix(200), as: UTF8.self).split(separator: " ").map(
+            String.init)
     }
 
     private static func bytes(of file: FileDescriptor) throws -> [UInt8] {

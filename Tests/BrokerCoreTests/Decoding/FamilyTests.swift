@@ -20,7 +20,8 @@ import WorkerProtocol
         return world
     }
 
-    private func load(_ path: String, _ content: Int, _ world: inout StrictWorld, _ client: ClientID, _ id: Int) throws {
+    private func load(_ path: String, _ content: Int, _ world: inout StrictWorld, _ client: ClientID, _ id: Int) throws
+    {
         world.get(client, id: id, path)
         world.finishFetch(try #require(world.fetches.keys.max()), content: content)
     }
