@@ -49,6 +49,6 @@ import Testing
     @Test func elementBehindThePrefix() {
         let comment = "<!--" + String(repeating: " ", count: ImageFormat.sniffedBytes - 13) + "-->"
         #expect(sniff(comment + "<svg> ") == .svg)
-        #expect(sniff(comment + " <svg> ") == nil)
+        #expect(sniff(comment + "  <svg> ") == nil)
     }
 }
