@@ -42,42 +42,42 @@ func fuzzMetadata(_ bytes: [UInt8]) {
 }
 
 #if !WITHOUT_AVIF
-/// Reads the boxes and tables of an AVIF, and counts the frames of samples: of those found, and of the bytes themselves. The
-/// first byte says how samples are divided.
-func fuzzAVIFSamples(_ bytes: [UInt8]) {
-    guard let first = bytes.first else { return }
-    let file = Array(bytes.dropFirst())
-    let inFile = { (range: Range<Int>) in range.lowerBound >= 0 && range.upperBound <= file.count }
-    if let sequence = AVIFSequence(file.span) {
-        let animation = sequence.animation
-        expect(animation.frames.allSatisfy { inFile($0.data) && $0.delayMs > 10 }, "a frame is in the file")
-        expect(sequence.alpha.allSatisfy(inFile), "alpha is in the file")
-        expect(sequence.alpha.isEmpty || sequence.alpha.count == animation.frames.count, "each frame has alpha")
-        expect(animation.frames.count <= animation.announced ?? 0, "no more frames than announced")
-        expect(animation.loops >= 0, "a number of repetitions")
-        for frame in animation.frames.prefix(100) { count([frame.data]) }
-    }
-    for item in AVIFItems(file.span)?.items ?? [] {
-        expect(item.allSatisfy(inFile), "an item is in the file")
-        count(item)
-    }
-    count([0..<file.count])
-
-    func count(_ pieces: [Range<Int>]) {
-        let step = 1 + Int(first)
-        let divided = pieces.flatMap { piece in
-            stride(from: piece.lowerBound, to: piece.upperBound, by: step).map {
-                $0..<min($0 + step, piece.upperBound)
-            }
+    /// Reads the boxes and tables of an AVIF, and counts the frames of samples: of those found, and of the bytes themselves. The
+    /// first byte says how samples are divided.
+    func fuzzAVIFSamples(_ bytes: [UInt8]) {
+        guard let first = bytes.first else { return }
+        let file = Array(bytes.dropFirst())
+        let inFile = { (range: Range<Int>) in range.lowerBound >= 0 && range.upperBound <= file.count }
+        if let sequence = AVIFSequence(file.span) {
+            let animation = sequence.animation
+            expect(animation.frames.allSatisfy { inFile($0.data) && $0.delayMs > 10 }, "a frame is in the file")
+            expect(sequence.alpha.allSatisfy(inFile), "alpha is in the file")
+            expect(sequence.alpha.isEmpty || sequence.alpha.count == animation.frames.count, "each frame has alpha")
+            expect(animation.frames.count <= animation.announced ?? 0, "no more frames than announced")
+            expect(animation.loops >= 0, "a number of repetitions")
+            for frame in animation.frames.prefix(100) { count([frame.data]) }
         }
-        var (progress, other) = (AV1Sample.Progress(units: 1 << 16), AV1Sample.Progress(units: 1 << 16))
-        let sample = AV1Sample(file.span, pieces, &progress)
-        expect(sample == AV1Sample(file.span, divided, &other), "the division of a sample has no effect")
-        expect(progress == other, "the division of a sample has no effect on the next one")
-        expect(sample?.frames ?? 0 <= AV1Sample.mostFrames, "the number of frames is bounded")
-        expect(sample?.shownFrames ?? 0 <= sample?.frames ?? 0, "a frame that is shown is a frame")
+        for item in AVIFItems(file.span)?.items ?? [] {
+            expect(item.allSatisfy(inFile), "an item is in the file")
+            count(item)
+        }
+        count([0..<file.count])
+
+        func count(_ pieces: [Range<Int>]) {
+            let step = 1 + Int(first)
+            let divided = pieces.flatMap { piece in
+                stride(from: piece.lowerBound, to: piece.upperBound, by: step).map {
+                    $0..<min($0 + step, piece.upperBound)
+                }
+            }
+            var (progress, other) = (AV1Sample.Progress(units: 1 << 16), AV1Sample.Progress(units: 1 << 16))
+            let sample = AV1Sample(file.span, pieces, &progress)
+            expect(sample == AV1Sample(file.span, divided, &other), "the division of a sample has no effect")
+            expect(progress == other, "the division of a sample has no effect on the next one")
+            expect(sample?.frames ?? 0 <= AV1Sample.mostFrames, "the number of frames is bounded")
+            expect(sample?.shownFrames ?? 0 <= sample?.frames ?? 0, "a frame that is shown is a frame")
+        }
     }
-}
 #endif
 
 /// Decodes a PNG whose CRCs are corrected first, because chunks with a wrong CRC are not read.

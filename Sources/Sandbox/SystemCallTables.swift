@@ -21,7 +21,8 @@ extension SystemCallRule {
         let rules: [SystemCallRule] = [
             .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
             // Threads. The arguments of clone3 cannot be checked: it fails, and the C library calls clone.
-            .allow("clone", .bits(0, Kernel.threadFlags, are: true)), .kill("clone", .bits(0, Kernel.threadFlags, are: false)),
+            .allow("clone", .bits(0, Kernel.threadFlags, are: true)),
+            .kill("clone", .bits(0, Kernel.threadFlags, are: false)),
             .fail("clone3", ENOSYS),
             // Its limits can be read, and not set.
             .allow("prlimit64", .equals(0, 0), .isNull(2)),

@@ -9,7 +9,7 @@ internal import WorkerRuntime
 
 /// The options of the process of the shared tier, and what it acquires before the sandbox.
 struct TierProgram: WorkerProgram, Equatable {
-    static let name = "imgtier"
+    let name = "imgtier"
 
     /// `--server`: the servers by their names, in any order.
     private(set) var servers: [ServerName] = []

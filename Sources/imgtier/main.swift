@@ -2,4 +2,4 @@
 
 import WorkerRuntime
 
-WorkerRuntime.run(TierProgram.self)
+WorkerRuntime.run(TierProgram())

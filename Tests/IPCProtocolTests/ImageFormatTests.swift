@@ -40,7 +40,8 @@ import Testing
     ]) func svg(text: String) { #expect(sniff(text) == .svg) }
 
     @Test(arguments: [
-        "", "<", "svg", "<svg", "<svgx>", "<SVG>", "<html><svg>", "<!-- <svg>", "<?xml <svg>", "<!DOCTYPE [ ><svg>", "<!x><svg>",
+        "", "<", "svg", "<svg", "<svgx>", "<SVG>", "<html><svg>", "<!-- <svg>", "<?xml <svg>", "<!DOCTYPE [ ><svg>",
+        "<!x><svg>",
         "a<svg>", "<a:b:svgs>", "< svg>",
     ]) func noSVG(text: String) { #expect(sniff(text) == nil) }
 
@@ -48,6 +49,6 @@ import Testing
     @Test func elementBehindThePrefix() {
         let comment = "<!--" + String(repeating: " ", count: ImageFormat.sniffedBytes - 13) + "-->"
         #expect(sniff(comment + "<svg> ") == .svg)
-        #expect(sniff(comment + " <svg> ") == nil)
+        #expect(sniff(comment + "  <svg> ") == nil)
     }
 }

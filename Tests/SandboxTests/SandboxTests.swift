@@ -48,7 +48,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("open-home", EACCES), ("open-process", EACCES), ("open-to-write", EACCES), ("create", EACCES), ("list", EACCES),
+        ("open-home", EACCES), ("open-process", EACCES), ("open-to-write", EACCES), ("create", EACCES),
+        ("list", EACCES),
         ("open", EACCES), ("unlink", ENOSYS), ("tgkill", ENOSYS), ("priority", ENOSYS), ("clone3", ENOSYS),
     ]) func rendererIsDenied(attempt: String, error: Int32) throws {
         #expect(try run("svg", attempt) == .status(error))

@@ -60,7 +60,7 @@ package final class Memcached {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        address.sin_addr.s_addr = unsafe inet_addr("127.0.0.1")
         let isConnected = unsafe withUnsafePointer(to: &address) {
             unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 unsafe connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0

@@ -79,7 +79,8 @@ struct Attacker {
 
     private static func words(in bytes: [UInt8]) -> [String] {
         let start = ImageFormat(sniffing: bytes) == .avif ? 32 : 0
-        return String(decoding: bytes.dropFirst(start).prefix(200), as: UTF8.self).split(separator: " ").map(String.init)
+        return String(decoding: bytes.dropFirst(start).prefix(200), as: UTF8.self).split(separator: " ").map(
+            String.init)
     }
 
     private static func bytes(of file: FileDescriptor) throws -> [UInt8] {

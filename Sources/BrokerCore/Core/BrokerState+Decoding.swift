@@ -293,7 +293,8 @@ extension BrokerState {
         let (family, name) = (end.decode.family, decoding.foreignFormat(of: end.decode.variant.content)?.name ?? "")
         let error = WireError(
             .unsupportedFormat,
-            "\(name) needs the program \(family.program), which is not installed: it is in the package \(family.package).")
+            "\(name) needs the program \(family.program), which is not installed: it is in the package \(family.package)."
+        )
         let isRejected = Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode)
         free(end, job)
         for waiter in end.decode.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }

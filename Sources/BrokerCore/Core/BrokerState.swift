@@ -309,6 +309,8 @@ package struct BrokerState {
     }
 
     private mutating func apply(_ new: Reconfiguration) {
+        // What failed for want of a program may succeed.
+        if new.limits.families != limits.families { _ = recentFailures.clear(url: nil) }
         limits = new.limits
         // What clients hold now stays; without room beside it, nobody could load until they let go.
         limits.maxEvictedBytes = max(limits.maxEvictedBytes, memory.heldBytes + 64 << 20)

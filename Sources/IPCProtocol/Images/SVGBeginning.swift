@@ -43,7 +43,7 @@ enum SVGBeginning {
 
     private static func isSVGElement(_ bytes: ArraySlice<UInt8>) -> Bool {
         let name = bytes.prefix { ![0x20, 0x09, 0x0A, 0x0D, UInt8(ascii: ">"), UInt8(ascii: "/")].contains($0) }
-        // A name that the prefix cuts off is none.
+        // The prefix may cut a name off.
         guard name.endIndex < bytes.endIndex else { return false }
         return name.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false).last?
             .elementsEqual("svg".utf8) ?? false

@@ -43,7 +43,9 @@ extension RowSink {
     }
 
     /// Takes all rows of an image that was decoded as a whole, band by band.
-    package mutating func takeWhole(_ pixels: UnsafeMutableRawBufferPointer, _ geometry: PixelGeometry) throws(WireError) {
+    package mutating func takeWhole(_ pixels: UnsafeMutableRawBufferPointer, _ geometry: PixelGeometry)
+        throws(WireError)
+    {
         let step = RowBand.rows(of: geometry)
         for row in stride(from: 0, to: geometry.height, by: step) {
             let count = min(step, geometry.height - row)

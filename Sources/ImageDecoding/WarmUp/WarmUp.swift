@@ -23,7 +23,8 @@ struct WarmUp {
         let (ours, theirs) = try UnixSocket.pair()
         broker = FrameChannel(socket: ours)
         loop = JobLoop(
-            channel: FrameChannel(socket: theirs), family: program.family, codecs: program.codecs, conversions: conversions)
+            channel: FrameChannel(socket: theirs), family: program.family, codecs: program.codecs,
+            conversions: conversions)
         var originals: [FileDescriptor] = []
         for sample in program.samples { originals.append(try Self.sealed(sample)) }
         self.originals = originals

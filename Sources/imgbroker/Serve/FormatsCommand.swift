@@ -28,7 +28,8 @@ enum FormatsCommand {
         let (own, control) = try UnixSocket.pair()
         let worker = try ChildProcess(path: program, arguments: [FormatReport.option], control: control)
         let channel = FrameChannel(socket: own)
-        let report = channel.waitUntilReadable(milliseconds: 10_000) ? try? channel.receiveMessage(FormatReport.self)?.0 : nil
+        let report =
+            channel.waitUntilReadable(milliseconds: 10_000) ? try? channel.receiveMessage(FormatReport.self)?.0 : nil
         worker.send(SignalNumber.kill)
         _ = worker.waitForExit(milliseconds: 1000)
         guard let report else { throw Failure(description: "\(program) does not answer") }

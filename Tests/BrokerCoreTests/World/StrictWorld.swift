@@ -510,7 +510,9 @@ struct StrictWorld {
             let family = state.decoding[job]?.family ?? .plain
             expectReady(worker, .decoder(of: family))
             if family != .plain, !state.limits.families.contains(family) { complain("a family that is not installed") }
-            let loaderJobs = decodes.values.count { if case .loader? = workers[$0.worker]?.kind { true } else { false } }
+            let loaderJobs = decodes.values.count {
+                if case .loader? = workers[$0.worker]?.kind { true } else { false }
+            }
             if family != .plain, loaderJobs > 0, decodes.count >= state.limits.workers + 1 {
                 complain("a decoding beyond the places of --workers")
             }

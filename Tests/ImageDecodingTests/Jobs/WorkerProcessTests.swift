@@ -105,7 +105,9 @@ import WorkerProtocol
         change(&job)
         let output = try output ?? WritableBuffer(name: "test", size: 1 << 20).descriptor
         try order(.identify(job: 7, early: EarlyDecode(job, refused: refused)), [try memoryFile(file), output])
-        guard case .identified(7, let digest, let early, nil) = try next() else { throw WireError(.internal, "no digest") }
+        guard case .identified(7, let digest, let early, nil) = try next() else {
+            throw WireError(.internal, "no digest")
+        }
         return (digest, early)
     }
 

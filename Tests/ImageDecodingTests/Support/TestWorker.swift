@@ -19,7 +19,8 @@ final class TestWorker {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent, because the starting thread counts as the parent and may end before the test.
         let process = try ChildProcess(
-            path: BuiltProducts.folder + "/" + family.program, arguments: ["--strict-sandbox"] + arguments, control: theirs)
+            path: BuiltProducts.folder + "/" + family.program, arguments: ["--strict-sandbox"] + arguments,
+            control: theirs)
         try self.init(process, socket: ours)
     }
 
