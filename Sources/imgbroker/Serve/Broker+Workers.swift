@@ -148,7 +148,11 @@ extension Broker {
     func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {
         guard let worker = workers[id] else { return }
         guard let descriptor = buffers[body] else {
-            let error = WireError(.internal, "The encoded bytes are gone.")
+            // A packed body needs a memfd now.
+            let error =
+                buffers.bytes(of: body) == nil
+                ? WireError(.internal, "The encoded bytes are gone.")
+                : WireError(.outOfMemory, "There is no room for the encoded bytes.")
             return events.append(.decodeFailed(id, Identifier(number: job.id), error))
         }
         if isExiting(id, before: Identifier(number: job.id)) { return }

@@ -18,7 +18,7 @@ import WorkerProtocol
     init() throws {
         directory = try TemporaryDirectory()
         origin = try LocalOrigin { request in
-            png(tile(1)).with { $0.hold = request.path.hasPrefix("/held") ? .beforeHeaders : .never }
+            png(tile(1)).with { $0.hold = request.path.hasPrefix("/held") ? .afterBytes(100) : .never }
         }
     }
 

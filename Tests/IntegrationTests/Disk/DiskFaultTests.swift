@@ -111,8 +111,11 @@ import WorkerProtocol
     func bufferWithoutSpace(_ worker: TestBroker.Worker?, _ error: Int32) throws {
         let programs = try Programs(failing: worker, about: "*")
         let origin = try LocalOrigin { request in
-            Int(request.path.dropFirst()).map { png(Self.large($0)) }
-                ?? .status(404)
+            guard let number = Int(request.path.dropFirst()) else { return .status(404) }
+            // Slow enough for a small body to get a file.
+            return png(Self.large(number)).with {
+                if worker == .fetch { ($0.pieceBytes, $0.pauseMs) = (5000, 70) }
+            }
         }
         defer { origin.stop() }
         let broker = try TestBroker(
