@@ -29,6 +29,10 @@ extension BrokerState {
             }
         }
         for family in decoding.queuedFamilies { assignJobs(of: family) }
+        // A job may leave while the start of its worker is put off.
+        for family in supervision.neededFamilies where decoding.queued(of: family) == 0 {
+            supervision.want(family, for: 0)
+        }
         // A small image does not wait until a large one is decoded.
         if decoding.isHoldingUpSmall, let spare = supervision.freshest(.decode), let job = decoding.popSmall() {
             startIdentifying(job, on: spare, isSpare: true)

@@ -156,7 +156,10 @@ package struct Supervision {
     /// The number of jobs that run on workers of families other than the plain one.
     var runningLoaderJobs: Int { loaders.values.reduce(0) { $0 + $1.runningJobs } }
 
-    /// Wants workers of a family for jobs that wait.
+    /// The families that were needed so far.
+    var neededFamilies: some Sequence<CodecFamily> { loaders.keys }
+
+    /// Wants workers of a family for jobs that wait; without any, no further ones.
     mutating func want(_ family: CodecFamily, for jobs: Int) { self[.loader(family)].want(jobs) }
 
     /// Retires the workers of families that are not among `families`.

@@ -223,8 +223,8 @@ struct WorkerPool {
     private static let toleratedFailures = 10
     private static let spareDelayMs = 10
 
-    /// Wants workers of an on-demand pool for `jobs` jobs beside those that run.
-    mutating func want(_ jobs: Int) { wanted = max(wanted, min(size, runningJobs + jobs)) }
+    /// Wants workers of an on-demand pool for `jobs` jobs beside those that run. Those that exist stay.
+    mutating func want(_ jobs: Int) { wanted = max(staying, min(size, runningJobs + jobs)) }
 
     /// Wants no successor of a worker of an on-demand pool that stays no longer.
     private mutating func wantNoSuccessor() { if isOnDemand { wanted = min(wanted, staying) } }
