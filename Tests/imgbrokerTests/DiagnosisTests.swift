@@ -21,7 +21,7 @@ struct DiagnosisTests {
 
     @Test func `a good machine needs nothing`() {
         #expect(problems.isEmpty)
-        #expect(Set(facts.findings(for: configuration).map(\.subject)).count == 10)
+        #expect(Set(facts.findings(for: configuration).map(\.subject)).count == 11)
     }
 
     @Test(arguments: [

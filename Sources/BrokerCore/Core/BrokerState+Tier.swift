@@ -146,9 +146,10 @@ extension BrokerState {
             if let lease { note(.unshared, milliseconds: Self.unsharedMs, key: lease.key, ending: lease) }
             return
         }
-        guard let body, let worker = supervision.available(.tier), tier.mayWrite(original.bytes) else {
-            return release(lease)
-        }
+        // The look-up brings a frozen original back, so that it can be held.
+        guard let body, memory.original(key) != nil, memory.record(of: body) != nil,
+            let worker = supervision.available(.tier), tier.mayWrite(original.bytes)
+        else { return release(lease) }
         let content = SharedRecord.Content.original(
             digest: original.content.digest.hexadecimal, bytes: original.bytes, original.origin.response,
             varyKey: original.origin.varyKey)

@@ -81,7 +81,7 @@ import WorkerProtocol
 
     @Test func emptyAndUnknownFiles() {
         #expect(failure([]) == .emptyImage)
-        #expect(failure(Array("<svg></svg>".utf8)) == .unsupportedFormat)
+        #expect(failure(Array("<html></html>".utf8)) == .unsupportedFormat)
         #expect(failure([0xFF]) == .unsupportedFormat)
     }
 }

@@ -15,7 +15,7 @@ import Testing
         _ = try client.load(setting.url("/big"), #""delivery":"none""#)
         _ = try client.load(setting.url("/a"), #""delivery":"none""#)
         try setting.idle()
-        let warm = try setting.broker.settledDescriptors()
+        let warm = try setting.broker.settledDescriptorsBesidesImages()
         // Payloads, descriptors, and more answers than the broker queues for one client.
         let deaf = try (0..<3).map { _ in try setting.client() }
         for _ in 0..<20 { try deaf[0].get(setting.url("/big"), #""delivery":"inline""#) }
@@ -36,8 +36,9 @@ import Testing
         #expect(try setting.broker.stats()[.requests] >= 272)
         for each in deaf { each.close() }
         try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 2 }
-        // 50 new images with their originals; one is equal to that of "/a", as its path has the same length.
-        try setting.broker.waitForSettledDescriptors(warm + (try setting.broker.stats()[.memoryEntries]) - 4)
+        // 50 new images; one is equal to that of "/a", as its path has the same length. The client leases all 50.
+        try setting.broker.waitForSettledDescriptors(
+            warm, images: try setting.broker.stats()[.memoryEntries], leased: 50)
     }
 
     @Test func slowReaderGetsEverything() throws {
@@ -76,7 +77,7 @@ import Testing
     }
 
     @Test func fewDescriptors() throws {
-        let setting = try Setting(descriptorLimit: 64) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let setting = try Setting(descriptorLimit: 80) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
         let client = try setting.client()
         // Far more images and connections than descriptors.
         for number in 0..<100 {
@@ -96,7 +97,7 @@ import Testing
         _ = try client.failure(setting.url("/none"), #""cache":"only-if-cached""#)
         usleep(400_000)
         #expect(setting.broker.status.processorTime - before < 20)
-        #expect(setting.broker.status.descriptors <= 64)
+        #expect(setting.broker.status.descriptors <= 80)
         crowd = []
         let late = try setting.client()
         #expect(try late.picture(try late.load(setting.url("/7"))) == tile(7))
@@ -107,7 +108,7 @@ import Testing
 
     /// A client that leases many small images uses up descriptors, not bytes.
     @Test func leasingManySmallImages() throws {
-        let setting = try Setting(descriptorLimit: 64) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let setting = try Setting(descriptorLimit: 80) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
         let hoarder = try setting.client()
         let ids = try (0..<100).map { try hoarder.get(setting.url("/\($0)")) }
         let errors = try ids.compactMap { try hoarder.answer(to: $0).error }

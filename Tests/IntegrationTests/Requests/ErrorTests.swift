@@ -44,7 +44,7 @@ import Testing
         case "/two": return .redirect(to: "/x/../one", status: 308)
         case "/one": return .redirect(to: "a")
         case "/html": return .ok(Array("<!DOCTYPE html><title>a</title>".utf8), contentType: "image/png")
-        case "/svg": return .ok(Array("<svg xmlns='http://www.w3.org/2000/svg'/>".utf8), contentType: "image/svg+xml")
+        case "/bmp": return .ok(Array("BM".utf8) + [UInt8](repeating: 0, count: 52), contentType: "image/bmp")
         case "/gif": return .ok(Array("GIF89a".utf8) + [1, 0, 1, 0, 0, 0, 0, 59], contentType: "image/gif")
         case "/truncated": return .ok(Array(file.prefix(file.count / 2)))
         case "/magic": return .ok(Array(file.prefix(8)))
@@ -79,7 +79,7 @@ import Testing
             ("/endless", .tooLarge, false), ("/loop", .tooManyRedirects, false),
             ("/ftp", .unsupportedScheme, false), ("/file", .unsupportedScheme, false),
             ("/away", .forbiddenAddress, false), ("/metadata", .forbiddenAddress, false),
-            ("/html", .unsupportedFormat, false), ("/svg", .unsupportedFormat, false),
+            ("/html", .unsupportedFormat, false), ("/bmp", .unsupportedFormat, false),
             ("/gif", .emptyImage, false), ("/truncated", .truncated, false), ("/magic", .truncated, false),
             ("/jpeg", .truncated, false), ("/webp", .truncated, false), ("/corrupt", .decodeFailed, false),
             ("/header-crc", .decodeFailed, false), ("/huge", .tooManyPixels, false),
