@@ -136,6 +136,8 @@ struct MemoryIndex {
     private(set) var textBytes = 0
     /// The bytes of held buffers, resident or not.
     private(set) var heldBytes = 0
+    /// Restored buffers that clients hold who are not restored yet: they are not packed, because a frozen one cannot be held.
+    private var awaited: Set<BufferID> = []
     /// The bytes of evicted buffers that are still held.
     private(set) var evictedBytes = 0
     /// The number of evicted buffers that are still held.
@@ -540,6 +542,7 @@ struct MemoryIndex {
         for buffer in kept {
             let id = BufferID(number: buffer.number)
             let usedAt = Instant(nanoseconds: now.nanoseconds - Int64(buffer.idleMs) * 1_000_000)
+            if held.contains(buffer.number) { awaited.insert(id) }
             insert(
                 id, as: VariantKey(content: content.content, form: buffer.form), bytes: buffer.bytes,
                 geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses,
@@ -556,6 +559,7 @@ struct MemoryIndex {
     /// Holds a buffer. A packed one gets a memfd again with that.
     mutating func hold(_ buffer: BufferID) {
         guard let slot = buffers.slot(of: buffer) else { return }
+        if !awaited.isEmpty { awaited.remove(buffer) }
         buffers[slot].holders += 1
         let record = buffers[slot]
         if record.holders == 1 {
@@ -639,7 +643,7 @@ struct MemoryIndex {
         while descriptors > maximumEntries, let buffer = packing.popFirst() {
             guard let slot = buffers.slot(of: buffer) else { continue }
             buffers[slot].isQueued = false
-            if buffers[slot].holders > 0 || !buffers[slot].isResident { continue }
+            if buffers[slot].holders > 0 || !buffers[slot].isResident || awaited.contains(buffer) { continue }
             if buffers[slot].wasUsed {
                 queueForPacking(slot)
                 continue
@@ -1006,7 +1010,7 @@ struct MemoryIndex {
         if packed.contains(where: { $0.holders > 0 || !$0.isResident || $0.bytes > Self.largestPacked }) {
             return "a packed buffer that may not be"
         }
-        let unqueued = residents.filter { $0.holders == 0 && !$0.isQueued && !$0.isPacked }
+        let unqueued = residents.filter { $0.holders == 0 && !$0.isQueued && !$0.isPacked && !awaited.contains($0.key) }
         if unqueued.contains(where: { $0.bytes <= Self.largestPacked }) { return "a buffer that is never packed" }
         if buffers.contains(where: { buffer(variant(of: $0), in: $0.content) != $0.key }) {
             return "a buffer that cannot be found"
