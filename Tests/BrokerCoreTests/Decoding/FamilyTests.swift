@@ -140,9 +140,9 @@ import WorkerProtocol
         world.newLimits?.families = [.heif]
         world.happen(.messageReceived(client, .reload(id: 3)))
         #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
-        // Its bytes may still be in memory.
-        world.get(client, id: 4, "b")
-        if let fetch = world.fetches.keys.max() { world.finishFetch(fetch, content: Self.heif) }
+        // A reload replaces the download workers.
+        world.readyAll()
+        try load("b", Self.heif, &world, client, 4)
         world.readyAll()
         decode(&world, try #require(world.decodes.keys.first))
         #expect(world.image(client, 4) != nil)

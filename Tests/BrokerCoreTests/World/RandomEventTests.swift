@@ -52,7 +52,7 @@ struct RandomEventTests {
             if number % 100 == 99 { try world.checkSuccessor() }
         }
         // In other histories all images are held, or share their URLs.
-        #expect(world.mostFrozen > 0 || ![9, 13, 25, 29, 37].contains(seed))
+        #expect(world.mostFrozen > 0 || ![2, 10, 17, 25, 26, 29].contains(seed))
         try drain(&world)
     }
 
