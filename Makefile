@@ -148,6 +148,12 @@ test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE tak
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" IMAGES="$(IMAGES)" \
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
 
+.PHONY: test-fleet
+test-fleet: build ## How often three brokers with a shared tier ask the origin, with the release build
+	@scripts/bootstrap.sh --for-tests
+	$(swift) build --build-tests
+	IMGBROKER_TEST_FLEET=1 IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/run-tests.sh --filter FleetTimingTests
+
 .PHONY: test-families
 test-families: build ## HEIC, JPEG XL, SVG and TIFF against other decoders; OUTPUT=FILE takes the sheet; needs pip and a package index
 	@scripts/bootstrap.sh --for-families
