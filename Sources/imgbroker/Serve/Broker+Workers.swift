@@ -305,7 +305,10 @@ extension Broker {
                     guard bytes.count == result.bytes, bytes.count <= FetchResult.mostBytesInFrame else {
                         return handle(.workerMisbehaved(worker.id, "it sent another body than it reported"))
                     }
-                    products[id] = try Self.product(of: bytes)
+                    do { products[id] = try Self.product(of: bytes) } catch {
+                        let error = WireError(.outOfMemory, "There is no room for the download: \(error).")
+                        return handle(.fetchFailed(worker.id, id, FetchFailure(error)))
+                    }
                 } else {
                     try seal(id, size: result.bytes)
                 }
