@@ -143,7 +143,8 @@ kill "$origin"
 
 # Removes the packages. Fails if anything differs from the files and users before their installation, in the file named.
 purge() {
-    dpkg --purge imgbroker-exporter imgbroker-tier imgbroker libimgbroker-dev libimgbroker0 python3-imgbroker >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+    mapfile -t packages < <(dpkg-query -W -f '${Package}\n' 'imgbroker*' 'libimgbroker*' python3-imgbroker)
+    dpkg --purge "${packages[@]}" >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
     if grep -q '^warning' dpkg.log; then fail "$(grep -m1 '^warning' dpkg.log)"; fi
     residue >after
     diff "$1" after || fail "the purge has left the differences above"
