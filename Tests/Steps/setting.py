@@ -30,7 +30,9 @@ class Setting:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.folder, self.socket = folder, f"{folder}/socket"
-        self.broker = subprocess.Popen([PROGRAM, "--socket", self.socket, "--allow-address", "127.0.0.0/8"])
+        # A cache of its own: the usual one may have results of an earlier build.
+        self.broker = subprocess.Popen(
+            [PROGRAM, "--socket", self.socket, "--allow-address", "127.0.0.0/8", "--cache-dir", f"{folder}/cache"])
         deadline = time.monotonic() + 30
         while True:
             with socket.socket(socket.AF_UNIX) as probe:
