@@ -35,10 +35,10 @@ extension TestBroker {
     func settledDescriptorsBesidesImages() throws -> Int { try settledDescriptors() - bufferDescriptors }
 
     /// Waits until it has `count` descriptors open besides those of images, of which at most `images` have one: small originals
-    /// have none. Then removes the images that no client leases from memory, and waits until `leased` descriptors of images are left.
+    /// have none. No client may lease one. Then removes the images from memory, and waits until none of their descriptors is left.
     ///
     /// - Throws: `TestFailure` naming the open files.
-    func waitForSettledDescriptors(_ count: Int, images: Int, leased: Int = 0) throws {
+    func waitForSettledDescriptors(_ count: Int, images: Int) throws {
         try eventually("\(count) descriptors besides at most \(images) images") {
             let own = bufferDescriptors
             return own <= images && ownDescriptors - own == count
@@ -46,7 +46,7 @@ extension TestBroker {
         let client = try RawClient(socketPath)
         _ = try client.ask("clear", #""tier":"memory""#)
         client.close()
-        try waitForSettledDescriptors(count + leased)
+        try waitForSettledDescriptors(count)
     }
 
     /// Waits until it has `count` descriptors open, as `settledDescriptors` counts them.

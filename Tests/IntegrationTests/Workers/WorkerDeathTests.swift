@@ -69,10 +69,10 @@ import Testing
     @Test func twoCrashesFailTheImage() throws {
         let file = TestPNG.blank(width: 7000, height: 7000)
         let setting = try Setting(workers: 1, routes: ["/bad": .ok(file), "/good": png(tile(2))])
-        let client = try setting.client()
-        let other = try setting.client()
         try setting.idle()
         let warm = try setting.broker.settledDescriptors()
+        let client = try setting.client()
+        let other = try setting.client()
         let id = try client.get(setting.url("/bad"))
         let joined = try other.get(setting.url("/bad"))
         for signal in [SIGSEGV, SIGABRT] {
@@ -92,9 +92,11 @@ import Testing
         #expect(report[.reservedBytes] == 0)
         #expect(report[.failed] == 2)
         #expect(report.workerDeaths == [.signal: 2])
-        // The original of the bad image stays, and the original and pixels of the good one, which is leased.
+        // The original of the bad image stays, and the original and pixels of the good one.
         #expect(report[.memoryEntries] == 3)
-        try setting.broker.waitForSettledDescriptors(warm, images: 3, leased: 1)
+        for client in [client, other] { client.close() }
+        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
+        try setting.broker.waitForSettledDescriptors(warm, images: 3)
         #expect(setting.origin.statistics("/bad").requests == 1)
     }
 
