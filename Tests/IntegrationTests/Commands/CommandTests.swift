@@ -45,6 +45,8 @@ import Testing
     /// Whether the machine lacks something is not known here.
     @Test func doctorLooksAtTheBroker() throws {
         let setting = try Setting(routes: [:])
+        // The confinement is known when the first worker is ready.
+        try setting.broker.wait(for: "a worker is confined") { $0.sandbox.hasPrefix("seccomp+landlock") }
         let result = try run(Self.program, ["doctor", "--socket", setting.broker.socketPath])
         #expect([.status(0), .status(1)].contains(result.exit))
         #expect(result.output.contains("serves \(setting.broker.socketPath), sandbox seccomp+landlock"))
