@@ -27,7 +27,7 @@ extension Waiter {
         if tracedUntil < now {
             waiter.add(StatsReport.Distribution.queue.rawValue, from: tracedUntil, now.microseconds(since: tracedUntil))
         }
-        waiter.add(TraceSpan.reply, from: now, 0)
+        waiter.add(StatsReport.Distribution.reply.rawValue, from: now, 0)
         return waiter.trace
     }
 }

@@ -42,6 +42,8 @@ extension StatsReport {
         case identify
         /// The parts of a decoding: the codec with colour conversion, scaling, the steps, encoding, and sealing.
         case codec, scale, steps, encode, seal
+        /// The work between the last event of a request and its reply with an image.
+        case reply
     }
 
     /// The distribution of a duration, in buckets whose bounds are powers of two.

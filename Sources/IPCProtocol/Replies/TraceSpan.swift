@@ -17,8 +17,6 @@ public struct TraceSpan: Hashable, Sendable {
     /// The end in microseconds after the request's arrival.
     public var end: Int { start + microseconds }
 
-    /// The name of the last span: the work between the last event and the reply.
-    package static let reply = "reply"
     /// The most spans of a request.
     package static let most = 256
     /// The longest time that is accepted: a year in microseconds.

@@ -365,10 +365,15 @@ extension Broker {
             report[.hitMicroseconds] = hits.quantiles(unit: 1)
             report[.loopMicroseconds] = iterations.quantiles(unit: 1)
             report.histograms[.hit] = hits.distribution
+            report.histograms[.reply] = replies.distribution
             report.histograms[.loop] = iterations.distribution
             reply = .stats(id: id, report)
         }
-        if reply.isTraced { reply.endTrace(replyMicroseconds: Instant.now.microseconds(since: handledAt)) }
+        if case .image = reply {
+            let microseconds = Instant.now.microseconds(since: handledAt)
+            replies.record(microseconds: microseconds)
+            reply.endTrace(replyMicroseconds: microseconds)
+        }
         let frame = reply.encoded(reusing: connection.channel.takeStorage())
         switch attachment {
         case .nothing: connection.channel.enqueue(frame)
