@@ -203,7 +203,8 @@ package struct SharedTier {
     func mayWrite(_ bytes: Int) -> Bool {
         writingBytes + bytes <= Self.maximumWriting && writes.count < Self.maximumWrites
     }
-    private static let maximumWrites = 1024
+    /// The process has this many descriptors open at most, and is limited to twice as many (`SandboxPolicy.tier`).
+    private static let maximumWrites = 512
 
     /// Notes that a record is being written, with the bytes of a buffer or without.
     mutating func beginWriting(_ buffer: BufferID?, bytes: Int, as job: JobID) {
