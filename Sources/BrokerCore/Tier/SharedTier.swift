@@ -203,7 +203,8 @@ package struct SharedTier {
     func mayWrite(_ bytes: Int) -> Bool {
         writingBytes + bytes <= Self.maximumWriting && writes.count < Self.maximumWrites
     }
-    /// The process has this many descriptors open at most, and is limited to twice as many (`SandboxPolicy.tier`).
+    /// The most records that are being written, each of which may take a descriptor of the process: `SandboxPolicy.tier` permits twice
+    /// as many. Further ones are not shared.
     private static let maximumWrites = 512
 
     /// Notes that a record is being written, with the bytes of a buffer or without.

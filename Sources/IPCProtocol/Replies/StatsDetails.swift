@@ -42,7 +42,7 @@ extension StatsReport {
         case identify
         /// The parts of a decoding: the codec with colour conversion, scaling, the steps, encoding, and sealing.
         case codec, scale, steps, encode, seal
-        /// The work between the last event of a request and its reply with an image.
+        /// The work between the last event of a request and its reply with an image, except for hits by a repeated text.
         case reply
     }
 

@@ -372,7 +372,7 @@ extension Broker {
         if case .image = reply {
             let microseconds = Instant.now.microseconds(since: handledAt)
             replies.record(microseconds: microseconds)
-            reply.endTrace(replyMicroseconds: microseconds)
+            if reply.isTraced { reply.endTrace(replyMicroseconds: microseconds) }
         }
         let frame = reply.encoded(reusing: connection.channel.takeStorage())
         switch attachment {

@@ -76,7 +76,8 @@ final class Broker {
     var iterations = LatencyHistogram()
     /// The durations of hits, from the frame to the queued reply.
     var hits = LatencyHistogram()
-    /// The durations from the event that answers a request with an image to the queued reply.
+    /// The durations from the event that answers a request with an image to the queued reply. Hits by a repeated text are counted in `hits`
+    /// alone.
     var replies = LatencyHistogram()
     /// The validity page; nil if the kernel cannot seal it.
     let page: ValidityPage?

@@ -64,7 +64,10 @@ import Testing
         let reply = try #require(spans["reply"])
         #expect(spans.values.allSatisfy { $0.start >= 0 && $0.end <= reply.start || $0.name == "reply" }, "\(spans)")
         let figures = try setting.broker.stats()
-        for name in [StatsReport.Distribution.firstByte, .body, .identify, .codec, .scale, .steps, .seal, .reply] {
+        let counted: [StatsReport.Distribution] = [
+            .firstByte, .body, .identify, .codec, .scale, .steps, .seal, .queue, .reply,
+        ]
+        for name in counted {
             #expect(figures.histograms[name]?.count ?? 0 > 0, "\(name)")
         }
         #expect(figures.histograms[.firstByte]?.sumMicroseconds ?? 0 >= 290_000)
@@ -97,7 +100,7 @@ import Testing
         }
         try client.send(#"{"type":"get","id":9,"url":"\#(setting.url("/a"))"}"#)
         #expect(try !client.next().text.contains("spans"))
-        // Every image is counted, traced or not: that of the command, and four here.
+        // Images are counted, traced or not: that of the command, and four here.
         #expect(try setting.broker.stats().histograms[.reply]?.count == 5)
     }
 
