@@ -58,6 +58,7 @@ package enum WorkerRuntime {
             log.error(.system, "no control socket on descriptor \(controlDescriptor): imgbroker starts this program")
             return 2
         }
+        defer { log.end() }
         do {
             try start(program, options, control, log)
             return 0
@@ -105,6 +106,8 @@ package enum WorkerRuntime {
         let sandbox = policy.enter()
         for problem in sandbox.problems { log.warning(.sandbox, "not confined in full: \(problem)") }
         service.didEnterSandbox(sandbox.report)
+        // Only the loops of services that may cause floods look for their ends.
+        log.end()
         try channel.sendMessage(service.ready(in: sandbox.report))
         try service.serve()
     }

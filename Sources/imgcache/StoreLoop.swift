@@ -54,7 +54,8 @@ struct StoreLoop {
             let isLast = store.exitAt.map { $0 <= .now } ?? false
             try reportState(isLast: isLast)
             if isLast { return }
-            let isIdle = try queue.wait(milliseconds: pause).isEmpty
+            let isIdle = try queue.wait(until: nextWork).isEmpty
+            store.log.writeCounts()
             if !isIdle {
                 if try channel.fill() == .end { return }
                 while let (order, descriptors) = try channel.nextMessage(StoreOrder.self) {
@@ -82,9 +83,9 @@ struct StoreLoop {
         }
     }
 
-    /// The time until work is due, in milliseconds; nil for none.
-    private var pause: Int? {
-        if store.hasWork || store.hasKeysToReport { return 0 }
+    /// When work is due; nil for none.
+    private var nextWork: Instant? {
+        if store.hasWork || store.hasKeysToReport { return .now }
         var next: Instant?
         func wake(at instant: Instant?) {
             if let instant, next.map({ instant < $0 }) ?? true { next = instant }
@@ -98,8 +99,8 @@ struct StoreLoop {
         wake(at: store.retryAt)
         wake(at: store.exitAt)
         wake(at: store.nextEviction)
-        // Rounded up, so that the time has come when the wait is over.
-        return next.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) }
+        wake(at: store.log.nextCount)
+        return next
     }
 
     private mutating func commitIfDue(isIdle: Bool) {

@@ -68,7 +68,7 @@ import WorkerProtocol
     func run() throws {
         while true {
             try flush()
-            for event in try queue.wait(milliseconds: waitingTime()) {
+            for event in try queue.wait(until: nextWork) {
                 if event.token == Self.channelToken {
                     if event.readable, try !takeOrders() { return }
                 } else {
@@ -76,6 +76,7 @@ import WorkerProtocol
                     act(on: Int32(event.token), mask)
                 }
             }
+            log.writeCounts()
             if let timer, timer <= .now {
                 self.timer = nil
                 act(on: CURL_SOCKET_TIMEOUT, 0)
@@ -87,13 +88,11 @@ import WorkerProtocol
         }
     }
 
-    /// The milliseconds until work is due; nil for none.
-    private func waitingTime() -> Int? {
+    /// When work is due; nil for none.
+    private var nextWork: Instant? {
         let reports = mayReportProgress ? transfers.values.map(\.progressDue) : []
-        let times = [timer, nextStallCheck] + transfers.values.map(\.drainDeadline) + reports
-        guard let next = times.compactMap({ $0 }).min() else { return nil }
-        // Rounded up, so that the time has come when the wait is over.
-        return max(0, (next.microseconds(since: .now) + 999) / 1000)
+        let times = [timer, nextStallCheck, log.nextCount] + transfers.values.map(\.drainDeadline) + reports
+        return times.compactMap { $0 }.min()
     }
 
     // MARK: The broker

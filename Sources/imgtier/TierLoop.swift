@@ -36,7 +36,7 @@ struct TierLoop {
     mutating func serve() throws {
         while exitAt.map({ .now < $0 || !waiting.isEmpty }) ?? true {
             try report()
-            if try !queue.wait(milliseconds: pause).isEmpty {
+            if try !queue.wait(until: nextWork).isEmpty {
                 if try channel.fill() == .end { return }
                 try takeOrders()
             }
@@ -47,13 +47,12 @@ struct TierLoop {
         }
     }
 
-    /// The time until work is due, in milliseconds; nil for none.
-    private var pause: Int? {
-        if !waiting.isEmpty { return 0 }
+    /// When work is due; nil for none.
+    private var nextWork: Instant? {
+        if !waiting.isEmpty { return .now }
         let isNews = tier.figures != reported
         let due = isNews ? reportedAt?.adding(milliseconds: Self.reportInterval) : nil
-        guard let next = [due, exitAt].compactMap({ $0 }).min() else { return nil }
-        return max(0, (next.microseconds(since: .now) + 999) / 1000)
+        return [due, exitAt].compactMap { $0 }.min()
     }
 
     /// Takes the orders that have arrived, and answers the lookups among them.

@@ -1,5 +1,6 @@
 internal import CLinux
 internal import Glibc
+package import SystemValues
 
 /// Waits for descriptors to become ready (epoll, level-triggered).
 package final class EventQueue {
@@ -69,6 +70,14 @@ package final class EventQueue {
             ready.append(Event(token: event.token, readable: event.readable != 0, writable: event.writable != 0))
         }
         return ready
+    }
+
+    /// Waits for events until `deadline` (nil: no limit). Returns none after a signal or at the deadline.
+    ///
+    /// - Throws: `SystemError` of `epoll_wait`.
+    package func wait(until deadline: Instant?) throws(SystemError) -> [Event] {
+        // Rounded up, so that the deadline has passed when the wait is over.
+        try wait(milliseconds: deadline.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) })
     }
 
     private func watch(

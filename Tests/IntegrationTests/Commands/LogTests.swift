@@ -75,6 +75,24 @@ import Testing
         #expect(count.contains("of=request-failed cause=not-cached count=190 "), "\(count)")
     }
 
+    @Test func `a worker that has nothing more to say writes its counts`() throws {
+        let setting = try DiskSetting(["--log-level", "info"], hasFiles: true)
+        let numbers = 0..<LogFlood.mostLines + 5
+        for number in numbers { _ = try setting.load(number) }
+        try setting.wait(for: .on, entries: numbers.count)
+        try setting.restart()
+        for file in setting.files("originals") {
+            #expect(FileManager.default.createFile(atPath: file, contents: Data(repeating: 0, count: 1000)))
+        }
+        for number in numbers { #expect(try setting.load(number).source == .network) }
+        #expect(setting.broker.logLines.count { $0.contains("event=entry") } == LogFlood.mostLines)
+        try eventually("the other lines are counted") {
+            setting.broker.logLines.contains {
+                $0.contains("process=imgcache event=repeated") && $0.contains("of=entry count=5 ")
+            }
+        }
+    }
+
     @Test func `the workers of a broker with the journal write priorities`() throws {
         let directory = try TemporaryDirectory()
         // The file is the journal if the variable names it.
