@@ -12,8 +12,8 @@ do {
     case DescriptorCloser.word: CurrentProcess.exit(DescriptorCloser.run(words.dropFirst()))
     case DescriptorReceiver.word: CurrentProcess.exit(DescriptorHelper.run(words.dropFirst()))
     case SocketRemover.word: CurrentProcess.exit(SocketRemover.run(words.dropFirst()))
-    case TakeOver.word: CurrentProcess.exit(try TakeOver.run(words.dropFirst()))
-    case TakeOver.checkWord: CurrentProcess.exit(TakeOver.check(words.dropFirst()))
+    case TakeOver.word: CurrentProcess.exit(try TakeOverCommand.run(words.dropFirst()))
+    case TakeOver.checkWord: CurrentProcess.exit(TakeOverCommand.check(words.dropFirst()))
     case "ctl": CurrentProcess.exit(try CtlCommand.run(words.dropFirst()))
     case "exporter": CurrentProcess.exit(try ExporterCommand.run(words.dropFirst()))
     case "doctor":

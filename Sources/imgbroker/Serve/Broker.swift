@@ -110,33 +110,9 @@ final class Broker {
     /// The process that removes the socket's file.
     var remover: SocketRemover?
 
-    /// The descriptors that clients and images need at least.
-    static let leastDescriptors = 16
-
-    /// The descriptors of the workers and of the loop itself.
-    static func descriptorsOfProcesses(_ limits: BrokerLimits) -> Int {
-        // Two for each process, spares included; a job's result is one, too.
-        3 * (limits.workers + limits.fetchers + limits.families.count * limits.workersOfFamily + 5) + 16
-    }
-
-    /// The limits with those of what takes descriptors, for a limit of descriptors.
-    private static func fitted(_ limits: BrokerLimits, to descriptors: Int) -> BrokerLimits {
-        var limits = limits
-        var free = max(descriptors - descriptorsOfProcesses(limits), leastDescriptors)
-        // The results of jobs that decode workers are given ahead take an eighth of them at most.
-        limits.briefJobs = min(limits.briefJobs, max(free / 8 / max(limits.workers, 1), 1))
-        free -= (limits.briefJobs - 1) * limits.workers
-        limits.maxClients = max(free / 4, 8)
-        limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
-        limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
-        limits.maxEvictedBuffers = min(limits.maxEvictedBuffers, max(free / 8, 8))
-        limits.maxStores = min(limits.maxStores, max(free / 8, 8))
-        return limits
-    }
-
     /// The limits of the state for the present configuration.
     var fittedLimits: BrokerLimits {
-        var limits = Self.fitted(configuration.limits, to: descriptors)
+        var limits = configuration.limits.fitted(to: descriptors)
         if page == nil { limits.validitySlots = 0 }
         return limits
     }
@@ -159,7 +135,7 @@ final class Broker {
         self.log = log
         groupBytes = group?.limit
         descriptors = CurrentProcess.raiseDescriptorLimit()
-        var limits = Self.fitted(configuration.limits, to: descriptors)
+        var limits = configuration.limits.fitted(to: descriptors)
         maximumClients = limits.maxClients
         do throws(SystemError) {
             page = try ValidityPage(slots: limits.validitySlots)

@@ -39,7 +39,7 @@ enum ServeCommand {
             log.notice(.memory, "the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
         }
         let descriptors = CurrentProcess.raiseDescriptorLimit()
-        let needed = Broker.descriptorsOfProcesses(configuration.limits) + Broker.leastDescriptors
+        let needed = configuration.limits.neededDescriptors
         if descriptors < needed {
             let workers = configuration.limits.workers
             log.error(
@@ -70,7 +70,7 @@ enum ServeCommand {
         }
 
         if configuration.limits.usesDisk {
-            if let directory = configuration.cacheDirectory ?? usualCacheDirectory {
+            if let directory = configuration.cacheDirectory ?? Configuration.usualCacheDirectory {
                 launcher.cachePath = directory
             } else {
                 log.warning(
@@ -120,7 +120,9 @@ enum ServeCommand {
             } else if let ownUser {
                 // These need the privileges that are dropped below.
                 if listener.hasFile { remover = try SocketRemover(path: listener.path) }
-                if configuration.limits.usesDisk, let directory = configuration.cacheDirectory ?? usualCacheDirectory {
+                if configuration.limits.usesDisk,
+                    let directory = configuration.cacheDirectory ?? Configuration.usualCacheDirectory
+                {
                     try? CurrentProcess.makeDirectory(directory, owner: ownUser)
                     launcher.cacheDirectory = try? FileSystem.openDirectory(directory)
                 }
@@ -149,12 +151,5 @@ enum ServeCommand {
         let handover = try ServiceManager.takeDescriptors()
         stored = handover.stored
         return handover.listener
-    }
-
-    /// The default directory of the disk tier (XDG Base Directory Specification).
-    static var usualCacheDirectory: String? {
-        if CurrentProcess.uid == 0 { return "/var/cache/imgbroker" }
-        if let base = CurrentProcess.environment("XDG_CACHE_HOME"), base.hasPrefix("/") { return base + "/imgbroker" }
-        return CurrentProcess.environment("HOME").map { $0 + "/.cache/imgbroker" }
     }
 }

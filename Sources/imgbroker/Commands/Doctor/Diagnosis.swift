@@ -97,7 +97,7 @@ extension MachineFacts {
     }
 
     private func descriptorFinding(_ limits: BrokerLimits) -> Finding {
-        let needed = Broker.descriptorsOfProcesses(limits) + Broker.leastDescriptors
+        let needed = limits.neededDescriptors
         let remedy: String? =
             if descriptors < needed {
                 "\(limits.workers) decode workers need \(needed): raise the limit (LimitNOFILE=, ulimit -n)"

@@ -74,7 +74,7 @@ enum DoctorCommand {
 
     /// The cache's directory, or the nearest one above it that exists, in which it would be made.
     private static func cache(for configuration: Configuration) -> (directory: String, freeBytes: Int)? {
-        guard let directory = configuration.cacheDirectory ?? ServeCommand.usualCacheDirectory else { return nil }
+        guard let directory = configuration.cacheDirectory ?? Configuration.usualCacheDirectory else { return nil }
         var nearest = directory
         while !CurrentProcess.exists(nearest), let slash = nearest.lastIndex(of: "/") {
             nearest = slash == nearest.startIndex ? "/" : String(nearest[..<slash])

@@ -64,4 +64,11 @@ struct Configuration {
         let policy = AddressPolicy(allowed: allowedAddresses)
         return { IPAddress($0).map(policy.permits) ?? false }
     }
+
+    /// The default directory of the disk tier (XDG Base Directory Specification).
+    static var usualCacheDirectory: String? {
+        if CurrentProcess.uid == 0 { return "/var/cache/imgbroker" }
+        if let base = CurrentProcess.environment("XDG_CACHE_HOME"), base.hasPrefix("/") { return base + "/imgbroker" }
+        return CurrentProcess.environment("HOME").map { $0 + "/.cache/imgbroker" }
+    }
 }

@@ -6,13 +6,6 @@ import LinuxSystem
 import SharedCache
 import SystemValues
 
-/// An upgrade that waits until nothing is unfinished.
-struct PendingUpgrade {
-    let client: ClientID
-    let id: Int
-    let begunAt: Instant
-}
-
 // Another program in the place of this one, for a client's `upgrade`.
 extension Broker {
     /// The time for which jobs that can be repeated are waited for, and that for all others.

@@ -84,7 +84,7 @@ final class DescriptorStore {
         var found: RestoredImages?
         for (number, file) in states.sorted(by: { $0.0 > $1.0 }) where found == nil {
             do {
-                var state = try TakeOver.state(in: file)
+                var state = try KeptState(in: file)
                 state.isSuspended = false
                 found = RestoredImages(state) { files[$0.inode] }
             } catch {

@@ -1,0 +1,52 @@
+import BrokerCore
+import LinuxSystem
+
+/// The state and the descriptors of the process whose place this one takes.
+struct Inheritance {
+    private(set) var state: KeptState
+    let listener: ListeningSocket
+    let remover: SocketRemover?
+    let cacheDirectory: FileDescriptor?
+    /// All other descriptors by their numbers, besides those of clients.
+    private let files: [Int: FileDescriptor]
+
+    /// Takes over the descriptors that a state names.
+    ///
+    /// - Throws: `SystemError` of `fcntl`: `EBADF` if one is not open.
+    init(_ state: KeptState) throws {
+        guard let process = state.process else { throw StateRefusal.unreadable }
+        var files: [Int: FileDescriptor] = [:]
+        func take(_ number: Int) throws -> FileDescriptor {
+            if let known = files[number] { return known }
+            guard number > 2 else { throw StateRefusal.unreadable }
+            try FileDescriptor.closeOnExec(Int32(number))
+            let file = FileDescriptor(owning: Int32(number))
+            files[number] = file
+            return file
+        }
+        let socket = try take(process.listener)
+        var identity: UnixSocket.FileIdentity?
+        if let device = process.device, let inode = process.inode {
+            identity = UnixSocket.FileIdentity(
+                device: UInt64(bitPattern: Int64(device)), inode: UInt64(bitPattern: Int64(inode)), isSocket: true)
+        }
+        listener = ListeningSocket(inherited: socket, path: process.path, identity: identity)
+        remover = try process.remover.map { SocketRemover(inherited: try take($0)) }
+        cacheDirectory = try process.cacheDirectory.map(take)
+        for content in state.contents {
+            for buffer in content.buffers { _ = try buffer.place?.descriptor.map(take) }
+        }
+        for client in state.clients {
+            for output in client.output {
+                for number in output.descriptors { _ = try take(number) }
+                _ = try output.payload.map { try take($0.descriptor) }
+            }
+            try FileDescriptor.closeOnExec(Int32(client.descriptor))
+        }
+        self.files = files
+        self.state = state
+    }
+
+    /// The descriptor with a number that the state names.
+    func file(_ number: Int) -> FileDescriptor? { files[number] }
+}

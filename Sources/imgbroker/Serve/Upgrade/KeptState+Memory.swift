@@ -1,0 +1,31 @@
+import BrokerCore
+import LinuxSystem
+import SharedCache
+
+extension KeptState {
+    /// The most bytes of a state: more than one of a million small images.
+    private static let mostBytes = 4 << 30
+
+    /// Reads a state out of its sealed memfd.
+    init(in descriptor: FileDescriptor) throws {
+        let size = try descriptor.size()
+        guard descriptor.isSealed, size <= Self.mostBytes else { throw StateRefusal.noState }
+        var bytes = [UInt8](repeating: 0, count: size)
+        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
+        guard count == size else { throw StateRefusal.noState }
+        self = try KeptState(decoding: bytes)
+    }
+
+    /// A sealed memfd with the state, and the number of contents that no frame can hold.
+    ///
+    /// - Throws: `SystemError` of `memfd_create`, `pwrite` or `fcntl`.
+    func sealed() throws(SystemError) -> (memory: FileDescriptor, omitted: Int) {
+        let (bytes, omitted) = encoded
+        let memory = try unsafe bytes.withUnsafeBytes { bytes in
+            Result { () throws(SystemError) in
+                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-state").descriptor
+            }
+        }.get()
+        return (memory, omitted)
+    }
+}
