@@ -4,7 +4,7 @@ package import SystemValues
 package import WorkerProtocol
 
 /// The bounds of memory, concurrency and time.
-package struct BrokerLimits {
+package struct BrokerLimits: Sendable {
     /// The order of one client's jobs of one priority.
     package enum QueueOrder {
         case fifo, lifo

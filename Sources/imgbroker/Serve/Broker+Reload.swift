@@ -6,34 +6,80 @@ import WorkerProtocol
 
 // Reading the settings again, for `SIGHUP` or a client's `reload`.
 extension Broker {
+    /// The time in which the sources must be read.
+    private static let readingMilliseconds = 5000
+
     /// Reads the settings again and puts into force those that may change while the broker runs. If one is wrong, none changes.
-    func reload(for requester: (client: ClientID, id: Int)?) {
+    func reload(for requester: PendingReload.Requester) {
+        if pendingReload == nil {
+            startReload(for: [requester])
+        } else if pendingReload?.isLate == true {
+            failReload(for: [requester], WireError(.timeout, "The sources of the settings are still being read."))
+        } else {
+            pendingReload?.next.append(requester)
+        }
+    }
+
+    private func startReload(for requesters: [PendingReload.Requester]) {
         let microseconds = Instant.now.nanoseconds / 1000
         ServiceManager.notify("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
-        defer { ServiceManager.notify("READY=1") }
-        do throws(UsageError) {
-            var (settings, report) = try settings.reloaded()
-            let old = configuration
-            self.settings = settings
-            let families = launcher.families
-            launcher.openLoaders()
-            report.changed += Self.changes(from: families, to: launcher.families)
-            adopt(settings.configuration)
-            for change in report.changed { log.notice(.reload, "reload: \(change)") }
-            for warning in configuration.warnings.values { log.warning(.reload, warning) }
-            for change in report.refused { log.warning(.reload, "reload: \(change)") }
-            if report == ReloadReport() { log.notice(.reload, "reload: no setting has changed") }
-            handle(
-                .reloaded(
-                    .success(
-                        Reconfiguration(
-                            limits: fittedLimits, isAllowedAddress: configuration.isAllowedAddress,
-                            replacesFetchers: configuration.needsOtherFetchers(than: old), report: report)),
-                    for: requester))
+        do throws(SystemError) {
+            let reading = try SettingsReading(of: settings)
+            try queue.add(reading.waker.descriptor.raw, token: Self.token(.settings))
+            pendingReload = PendingReload(
+                reading: reading, deadline: .now.adding(milliseconds: Self.readingMilliseconds), requesters: requesters)
         } catch {
-            log.error(.reload, "reload: nothing was changed: \(error)")
-            handle(.reloaded(.failure(WireError(.badRequest, "\(error)")), for: requester))
+            failReload(for: requesters, WireError(.internal, "The settings cannot be read: \(error)."))
         }
+    }
+
+    /// Gives up a reading that takes too long. Called when a deadline may have passed.
+    func advanceReload() {
+        guard let reload = pendingReload, !reload.isLate, reload.deadline <= .now else { return }
+        pendingReload?.requesters = []
+        pendingReload?.next = []
+        let message = "The sources of the settings were not read in \(Self.readingMilliseconds / 1000) s."
+        failReload(for: reload.requesters + reload.next, WireError(.timeout, message))
+    }
+
+    /// Puts the settings into force that were read.
+    func finishReload() {
+        guard let reload = pendingReload, let outcome = reload.reading.outcome else { return }
+        queue.remove(reload.reading.waker.descriptor.raw)
+        pendingReload = nil
+        // Its requesters were told that nothing changes.
+        if reload.isLate { return }
+        switch outcome {
+        case .success((let settings, let report)):
+            let result = Result<Reconfiguration, WireError>.success(adopt(settings, report))
+            for requester in reload.requesters { handle(.reloaded(result, for: requester)) }
+            ServiceManager.notify("READY=1")
+        case .failure(let error): failReload(for: reload.requesters, WireError(.badRequest, "\(error)"))
+        }
+        if !reload.next.isEmpty { startReload(for: reload.next) }
+    }
+
+    private func failReload(for requesters: [PendingReload.Requester], _ error: WireError) {
+        log.error(.reload, "reload: nothing was changed: \(error.message)")
+        for requester in requesters { handle(.reloaded(.failure(error), for: requester)) }
+        ServiceManager.notify("READY=1")
+    }
+
+    /// Makes settings those of the shell, and logs what has changed. Returns the state's part, which is an event.
+    private func adopt(_ settings: Settings, _ read: ReloadReport) -> Reconfiguration {
+        var report = read
+        let (old, families) = (configuration, launcher.families)
+        self.settings = settings
+        launcher.openLoaders()
+        report.changed += Self.changes(from: families, to: launcher.families)
+        adopt(settings.configuration)
+        for change in report.changed { log.notice(.reload, "reload: \(change)") }
+        for warning in configuration.warnings.values { log.warning(.reload, warning) }
+        for change in report.refused { log.warning(.reload, "reload: \(change)") }
+        if report == ReloadReport() { log.notice(.reload, "reload: no setting has changed") }
+        return Reconfiguration(
+            limits: fittedLimits, isAllowedAddress: configuration.isAllowedAddress,
+            replacesFetchers: configuration.needsOtherFetchers(than: old), report: report)
     }
 
     /// The change that installed and removed programs make, for the report.

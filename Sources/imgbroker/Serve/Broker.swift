@@ -8,10 +8,11 @@ import SystemValues
 import WorkerProtocol
 
 /// The shell around the state: it turns the kernel's reports into events, and performs the actions they lead to. It has one
-/// thread, and only the event queue waits.
+/// thread, on which only the event queue waits; settings are read on another (`SettingsReading`).
 final class Broker {
     enum Source: UInt64 {
-        case listener, timer, signals, client, worker, workerExit, forkServer, receiver, pressure, clock, watchdog
+        case listener, timer, signals, client, worker, workerExit, forkServer, receiver, pressure, clock, watchdog,
+            settings
     }
 
     /// The time that one iteration of the event loop spends on messages of all clients.
@@ -99,6 +100,8 @@ final class Broker {
     /// As process 1: whether children may have exited that the broker has not started.
     private var mayHaveStrangers = false
     private var isFinished = false
+    /// The reading of the settings that has begun.
+    var pendingReload: PendingReload?
     /// An upgrade that a client has asked for.
     var pendingUpgrade: PendingUpgrade?
     /// What the process has left whose place this one takes, until `run`.
@@ -194,8 +197,8 @@ final class Broker {
         startWatchdog()
         while !isFinished {
             sendOrders()
-            var deadline = state.nextDeadline
-            if let count = log.nextCount, deadline.map({ count < $0 }) ?? true { deadline = count }
+            let deadline = Self.earlier(
+                state.nextDeadline, Self.earlier(log.nextCount, pendingReload?.nextDeadline))
             if deadline != timerSetTo {
                 timerSetTo = deadline
                 timer.set(to: deadline)
@@ -242,6 +245,11 @@ final class Broker {
             resumeAccepting()
         }
         end()
+    }
+
+    private static func earlier(_ left: Instant?, _ right: Instant?) -> Instant? {
+        guard let left, let right else { return left ?? right }
+        return min(left, right)
     }
 
     /// Has the event loop report signs of life, twice as often as the service manager expects them.
@@ -299,6 +307,7 @@ final class Broker {
             timer.set(to: nil)
             timerSetTo = nil
             log.writeCounts()
+            advanceReload()
             handle(.timePassed)
         case .signals:
             while let signal = signals.next() {
@@ -330,6 +339,7 @@ final class Broker {
         case .pressure: handle(.memoryPressure)
         case .clock: suspensions.takeNotice()
         case .watchdog: reportLife()
+        case .settings: finishReload()
         case .receiver: take(receiver.becameReadable(number))
         case nil: break
         }

@@ -89,6 +89,49 @@ import WorkerProtocol
         #expect(try reload(broker).output == "no setting has changed\n")
     }
 
+    @Test(.enabled(if: SilentFileSystem.isPossible)) func `a file system that does not answer holds up nobody`() throws
+    {
+        defer { origin.stop() }
+        try write("")
+        let broker = try start(["--allow-address", "127.0.0.0/8"])
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        try write("log-level = info\nca-file = \(silent.path)\n")
+        let (first, second) = (try RawClient(broker.socketPath), try RawClient(broker.socketPath))
+        try first.send(#"{"type":"reload","id":1}"#)
+        try second.send(#"{"type":"reload","id":1}"#)
+        broker.signal(SIGHUP)
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.load(origin.url("/1")).image().source == .network)
+        // Both are told, and so is one that comes later.
+        for requester in [first, second] { #expect(try requester.next().error?.code == .timeout) }
+        #expect(try client.load(origin.url("/1")).image().source == .memory)
+        try first.send(#"{"type":"reload","id":2}"#)
+        #expect(try first.next().error?.code == .timeout)
+        #expect(
+            broker.logLines.contains { $0.contains("reload: nothing was changed: The sources of the settings were") })
+        // Once the reading has ended, the settings can be read again.
+        silent.end()
+        try write("log-level = info\n")
+        try eventually("the settings are read again") {
+            try reload(broker).output == "log-level: notice → info\n"
+        }
+        #expect(try broker.stop() == .status(0))
+    }
+
+    @Test(.enabled(if: SilentFileSystem.isPossible)) func `the broker ends while a file system does not answer`() throws
+    {
+        defer { origin.stop() }
+        try write("")
+        let broker = try start()
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        try write("ca-file = \(silent.path)\n")
+        broker.signal(SIGHUP)
+        _ = try broker.stats()
+        #expect(try broker.stop() == .status(0))
+    }
+
     @Test func `a transfer goes on while its worker is replaced`() throws {
         defer { origin.stop() }
         try write("")

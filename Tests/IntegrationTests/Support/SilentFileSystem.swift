@@ -15,6 +15,9 @@ final class SilentFileSystem: Sendable {
         case initialize = 26, forgetMany = 42
     }
 
+    /// The path of the file.
+    var path: String { directory.path + "/file" }
+
     private let directory: TemporaryDirectory
     private let device: FileDescriptor
     private let hasEnded = Atomic(false)
@@ -47,7 +50,7 @@ final class SilentFileSystem: Sendable {
     ///
     /// - Throws: `SystemError`.
     func open() throws -> FileDescriptor {
-        try FileDescriptor.open(readingAt: directory.path + "/file")
+        try FileDescriptor.open(readingAt: path)
     }
 
     /// Whether it has answered as many reads as it does.
@@ -55,6 +58,7 @@ final class SilentFileSystem: Sendable {
 
     /// Ends it: all calls that wait fail.
     func end() {
+        if hasEnded.load(ordering: .relaxed) { return }
         // Before nothing answers any more.
         let number = number
         hasEnded.store(true, ordering: .relaxed)

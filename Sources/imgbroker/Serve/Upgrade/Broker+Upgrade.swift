@@ -37,6 +37,8 @@ extension Broker {
     func advanceUpgrade() {
         guard let upgrade = pendingUpgrade else { return }
         if state.isDraining { return endUpgrade(WireError(.shuttingDown, "The broker is ending.")) }
+        // This program answers those who wait for the settings, within their own deadline.
+        if pendingReload?.isLate == false { return }
         let waited = Instant.now.microseconds(since: upgrade.begunAt)
         let slow = clients.values.filter(\.holdsUpUpgrade)
         if !slow.isEmpty {

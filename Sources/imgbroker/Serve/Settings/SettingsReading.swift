@@ -1,0 +1,30 @@
+import IPCProtocol
+import LinuxSystem
+
+/// A reading of the settings' sources on a thread of its own, because a file system may never answer.
+///
+/// A thread that waits for ever ends with the process, or when another program takes its place.
+final class SettingsReading: Sendable {
+    /// The settings that follow and the changes, or what is not understood.
+    typealias Outcome = Result<(settings: Settings, report: ReloadReport), UsageError>
+
+    /// The end of the reading.
+    let waker: Waker
+    private let result = Locked<Outcome?>(nil)
+
+    /// Starts to read the sources of `settings` again.
+    ///
+    /// - Throws: `SystemError` of `eventfd` or `pthread_create`.
+    init(of settings: Settings) throws(SystemError) {
+        waker = try Waker()
+        try DetachedThread.start(name: "settings") { [self] in
+            let outcome: Outcome
+            do throws(UsageError) { outcome = .success(try settings.reloaded()) } catch { outcome = .failure(error) }
+            result.withLock { $0 = outcome }
+            waker.wake()
+        }
+    }
+
+    /// The outcome; nil before the end.
+    var outcome: Outcome? { result.withLock { $0 } }
+}
