@@ -21,7 +21,7 @@ struct DiagnosisTests {
 
     @Test func `a good machine needs nothing`() {
         #expect(problems.isEmpty)
-        #expect(Set(facts.findings(for: configuration).map(\.subject)).count == 11)
+        #expect(Set(facts.findings(for: configuration).map(\.subject)).count == 12)
     }
 
     @Test(arguments: [
@@ -71,13 +71,37 @@ struct DiagnosisTests {
         #expect(problems.isEmpty)
     }
 
-    @Test mutating func `a running broker, and none`() {
-        facts.socket = .serving(path: "/s", version: "imgbroker/1", sandbox: "seccomp+landlock-4", diskState: "on")
+    @Test mutating func `the shared tier`() {
+        facts.hasTierProgram = false
         #expect(problems.isEmpty)
-        facts.socket = .serving(path: "/s", version: "imgbroker/1", sandbox: "none", diskState: "on")
-        #expect(problems == ["broker"])
-        facts.socket = .serving(path: "/s", version: "imgbroker/1", sandbox: "seccomp+landlock-4", diskState: "full")
-        #expect(problems == ["broker"])
+        configuration.sharedServers = ["a:11211", "b:11211"]
+        #expect(problems == ["shared tier"])
+        facts.hasTierProgram = true
+        #expect(problems.isEmpty)
+        facts.silentServers = ["b:11211"]
+        let finding = facts.findings(for: configuration).first { $0.remedy != nil }
+        #expect(finding?.text == "1 of 2 servers answer" && finding?.remedy?.hasSuffix(": b:11211") == true)
+        facts.silentServers = []
+        for (isRunning, expected) in [(nil, []), (true, []), (false, ["shared tier"])] as [(Bool?, [String])] {
+            facts.socket = .serving(path: "/s", version: "imgbroker/1", .init(isTierRunning: isRunning))
+            #expect(problems == expected)
+        }
+    }
+
+    @Test mutating func `a running broker, and none`() {
+        func judge(_ service: MachineFacts.Service) -> [String] {
+            var facts = facts
+            facts.socket = .serving(path: "/s", version: "imgbroker/1", service)
+            return facts.findings(for: configuration).compactMap(\.remedy)
+        }
+        #expect(judge(.init()).isEmpty)
+        #expect(judge(.init(sandbox: "none")) == ["its workers are not confined"])
+        #expect(judge(.init(diskState: "full")) == ["its disk cache is full: see the log"])
+        // Their sandbox is not known.
+        #expect(
+            judge(.init(hasWorkers: false, sandbox: "none")) == [
+                "it has no workers yet, or cannot start them: see the log"
+            ])
         facts.socket = .forbidden(path: "/s")
         #expect(problems == ["broker"])
         facts.socket = .nowhere

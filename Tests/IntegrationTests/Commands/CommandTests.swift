@@ -45,12 +45,25 @@ import Testing
     /// Whether the machine lacks something is not known here.
     @Test func doctorLooksAtTheBroker() throws {
         let setting = try Setting(routes: [:])
-        // The confinement is known when the first worker is ready.
-        try setting.broker.wait(for: "a worker is confined") { $0.sandbox.hasPrefix("seccomp+landlock") }
+        // It waits for workers, whose confinement is not known before.
         let result = try run(Self.program, ["doctor", "--socket", setting.broker.socketPath])
         #expect([.status(0), .status(1)].contains(result.exit))
         #expect(result.output.contains("serves \(setting.broker.socketPath), sandbox seccomp+landlock"))
         #expect(result.output.split(separator: "\n").count { $0.hasPrefix("ok  ") || $0.hasPrefix("!!  ") } >= 10)
+    }
+
+    @Test func doctorLooksAtTheSharedTier() throws {
+        let directory = try TemporaryDirectory()
+        let server = try Memcached()
+        let name = "127.0.0.1:\(server.port)"
+        let words = ["doctor", "--socket", directory.file("s"), "--shared-tier"]
+        let answered = try run(Self.program, words + ["memcached:\(name)"])
+        #expect(answered.output.contains("ok  shared tier    1 of 1 servers answer\n"), "\(answered)")
+        // Nothing listens at the lowest port.
+        let result = try run(Self.program, words + ["memcached:\(name),127.0.0.1:1"])
+        #expect(result.exit == .status(1))
+        #expect(result.output.contains("!!  shared tier    1 of 2 servers answer\n"), "\(result)")
+        #expect(result.output.contains("or take it from shared-tier: 127.0.0.1:1\n"), "\(result)")
     }
 
     @Test(arguments: [["get", "http://127.0.0.1/"], ["ctl", "stats"], ["ctl", "stats", "--json"]])

@@ -25,18 +25,32 @@ struct MachineFacts {
     var hasCertificates = true
     /// The disk cache's directory, and the free bytes where it is or would be; nil when it has no place or cannot be made.
     var cache: (directory: String, freeBytes: Int)? = ("/var/cache/imgbroker", 100 << 30)
+    /// Whether the program of the shared tier is installed.
+    var hasTierProgram = true
+    /// The servers of the shared tier that do not answer.
+    var silentServers: [String] = []
     var socket = SocketFacts.free(path: "/run/imgbroker.sock")
 
     /// The state of the socket.
     enum SocketFacts {
         /// A broker answers there.
-        case serving(path: String, version: String, sandbox: String, diskState: String)
+        case serving(path: String, version: String, Service)
         /// No broker listens there, and one could.
         case free(path: String)
         /// This user may not use it.
         case forbidden(path: String)
         /// No place to listen.
         case nowhere
+    }
+
+    /// What a broker says of itself.
+    struct Service {
+        /// Whether workers of each kind are ready. Their sandbox is not known before.
+        var hasWorkers = true
+        var sandbox = "seccomp+landlock-1"
+        var diskState = "on"
+        /// Whether its process of the shared tier runs; nil when this user may not know, or it has no such tier.
+        var isTierRunning: Bool?
     }
 }
 
@@ -55,7 +69,7 @@ extension MachineFacts {
         return [
             kernelFinding, sandboxFinding(limits), memfdFinding, hugePagesFinding, descriptorFinding(limits),
             memoryFinding(limits), workersFinding, familiesFinding, socketFinding(limits), cacheFinding(configuration),
-            resolverFinding(configuration), certificatesFinding,
+            tierFinding(configuration), resolverFinding(configuration), certificatesFinding,
         ].compactMap { $0 }
     }
 
@@ -137,18 +151,21 @@ extension MachineFacts {
 
     private func socketFinding(_ limits: BrokerLimits) -> Finding {
         switch socket {
-        case .serving(let path, let version, let sandbox, let diskState):
-            let isConfined = sandbox != "none" || limits.allowsUnsandboxed
+        case .serving(let path, let version, let service):
+            let isConfined = service.sandbox != "none" || limits.allowsUnsandboxed
             let remedy: String? =
-                if !isConfined {
+                if !service.hasWorkers {
+                    "it has no workers yet, or cannot start them: see the log"
+                } else if !isConfined {
                     "its workers are not confined"
-                } else if !["on", "off"].contains(diskState) {
-                    "its disk cache is \(diskState): see the log"
+                } else if !["on", "off"].contains(service.diskState) {
+                    "its disk cache is \(service.diskState): see the log"
                 } else {
                     nil
                 }
+            let sandbox = service.hasWorkers ? "sandbox \(service.sandbox)" : "no workers"
             return Finding(
-                subject: "broker", text: "\(version) serves \(path), sandbox \(sandbox), disk cache \(diskState)",
+                subject: "broker", text: "\(version) serves \(path), \(sandbox), disk cache \(service.diskState)",
                 remedy: remedy)
         case .free(let path):
             return Finding(subject: "broker", text: "none; one could listen at \(path)", remedy: nil)
@@ -178,6 +195,27 @@ extension MachineFacts {
                 "\(cache.directory), \(ByteCount(cache.freeBytes)) free, limits of \(ByteCount(overflowed ? .max : wanted))",
             remedy: isShort
                 ? "the disk is full before the limits are reached: smaller --disk-limit and --raster-limit" : nil)
+    }
+
+    private func tierFinding(_ configuration: Configuration) -> Finding {
+        let servers = configuration.sharedServers
+        if servers.isEmpty { return Finding(subject: "shared tier", text: "none", remedy: nil) }
+        let silent = silentServers.joined(separator: ", ")
+        var isTierRunning: Bool? = nil
+        if case .serving(_, _, let service) = socket { isTierRunning = service.isTierRunning }
+        let remedy: String? =
+            if !hasTierProgram {
+                "imgtier is missing: install the package imgbroker-tier"
+            } else if !silentServers.isEmpty {
+                "start memcached there and let it be reached, or take it from shared-tier: \(silent)"
+            } else if isTierRunning == false {
+                "the broker does not use it: restart it if shared-tier is new, else see the log"
+            } else {
+                nil
+            }
+        return Finding(
+            subject: "shared tier", text: "\(servers.count - silentServers.count) of \(servers.count) servers answer",
+            remedy: remedy)
     }
 
     private func resolverFinding(_ configuration: Configuration) -> Finding {

@@ -1,13 +1,15 @@
+import BrokerCore
 import ImageBrokerClient
 import LinuxSystem
 import Sandbox
 import SharedCache
+import SystemValues
 import WorkerProtocol
 
 /// `imgbroker doctor`: looks at everything that a broker needs, and names a remedy for each shortage.
 enum DoctorCommand {
     static let purpose = """
-        Looks at what a broker with these options needs (kernel, limits, socket, disk, names, certificates),
+        Looks at what a broker with these options needs (kernel, limits, socket, disk, shared tier, names, certificates),
         a line each. Takes the options of imgbroker.
         """
 
@@ -40,6 +42,10 @@ enum DoctorCommand {
 
     // MARK: Looking
 
+    /// The time for a broker that has just started to get its workers ready, in milliseconds.
+    private static let patience = 5000
+    private static let pollInterval: UInt32 = 50
+
     private static func facts(for configuration: Configuration) -> MachineFacts {
         var facts = MachineFacts()
         facts.kernel = text("/proc/sys/kernel/osrelease")?.split(separator: "\n").first.map(String.init) ?? "unknown"
@@ -55,6 +61,8 @@ enum DoctorCommand {
         facts.memory = min(MemoryGroup.own?.limit ?? .max, installedMemory ?? .max)
         let launcher = WorkerLauncher()
         facts.hasWorkers = launcher != nil
+        facts.hasTierProgram = launcher?.has(.tier) ?? false
+        facts.silentServers = TierProbe.silent(configuration.sharedServers)
         facts.missingFamilies = CodecFamily.optional.filter { launcher?.families.contains($0) == false }
         facts.resolver = text("/etc/resolv.conf")
         facts.hasCertificates = CurrentProcess.exists("/etc/ssl/certs/ca-certificates.crt")
@@ -83,13 +91,26 @@ enum DoctorCommand {
         return (directory, free)
     }
 
+    /// What a broker says of itself when it has workers, or after a while.
+    private static func service(of broker: ImageBroker) throws(ClientError) -> MachineFacts.Service {
+        let end = Instant.now.adding(milliseconds: patience)
+        var report = try broker.stats()
+        while report[.workers] == 0 || report[.fetchers] == 0, .now < end,
+            CurrentProcess.pause(milliseconds: pollInterval)
+        {
+            report = try broker.stats()
+        }
+        return MachineFacts.Service(
+            hasWorkers: report[.workers] > 0 && report[.fetchers] > 0, sandbox: report.sandbox,
+            diskState: report.diskState,
+            isTierRunning: report.isComplete ? !report.sharedServers.isEmpty : nil)
+    }
+
     private static func socket(for configuration: Configuration) -> MachineFacts.SocketFacts {
         guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else { return .nowhere }
         do throws(ClientError) {
             let broker = try CommandConnection.open(path)
-            let (hello, report) = (try broker.hello(), try broker.stats())
-            return .serving(
-                path: path, version: hello.server, sandbox: report.sandbox, diskState: report.diskState)
+            return .serving(path: path, version: try broker.hello().server, try service(of: broker))
         } catch {
             if case .noBroker(_, let reason) = error, reason.code == SystemError.accessDenied {
                 return .forbidden(path: path)
