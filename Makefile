@@ -216,10 +216,17 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	# The families of codecs that were built.
 	@for program in $(families:%=imgworker-%); do \
 		if [[ -x "$(BUILT)/$$program" ]]; then install -s -m 755 "$(BUILT)/$$program" "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"; fi; done
-	# The runtime of Swift, which the workers share, of the toolchain that built them. The broker contains its own.
+	# The runtime of Swift, which the workers share, of the toolchain that built them. The broker contains its own. Swift links each program
+	# with parts that it may not use: those are neither loaded nor installed.
 	install -d "$(DESTDIR)$(PREFIX)/lib/imgbroker"
 	@core=$$(ldd "$(BUILT)/imgworker" | awk '$$1 == "libswiftCore.so" { print $$3 }'); \
-	libraries=$$(ldd "$(BUILT)"/img{fetch,worker,cache,tier,exporter} | \
+	symbols() { nm -D "$$@" | awk '{ print $$NF }' | sort -u; }; \
+	for program in "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"*; do \
+		for library in $$(patchelf --print-needed "$$program"); do \
+			[[ -e "$${core%/*}/$$library" ]] || continue; \
+			used=$$(comm -12 <(symbols --undefined-only "$$program") <(symbols --defined-only "$${core%/*}/$$library")); \
+			[[ -n "$$used" ]] || patchelf --remove-needed "$$library" "$$program"; done; done; \
+	libraries=$$(ldd "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"* | \
 		awk -v directory="$${core%/*}/" 'index($$3, directory) == 1 { print $$3 }' | sort -u); \
 	install -s -m 644 $$libraries "$(DESTDIR)$(PREFIX)/lib/imgbroker/"
 	patchelf --set-rpath '$$ORIGIN/../../lib/imgbroker' "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"*

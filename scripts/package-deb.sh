@@ -62,6 +62,12 @@ for file in libexec/imgbroker/imgexporter lib/systemd/system/imgbroker-exporter.
     mv "$stage/imgbroker/usr/$file" "$stage/imgbroker-exporter/usr/$file"
 done
 rmdir "$stage/imgbroker/usr/share/imgbroker"
+# It also needs parts of Swift's runtime that no worker needs.
+install -d "$stage/imgbroker-exporter/usr/lib/imgbroker"
+needed=$(ldd "$stage/imgbroker/usr/libexec/imgbroker/"* | awk '{ print $1 }')
+for library in "$stage/imgbroker/usr/lib/imgbroker/"*; do
+    grep -qxF "$(basename "$library")" <<<"$needed" || mv "$library" "$stage/imgbroker-exporter/usr/lib/imgbroker/"
+done
 # The process of the shared tier alone needs libmemcached.
 install -d "$stage/imgbroker-tier/usr/libexec/imgbroker"
 mv "$stage/imgbroker/usr/libexec/imgbroker/imgtier" "$stage/imgbroker-tier/usr/libexec/imgbroker/imgtier"
@@ -133,9 +139,10 @@ for package in imgbroker imgbroker-exporter imgbroker-tier "${loaders[@]}" libim
     substitutions=$debian/$package.substvars
     touch "$substitutions"
     mapfile -t programs < <(elf_files "$package")
-    # The runtime of Swift is in the package imgbroker itself.
+    # The runtime of Swift is in these packages themselves.
     if ((${#programs[@]} > 0)); then
         (cd "$work" && dpkg-shlibdeps -T"$substitutions" -l"$stage/imgbroker/usr/lib/imgbroker" \
+            -l"$stage/imgbroker-exporter/usr/lib/imgbroker" \
             --ignore-missing-info "${programs[@]}") 2>"$work/shlibdeps.log" ||
             fail "dpkg-shlibdeps failed: $(cat "$work/shlibdeps.log")"
     fi

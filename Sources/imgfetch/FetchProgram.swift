@@ -61,9 +61,10 @@ struct FetchProgram: WorkerProgram, Equatable {
 
     /// Returns `text` when it is the URL of a proxy. With each of these schemes the proxy resolves the names in URLs.
     private static func proxy(_ text: String) -> String? {
-        let parts = text.split(separator: "://", maxSplits: 1)
-        guard parts.count == 2, ["http", "https", "socks5h"].contains(parts[0].lowercased()),
-            (try? TransferURL("http://" + parts[1])) != nil
+        let scheme = text.prefix { $0 != ":" }
+        let rest = text.dropFirst(scheme.count)
+        guard ["http", "https", "socks5h"].contains(scheme.lowercased()), rest.hasPrefix("://"),
+            (try? TransferURL("http" + rest)) != nil
         else { return nil }
         return text
     }

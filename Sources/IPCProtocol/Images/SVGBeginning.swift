@@ -24,7 +24,8 @@ enum SVGBeginning {
     }
 
     private static func end(_ text: String, in bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
-        bytes.firstRange(of: Array(text.utf8)).map { bytes[$0.upperBound...] }
+        let start = bytes.indices.first { bytes[$0...].starts(with: text.utf8) }
+        return start.map { bytes[($0 + text.utf8.count)...] }
     }
 
     /// Skips a document type, whose declarations may be in brackets.

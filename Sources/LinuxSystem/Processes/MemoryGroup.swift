@@ -25,7 +25,8 @@ package struct MemoryGroup: Equatable {
             let directory = mount.directory(of: path)
             let kills = directory + (isOld ? "/memory.oom_control" : "/memory.events")
             // The root of version 2 has no limit and no such file.
-            guard read(kills)?.contains("oom_kill ") == true else { continue }
+            let counts = read(kills)?.split(separator: "\n") ?? []
+            guard counts.contains(where: { $0.hasPrefix("oom_kill ") }) else { continue }
             killsPath = kills
             pressurePath = isOld ? nil : directory + "/memory.pressure"
             limit = Self.limit(of: directory, below: mount.point, isOld: isOld, read: read)
