@@ -130,6 +130,37 @@ is_healthy() { [[ "$(page health)" == ok ]]; }
 until_true "a healthy exporter" is_healthy
 page metrics | grep -q '^imgbroker_up 1$' || fail "the metrics say that no broker answers"
 
+step "user unit"
+# The user is no member of the group, and has a manager, a broker and a cache of its own.
+bob=$(id -u bob)
+runtime=/run/user/$bob
+loginctl enable-linger bob
+until_true "the start of the user's manager" systemctl --quiet is-active "user@$bob.service"
+of_bob() { as bob env XDG_RUNTIME_DIR="$runtime" "$@"; }
+user_property() { of_bob systemctl --user show -P "$1" imgbroker.service; }
+of_bob mkdir -p /home/bob/.config/imgbroker
+echo "allow-address = 127.0.0.0/8" | of_bob tee /home/bob/.config/imgbroker/imgbroker.conf >/dev/null
+of_bob systemctl --user --quiet enable --now imgbroker.socket
+equal "the user's socket" "$(stat -c '%a %U' "$runtime/imgbroker.sock")" "600 bob"
+equal "the state of the user's service before a request" "$(of_bob systemctl --user is-active imgbroker.service || true)" inactive
+source_for_bob() { of_bob imgbroker get "$url/0.png" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["source"])'; }
+equal "the source of the user's first request" "$(source_for_bob)" network
+equal "the source of the user's second request" "$(source_for_bob)" memory
+equal "the state of the user's service" "$(of_bob systemctl --user is-active imgbroker.service)" active
+equal "the user of the user's service" "$(stat -c %U "/proc/$(user_property MainPID)")" bob
+equal "the user's cache directory" "$(stat -c '%a %U' /home/bob/.cache/imgbroker)" "700 bob"
+[[ "$(user_property WatchdogTimestampMonotonic)" != 0 ]] || fail "the user's broker reports no life"
+sandbox=$(of_bob imgbroker ctl stats --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["sandbox"])')
+[[ "$sandbox" == seccomp+landlock* ]] || fail "the sandbox of the user's workers is $sandbox"
+echo "log-level = info" | of_bob tee -a /home/bob/.config/imgbroker/imgbroker.conf >/dev/null
+of_bob systemctl --user reload imgbroker.service || fail "the reload of the user's service has failed"
+of_bob systemctl --user restart imgbroker.service
+source_after=$(source_for_bob)
+[[ "$source_after" == memory || "$source_after" == disk ]] || fail "the source after a restart of the user's service is $source_after"
+of_bob systemctl --user --quiet disable --now imgbroker.socket imgbroker.service
+[[ ! -e "$runtime/imgbroker.sock" ]] || fail "the user's socket stays after a stop"
+loginctl disable-linger bob
+
 step "stop"
 systemctl --quiet stop imgbroker-exporter.service imgbroker.service 2>/dev/null
 equal "the stored descriptors after a stop" "$(property NFileDescriptorStore)" 0

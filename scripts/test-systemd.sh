@@ -32,7 +32,7 @@ codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
 mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' "Codename: $codename" | sort -u | head -1)
 [[ -n "$mirror" ]] || fail "apt has no source of $codename: run apt-get update"
 if [[ ! -x "$root/lib/systemd/systemd" ]]; then
-    debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,procps "$codename" "$root" "$mirror" \
+    debootstrap --variant=minbase --include=systemd,systemd-sysv,libpam-systemd,dbus,procps "$codename" "$root" "$mirror" \
         >"$work/debootstrap.log" || fail "debootstrap failed: see $work/debootstrap.log"
 fi
 if [[ ! -e "$root/srv/has-dependencies" ]]; then
