@@ -42,6 +42,22 @@ extension ManualPage {
         page.paragraph(
             "Each option of the groups below is also a key of imgbroker.conf(5) and a variable of the environment: memory-limit, IMGBROKER_MEMORY_LIMIT. The command line counts most, then the environment, then the file. \(BrokerCommandLine.units)"
         )
+        page.section(
+            "AS A SERVICE",
+            [
+                FlagHelp(
+                    "systemctl enable --now imgbroker.socket",
+                    "has systemd listen, and start the broker with the first client; the installation of Debian's package has done that"
+                ),
+                FlagHelp("usermod -aG imgbroker USER", "lets a user load images, from the next login on"),
+                FlagHelp(
+                    "systemctl --user enable --now imgbroker.socket",
+                    "the same for a broker of one's own, which needs no group"),
+                FlagHelp("imgbroker doctor", "says what the broker lacks on this machine, and what to do"),
+                FlagHelp("imgbroker --check-config", "says whether the configuration is valid, before a restart"),
+                FlagHelp("systemctl reload imgbroker", "reads the configuration again"),
+                FlagHelp("journalctl -u imgbroker", "shows the log"),
+            ])
         for group in BrokerSetting.groups { page.section(group.title.uppercased(), group.settings.map(\.help)) }
         page.section("OTHER COMMANDS", BrokerCommandLine.commands)
         page.section(
