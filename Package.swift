@@ -323,7 +323,8 @@ let package = Package(
         .testTarget(
             name: "imgbrokerTests",
             dependencies: [
-                "BrokerCore", "imgbroker", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol",
+                "BrokerCore", "CodingTestSupport", "imgbroker", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues",
+                "IPCProtocol",
                 "LinuxSystem",
                 "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
             ],

@@ -1,3 +1,4 @@
+import CodingTestSupport
 import Foundation
 import IPCProtocol
 import LinuxSystem
@@ -63,8 +64,9 @@ import Testing
         }
     }
 
-    /// Each field as OpenTelemetry's trace.proto and the JSON mapping of OTLP have it.
-    @Test func otlpHasItsFields() throws {
+    /// The sample is as OTLP/JSON has it (opentelemetry-proto, "JSON Protobuf Encoding"): names in lowerCamelCase, ids in hexadecimal,
+    /// 64-bit numbers as strings, kinds as numbers, an object for the resource and the scope.
+    @Test func otlpIsTheSample() throws {
         var reply = ImageReply.blank
         reply.spans = Self.spans
         let load = TraceExport.Load(
@@ -73,33 +75,35 @@ import Testing
         let parent = try #require(TraceExport.Parent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
         var number: UInt64 = 0
         let export = TraceExport(
-            parent: parent,
+            parent: parent, version: "0.0.0",
             random: {
                 number += 1
                 return number
             })
         let line = export.line(load)
         #expect(line.utf8.count { $0 == 10 } == 1 && line.hasSuffix("\n"))
-        let object = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
-        #expect(Set(object.keys) == ["resourceSpans"])
+        let sample = try Golden(of: "imgbrokerTests").text("trace", of: line.utf8.dropLast())
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(sample)) as? [String: Any])
         let resources = try #require(object["resourceSpans"] as? [[String: Any]])
-        #expect(resources.count == 1 && Set(resources[0].keys) == ["resource", "scopeSpans"])
-        let scopes = try #require(resources[0]["scopeSpans"] as? [[String: Any]])
-        #expect(Set(scopes[0].keys) == ["scope", "spans"])
-        let spans = try #require(scopes[0]["spans"] as? [[String: Any]])
-        #expect(spans.count == 1 + Self.spans.count)
-        let names = spans.map { $0["name"] as? String }
-        #expect(names == ["imgbroker get", "queue", "download", "connect", "first-byte", "decode", "reply"])
-        for span in spans {
-            #expect(span["traceId"] as? String == parent.trace)
-            #expect((span["spanId"] as? String)?.count == 16 && span["kind"] is Int)
-            let begin = try #require((span["startTimeUnixNano"] as? String).flatMap(Int.init))
-            let end = try #require((span["endTimeUnixNano"] as? String).flatMap(Int.init))
-            #expect(begin >= load.arrival && end >= begin)
-        }
-        let parents = spans.map { $0["parentSpanId"] as? String }
+        let scopes = try #require(resources.first?["scopeSpans"] as? [[String: Any]])
+        let spans = try #require(scopes.first?["spans"] as? [[String: Any]])
+        #expect(
+            spans.map { $0["name"] as? String }
+                == ["imgbroker get", "queue", "download", "connect", "first-byte", "decode", "reply"])
         let ids = spans.map { $0["spanId"] as? String }
-        #expect(parents == [parent.span, ids[0], ids[0], ids[2], ids[2], ids[0], ids[0]])
-        #expect(spans[2]["startTimeUnixNano"] as? String == "1700000000001000000")
+        #expect(
+            spans.map { $0["parentSpanId"] as? String }
+                == [parent.span, ids[0], ids[0], ids[2], ids[2], ids[0], ids[0]])
+        for span in spans {
+            let times = ["startTimeUnixNano", "endTimeUnixNano"].map { (span[$0] as? String).flatMap(Int.init) ?? 0 }
+            #expect(load.arrival <= times[0] && times[0] <= times[1])
+        }
+    }
+
+    @Test func idsAreNew() {
+        let (first, second) = (TraceExport(), TraceExport())
+        let load = TraceExport.Load(source: "a", arrival: 0, microseconds: 1, reply: .blank)
+        #expect(Set([first.line(load), first.line(load), second.line(load)]).count == 3)
+        #expect(!first.line(load).contains("parentSpanId"))
     }
 }

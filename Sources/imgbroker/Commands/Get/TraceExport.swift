@@ -2,7 +2,7 @@ import IPCProtocol
 import JSONCoding
 import LinuxSystem
 
-/// Traces in OpenTelemetry's format for files: one `resourceSpans` object in JSON for each request, one in a line.
+/// Traces in OpenTelemetry's format for files: a `TracesData` object in JSON for each request, one in a line.
 struct TraceExport {
     /// The trace that a parent process has begun (W3C Trace Context).
     struct Parent: Equatable {
@@ -27,6 +27,8 @@ struct TraceExport {
     }
 
     var parent: Parent?
+    /// The version that the resource has.
+    var version = ProductVersion.current
     /// Makes the numbers of traces and spans.
     var random: () -> UInt64 = { UInt64.random(in: 1 ... .max) }
 
@@ -61,7 +63,7 @@ struct TraceExport {
             writer.array("resourceSpans", of: [0]) { writer, _ in
                 writer.object("resource") { writer in
                     Self.attributes(
-                        [("service.name", "imgbroker"), ("service.version", ProductVersion.current)], [], to: &writer)
+                        [("service.name", "imgbroker"), ("service.version", version)], [], to: &writer)
                 }
                 writer.array("scopeSpans", of: [0]) { writer, _ in
                     writer.object("scope") { $0.member("name", "imgbroker") }
