@@ -360,7 +360,8 @@ let package = Package(
             ],
             swiftSettings: swift),
         .testTarget(
-            name: "imgexporterTests", dependencies: ["imgexporter", "IPCProtocol", "JSONCoding", "LinuxSystem"],
+            name: "imgexporterTests",
+            dependencies: ["imgexporter", "IPCProtocol", "JSONCoding", "LinuxSystem", "TestSupport"],
             swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(

@@ -106,6 +106,7 @@ fi
 # A browser shows the dashboard, and pictures are drawn for it: see scripts/test-exporter.sh.
 if [[ "${1:-}" == --for-exporter ]]; then
     command -v chromium >/dev/null || missing+=("chromium")
+    command -v memcached >/dev/null || missing+=("memcached")
     /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
 fi
 # A terminal for the live view, and pictures for its load: see scripts/test-top.sh.

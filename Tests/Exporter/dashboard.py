@@ -50,6 +50,11 @@ def check_page(browser, setting):
         check(users == "uid 1001", "the user with most work is first")
     check("killed from outside" in browser.value("document.getElementById('deaths').textContent"), "deaths have their cause")
     check(browser.value("document.querySelectorAll('#failures tbody tr').length") >= 3, "failures are listed by code")
+    tiers = browser.value("document.getElementById('tiers').textContent")
+    check(all("shared " + server.name in tiers for server in setting.shared), "the servers of the shared tier are listed")
+    check(setting.stats()["sharedHits"] > 0, "images of the shared tier are shown")
+    browser.wait("document.getElementById('workers').textContent.includes('decode-svg ')")
+    check(True, "workers of a family of formats are listed")
     browser.wait("[...document.querySelectorAll('#thumbnails img')].filter((i) => i.complete && i.naturalWidth > 0).length >= 8")
     check(True, "thumbnails are shown")
 
@@ -82,6 +87,13 @@ def check_looks(browser):
             browser.screenshot(OUTPUT / f"dashboard-{scheme}-{name}.png")
 
 
+def check_shared_tier(browser, setting):
+    lost = setting.shared[0]
+    lost.kill()
+    browser.wait(f"document.getElementById('findings').textContent.includes('do not answer: {lost.name}.')")
+    check(True, "a lost server of the shared tier is a finding")
+
+
 def check_absence(browser, setting):
     browser.appear(1440, 900, "light")
     setting.stop_broker()
@@ -103,6 +115,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         setting, browser = Setting(folder), None
         try:
+            setting.start_shared_servers(2)
+            setting.fill_shared_servers()
             setting.start_broker()
             setting.start_exporter("--thumbnails")
             setting.start_load(SECONDS + 60)
@@ -116,6 +130,7 @@ def main():
             check_keyboard(browser)
             check_looks(browser)
             check(browser.problems == [], f"the browser reports no error: {browser.problems}")
+            check_shared_tier(browser, setting)
             check_absence(browser, setting)
         finally:
             if browser:

@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import random
+import shutil
 import socket
 import struct
 import subprocess
@@ -64,7 +65,9 @@ class Origins:
                 time.sleep(least + (most - least) * dice.random())
                 number = int(name.split(".")[0])
                 body, status = pictures[number % len(pictures)] + b"%d" % number, 200
-                if name.endswith(".missing"):
+                if name.endswith(".svg"):
+                    body = DRAWING
+                elif name.endswith(".missing"):
                     body, status = b"", 404
                 elif name.endswith(".bad"):
                     body = b"no image"
@@ -90,6 +93,31 @@ class Origins:
         self.proxy = f"http://127.0.0.1:{self.server.server_port}"
 
 
+DRAWING = b"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 48"><rect width="64" height="48" fill="#dfe8f5"/>
+<circle cx="24" cy="24" r="14" fill="#1f6fd6"/><path d="M30 36L44 12 58 36z" fill="#c77700"/></svg>"""
+
+
+class SharedServer:
+    """A memcached server at a free port."""
+
+    def __init__(self, folder):
+        file = pathlib.Path(folder, f"memcached-{id(self)}")
+        words = ["memcached", "-l", "127.0.0.1", "-p", "-1", "-U", "0", "-I", "16m", "-m", "64"]
+        self.process = subprocess.Popen(
+            words + (["-u", "root"] if os.geteuid() == 0 else []), env={**os.environ, "MEMCACHED_PORT_FILENAME": str(file)},
+            stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        while not (file.exists() and "TCP INET: " in file.read_text()):
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise TimeoutError("memcached does not listen")
+            time.sleep(0.02)
+        self.name = "127.0.0.1:" + file.read_text().split("TCP INET: ")[1].split()[0]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(30)
+
+
 def load(path, uid, seconds, seed, per_second):
     """Requests images for a while, as a user. Runs in a process of its own."""
     if os.geteuid() == 0 and uid:
@@ -111,10 +139,11 @@ def load(path, uid, seconds, seed, per_second):
 
     pending = 0
     while time.monotonic() < end:
-        name = str(int(dice.paretovariate(0.7)) % 400) + dice.choices(["", ".missing", ".bad", ".cut"], [300, 2, 1, 1])[0]
+        name = str(int(dice.paretovariate(0.7)) % 400)
+        name += dice.choices(["", ".svg", ".missing", ".bad", ".cut"], [300, 6, 2, 1, 1])[0]
         host = dice.choices(list(HOSTS), [30, 20, 30, 1, 12])[0]
         message = {"type": "get", "id": number, "url": f"http://{host}/{name}", "delivery": "none",
-                   "variant": {"width": dice.choice([160, 320, 640])}, "storage": "memory"}
+                   "variant": {"width": dice.choice([160, 320, 640])}, "storage": dice.choice(["memory", "both"])}
         data = json.dumps(message).encode()
         try:
             connection.sendall(struct.pack(">I", len(data)) + data)
@@ -136,14 +165,17 @@ class Setting:
 
     def __init__(self, folder):
         self.folder, self.socket, self.broker, self.exporter = folder, f"{folder}/socket", None, None
+        self.shared = []
         os.chmod(folder, 0o755)
         self.origins = Origins()
         self.loads = []
 
     def start_broker(self, memory="64M"):
+        options = ["--shared-tier", "memcached:" + ",".join(server.name for server in self.shared)] if self.shared else []
         self.broker = subprocess.Popen(
             [PRODUCTS / "imgbroker", "--socket", self.socket, "--socket-mode", "0666", "--proxy", self.origins.proxy,
-             "--cache-dir", f"{self.folder}/cache", "--memory-limit", memory, "--log-level", "error"], stderr=subprocess.DEVNULL)
+             "--cache-dir", f"{self.folder}/cache", "--memory-limit", memory, "--log-level", "error", *options],
+            stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
         while True:
             with socket.socket(socket.AF_UNIX) as probe:
@@ -152,6 +184,10 @@ class Setting:
             if time.monotonic() > deadline or self.broker.poll() is not None:
                 raise TimeoutError("the broker does not listen")
             time.sleep(0.02)
+
+    def start_shared_servers(self, count):
+        """Starts servers of a shared tier, which the next broker uses."""
+        self.shared = [SharedServer(self.folder) for _ in range(count)]
 
     def start_exporter(self, *options):
         """Starts an exporter at a free port."""
@@ -168,6 +204,16 @@ class Setting:
             if time.monotonic() > deadline or self.exporter.poll() is not None:
                 raise TimeoutError("the exporter does not listen: " + text)
             time.sleep(0.02)
+
+    def fill_shared_servers(self):
+        """Lets a former broker with another cache load images, which the shared tier has then."""
+        self.start_broker()
+        self.start_load(5)
+        for process in self.loads:
+            process.join(30)
+        self.loads = []
+        self.stop_broker()
+        shutil.rmtree(f"{self.folder}/cache")
 
     def start_load(self, seconds):
         """Lets users load images: the second one most."""
@@ -221,4 +267,6 @@ class Setting:
             if process and process.poll() is None:
                 process.terminate()
                 process.wait(30)
+        for server in self.shared:
+            server.kill()
         self.origins.server.shutdown()

@@ -175,6 +175,14 @@ struct TopViewTests {
         var lost = Self.view(80, 24)
         lost.problem = "no broker answers at /run/imgbroker.sock (connect: No such file or directory)"
         try Self.check("top-reconnecting", lost)
+        var fleet = Self.now
+        fleet[.sharedHits] = 250
+        fleet.sharedServers = [("cache1:11211", "up"), ("cache2:11211", "ejected")].map { name, state in
+            var server = StatsReport.SharedServer()
+            (server.name, server.state, server.hits, server.misses, server.writes) = (name, state, 125, 4_000, 3_900)
+            return server
+        }
+        try Self.check("top-shared", Self.view(80, 24, fleet))
         let plain = Self.view(80, 24).lines.map { TopGlyphs.ascii($0.text) }
         #expect(plain.allSatisfy { $0.unicodeScalars.allSatisfy { $0.isASCII } })
         #expect(plain.map(\.count) == Self.view(80, 24).lines.map(\.text.count))

@@ -1,4 +1,6 @@
+import Foundation
 import IPCProtocol
+import TestSupport
 import Testing
 
 @testable import imgexporter
@@ -65,6 +67,23 @@ struct MetricsTests {
             }
         }
         #expect(names.count > 40)
+    }
+
+    @Test func `the page of operations has each metric`() throws {
+        let page = try String(contentsOfFile: BuiltProducts.package + "/docs/operations.md", encoding: .utf8)
+        // "imgbroker_cache_{hits,misses}_total" stands for two names.
+        var described: Set<String> = []
+        for match in page.matches(of: #/`(imgbroker_[a-z_]*)(?:\{([a-z_,]+)\}([a-z_]*))?`/#) {
+            for part in (match.2 ?? "").split(separator: ",", omittingEmptySubsequences: false) {
+                described.insert("\(match.1)\(part)\(match.3 ?? "")")
+            }
+        }
+        var report = StatsReport()
+        report.sharedServers = [StatsReport.SharedServer()]
+        for line in Metrics.text(of: report, server: "s").split(separator: "\n") where line.hasPrefix("# TYPE ") {
+            let name = String(line.split(separator: " ")[2])
+            #expect(described.contains(name), "\(name)")
+        }
     }
 
     @Test func `all figures of the broker are in the metrics`() {

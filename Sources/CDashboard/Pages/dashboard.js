@@ -108,7 +108,8 @@ const charts = [
     { name: "disk hits", value: (i) => rate(i, (s) => s.diskHits) },
     { name: "loads", value: (i) => rate(i, (s) => s.networkLoads + s.fileLoads) },
     { name: "failed", value: (i) => rate(i, (s) => s.failed) },
-    { name: "joined", value: (i) => rate(i, (s) => s.coalesced) }] },
+    { name: "joined", value: (i) => rate(i, (s) => s.coalesced) },
+    { name: "shared hits", value: (i) => samples[i].stats.sharedServers ? rate(i, (s) => s.sharedHits) : null, optional: true }] },
   { title: "Latency", unit: "of the last 10 s, logarithmic", format: milliseconds, logarithmic: true, series: [
     { name: "load, 95 %", value: (i) => quantile(i, "load", 0.95), filled: true },
     { name: "load, median", value: (i) => quantile(i, "load", 0.5) },
@@ -138,7 +139,8 @@ function build(chart) {
     const key = draw("svg", { viewBox: "0 0 18 8", "aria-hidden": "true" });
     key.append(draw("line", { x1: 1, y1: 4, x2: 17, y2: 4, class: "series " + (series.limit ? "limit" : "s" + (index + 1)) }));
     series.now = make("b");
-    chart.legend.append(make("li", {}, key, series.name + " ", series.now));
+    series.entry = make("li", {}, key, series.name + " ", series.now);
+    chart.legend.append(series.entry);
   });
   chart.table = make("table");
   chart.details = make("details", {}, make("summary", {}, "Data as a table"), chart.table);
@@ -225,11 +227,13 @@ function plot(chart) {
       parts.push(draw("path", { d: path, class: "series " + (series.limit ? "limit" : "s" + (number + 1)) }));
     }
     series.now.textContent = chart.format(values[chart.cursor ?? values.length - 1] ?? null);
+    // What a broker does not have is not in the legend.
+    series.entry.hidden = series.optional && values.every((value) => value === null);
   });
   if (chart.cursor !== null && chart.cursor !== undefined) {
     parts.push(draw("line", { x1: x(chart.cursor), x2: x(chart.cursor), y1: TOP, y2: bottom, class: "cursor" }));
     const ago = Math.round((samples[samples.length - 1].at - samples[chart.cursor].at) / 1000);
-    const values = chart.series.map((series) => series.name + " " + series.now.textContent).join(", ");
+    const values = shown(chart).map((series) => series.name + " " + series.now.textContent).join(", ");
     chart.output.textContent = ago + " s ago";
     chart.output.setAttribute("aria-label", ago + " seconds ago: " + values);
   } else {
@@ -242,15 +246,17 @@ function plot(chart) {
   tabulate(chart);
 }
 
+const shown = (chart) => chart.series.filter((series) => !series.entry.hidden);
+
 // The last minute of a chart, every five seconds, for those who do not see it.
 function tabulate(chart) {
   if (!chart.details.open) return;
   const rows = [];
   for (let index = samples.length - 1; index >= 0 && rows.length < 12; index -= 5) {
     const ago = Math.round((samples[samples.length - 1].at - samples[index].at) / 1000);
-    rows.push([ago + " s ago", ...chart.series.map((series) => chart.format(series.value(index)))]);
+    rows.push([ago + " s ago", ...shown(chart).map((series) => chart.format(series.value(index)))]);
   }
-  fill(chart.table, ["time", ...chart.series.map((series) => series.name)], rows);
+  fill(chart.table, ["time", ...shown(chart).map((series) => series.name)], rows);
 }
 
 // Tables. A cell is text, a number in words, or [text, share] with a meter. The titles of columns of text begin with "<", those of
@@ -258,9 +264,9 @@ function tabulate(chart) {
 
 function fill(table, titles, rows, none) {
   const kinds = titles.map((title, column) =>
-    (column === 0 || title.startsWith("<") ? "" : "n") + (title.startsWith("~") ? " minor" : ""));
+    (column === 0 || title.startsWith("<") ? "" : "n") + (/^<?~/.test(title) ? " minor" : ""));
   const head = make("tr", {}, ...titles.map((title, column) =>
-    make("th", { scope: "col", class: kinds[column] }, title.replace(/^[<~]/, ""))));
+    make("th", { scope: "col", class: kinds[column] }, title.replace(/^[<~]+/, ""))));
   const body = rows.map((row) => make("tr", {}, ...row.map((cell, column) => {
     if (column === 0) return make("th", { scope: "row" }, cell);
     const data = make("td", { class: kinds[column] }, Array.isArray(cell) ? cell[0] : cell);
@@ -298,6 +304,9 @@ function showTables(s) {
     ["disk", s.diskState === "off" ? "0" : "1", short(s.runningJobs?.disk ?? 0), short(s.queuedJobs?.disk ?? 0), "–"],
     ["local files", "–", "–", short(s.queuedJobs?.file ?? 0), short(s.fileLoads)],
   ]);
+  fill($("workers"), ["worker", "<state", "jobs", "for", "<~user", "<~origin"], (s.workerProcesses ?? []).map((worker) => [
+    worker.kind + (worker.pid ? " " + worker.pid : ""), worker.state, short(worker.jobs), milliseconds(worker.milliseconds ?? null),
+    worker.uid === undefined ? "–" : "uid " + worker.uid, worker.origin ?? "–"]), "No worker is ready.");
   const hosts = s.hosts ?? [];
   const slowest = Math.max(1, ...hosts.map((host) => host.milliseconds));
   fill($("hosts"), ["origin", "mean", "~longest", "~transfers", "failed", "~bytes", "total time"], hosts.map((host) => [
@@ -358,7 +367,14 @@ function findings(s) {
   if (["read-only", "full", "locked"].includes(s.diskState)) {
     list.push(["bad", "Disk", `The disk tier is ${s.diskState}: new images are not kept.`]);
   }
-  if (s.sandbox === "none") list.push(["bad", "Sandbox", "The workers are not confined."]);
+  const servers = s.sharedServers ?? [];
+  const ejected = servers.filter((server) => server.state !== "up").map((server) => server.name);
+  if (ejected.length > 0) {
+    list.push(["warn", "Shared", `${ejected.length} of ${servers.length} servers of the shared tier do not answer: ${ejected.join(", ")}.`]);
+  }
+  // It is not known before.
+  const isReady = s.workers > 0 && s.fetchers > 0;
+  if (isReady && s.sandbox === "none") list.push(["bad", "Sandbox", "The workers are not confined."]);
   return list;
 }
 

@@ -78,6 +78,7 @@ struct TopView {
         if let problem { lines.append(Line(text: TopGlyphs.printable(problem), style: .alert)) }
         lines += [hits, Line(text: fit("Requests", requests))]
         if now.isComplete { lines += [memory, disk] }
+        if !now.sharedServers.isEmpty { lines.append(sharedTier) }
         lines.append(Line(text: fit("Failures", failures)))
         if now.isComplete { lines.append(deaths) }
         return lines
@@ -102,10 +103,10 @@ struct TopView {
 
     private var requests: [String] {
         let parts: [(StatsReport.Figure, String)] = [
-            (.memoryHits, "memory"), (.diskHits, "disk"), (.coalesced, "joined"), (.networkLoads, "loaded"),
-            (.failed, "failed"), (.fileLoads, "files"), (.cancelled, "cancelled"),
+            (.memoryHits, "memory"), (.diskHits, "disk"), (.sharedHits, "shared"), (.coalesced, "joined"),
+            (.networkLoads, "loaded"), (.failed, "failed"), (.fileLoads, "files"), (.cancelled, "cancelled"),
         ]
-        let shown = parts.filter { ![.fileLoads, .cancelled].contains($0.0) || now[$0.0] > 0 }
+        let shown = parts.filter { ![.sharedHits, .fileLoads, .cancelled].contains($0.0) || now[$0.0] > 0 }
         let exact = ["\(now[.requests])".leftPadded(to: 7)] + shown.map { "\($0.1) \(now[$0.0])" }
         // Where the numbers take too much room, they are rounded.
         let length = exact.reduce(8) { $0 + 2 + $1.count }
@@ -136,6 +137,19 @@ struct TopView {
             "\(now[.diskEntries]) entries",
         ]
         return Line(text: fit("Disk", parts), style: ["on", "off"].contains(now.diskState) ? .plain : .alert)
+    }
+
+    private var sharedTier: Line {
+        let servers = now.sharedServers
+        let up = servers.count { $0.state == "up" }
+        func sum(_ count: (StatsReport.SharedServer) -> Int) -> String {
+            "\(servers.reduce(0) { StatsReport.saturating($0, count($1)) })"
+        }
+        let parts = [
+            "\(up) of \(servers.count) servers up", "\(sum(\.hits)) hits", "\(sum(\.misses)) misses",
+            "\(sum(\.writes)) written", "\(sum(\.rejected)) rejected", "\(sum(\.failures)) failed",
+        ]
+        return Line(text: fit("Shared", parts), style: up == servers.count ? .plain : .alert)
     }
 
     private var failures: [String] {
