@@ -246,7 +246,9 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	"$(BUILT)/imgbroker" --completion bash >"$$data/bash-completion/completions/imgbroker"; \
 	"$(BUILT)/imgbroker" --completion zsh >"$(DESTDIR)$(ZSH_FUNCTIONS)/_imgbroker"; \
 	"$(BUILT)/imgbroker" --completion fish >"$$data/fish/vendor_completions.d/imgbroker.fish"; \
-	env -i "$(BUILT)/imgbroker" --check-config --config /dev/null | sed -E 's/^[a-z]/# &/; s/ *; default$$//' \
+	{ echo "# Settings of imgbroker and their defaults, explained in man imgbroker.conf. After a change:"; \
+		echo "# imgbroker --check-config, then systemctl reload imgbroker"; echo; \
+		env -i "$(BUILT)/imgbroker" --check-config --config /dev/null | sed -E 's/^[a-z]/# &/; s/ *; default$$//'; } \
 		>"$$data/doc/imgbroker/examples/imgbroker.conf"; \
 	install -m 644 packaging/freedesktop/imgbroker.thumbnailer "$$data/doc/imgbroker/examples/"; \
 	install -d "$$data/imgbroker/monitoring"; \

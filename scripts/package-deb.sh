@@ -81,8 +81,8 @@ for program in "$stage/imgbroker/usr/libexec/imgbroker/imgworker-"*; do
     mv "$program" "$stage/$package/usr/libexec/imgbroker/"
 done
 find "$stage/imgbroker/usr/share/man" -type f -exec gzip -9n {} +
-mkdir -p "$stage/imgbroker/etc"
-mv "$stage/imgbroker/usr/share/doc/imgbroker/examples" "$stage/imgbroker/etc/imgbroker"
+install -d "$stage/imgbroker/etc/imgbroker"
+mv "$stage/imgbroker/usr/share/doc/imgbroker/examples/imgbroker.conf" "$stage/imgbroker/etc/imgbroker/"
 
 make --no-print-directory -s -C clients/c install BUILD="$work/c" DESTDIR="$work/client" PREFIX=/usr LIBDIR="$libraries" \
     CPPFLAGS="$(dpkg-buildflags --get CPPFLAGS)" CFLAGS="$(dpkg-buildflags --get CFLAGS)" \

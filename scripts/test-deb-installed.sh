@@ -51,6 +51,7 @@ dpkg -i previous/*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
 usermod -aG imgbroker alice
 [[ -L /etc/systemd/system/sockets.target.wants/imgbroker.socket ]] || fail "the socket is not enabled"
 [[ ! -e /etc/systemd/system/multi-user.target.wants/imgbroker.service ]] || fail "the service is enabled, not only the socket"
+[[ -e /usr/share/doc/imgbroker/examples/imgbroker.thumbnailer ]] || fail "the entry for file managers is missing"
 equal "the configuration without its comments" "$(grep -cE '^[^#]' /etc/imgbroker/imgbroker.conf || true)" 0
 imgbroker --check-config >/dev/null
 
@@ -83,6 +84,8 @@ rm /home/alice/small.png
 status=0
 as bob imgbroker get "$url" >/dev/null 2>&1 || status=$?
 equal "the status of a user who is not in the group" "$status" 3
+advice=$(as bob imgbroker doctor || true)
+[[ "$advice" == *"/run/imgbroker.sock does not admit you"* ]] || fail "the doctor does not tell that user the reason: $advice"
 equal "the source of the first request" "$(source_of --width 100)" network
 equal "the source of the second request" "$(source_of --width 100)" memory
 

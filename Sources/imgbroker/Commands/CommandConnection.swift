@@ -33,7 +33,9 @@ enum CommandConnection {
                 refusal.writeMembers(to: &$0)
             }
         } else {
-            StandardError.write((source.map { "\($0): " } ?? "") + "\(error)")
+            var line = (source.map { "\($0): " } ?? "") + "\(error)"
+            if case .noBroker = error { line += "; imgbroker doctor says what to do" }
+            StandardError.write(line)
         }
         switch error {
         case .noBroker, .notAnswering: return CommandStatus.noBroker

@@ -74,6 +74,7 @@ import Testing
         #expect(result.output.isEmpty)
         #expect(result.errors.split(separator: "\n").count == 1)
         #expect(result.errors.contains(directory.file("s")))
+        #expect(result.errors.hasSuffix("; imgbroker doctor says what to do\n"))
     }
 
     /// Large squares, because lossy formats keep their colours.

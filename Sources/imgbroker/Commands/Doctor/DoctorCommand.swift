@@ -107,7 +107,7 @@ enum DoctorCommand {
     }
 
     private static func socket(for configuration: Configuration) -> MachineFacts.SocketFacts {
-        guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else { return .nowhere }
+        let path = configuration.socketPath ?? SocketPath.forClient
         do throws(ClientError) {
             let broker = try CommandConnection.open(path)
             return .serving(path: path, version: try broker.hello().server, try service(of: broker))
@@ -115,7 +115,7 @@ enum DoctorCommand {
             if case .noBroker(_, let reason) = error, reason.code == SystemError.accessDenied {
                 return .forbidden(path: path)
             }
-            return .free(path: path)
+            return (configuration.socketPath ?? ListeningSocket.defaultPath).map { .free(path: $0) } ?? .nowhere
         }
     }
 }
