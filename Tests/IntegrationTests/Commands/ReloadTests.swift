@@ -110,25 +110,16 @@ import WorkerProtocol
         #expect(try first.next().error?.code == .timeout)
         #expect(
             broker.logLines.contains { $0.contains("reload: nothing was changed: The sources of the settings were") })
+        // The thread would hold up the program's replacement.
+        try first.send(#"{"type":"upgrade","id":3}"#)
+        #expect(try first.next().error?.code == .overloaded)
+        #expect(try client.load(origin.url("/1")).image().source == .memory)
         // Once the reading has ended, the settings can be read again.
         silent.end()
         try write("log-level = info\n")
         try eventually("the settings are read again") {
             try reload(broker).output == "log-level: notice → info\n"
         }
-        #expect(try broker.stop() == .status(0))
-    }
-
-    @Test(.enabled(if: SilentFileSystem.isPossible)) func `the broker ends while a file system does not answer`() throws
-    {
-        defer { origin.stop() }
-        try write("")
-        let broker = try start()
-        let silent = try SilentFileSystem()
-        defer { silent.end() }
-        try write("ca-file = \(silent.path)\n")
-        broker.signal(SIGHUP)
-        _ = try broker.stats()
         #expect(try broker.stop() == .status(0))
     }
 

@@ -3,7 +3,7 @@ import LinuxSystem
 
 /// A reading of the settings' sources on a thread of its own, because a file system may never answer.
 ///
-/// A thread that waits for ever ends with the process, or when another program takes its place.
+/// A thread whose file system never answers holds up the end of the process until that file system is unmounted.
 final class SettingsReading: Sendable {
     /// The settings that follow and the changes, or what is not understood.
     typealias Outcome = Result<(settings: Settings, report: ReloadReport), UsageError>

@@ -37,8 +37,12 @@ extension Broker {
     func advanceUpgrade() {
         guard let upgrade = pendingUpgrade else { return }
         if state.isDraining { return endUpgrade(WireError(.shuttingDown, "The broker is ending.")) }
-        // This program answers those who wait for the settings, within their own deadline.
-        if pendingReload?.isLate == false { return }
+        if let pendingReload {
+            // This program answers those who wait for the settings, within their own deadline.
+            if !pendingReload.isLate { return }
+            // The kernel would wait for the thread that reads.
+            return endUpgrade(WireError(.overloaded, "The sources of the settings are still being read."))
+        }
         let waited = Instant.now.microseconds(since: upgrade.begunAt)
         let slow = clients.values.filter(\.holdsUpUpgrade)
         if !slow.isEmpty {
