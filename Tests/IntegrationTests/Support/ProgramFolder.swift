@@ -20,7 +20,9 @@ final class ProgramFolder {
     init(_ additions: [TestBroker.Worker: Addition]) throws {
         directory = try TemporaryDirectory()
         let files = FileManager.default
-        try files.copyItem(atPath: BuiltProducts.folder + "/imgbroker", toPath: directory.file("imgbroker"))
+        let (program, own) = (BuiltProducts.folder + "/imgbroker", directory.file("imgbroker"))
+        // A copy cannot be started while a child of another test, which was just forked, still has it open for writing.
+        if unsafe link(program, own) != 0 { try files.copyItem(atPath: program, toPath: own) }
         for worker in TestBroker.Worker.allCases {
             let addition = additions[worker] ?? Addition()
             let variables = addition.environment.map { "export '\($0)'\n" }.joined()
