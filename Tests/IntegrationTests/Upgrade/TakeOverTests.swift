@@ -266,6 +266,8 @@ import Testing
         let first = try slow.get(setting.url("/large/200"), #""delivery":"inline""#)
         let second = try slow.get(setting.url("/large/201"), #""delivery":"inline""#)
         let third = try slow.get(setting.url("/large/201"))
+        // Loads that run at the upgrade may be made again.
+        try setting.broker.wait(for: "the requests have arrived") { $0[.requests] == 153 }
         try setting.idle()
         #expect(try upgrade(setting.broker).exit == .status(0), "\(setting.broker.logTail)")
         #expect(try slow.picture(slow.answer(to: first)) == largeTile(200, side: 400))
