@@ -292,7 +292,7 @@ let package = Package(
             name: "JSONCodingTests", dependencies: ["CodingTestSupport", "JSONCoding"], swiftSettings: swift),
         .testTarget(
             name: "HTTPValuesTests", dependencies: ["CodingTestSupport", "HTTPValues", "JSONCoding"],
-            swiftSettings: swift),
+            exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
             name: "IPCProtocolTests",
             dependencies: ["CodingTestSupport", "HTTPValues", "IPCProtocol", "JSONCoding"], exclude: ["Golden"],
@@ -302,7 +302,7 @@ let package = Package(
             dependencies: [
                 "CodingTestSupport", "DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding", "WorkerProtocol",
             ],
-            swiftSettings: swift),
+            exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
             name: "HTTPCachingTests", dependencies: ["HTTPCaching", "HTTPValues", "IPCProtocol"],
             swiftSettings: swift),
@@ -319,7 +319,7 @@ let package = Package(
                 "BrokerCore", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues",
                 "WorkerProtocol",
             ],
-            swiftSettings: swift),
+            exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
             name: "imgbrokerTests",
             dependencies: [
