@@ -46,10 +46,39 @@ static inline const uint8_t *next_block(const uint8_t *bytes, size_t count, uint
     return rest;
 }
 
+typedef uint8_t four_pixels __attribute__((vector_size(16)));
+
+/// Whether all pixels of a block are opaque.
+static inline int is_opaque(const uint8_t *bytes) {
+    four_pixels common = {0};
+    common = ~common;
+    for (size_t i = 0; i < block / 4; i++) {
+        four_pixels pixels;
+        memcpy(&pixels, bytes + 16 * i, sizeof pixels);
+        common &= pixels;
+    }
+    return (common[3] & common[7] & common[11] & common[15]) == 255;
+}
+
+/// Leaves out the fourth byte of each pixel. `result` may be the same memory or precede it, and has room for four bytes more, because
+/// each four pixels are written with 16 bytes; none of them belongs to pixels that follow.
+static inline void leave_out_alpha(const uint8_t *bytes, uint8_t *result) {
+    for (size_t i = 0; i < block / 4; i++) {
+        four_pixels pixels;
+        memcpy(&pixels, bytes + 16 * i, sizeof pixels);
+        pixels = __builtin_shufflevector(pixels, pixels, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 3, 7, 11, 15);
+        memcpy(result + 12 * i, &pixels, sizeof pixels);
+    }
+}
+
 FOR_EACH_PROCESSOR
 void pixels_pack_rgb(uint8_t *bytes, size_t pixels, uint8_t red, uint8_t green, uint8_t blue) {
     for (size_t done = 0; done < pixels; done += block) {
         size_t count = pixels - done < block ? pixels - done : block;
+        if (count == block && is_opaque(bytes + 4 * done)) {
+            leave_out_alpha(bytes + 4 * done, bytes + 3 * done);
+            continue;
+        }
         uint8_t rest[4 * block], packed[3 * block];
         channels values;
         composite(next_block(bytes + 4 * done, count, rest), &values, red, green, blue);
