@@ -26,16 +26,18 @@ package protocol RowSink {
 extension RowSink {
     /// Takes all rows of an image, band by band in reused memory that `fill` fills with the next `count` rows.
     ///
+    /// - Parameter displacement: the bytes from the beginning of the memory, which is aligned, to the first row.
     /// - Throws: `out-of-memory`; the errors of `fill` and of the sink.
     package mutating func takeBands(
-        of geometry: PixelGeometry,
+        of geometry: PixelGeometry, displacedBy displacement: Int = 0,
         _ fill: (_ rows: UnsafeMutableRawBufferPointer, _ count: Int) throws(WireError) -> Void
     ) throws(WireError) {
         let step = RowBand.rows(of: geometry)
-        let memory = try PixelMemory(count: step * geometry.stride)
+        let memory = try PixelMemory(count: displacement + step * geometry.stride)
         for row in stride(from: 0, to: geometry.height, by: step) {
             let count = min(step, geometry.height - row)
-            let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(count * geometry.stride))
+            let rows = unsafe UnsafeMutableRawBufferPointer(
+                rebasing: memory.bytes[displacement..<displacement + count * geometry.stride])
             unsafe try fill(rows, count)
             try take(unsafe RowBand(bytes: rows, count: count))
         }

@@ -59,7 +59,7 @@ struct JPEGDecoder: ImageDecoder {
         try skip(size.rows.lowerBound, geometry)
         var kept = 0
         var (hasRows, hasEnded) = (false, false)
-        unsafe try sink.takeBands(of: size.used) { (rows, count) throws(WireError) in
+        unsafe try sink.takeBands(of: size.used, displacedBy: Self.displacement) { (rows, count) throws(WireError) in
             // Releases bytes within a band, because a row of a strongly scaled image consumes many bytes.
             for row in stride(from: 0, to: count, by: Self.step) {
                 kept = unsafe source.release(from: kept, to: codec_jpeg_reader_position(reader.pointer))
@@ -77,6 +77,10 @@ struct JPEGDecoder: ImageDecoder {
             }
         }
     }
+
+    /// libjpeg-turbo stores aligned rows past the processor's caches (`movntdq`), from where the next pass would have to read them
+    /// again. Rows that begin with the second pixel of aligned memory stay in the caches.
+    private static let displacement = PixelGeometry.bytesPerPixel
 
     /// Fills rows as libjpeg fills those whose data are missing.
     private static func fill(_ place: UnsafeMutablePointer<UInt8>, pixels: Int) {
