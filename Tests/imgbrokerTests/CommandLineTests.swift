@@ -122,6 +122,38 @@ struct CommandLineTests {
         #expect(error?.description.contains(words[0].prefix { $0 != "=" }) == true)
     }
 
+    @Test(arguments: [
+        ([], "store needs a URL, and a file"), (["a.png"], "\"a.png\" is not a URL to load"),
+        (["http://a/", "b", "c"], "store needs a URL, and a file"),
+        (["http://a/", "--pixels", "3"], "--pixels needs WIDTHxHEIGHT"),
+        (["http://a/", "--pixels", "3x0"], "--pixels needs WIDTHxHEIGHT"),
+        (["http://a/", "--pixels", "3xx4"], "--pixels needs WIDTHxHEIGHT"),
+        (["http://a/", "--stride", "12"], "--stride goes with --pixels only"),
+        (["http://a/", "--pixels=3x4", "--stride", "11"], "--stride needs 12 or more for rows of 3 pixels, not 11"),
+        (
+            ["http://a/", "--pixels=3x4", "--pixel-format", "rgb8", "--alpha", "straight"],
+            "--alpha does not go with rgb8"
+        ),
+        (["http://a/", "--pixels=3x4", "--alpha", "none"], "--alpha needs straight or premultiplied, not \"none\""),
+        (["http://a/", "--pixels=3x4", "--storage", "both"], "--storage needs one of memory, disk, not \"both\""),
+        (["http://a/", "--pixels=3x4", "--content-type", "a/b"], "--content-type does not go with --pixels"),
+        (["http://a/", "--width", "4"], "unknown option --width (see imgbroker store --help)"),
+    ]) func `a wrong flag of store is one line that names it`(words: [String], message: String) throws {
+        let error = #expect(throws: UsageError.self) { try StoreCommand.Request(words) }
+        #expect(error?.description.hasPrefix(message) == true, "\(error?.description ?? "")")
+    }
+
+    @Test func `the flags of store`() throws {
+        let request = try #require(try StoreCommand.Request(["http://A/b", "--content-type", "image/png"]))
+        #expect(request.url.text == "http://a/b")
+        #expect(request.file == "-")
+        #expect(request.contentType == "image/png")
+        #expect(request.pixels == nil)
+        let pixels = try #require(try StoreCommand.Request(["http://a/", "f", "--pixels=3x4", "--pixel-format=gray8"]))
+        #expect(pixels.file == "f")
+        #expect(pixels.pixels == StoredPixels(PixelGeometry(width: 3, height: 4)!, pixelFormat: .gray8))
+    }
+
     @Test func `a proxy's password is not repeated`() throws {
         let error = #expect(throws: UsageError.self) { try read("--proxy", "ftp://user:word@proxy") }
         #expect(error?.description.contains("word") == false)

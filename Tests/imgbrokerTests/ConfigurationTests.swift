@@ -83,6 +83,9 @@ struct ConfigurationTests {
         ("[preset a]\nwidth = 5\nwidth = 6", ":3: width was given before in this preset"),
         ("[preset a]\ncrop = 1,2,3", ":2: crop needs X,Y,WIDTH,HEIGHT"),
         ("[preset a]\nstep = blur:sigma=0", ":2: step blur:sigma=0: sigma must be"),
+        ("[preset a]\nstep = blur:sigm=4", ":2: step blur:sigm=4: sigm is unknown; blur has sigma"),
+        ("[preset a]\nstep = pad:w=4", ":2: step pad:w=4: w is unknown; pad has width, height, color"),
+        ("[preset a]\nstep = blurr:sigma=4", ":2: step blurr:sigma=4: the name must be one of \"rotate\", \"flip\""),
         ("[preset a]\nalpha = none", ":2: alpha needs premultiplied or straight"),
         ("[preset a]\nworkers = 2", ":2: unknown key \"workers\" of a preset (settings come before all presets)"),
         ("[preset a]\nsize = 2", ":2: unknown key \"size\" of a preset"),
@@ -240,15 +243,19 @@ struct ConfigurationTests {
             #expect(ManualPage.configuration.text.replacing("\\-", with: "-").contains(".B \(setting.name) = "))
         }
         #expect(Set(BrokerSetting.all.map(\.name)).count == BrokerSetting.all.count)
-        for flag in GetCommand.help.flatMap(\.names) {
-            #expect(GetCommand.usage.contains(flag))
-            #expect(ManualPage.get.text.replacing("\\-", with: "-").contains(flag))
-            for shell in [Completion.bash, .zsh] { #expect(shell.text.contains(flag)) }
+        for (help, usage, page) in [
+            (GetCommand.help, GetCommand.usage, ManualPage.get), (StoreCommand.help, StoreCommand.usage, .store),
+        ] {
+            for flag in help.flatMap(\.names) {
+                #expect(usage.contains(flag))
+                #expect(page.text.replacing("\\-", with: "-").contains(flag))
+                for shell in [Completion.bash, .zsh] { #expect(shell.text.contains(flag)) }
+            }
         }
     }
 
     @Test func `lines of the help fit a terminal`() {
-        for usage in [BrokerCommandLine.usage, GetCommand.usage, CtlCommand.usage] {
+        for usage in [BrokerCommandLine.usage, GetCommand.usage, StoreCommand.usage, CtlCommand.usage] {
             for line in usage.split(separator: "\n") { #expect(line.count <= 110, "\(line)") }
             #expect(!usage.contains("\u{A0}"))
         }

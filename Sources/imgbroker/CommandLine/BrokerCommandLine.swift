@@ -35,7 +35,8 @@ enum BrokerCommandLine {
                 if case .operand(let operand) = word {
                     throw UsageError(
                         description:
-                            "unknown command \"\(operand)\": there are get, ctl, exporter and doctor, and options")
+                            "unknown command \"\(operand)\": there are get, store, ctl, exporter and doctor, and options"
+                    )
                 }
                 continue
             }

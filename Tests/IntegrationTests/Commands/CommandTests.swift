@@ -32,7 +32,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["ctl", "--help"],
+        ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["store", "--help"],
+        ["ctl", "--help"],
         ["doctor", "--help"], ["--check-config"], ["--manual", "imgbroker.8"], ["--completion", "bash"],
     ])
     func help(_ words: [String]) throws {

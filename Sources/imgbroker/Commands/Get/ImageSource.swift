@@ -59,7 +59,7 @@ enum ImageSource {
     }
 
     /// Opens a file. Anything else is refused here, because opening it may wait.
-    private static func open(_ path: String) throws -> FileDescriptor {
+    static func open(_ path: String) throws -> FileDescriptor {
         guard let status = try FileSystem.status(of: path) else {
             let message = "\(path) does not exist; a URL begins with http:// or https://."
             throw ClientError.refused(WireError(.badRequest, message))

@@ -14,7 +14,15 @@ extension ManualPage {
             page.paragraph(GetCommand.purpose)
             page.section("OPTIONS", GetCommand.help)
             page.section("EXIT STATUS", GetCommand.status)
-            page.section("SEE ALSO", "imgbroker(8), imgbroker-ctl(1)")
+            page.section("SEE ALSO", "imgbroker(8), imgbroker-store(1), imgbroker-ctl(1)")
+        case .store:
+            page.begin(
+                "put an image into the cache of the image broker",
+                synopsis: ["imgbroker store", "URL", "[FILE]", "[OPTION]..."])
+            page.paragraph(StoreCommand.purpose)
+            page.section("OPTIONS", StoreCommand.help)
+            page.section("EXIT STATUS", StoreCommand.status)
+            page.section("SEE ALSO", "imgbroker(8), imgbroker-get(1), imgbroker-ctl(1)")
         case .ctl:
             page.begin("control the image broker", synopsis: ["imgbroker ctl", "COMMAND", "[OPTION]..."])
             page.paragraph(CtlCommand.purpose)
@@ -83,7 +91,9 @@ extension ManualPage {
         )
         page.section(
             "EXIT STATUS", "0 after a signal; 1 when it cannot serve; 2 for an invalid command line or configuration.")
-        page.section("SEE ALSO", "imgbroker-get(1), imgbroker-ctl(1), imgbroker-exporter(1), imgbroker.conf(5)")
+        page.section(
+            "SEE ALSO",
+            "imgbroker-get(1), imgbroker-store(1), imgbroker-ctl(1), imgbroker-exporter(1), imgbroker.conf(5)")
     }
 
     private static func write(configuration page: inout Roff) {
