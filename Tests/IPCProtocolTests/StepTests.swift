@@ -84,6 +84,7 @@ import Testing
         (##""op":"round","radius":1,"circle":true"##, "radius must be absent with a circle"),
         (##""op":"pad","width":0,"height":1"##, "width must be an integer from 1 to 65535"),
         (##""op":"blur","sigma":1,"radius":2"##, "radius must be absent: the members are op, sigma"),
+        (##""op":"blur","sigm":4"##, "sigm must be absent: the members are op, sigma"),
     ]) func everyRefusalNamesTheStep(_ text: String, _ message: String) throws {
         let error = try refusal(##""variant":{"steps":[{"op":"invert"},{\##(text)}]}"##)
         #expect(error?.message.hasPrefix("variant.steps[1].\(message)") == true, "\(error?.message ?? "")")

@@ -154,6 +154,8 @@ extension Step: FieldList {
         var operation = operation
         fields.choice("op", &operation)
         if fields.problem != nil { return }
+        // First, so that a misspelt name is not reported as the absence of the field that it stands for.
+        fields.noteUnknownNames(besides: ["op"] + operation.fields)
         if fields.isReading { self = Self.first(operation) }
         switch self {
         case .rotate(var degrees):
@@ -191,7 +193,6 @@ extension Step: FieldList {
             fields.color("color", &color, isOpaque: true)
             self = .background(color)
         }
-        fields.noteUnknownNames(besides: ["op"] + operation.fields)
     }
 
     private mutating func listRound(_ fields: inout Fields) {

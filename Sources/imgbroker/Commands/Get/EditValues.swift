@@ -61,6 +61,13 @@ extension GivenValue {
         var step = Step.blank
         step.list(&fields)
         if let problem = fields.problem {
+            if let operation = Step.Operation(rawValue: String(text.prefix { $0 != ":" })),
+                problem.field != "op", !operation.fields.contains(problem.field)
+            {
+                let known = operation.fields.joined(separator: ", ")
+                throw UsageError(
+                    description: "\(name) \(text): \(problem.field) is unknown; \(operation.rawValue) has \(known)")
+            }
             let field = problem.field == "op" ? "the name" : problem.field
             throw UsageError(description: "\(name) \(text): \(field) must be \(problem.expected)")
         }
