@@ -1,10 +1,12 @@
 """Compares crop and steps with Pillow, libvips and headless Chromium.
 
-Each result is loaded with `imgbroker get`. The largest difference of a channel, with multiplied colour, is at most 2 of 255.
+Each result is loaded with `imgbroker get`, all frames of an animation with the Python client. The largest difference of a channel,
+with multiplied colour, is at most 2 of 255.
 """
 
 import base64
 import io
+import json
 import pathlib
 import re
 import subprocess
@@ -13,21 +15,27 @@ import tempfile
 
 import numpy
 import pyvips
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageDraw, ImageOps, ImageSequence
 
 from setting import Setting
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients" / "python" / "src"))
+
+import imgbroker
+
 WIDTH, HEIGHT = 61, 43
+# Everything is an edge, lies beside one, or is too narrow for a kernel.
+SMALL = ((1, 1), (1, 9), (7, 1), (2, 3), (5, 64))
 
 
-def scene(has_alpha):
+def scene(has_alpha, width=WIDTH, height=HEIGHT, seed=5):
     """Returns noise, stripes, flat parts and several levels of alpha, of an odd size. All colours multiplied by alpha are whole
     numbers: the browser stores them so, and functions would multiply its rounding."""
-    random = numpy.random.default_rng(5)
-    pixels = random.integers(0, 18, (HEIGHT, WIDTH, 4), dtype=numpy.uint8) * 15
-    pixels[..., 3] = random.choice([0, 51, 85, 102, 153, 170, 204, 255], (HEIGHT, WIDTH))
+    random = numpy.random.default_rng(seed)
+    pixels = random.integers(0, 18, (height, width, 4), dtype=numpy.uint8) * 15
+    pixels[..., 3] = random.choice([0, 51, 85, 102, 153, 170, 204, 255], (height, width))
     pixels[:, 20:40] = [255, 0, 120, 255]
-    pixels[:12, :, :3] = numpy.where(numpy.arange(WIDTH)[None, :, None] % 6 < 3, 255, 0)
+    pixels[:12, :, :3] = numpy.where(numpy.arange(width)[None, :, None] % 6 < 3, 255, 0)
     if not has_alpha:
         pixels[..., 3] = 255
     return Image.fromarray(pixels, "RGBA")
@@ -37,6 +45,14 @@ def png(image):
     """Returns an image as a PNG file."""
     file = io.BytesIO()
     image.save(file, "PNG")
+    return file.getvalue()
+
+
+def animation(has_alpha):
+    """Returns frames of different content as a WebP file without losses. The last is the usual scene."""
+    frames = [scene(has_alpha, seed=seed) for seed in (6, 7, 5)]
+    file = io.BytesIO()
+    frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:], duration=100, lossless=True, exact=True)
     return file.getvalue()
 
 
@@ -74,15 +90,28 @@ def vips_blur(sigma):
     def blur(image):
         reach = int(5 * sigma) + 2
         pixels = numpy.ascontiguousarray(multiplied(image))
-        source = pyvips.Image.new_from_memory(pixels.astype("float32").tobytes(), WIDTH, HEIGHT, 4, "float")
-        wide = source.embed(reach, reach, WIDTH + 2 * reach, HEIGHT + 2 * reach, extend="copy")
+        height, width = pixels.shape[:2]
+        source = pyvips.Image.new_from_memory(pixels.astype("float32").tobytes(), width, height, 4, "float")
+        wide = source.embed(reach, reach, width + 2 * reach, height + 2 * reach, extend="copy")
         # Its own Gaussians end where their amplitude is still a thousandth.
         weights = numpy.exp(-0.5 * (numpy.arange(-reach, reach + 1) / sigma) ** 2)
         taps = pyvips.Image.new_from_array([(weights / weights.sum()).tolist()])
-        smooth = wide.convsep(taps, precision="float").crop(reach, reach, WIDTH, HEIGHT)
-        return numpy.ndarray(buffer=smooth.write_to_memory(), dtype="float32", shape=(HEIGHT, WIDTH, 4))
+        smooth = wide.convsep(taps, precision="float").crop(reach, reach, width, height)
+        return numpy.ndarray(buffer=smooth.write_to_memory(), dtype="float32", shape=(height, width, 4))
 
     return blur
+
+
+def vips_sharpen(sigma, amount):
+    """An unsharp mask in floating point, with multiplied colour."""
+
+    def sharpen(image):
+        pixels = multiplied(image)
+        result = pixels + (pixels - vips_blur(sigma)(image)) * amount
+        result[..., 3] = pixels[..., 3]
+        return numpy.clip(result, 0, pixels[..., 3:])
+
+    return sharpen
 
 
 def circle(draw, size):
@@ -102,17 +131,21 @@ LIBRARIES = {
     "rotate:degrees=270": lambda image: image.transpose(Image.Transpose.ROTATE_90),
     "flip:axis=horizontal": ImageOps.mirror,
     "flip:axis=vertical": ImageOps.flip,
-    "pad:width=80,height=50,color=#20406080": lambda image: over(image, (0x20, 0x40, 0x60, 0x80), (80, 50)),
-    "pad:width=70,height=20": lambda image: over(image, (0, 0, 0, 0), (70, HEIGHT)),
+    "pad:width=80,height=50,color=#20406080": lambda image: over(
+        image, (0x20, 0x40, 0x60, 0x80), (max(image.width, 80), max(image.height, 50))),
+    "pad:width=70,height=20": lambda image: over(image, (0, 0, 0, 0), (max(image.width, 70), max(image.height, 20))),
     "background:color=#336699": lambda image: over(image, (0x33, 0x66, 0x99, 255), image.size),
     "tint:color=#ff800040": tinted,
-    "round:circle": lambda image: mask(image, (HEIGHT, HEIGHT), circle),
+    "round:circle": lambda image: mask(image, (min(image.size),) * 2, circle),
     "round:radius=12": lambda image: mask(
         image, image.size, lambda draw, size: draw.rounded_rectangle((0, 0, size[0] - 1, size[1] - 1), 12 * 64, fill=255)),
     "blur:sigma=1": vips_blur(1),
     "blur:sigma=4.5": vips_blur(4.5),
     "blur:sigma=10": vips_blur(10),
     "blur:sigma=30": vips_blur(30),
+    "sharpen:sigma=0.8": vips_sharpen(0.8, 1),
+    "sharpen:sigma=3,amount=0.5": vips_sharpen(3, 0.5),
+    "sharpen:sigma=12,amount=1.5": vips_sharpen(12, 1.5),
 }
 
 # CSS functions, by the step with the same meaning.
@@ -166,25 +199,65 @@ run()
     return results
 
 
+def parsed(step):
+    """Returns a step of the command line as the object of a request."""
+    name, _, fields = step.partition(":")
+    result = {"op": name}
+    for field in fields.split(","):
+        key, _, value = field.partition("=")
+        result[key] = value if value[:1] == "#" or value.isalpha() else json.loads(value) if value else True
+    return result
+
+
+def frames_of(client, data, step, folder):
+    """Returns all frames of an animation after a step."""
+    path = pathlib.Path(folder) / "animation.webp"
+    path.write_bytes(data)
+    image = client.get(path, frame="all", steps=[parsed(step)], alpha="straight")
+    return [Image.fromarray(image.numpy(frame), "RGBA") for frame in range(len(image.frames))]
+
+
 def main():
     failures = passed = 0
+
+    def check(title, result, expected):
+        nonlocal failures, passed
+        expected = expected if isinstance(expected, numpy.ndarray) else multiplied(expected)
+        result = multiplied(result)
+        difference = abs(result - expected).max() if result.shape == expected.shape else 255
+        passed += difference <= 2
+        failures += difference > 2
+        print(f"{'ok' if difference <= 2 else 'FAILED'}: {title}: {difference:.2f}")
+
     with tempfile.TemporaryDirectory() as folder:
-        setting = Setting(folder, {name: png(scene(name == "alpha")) for name in ("alpha", "opaque")})
+        files = {name: png(scene(name == "alpha")) for name in ("alpha", "opaque")}
+        files |= {f"{width}x{height}": png(scene(True, width, height)) for width, height in SMALL}
+        setting = Setting(folder, files)
         try:
             cases = []
             for name in ("alpha", "opaque"):
                 image = scene(name == "alpha")
                 cases.append((name, ("--crop", "7,9,50,30"), image.crop((7, 9, 57, 39))))
                 cases += [(name, ("--step", step), make(image)) for step, make in LIBRARIES.items()]
-            cases += [(name, ("--step", step), image) for (name, step), image in browser(folder).items()]
+            drawn = browser(folder)
+            cases += [(name, ("--step", step), image) for (name, step), image in drawn.items()]
+            for width, height in SMALL:
+                image = scene(True, width, height)
+                cases += [(f"{width}x{height}", ("--step", step), make(image)) for step, make in LIBRARIES.items()]
             for name, options, expected in cases:
-                expected = expected if isinstance(expected, numpy.ndarray) else multiplied(expected)
-                result = multiplied(Image.open(setting.get(name, *options)))
-                same = result.shape == expected.shape
-                difference = abs(result - expected).max() if same else 255
-                passed += difference <= 2
-                failures += difference > 2
-                print(f"{'ok' if difference <= 2 else 'FAILED'}: {name} {options[1]}: {difference:.2f}")
+                check(f"{name} {options[1]}", Image.open(setting.get(name, *options)), expected)
+            with imgbroker.Client(setting.socket) as client:
+                for name in ("alpha", "opaque"):
+                    data = animation(name == "alpha")
+                    expected = [frame.convert("RGBA") for frame in ImageSequence.Iterator(Image.open(io.BytesIO(data)))]
+                    for step, make in LIBRARIES.items():
+                        frames = frames_of(client, data, step, folder)
+                        assert len(frames) == len(expected) == 3, len(frames)
+                        for number, frame in enumerate(frames):
+                            check(f"frame {number} of 3, {name} {step}", frame, make(expected[number]))
+                    for step in FUNCTIONS:
+                        last = frames_of(client, data, step, folder)[-1]
+                        check(f"last frame, {name} {step}", last, drawn[name, step])
         finally:
             setting.stop()
     print(f"{passed} passed, {failures} failed")
