@@ -87,7 +87,8 @@ public final class AsyncImageBroker: Sendable {
     /// Loads the image in the file at `path`, which this process opens for reading.
     ///
     /// - Parameters:
-    ///   - path: the path of a regular file. Opening it may wait for its file system; on one that may hang, open it elsewhere and use
+    ///   - path: the path of a regular file; of a swift-system `FilePath`, its `string`. Opening it may wait for its file system;
+    ///     on one that may hang, open it elsewhere and use
     ///     ``image(in:name:width:height:fit:options:)``.
     ///   - width: the width of the box in pixels; nil for that of `options`.
     ///   - height: the height of the box in pixels; nil for that of `options`.
