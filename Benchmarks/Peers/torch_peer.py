@@ -3,7 +3,8 @@
 torch_peer.py LOADER FOLDER COUNT EPOCHS SEED WORKERS
     says "ready", waits for a line, loads FOLDER/0 ... FOLDER/COUNT-1 in random order, EPOCHS times, in batches of 32 with
     WORKERS processes (0: itself), says "done", waits for the end of its input.
-    LOADER is "pillow"; "cached", Pillow whose images each process keeps; or the path of a broker's socket.
+    LOADER is "pillow"; "cached", Pillow whose images each process keeps; "memory", images that the process has already; or the
+    path of a broker's socket, whose batches come from the dataset.
 """
 import pathlib
 import resource
@@ -13,7 +14,7 @@ import warnings
 import numpy
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients" / "python" / "src"))
 
@@ -40,6 +41,23 @@ class WithPillow(Dataset):
         return image, target
 
 
+class InMemory(Dataset):
+    """Images that need no decoding, in batches that are each copied once: what any loader takes at least."""
+
+    def __init__(self, samples):
+        self.targets = torch.tensor([target for _, target in samples])
+        self.images = torch.randint(256, (len(samples), 400, 500, 3), dtype=torch.uint8)
+
+    def __len__(self):
+        return len(self.targets)
+
+    def __getitem__(self, indices):
+        batch = torch.empty((len(indices), *self.images.shape[1:]), dtype=torch.uint8)
+        for number, index in enumerate(indices):
+            batch[number].copy_(self.images[index])
+        return batch.permute(0, 3, 1, 2), self.targets[indices]
+
+
 def main(loader, folder, count, epochs, seed, workers):
     # As a DataLoader sets it in its workers.
     torch.set_num_threads(1)
@@ -49,6 +67,8 @@ def main(loader, folder, count, epochs, seed, workers):
     samples = [(f"{folder}/{number}", number % 10) for number in range(int(count))]
     if loader in ("pillow", "cached"):
         dataset = WithPillow(samples, loader == "cached")
+    elif loader == "memory":
+        dataset = InMemory(samples)
     else:
         from imgbroker import Client
         from imgbroker.torch import ImageList
@@ -56,8 +76,10 @@ def main(loader, folder, count, epochs, seed, workers):
         # Each kept image takes a descriptor.
         resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
         dataset = ImageList(samples, client=Client(loader, keep_images=2 * len(samples), keep_bytes=1 << 40))
-    batches = DataLoader(
-        dataset, batch_size=32, shuffle=True, num_workers=int(workers), persistent_workers=int(workers) > 0)
+    size = {"batch_size": 32, "shuffle": True}
+    if not isinstance(dataset, WithPillow):
+        size = {"batch_size": None, "sampler": BatchSampler(RandomSampler(dataset), 32, drop_last=False)}
+    batches = DataLoader(dataset, **size, num_workers=int(workers), persistent_workers=int(workers) > 0)
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(int(epochs)):

@@ -69,7 +69,8 @@ struct Files {
     let epochs: Int
     let keepsImages: Bool
 
-    private static let depth = 8
+    /// As many as a batch of a training process has.
+    private static let depth = 32
 
     func run(client: ImageBroker, order: SplitMix) throws {
         var options = GetOptions()

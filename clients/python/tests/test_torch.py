@@ -269,6 +269,65 @@ def test_batch_is_requested_together(client: imgbroker.Client, origin: Origin, p
     opener.join()
 
 
+def batches(dataset: Any, size: int, **arguments: Any) -> Any:
+    """Returns a loader that requests whole batches of the dataset."""
+    data = torch.utils.data
+    sampler = data.BatchSampler(data.RandomSampler(dataset), size, drop_last=False)
+    return data.DataLoader(dataset, batch_size=None, sampler=sampler, **arguments)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_equal_collated_items(workers: int, client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, client=client)
+    assert [epoch(batches(dataset, 3, num_workers=workers)) for _ in range(2)] == [EXPECTED, EXPECTED]
+    assert epoch(batches(torch.utils.data.Subset(dataset, list(range(8))), 8, num_workers=workers)) == EXPECTED
+    for options in ({}, {"layout": "HWC"}, {"pixel_format": "gray8"}, {"pixel_format": "rgba8"}, {"transform": negative}):
+        dataset = ImageFolder(folder, client=client, target_transform=lambda target: target + 5, **options)
+        images, targets = dataset[[7, 0, 3, 0]]
+        collated = torch.utils.data.default_collate([dataset[index] for index in (7, 0, 3, 0)])
+        assert images.shape == collated[0].shape and (images == collated[0]).all()
+        assert targets.tolist() == collated[1].tolist() == [7, 5, 6, 5]
+
+
+def test_batch_is_memory_of_its_own(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, client=client)
+    images = dataset[[0, 0]][0]
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    images[0].zero_()
+    assert number_of(images[1]) == 1 and number_of(dataset[0][0]) == 1 and number_of(dataset[[0]][0][0]) == 1
+
+
+def test_batch_of_rows_with_padding(client: imgbroker.Client) -> None:
+    pixels = numpy.arange(7 * 4 * 3, dtype=numpy.uint8).reshape(4, 7, 3)
+    padded = numpy.zeros((4, 24), numpy.uint8)
+    padded[:, :21] = pixels.reshape(4, 21)
+    memory = imgbroker._memory.sealed_copy(padded.tobytes())
+    try:
+        request = imgbroker._client.store_request("http://stored.example/padded", memory, size=(7, 4), pixel_format="rgb8")
+        request.fields["pixels"]["stride"] = 24
+        client._engine.ask(request)
+    finally:
+        os.close(memory)
+    dataset = ImageList([("http://stored.example/padded", 3)], client=client, layout="HWC", cache="only-if-cached")
+    images, targets = dataset[[0, 0]]
+    assert (images.numpy() == pixels).all() and targets.tolist() == [3, 3]
+
+
+def test_errors_of_batches(client: imgbroker.Client, folder: pathlib.Path, picture: Picture) -> None:
+    (folder / "dog" / "4.png").write_bytes(picture(8, 8))
+    (folder / "dog" / "5.png").write_bytes(b"other bytes")
+    dataset = ImageFolder(folder, client=client)
+    with pytest.raises(ValueError, match=r"4.png has 8 × 8 pixels, and the first image of the batch 32 × 24: request one size"):
+        dataset[[0, 3]]
+    assert dataset[[3]][0].shape == (1, 3, 8, 8)
+    with pytest.raises(imgbroker.ImageError):
+        dataset[[0, 4]]
+    with pytest.raises(ValueError, match="no items"):
+        dataset[[]]
+    with pytest.raises(ValueError, match="errors='raise'"):
+        ImageFolder(folder, client=client, errors="return")[[0]]
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers(method: str, client: imgbroker.Client, folder: pathlib.Path) -> None:
     dataset = ImageFolder(folder, client=client)

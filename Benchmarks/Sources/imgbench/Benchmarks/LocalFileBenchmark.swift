@@ -84,7 +84,7 @@ enum LocalFileBenchmark {
 
     static func rows(
         _ id: String, _ what: String, against: String, _ costs: Costs, _ peers: [Peer], _ noun: Noun = .process,
-        judged: Set<String>
+        judged: Set<String>, floor: String? = nil
     ) -> [Row] {
         quantities.flatMap { quantity in
             costs.sorted { $0.key < $1.key }.map { processes, costs in
@@ -96,12 +96,14 @@ enum LocalFileBenchmark {
                 let turns = sample("imgbroker").values.enumerated().map { turn, ours in
                     ours / (alone.map { $0[turn] }.min() ?? 1)
                 }
+                let least = floor.map(sample).flatMap { quantity.id == "cpu" && !$0.values.isEmpty ? $0.median : nil }
                 let goal = processes == 1 ? 1.1 : processes >= 4 ? 1.2 / Double(processes) : nil
                 return Row(
                     "\(id).\(quantity.id)-\(processes)",
                     "\(noun.text(processes)), \(what): \(quantity.name)",
                     against: against, ratio: Sample(values: turns).spread,
-                    goal: judged.contains(quantity.id) ? goal : nil, figures: figures, unit: quantity.unit)
+                    goal: judged.contains(quantity.id) ? goal : nil, figures: figures, unit: quantity.unit,
+                    note: least.map { "\(floor ?? "") take \(rounded($0)) \(quantity.unit)" } ?? "")
             }
         }
     }

@@ -6,9 +6,13 @@ import ImageBrokerClient
 /// A training set in PyTorch that is read twice in random order: by several training processes, and by one with several workers.
 /// With the datasets of `imgbroker.torch`, and with Pillow.
 ///
+/// With images that each process has in its memory before, which need no decoding, the processor time is what the batches alone
+/// take. Rows of training processes state it.
+///
 /// The figures are those beyond processes that have loaded PyTorch.
 enum TorchBenchmark {
     private typealias Cost = LocalFileBenchmark.Cost
+    private static let batches = "batches of images in memory"
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         guard run.peers.versions.contains(where: { $0.hasPrefix("PyTorch ") }) else {
@@ -22,11 +26,11 @@ enum TorchBenchmark {
         for turn in 0..<run.scaled(3, 1) {
             for count in run.scaled([1, 4, 8], [2]) {
                 // Many processes without a broker take minutes; one run is enough.
-                for name in ["imgbroker", "Pillow", "Pillow with a cache"] where turn == 0 || count == 1 {
+                for name in ["imgbroker", "Pillow", "Pillow with a cache", Self.batches] where turn == 0 || count == 1 {
                     var cost = try measure(run, files, name, processes: count, workers: 0)
                     costs.processes[count, default: [:]][name, default: []].append(cost)
                     LocalFileBenchmark.printCost(cost, "\(count) × \(name)")
-                    if turn > 0 { continue }
+                    if turn > 0 || name == Self.batches { continue }
                     cost = try measure(run, files, name, processes: 1, workers: count)
                     costs.workers[count, default: [:]][name, default: []].append(cost)
                     LocalFileBenchmark.printCost(cost, "\(name), \(count) workers")
@@ -40,7 +44,7 @@ enum TorchBenchmark {
         ) -> [Row] {
             LocalFileBenchmark.rows(
                 id, what, against: "\(peer) in each \(noun.rawValue)", costs,
-                [LocalFileBenchmark.Peer(name: peer, id: peer)], noun, judged: judged)
+                [LocalFileBenchmark.Peer(name: peer, id: peer)], noun, judged: judged, floor: Self.batches)
         }
         return rows("torch", "Pillow", costs.processes, .trainingProcess, judged: ["cpu"])
             + rows("torch.kept", "Pillow with a cache", costs.processes, .trainingProcess, judged: ["cpu", "memory"])
@@ -59,7 +63,8 @@ enum TorchBenchmark {
             ? try BrokerProcess(run.broker, ["--memory-limit", "1500M", "--cache-dir", cache]) : nil
         defer { broker?.stop() }
         _ = try broker?.client()
-        let loader = broker?.socketPath ?? (name == "Pillow" ? "pillow" : "cached")
+        let loaders = ["Pillow": "pillow", "Pillow with a cache": "cached", batches: "memory"]
+        let loader = broker?.socketPath ?? loaders[name]!
         let processes = try (0..<count).map { number in
             let arguments = [loader, files.folder, "\(files.count)", "2", "\(number + 1)", "\(workers)"]
             guard let process = try LineProcess(python: run.peers, script: "torch_peer.py", arguments) else {

@@ -8,15 +8,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Union, cast
 
 from ._client import Client, Result, Source
 from ._image import Image
 
 try:
     import torch
-    from torch.utils.data import Dataset
+    from torch.utils.data import Dataset, default_collate
 except ImportError as error:
     raise ImportError("imgbroker.torch requires PyTorch: pip install torch") from error
 
@@ -30,7 +31,7 @@ __all__ = ["EXTENSIONS", "ImageFolder", "ImageList", "tensor"]
 #: The names' ends, in lower case, of the files that `ImageFolder` takes by default.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".avif")
 
-#: In a larger batch, images are copied: each that is not takes one or two of the process's descriptors.
+#: In a larger list of items, images are copied: each that is not takes one or two of the process's descriptors.
 _MOST_WITHOUT_COPY = 128
 
 
@@ -95,8 +96,13 @@ class ImageList(Dataset[Tuple[Any, Any]]):
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> Tuple[Any, Any]:
-        return self.__getitems__([index])[0]
+    def __getitem__(self, index: Union[int, List[int]]) -> Tuple[Any, Any]:
+        """Returns an item, or for a list of indices a batch: the images as one tensor, and the targets.
+
+        A `DataLoader` with `batch_size=None` and a `BatchSampler` as its `sampler` requests batches in this way. Each image is
+        copied once, from the shared memory into the batch.
+        """
+        return self._batch(index) if isinstance(index, list) else self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> List[Tuple[Any, Any]]:
         """Returns the items of a batch, which are requested together; PyTorch 2 calls it."""
@@ -105,6 +111,26 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         results = self.client.get_many(
             [source for source, _ in chosen], in_flight=self.in_flight, writable=True, **cast(Any, self.options))
         return [self._item(result, target, copies) for result, (_, target) in zip(results, chosen)]
+
+    def _batch(self, indices: List[int]) -> Tuple[Any, Any]:
+        if self.errors == "return":
+            raise ValueError("a batch has no room for errors: use errors='raise', or a collate_fn with single items")
+        if self.transform is not None:
+            return cast(Tuple[Any, Any], tuple(default_collate(self.__getitems__(indices))))
+        chosen = [self.samples[index] for index in indices]
+        batch: Optional[_Batch] = None
+        results = self.client.get_many(
+            [source for source, _ in chosen], in_flight=self.in_flight, **cast(Any, self.options))
+        for result in results:
+            image = result.get()
+            if batch is None:
+                batch = _Batch(image, len(chosen))
+            batch.add(image, result.source)
+        targets = [
+            target if self.target_transform is None else self.target_transform(target) for _, target in chosen]
+        if batch is None:
+            raise ValueError("a batch of no items")
+        return batch.tensor(self.layout), default_collate(targets)
 
     def _item(self, result: Result, target: Any, copies: bool) -> Tuple[Any, Any]:
         if self.target_transform is not None:
@@ -115,6 +141,36 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         if copies:
             image = image.clone()
         return (image if self.transform is None else self.transform(image)), target
+
+
+class _Batch:
+    """Images of one size, one after the other in memory of their own."""
+
+    def __init__(self, first: Image, count: int) -> None:
+        self._shape = (count, first.height, first.width, first._layout(0)[2])
+        self._row = self._shape[2] * self._shape[3]
+        # From PyTorch, whose allocator uses the memory of earlier batches again.
+        self._images = torch.empty(self._shape, dtype=torch.uint8)
+        size = self._images.numel()
+        self._memory = memoryview((ctypes.c_ubyte * size).from_address(self._images.data_ptr())).cast("B")
+        self._end = 0
+
+    def add(self, image: Image, source: Source) -> None:
+        """Copies the pixels of the next image. Raises `ValueError` for one of another size."""
+        offset, stride, channels = image._layout(0)
+        if (image.height, image.width, channels) != self._shape[1:]:
+            raise ValueError(
+                f"{source} has {image.width} × {image.height} pixels, and the first image of the batch "
+                f"{self._shape[2]} × {self._shape[1]}: request one size by width, height and fit='cover' or 'fill'")
+        # At once, unless rows have padding.
+        rows, step = (1, self._row * image.height) if stride == self._row else (image.height, self._row)
+        for begin in range(offset, offset + rows * stride, stride):
+            self._memory[self._end:self._end + step] = image.buffer[begin:begin + step]
+            self._end += step
+
+    def tensor(self, layout: str) -> "torch.Tensor":
+        """Returns all images. `CHW` has the strides of `torch.channels_last`."""
+        return self._images if layout == "HWC" else self._images.permute(0, 3, 1, 2)
 
 
 class ImageFolder(ImageList):
