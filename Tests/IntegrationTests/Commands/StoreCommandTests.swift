@@ -1,5 +1,6 @@
 import Foundation
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
 
@@ -30,7 +31,7 @@ import Testing
     /// Loads the stored image as a file, and returns its pixels with straight alpha.
     private func loaded() throws -> TestPicture {
         let client = try setting.client()
-        return try client.picture(try client.load(Self.url) { $0.variant.alpha = .straight })
+        return try client.picture(try client.load(Self.url, #""variant":{"alpha":"straight"}"#))
     }
 
     @Test func encodedImages() throws {
