@@ -111,7 +111,7 @@ public struct SourceURL: Hashable, Sendable {
         let isSecure = isEqual(bytes.extracting(0..<colon), "https")
         guard isSecure || isEqual(bytes.extracting(0..<colon), "http") else {
             let scheme = written.utf8.prefix(colon).prefix(80).map { lowered($0) }
-            let shortened = String(decoding: scheme, as: UTF8.self).unicodeScalars.prefix(20)
+            let shortened = String(String(decoding: scheme, as: UTF8.self).unicodeScalars.prefix(20))
             throw InvalidURL(.unsupportedScheme, "Only http and https URLs are loaded, not \"\(shortened)\".")
         }
         let slash = UInt8(ascii: "/")

@@ -84,6 +84,8 @@ import Testing
     func otherSchemesAreUnsupported(written: String) {
         let error = #expect(throws: InvalidURL.self) { try SourceURL(written) }
         #expect(error?.reason == .unsupportedScheme)
+        let scheme = written.prefix { $0 != ":" }.lowercased()
+        #expect(error?.message == "Only http and https URLs are loaded, not \"\(scheme)\".")
     }
 
     @Test(arguments: [
