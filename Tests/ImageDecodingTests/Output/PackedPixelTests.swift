@@ -74,6 +74,14 @@ import WorkerProtocol
             let source = (0..<4 * count).map { UInt8(truncatingIfNeeded: $0 &* 151 &+ $0 / 7) }
             for background in Self.colors { try check(source, background) }
         }
+        // Opaque blocks beside one that is not, and a rest that is no block.
+        for transparent in [0, 63, 64, 127, 128, 199] {
+            let source = (0..<4 * 200).map { index in
+                index % 4 < 3
+                    ? UInt8(truncatingIfNeeded: index &* 151 &+ index / 7) : index / 4 == transparent ? 9 : 255
+            }
+            for background in Self.colors { try check(source, background) }
+        }
         var every: [UInt8] = []
         for value in 0...255 { for alpha in 0...255 { every += [UInt8(value), 255 - UInt8(value), 77, UInt8(alpha)] } }
         for background in Self.colors { try check(every, background) }

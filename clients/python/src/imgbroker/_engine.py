@@ -21,6 +21,8 @@ from ._wire import VERSION
 
 #: The time between two attempts to connect to a broker that restarts, in seconds.
 _PAUSE = 0.05
+#: The most messages that are received before other threads may use the connection.
+_MOST_RECEIVED = 16
 #: The time after which leases are released at the latest, in seconds.
 _RELEASE_INTERVAL = 1.0
 
@@ -242,7 +244,10 @@ class Engine:
             if self._poll(session, timeout):
                 try:
                     with self._lock:
-                        if session.receive():
+                        # Several, because the kernel returns one message with a descriptor at a time.
+                        for _ in range(_MOST_RECEIVED):
+                            if not session.receive():
+                                break
                             heard = time.monotonic()
                             session.dispatch()
                 finally:

@@ -24,13 +24,16 @@ ALPHAS = ("premultiplied", "straight", "none")
 
 Fields = Dict[str, Any]
 
+# `json.dumps` and `json.loads` would make new ones for each message.
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
 
 def encode_frame(fields: Mapping[str, Any]) -> bytes:
     """Returns a message as a frame.
 
     Raises `MessageError` if it is too long, and `TypeError` or `ValueError` if a value has no JSON form.
     """
-    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+    text = _encode(fields).encode("utf-8")
     if len(text) > MAXIMUM_FRAME:
         raise RefusedError.of(ErrorCode.BAD_REQUEST, f"The request of {len(text)} bytes is too long for a frame.")
     return len(text).to_bytes(HEADER_LENGTH, "big") + text
@@ -94,7 +97,7 @@ class FrameDecoder:
 
 def _object(text: bytes) -> Fields:
     try:
-        value = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
+        value = _decode(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise violation("a frame is not JSON") from error
     if not isinstance(value, dict):
@@ -104,6 +107,9 @@ def _object(text: bytes) -> Fields:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(name)
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def violation(problem: str) -> ProtocolViolationError:
