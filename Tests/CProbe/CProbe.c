@@ -36,6 +36,26 @@ static long bind_to_port(int type) {
     return fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof address);
 }
 
+static struct sockaddr_in servers[2];
+
+int cprobe_listen(void) {
+    for (int i = 0; i < 2; i++) {
+        socklen_t length = sizeof servers[i];
+        servers[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (fd < 0 || bind(fd, (struct sockaddr *)&servers[i], length) < 0 || listen(fd, 1) < 0 ||
+            getsockname(fd, (struct sockaddr *)&servers[i], &length) < 0) {
+            return -1;
+        }
+    }
+    return ntohs(servers[0].sin_port);
+}
+
+static long connect_to(int server) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&servers[server], sizeof servers[server]);
+}
+
 static long make_pair(int domain, int type) {
     int ends[2];
     return socketpair(domain, type, 0, ends);
@@ -168,6 +188,9 @@ int cprobe_attempt(const char *name) {
     ATTEMPT("socketpair-tipc", make_pair(AF_TIPC, SOCK_STREAM))
     ATTEMPT("bind-tcp", bind_to_port(SOCK_STREAM))
     ATTEMPT("listen", listen(0, 1))
+    ATTEMPT("connect", connect_to(0))
+    ATTEMPT("connect-other", connect_to(1))
+    ATTEMPT("datagrams", socket(AF_INET, SOCK_DGRAM, 0))
     ATTEMPT("terminal", ioctl(2, TIOCSTI, "x"))
 #ifdef __x86_64__
     // The same call by the table of another architecture.

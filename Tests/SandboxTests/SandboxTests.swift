@@ -101,6 +101,35 @@ import Testing
         #expect(exit == .status(EACCES) || exit == .status(0))
     }
 
+    @Test(arguments: [
+        "execve", "ptrace", "kill", "mprotect-exec", "mmap-exec", "io-uring", "listen", "fork", "thread", "terminal",
+        "socketpair",
+    ])
+    func attacksKillTheTier(attempt: String) throws {
+        #expect(try run("tier", attempt) == .signal(SIGSYS))
+    }
+
+    /// It has no files, and no sockets but those of TCP, from which it cannot listen.
+    @Test(arguments: [
+        ("open", EACCES), ("open-home", EACCES), ("open-process", EACCES), ("open-to-write", EACCES), ("list", EACCES),
+        ("create", EACCES), ("unlink", ENOSYS), ("socket-unix", EAFNOSUPPORT), ("socket-packet", ENOSYS),
+        ("datagrams", ENOSYS), ("bind-tcp", ENOSYS), ("clone3", ENOSYS), ("tgkill", ENOSYS), ("priority", ENOSYS),
+    ])
+    func tierIsDenied(attempt: String, error: Int32) throws {
+        #expect(try run("tier", attempt) == .status(error))
+    }
+
+    @Test(arguments: ["nothing", "memory", "memfd", "write-little", "socket", "connect"])
+    func tierCan(attempt: String) throws {
+        #expect(try run("tier", attempt, "--strict") == .status(0))
+    }
+
+    /// Only the servers' ports can be connected to, where the kernel can restrict them.
+    @Test func tierConnectsToItsServersOnly() throws {
+        let exit = try run("tier", "connect-other")
+        #expect(exit == .status(EACCES) || exit == .status(124))
+    }
+
     /// A file that grows too large is an error like a full disk, not a signal.
     @Test(arguments: ["decode", "fetch"]) func largestFile(policy: String) throws {
         #expect(try run(policy, "write-much", "--strict") == .status(EFBIG))

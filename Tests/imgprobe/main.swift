@@ -1,7 +1,7 @@
 // Enters a worker's sandbox and then makes one attempt that it forbids or allows. The exit status is the error, or 0;
-// 125 when the sandbox is not in force; 126 for wrong usage.
+// 125 when the sandbox is not in force; 124 when the kernel cannot restrict ports; 126 for wrong usage.
 //
-//     imgprobe decode|svg|fetch|descriptors|threads ATTEMPT [--strict]
+//     imgprobe decode|svg|fetch|tier|descriptors|threads ATTEMPT [--strict]
 //     imgprobe cache ATTEMPT PATH OWN EXTRA [--strict]
 //
 //     imgprobe watch SOCKET URL FILE
@@ -42,6 +42,8 @@ var policy =
     switch arguments[1] {
     case "cache": SandboxPolicy.cache(directory: arguments[4], extraDirectories: [arguments[5]])
     case "fetch": SandboxPolicy.fetch
+    // The first of two ports is a server's.
+    case "tier": SandboxPolicy.tier(ports: [UInt16(clamping: cprobe_listen())])
     case "descriptors": SandboxPolicy.descriptors
     case "files": SandboxPolicy.files
     case "svg": SandboxPolicy.svg
@@ -51,7 +53,10 @@ policy.isStrict = arguments.contains("--strict")
 policy.largestFile = 1 << 20
 cprobe_prepare()
 if arguments[1] == "threads", cprobe_start_thread() != 0 { exit(126) }
-guard policy.enter().report.isEnough else { _exit(125) }
+let report = policy.enter().report
+guard report.isEnough else { _exit(125) }
+// Landlock restricts ports from version 4 on.
+if arguments[2] == "connect-other", report.landlock < 4 { _exit(124) }
 var status = unsafe isCache ? cprobe_attempt_path(arguments[2], arguments[3]) : -1
 if status < 0 { status = unsafe cprobe_attempt(arguments[2]) }
 _exit(status < 0 ? 126 : status)

@@ -6,6 +6,9 @@
 
 /// Makes the objects that attempts need. Call it before the sandbox is entered.
 void cprobe_prepare(void);
+
+/// Listens on two ports of loopback, for the attempts `connect` and `connect-other`. Returns the first; -1 if it cannot.
+int cprobe_listen(void);
 /// Makes the attempt `name`: 0 on success, -1 for an unknown name, else the error. It may not return.
 int cprobe_attempt(const char *name);
 /// Waits forever; with `waiting` 0 it keeps the processor busy for a while instead.
