@@ -15,6 +15,7 @@ let package = Package(
                 .linkedLibrary("gif"),
             ]),
         .executableTarget(name: "delayrelay"),
+        .executableTarget(name: "cget", linkerSettings: [.linkedLibrary("memcached")]),
         .executableTarget(name: "ckept", linkerSettings: [.linkedLibrary("jansson")]),
         .executableTarget(name: "cfeed", dependencies: ["CReference"], linkerSettings: [.linkedLibrary("curl")]),
         .executableTarget(

@@ -7,7 +7,7 @@ import Foundation
 struct ProcessorTimes {
     /// A kind of process. The fork server counts as a decode worker, the broker's helpers as `other`.
     enum Kind: CaseIterable {
-        case broker, fetch, worker, cache, other
+        case broker, fetch, worker, cache, tier, other
 
         /// The name in notes.
         var name: String {
@@ -16,6 +16,7 @@ struct ProcessorTimes {
             case .fetch: "imgfetch"
             case .worker: "imgworker"
             case .cache: "imgcache"
+            case .tier: "imgtier"
             case .other: "helpers"
             }
         }
@@ -94,6 +95,8 @@ struct ProcessorTimes {
         if process == broker { return .broker }
         guard let name = ProcessTree.read(process, "comm") else { return nil }
         return name.hasPrefix("imgworker")
-            ? .worker : name.hasPrefix("imgfetch") ? .fetch : name.hasPrefix("imgcache") ? .cache : .other
+            ? .worker
+            : name.hasPrefix("imgfetch")
+                ? .fetch : name.hasPrefix("imgcache") ? .cache : name.hasPrefix("imgtier") ? .tier : .other
     }
 }

@@ -1,0 +1,181 @@
+import BrokerHarness
+import Foundation
+import HTTPValues
+import IPCProtocol
+import ImageBrokerClient
+
+/// The shared tier: small images that another broker has written to a memcached on loopback, against the same images of an origin, and
+/// the processor time of a hit against a bare `get` of libmemcached.
+enum TierBenchmark {
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        guard let program = run.peers.memcached else {
+            printLine("no memcached: scripts/bootstrap.sh --for-benchmarks brings it")
+            return []
+        }
+        let images = try SmallImages(run.scaled(2_000, 60), sides: 220...260)
+        defer { images.remove() }
+        guard let origin = try FileServer(run.peers, serving: images.folder) else {
+            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
+            return []
+        }
+        defer { origin.stop() }
+        let server = try TierServer(program)
+        defer { server.stop() }
+        let setting = Setting(run: run, images: images, server: server)
+        return try [0, 20, 100].map { try latency(setting, origin, $0) } + [try hit(setting, origin)]
+    }
+
+    private struct Setting {
+        let run: BenchmarkRun
+        let images: SmallImages
+        let server: TierServer
+
+        /// Starts a broker without images, with the tier or without. It is ready.
+        func broker(isShared: Bool) throws -> BrokerProcess {
+            let tier = isShared ? ["--shared-tier", "memcached:127.0.0.1:\(server.port)"] : []
+            let broker = try BrokerProcess(run.broker, ["--workers", "2"] + tier)
+            let client = try broker.client()
+            for _ in 0..<5_000 where isShared {
+                if try client.stats().sharedServers.count == 1 { return broker }
+                usleep(1_000)
+            }
+            if isShared { throw Failure("the broker does not use the tier") }
+            return broker
+        }
+
+        /// Loads images by one broker, which writes them to the tier.
+        func write(_ urls: [SourceURL]) throws {
+            let writer = try broker(isShared: true)
+            defer { writer.stop() }
+            let client = try writer.client()
+            _ = try load(urls, client)
+            // The figures come once a second.
+            for _ in 0..<600 {
+                if try client.stats().sharedServers.first.map({ $0.writes >= urls.count }) == true { return }
+                usleep(50_000)
+            }
+            throw Failure("the images were not written to the tier")
+        }
+
+        /// Loads images one after the other. Returns the median of their times in milliseconds.
+        func load(_ urls: [SourceURL], _ client: ImageBroker) throws -> Double {
+            var options = GetOptions()
+            options.delivery = .none
+            var times = Sample()
+            for url in urls {
+                times.add(
+                    try timed {
+                        _ = try client.send(get: url, options)
+                        if case .reply(.error(_, let error)) = try client.receive() { throw Failure(error.message) }
+                    }.milliseconds)
+            }
+            return times.median
+        }
+    }
+
+    // MARK: Latency
+
+    /// The time of a hit in the tier against that of a load from an origin which is a round trip away.
+    private static func latency(_ setting: Setting, _ origin: FileServer, _ roundTrip: Int) throws -> Row {
+        let relay = try LineProcess(ownProgram("delayrelay"), ["\(origin.port)", "\(roundTrip)"])
+        defer { relay.stop() }
+        guard let port = relay.line() else { throw Failure("the relay does not start") }
+        let count = setting.run.scaled(100, 10)
+        let urls = try (0..<count).map { try SourceURL("http://127.0.0.1:\(port)/\($0)") }
+        try setting.write(urls)
+        var pairs = Pairs()
+        for _ in 0..<setting.run.scaled(7, 2) {
+            func time(isShared: Bool, counting figure: StatsReport.Figure) throws -> Double {
+                let broker = try setting.broker(isShared: isShared)
+                defer { broker.stop() }
+                let client = try broker.client()
+                let time = try setting.load(urls, client)
+                let counted = try client.stats()[figure]
+                // A hedge on a busy machine.
+                if counted < count * 9 / 10 {
+                    throw Failure("\(counted) of \(count) images count as \(figure.rawValue)")
+                }
+                return time
+            }
+            pairs.add(
+                try time(isShared: true, counting: .sharedHits),
+                against: try time(isShared: false, counting: .networkLoads))
+        }
+        return Row(
+            "tier.origin-\(roundTrip)", "small JPEG of the shared tier on this machine, time for each",
+            against: "the same from an nginx \(roundTrip) ms away", pairs, unit: "ms",
+            goal: roundTrip == 0 ? nil : 1, peer: "origin")
+    }
+
+    // MARK: Processor time
+
+    /// The processor time of imgtier for a hit, and what the broker uses more than for a load from an origin.
+    private static func hit(_ setting: Setting, _ origin: FileServer) throws -> Row {
+        let (images, run) = (setting.images, setting.run)
+        let sizes = try (0..<images.count).map {
+            try FileManager.default.attributesOfItem(atPath: "\(images.folder)/\($0)")[.size] as? Int ?? 0
+        }
+        let bytes = sizes.reduce(0, +) / images.count
+        try setting.write(try (0..<images.count).map { try SourceURL("\(origin.url)/\($0)") })
+        var (pairs, tier, shared, alone) = (Pairs(), Sample(), Sample(), Sample())
+        for _ in 0..<run.scaled(5, 1) {
+            let hits = try feed(setting, origin, isShared: true)
+            let loads = try feed(setting, origin, isShared: false)
+            tier.add(hits[.tier] ?? 0)
+            shared.add(hits[.broker] ?? 0)
+            alone.add(loads[.broker] ?? 0)
+            let ours = (hits[.tier] ?? 0) + max(0, (hits[.broker] ?? 0) - (loads[.broker] ?? 0))
+            pairs.add(ours, against: try bareGet(setting, bytes))
+        }
+        return Row(
+            "tier.hit",
+            "hit of \(rounded(Double(bytes) / 1024)) KB in the shared tier, processor time beyond that of a load",
+            against: "a bare get of libmemcached", pairs, unit: "µs", goal: 2, peer: "libmemcached",
+            note:
+                "imgtier \(rounded(tier.median)), broker \(rounded(shared.median)), broker with imgfetch \(rounded(alone.median))"
+        )
+    }
+
+    /// The processor time of each kind of process for an image, in microseconds, by a new broker with 64 requests in flight.
+    private static func feed(
+        _ setting: Setting, _ origin: FileServer, isShared: Bool
+    ) throws -> [ProcessorTimes.Kind: Double] {
+        let (run, count) = (setting.run, setting.images.count)
+        let broker = try setting.broker(isShared: isShared)
+        defer { broker.stop() }
+        let client = try LineProcess(
+            ownProgram("benchclient"), ["feed", broker.socketPath, origin.url, "\(count)", "0", "64"])
+        defer { client.stop() }
+        guard client.line() == "ready" else { throw Failure("the client does not start") }
+        var times = ProcessorTimes(of: broker.pid)
+        times.sample()
+        times.settle(pauseMilliseconds: run.scaled(100, 20))
+        let before = times.milliseconds
+        client.write("go")
+        guard client.line(each: 20, { times.sample() }) != nil else {
+            throw Failure("the client did not get its images")
+        }
+        times.settle(pauseMilliseconds: run.scaled(100, 20))
+        let figure: StatsReport.Figure = isShared ? .sharedHits : .networkLoads
+        let counted = try broker.stats()[figure]
+        guard counted >= count * 9 / 10 else {
+            throw Failure("\(counted) of \(count) images count as \(figure.rawValue)")
+        }
+        return times.milliseconds.reduce(into: [:]) { kinds, time in
+            kinds[time.key] = (time.value - (before[time.key] ?? 0)) * 1000 / Double(count)
+        }
+    }
+
+    /// The processor time of a client for a get of libmemcached, in microseconds.
+    private static func bareGet(_ setting: Setting, _ bytes: Int) throws -> Double {
+        let client = try LineProcess(
+            ownProgram("cget"), ["\(setting.server.port)", "\(setting.images.count)", "\(bytes)"])
+        defer { client.stop() }
+        guard client.line() == "ready" else { throw Failure("memcached takes no values") }
+        client.write("go")
+        guard let figures = client.line()?.split(separator: " "), let time = figures.last.flatMap({ Double($0) }) else {
+            throw Failure("memcached has not answered")
+        }
+        return time
+    }
+}
