@@ -149,7 +149,7 @@ test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE tak
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
 
 .PHONY: test-fleet
-test-fleet: build ## How often three brokers with a shared tier ask the origin, with the release build
+test-fleet: build ## How often brokers with a shared tier ask the origin: many images, a killed broker, a partition; with the release build
 	@scripts/bootstrap.sh --for-tests
 	$(swift) build --build-tests
 	IMGBROKER_TEST_FLEET=1 IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/run-tests.sh --filter FleetTimingTests
