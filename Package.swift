@@ -355,8 +355,8 @@ let package = Package(
         .testTarget(
             name: "imgtierTests",
             dependencies: [
-                "imgtier", "Digests", "DiskRecords", "HTTPValues", "LinuxSystem", "SystemValues", "WorkerProtocol",
-                "WorkerRuntime",
+                "imgtier", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "LinuxSystem", "SystemValues",
+                "TestSupport", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
         .testTarget(

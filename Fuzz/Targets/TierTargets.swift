@@ -1,3 +1,4 @@
+import Digests
 import DiskRecords
 import JSONCoding
 
@@ -18,10 +19,16 @@ func fuzzSharedRecords(_ bytes: [UInt8]) {
     }
     let key = metadata?.key ?? String(repeating: "0", count: 64)
     let unixMs = (metadata?.expires ?? 1) - 1
-    let envelope = RecordEnvelope(key: nil)
+    // A variant is read from signed records alone.
+    var envelope = RecordEnvelope(key: nil)
+    if isWhole, case .variant? = metadata?.content {
+        envelope = RecordEnvelope(key: [UInt8](repeating: 1, count: 16))
+        record += unsafe record.withUnsafeBytes { unsafe HMAC.sha256(of: $0, key: [UInt8](repeating: 1, count: 16)) }
+    }
     let content = unsafe record.withUnsafeBytes { unsafe envelope.read($0, of: key, unixMs: unixMs) }
     guard let content else { return }
-    expect(content.body.upperBound == record.count, "a record is read up to its end")
+    let signature = envelope.key == nil ? 0 : 32
+    expect(content.body.upperBound == record.count - signature, "a record is read up to its end")
     expect(content.record.key == key && content.record.expires > unixMs, "a record is that of its key, and of use")
     let body = Array(record[content.body])
     let again = unsafe body.withUnsafeBytes { unsafe envelope.write(content.record, body: $0) }

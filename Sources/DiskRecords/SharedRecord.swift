@@ -3,11 +3,13 @@ package import JSONCoding
 
 /// The metadata of a record in the shared tier, which several brokers read and write.
 package struct SharedRecord: Equatable, Sendable {
-    /// What the record says about an original.
+    /// What the record has or says of an original.
     package enum Content: Equatable, Sendable {
         /// The original: the SHA-256 of the bytes that follow (64 hexadecimal digits), their number, the origin's response, and
         /// the request fields that the response depends on (`Vary`) in normalized form.
         case original(digest: String, bytes: Int, ResponseRecord, varyKey: String?)
+        /// An image encoded again, whose bytes follow; only in signed records.
+        case variant(RasterRecord)
         /// The origin answers with this error status.
         case failure(status: Int)
         /// Each broker loads it for itself, because the response must not be shared, or is too long or no image.
@@ -16,7 +18,7 @@ package struct SharedRecord: Equatable, Sendable {
 
     /// The key as 64 hexadecimal digits.
     package var key: String
-    /// The statement about the original.
+    /// The contents.
     package var content: Content
     /// The end of the record's use, in milliseconds since 1970.
     package var expires: Int
@@ -27,7 +29,13 @@ package struct SharedRecord: Equatable, Sendable {
     }
 
     /// The number of bytes that follow the metadata.
-    package var bytes: Int { if case .original(_, let bytes, _, _) = content { bytes } else { 0 } }
+    package var bytes: Int {
+        switch content {
+        case .original(_, let bytes, _, _): bytes
+        case .variant(let raster): raster.bytes
+        case .failure, .unshared: 0
+        }
+    }
 
     /// The largest body that is shared, in bytes.
     package static let largestBody = 8 << 20
@@ -40,11 +48,13 @@ extension SharedRecord: FieldList {
 
     package mutating func list(_ fields: inout Fields) {
         var (digest, bytes, response, varyKey): (String?, Int?, ResponseRecord?, String?)
+        var raster: RasterRecord?
         var status: Int?
         if !fields.isReading {
             switch content {
             case .original(let own, let count, let answer, let vary):
                 (digest, bytes, response, varyKey) = (own, count, answer, vary)
+            case .variant(let own): raster = own
             case .failure(let code): status = code
             case .unshared: break
             }
@@ -55,17 +65,23 @@ extension SharedRecord: FieldList {
         fields.integer("bytes", &bytes, in: 1...Self.largestBody)
         fields.object("response", &response)
         fields.string("varyKey", &varyKey, most: ResponseRecord.longestValue)
+        fields.object("variant", &raster)
         fields.integer("status", &status, in: 400...599)
         guard fields.isReading else { return }
-        switch (digest, bytes, response, status) {
-        case (let digest?, let bytes?, let response?, nil):
+        switch (digest, bytes, response, raster, status) {
+        case (let digest?, let bytes?, let response?, nil, nil):
             if digest.utf8.count != 64 || digest.utf8.contains(where: { HexadecimalDigit.value(of: $0) == nil }) {
                 fields.note("digest", expected: "a SHA-256 of 64 hexadecimal digits in lower case")
             }
             content = .original(digest: digest, bytes: bytes, response, varyKey: varyKey)
-        case (nil, nil, nil, let status?): content = .failure(status: status)
-        case (nil, nil, nil, nil): content = .unshared
-        default: fields.note("digest", expected: "present with bytes and response, or none of them")
+        case (nil, nil, nil, let raster?, nil):
+            if !(1...Self.largestBody).contains(raster.bytes) {
+                fields.note("variant", expected: "of at most \(Self.largestBody) bytes")
+            }
+            content = .variant(raster)
+        case (nil, nil, nil, nil, let status?): content = .failure(status: status)
+        case (nil, nil, nil, nil, nil): content = .unshared
+        default: fields.note("digest", expected: "present with bytes and response, and neither variant nor status")
         }
     }
 }

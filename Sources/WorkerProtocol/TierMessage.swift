@@ -1,28 +1,29 @@
 package import DiskRecords
 internal import HTTPValues
-internal import IPCProtocol
+package import IPCProtocol
 package import JSONCoding
 
 // The messages between the broker and the process of the shared tier: frames of the wire protocol over a socket pair.
 //
 //     broker → find                     tier → found + 1 descriptor (a sealed memfd) | noted | leased | busy | unavailable
 //     broker → keep + 1 descriptor (sealed)    tier → kept
+//       (small contents come in the frame instead, in both directions)
 //     broker → note                     tier → kept
 //     broker → renew, release, remove
 //     tier → servers                    when a figure has changed, at most once a second
 //
 // The lookups that have arrived together are sent together, and answered before anything is written. All other orders are
-// carried out in the sequence of their arrival.
+// carried out in the sequence of their arrival, but leases are ended together when nothing else is to be done.
 
 /// A message from the broker to the process of the shared tier.
 package enum TierOrder: Equatable, Sendable {
-    /// Finds the record of an original. If it is missing, takes the lease with this token; without a token, takes no lease.
+    /// Finds a record. If it is missing, takes the lease with this token; without a token, takes no lease.
     case find(job: Int, key: String, token: String?)
     /// Prolongs the lease, if it still has this token.
     case renew(key: String, token: String)
     /// Ends the lease, if it still has this token.
     case release(key: String, token: String)
-    /// Writes an original, then ends the lease with this token; carries the bytes.
+    /// Writes an original or a variant, then ends the lease with this token; carries the bytes.
     case keep(job: Int, SharedRecord, token: String?)
     /// Writes a record without bytes, then ends the lease with this token.
     case note(job: Int, SharedRecord, token: String?)
@@ -34,7 +35,7 @@ package enum TierOrder: Equatable, Sendable {
 package enum TierReport: Equatable, Sendable {
     /// The process accepts orders, with its sandbox; nil when the message has none.
     case ready(SandboxReport?, version: String? = ProductVersion.current)
-    /// The original exists; carries its bytes.
+    /// The original or the variant exists; carries its bytes.
     case found(job: Int, SharedRecord)
     /// A record without bytes exists.
     case noted(job: Int, SharedRecord)
@@ -47,52 +48,12 @@ package enum TierReport: Equatable, Sendable {
     /// The record was written, or not.
     case kept(job: Int, isKept: Bool)
     /// The servers with their figures since the start of the process.
-    case servers([TierServer])
-}
-
-/// A server of the shared tier, with its figures.
-package struct TierServer: Equatable, Sendable {
-    /// The name as it was given.
-    package var name: String
-    /// Whether it is left out, because it has not answered.
-    package var isEjected = false
-    /// The part of all keys that it has, in thousandths.
-    package var share = 0
-    /// The lookups that found a record, those that found none, and the records written.
-    package var hits = 0
-    package var misses = 0
-    package var writes = 0
-    /// The records that were not used, because they were damaged or foreign.
-    package var rejected = 0
-    /// The commands that failed; the server is left out after each.
-    package var failures = 0
-    /// The bytes of all records read and written.
-    package var bytesRead = 0
-    package var bytesWritten = 0
-
-    /// Creates a server without figures.
-    package init(name: String) { self.name = name }
-}
-
-extension TierServer: FieldList {
-    package static var blank: TierServer { TierServer(name: "") }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.string("name", &name, most: 255)
-        fields.boolean("ejected", &isEjected, .optional)
-        fields.integer("share", &share, in: 0...1000)
-        fields.integer("hits", &hits, in: 0...JSONReader.maximumInteger)
-        fields.integer("misses", &misses, in: 0...JSONReader.maximumInteger)
-        fields.integer("writes", &writes, in: 0...JSONReader.maximumInteger)
-        fields.integer("rejected", &rejected, in: 0...JSONReader.maximumInteger)
-        fields.integer("failures", &failures, in: 0...JSONReader.maximumInteger)
-        fields.integer("bytesRead", &bytesRead, in: 0...JSONReader.maximumInteger)
-        fields.integer("bytesWritten", &bytesWritten, in: 0...JSONReader.maximumInteger)
-    }
+    case servers([StatsReport.SharedServer])
 }
 
 extension TierOrder: WorkerMessage {
     package var descriptorCount: Int { if case .keep = self { 1 } else { 0 } }
+    package var mayHaveBytes: Bool { if case .keep = self { true } else { false } }
 
     package var type: String {
         switch self {
@@ -144,6 +105,10 @@ extension TierOrder: WorkerMessage {
 
 extension TierReport: WorkerMessage {
     package var descriptorCount: Int { if case .found = self { 1 } else { 0 } }
+    package var mayHaveBytes: Bool { if case .found = self { true } else { false } }
+
+    /// The most bytes that `found` has in its frame.
+    package static let mostBytesInFrame = 64 << 10
 
     package var type: String {
         switch self {

@@ -1,24 +1,30 @@
 import DiskRecords
+import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
 import SystemValues
 import WorkerProtocol
 
-/// Takes the broker's orders: lookups that have arrived together are answered together and first, then one write at a time.
+/// Takes the broker's orders: lookups that have arrived together are answered together and first, then other orders for a few
+/// milliseconds, and last the leases that are not needed any more are ended.
 struct TierLoop {
     /// The least time between two reports of the figures, in milliseconds.
     private static let reportInterval = 1000
     /// The time after which a process that does not know a server's address makes room for another, in milliseconds.
     private static let retryInterval = 30_000
+    /// The time for which orders are carried out before lookups are taken again, in microseconds.
+    private static let turn = 5_000
+    /// The most leases that are ended together.
+    private static let leasesAtOnce = 64
 
     private let channel: FrameChannel
     private let tier: Tier
     /// The ports of the servers.
     let ports: [UInt16]
     private let queue: EventQueue
-    private var waiting: ArraySlice<(order: TierOrder, body: FileDescriptor?)> = []
-    private var reported: [TierServer] = []
+    private var waiting: ArraySlice<(order: TierOrder, body: Tier.Body)> = []
+    private var reported: [StatsReport.SharedServer] = []
     private var reportedAt: Instant?
     /// When the process makes room for another that looks for addresses anew; nil when all are known.
     private let exitAt: Instant?
@@ -40,11 +46,20 @@ struct TierLoop {
                 if try channel.fill() == .end { return }
                 try takeOrders()
             }
-            if let (order, body) = waiting.popFirst() {
-                if waiting.isEmpty { waiting = [] }
-                try carryOut(order, body)
-            }
+            try carryOutOrders()
+            if waiting.isEmpty || tier.unneededLeases >= Self.leasesAtOnce { tier.releaseUnneeded() }
         }
+    }
+
+    private mutating func carryOutOrders() throws {
+        if waiting.isEmpty { return }
+        let begunAt = Instant.now
+        while let (order, body) = waiting.popFirst() {
+            try carryOut(order, body)
+            if Instant.now.microseconds(since: begunAt) > Self.turn { break }
+        }
+        if waiting.isEmpty { waiting = [] }
+        try channel.flushMessages()
     }
 
     /// When work is due; nil for none.
@@ -62,7 +77,8 @@ struct TierLoop {
             if case .find(let job, let key, let token) = order {
                 lookups.append(Tier.Lookup(job: job, key: key, token: token))
             } else {
-                waiting.append((order, descriptors.first))
+                let file = descriptors.first.map { Tier.Body.file($0) }
+                waiting.append((order, file ?? .bytes(channel.frameBytes ?? [])))
             }
         }
         if lookups.isEmpty { return }
@@ -76,7 +92,9 @@ struct TierLoop {
 
     private func enqueue(_ answer: Tier.Answer, to job: Int) throws {
         switch answer {
-        case .original(let record, let body):
+        case .found(let record, let bytes):
+            try channel.enqueue(TierReport.found(job: job, record), bytes: bytes)
+        case .foundLarge(let record, let body):
             try channel.enqueue(TierReport.found(job: job, record), descriptors: [body.descriptor])
         case .noted(let record): try channel.enqueue(TierReport.noted(job: job, record))
         case .leased: try channel.enqueue(TierReport.leased(job: job))
@@ -85,17 +103,15 @@ struct TierLoop {
         }
     }
 
-    private func carryOut(_ order: TierOrder, _ body: FileDescriptor?) throws {
+    private func carryOut(_ order: TierOrder, _ body: Tier.Body) throws {
         switch order {
         case .find: break
         case .renew(let key, let token): tier.renew(key: key, token: token)
         case .release(let key, let token): tier.release(key: key, token: token)
-        case .keep(let job, let record, let token):
-            let buffer = body.flatMap { try? SealedBuffer(verifying: $0, size: record.bytes) }
-            let isKept = buffer.map { tier.write(record, body: $0, token: token) } ?? false
-            try channel.sendMessage(TierReport.kept(job: job, isKept: isKept))
-        case .note(let job, let record, let token):
-            try channel.sendMessage(TierReport.kept(job: job, isKept: tier.write(record, body: nil, token: token)))
+        case .keep(let job, let record, let token), .note(let job, let record, let token):
+            let isKept = tier.write(record, body: body)
+            if let token { tier.release(key: record.key, token: token) }
+            try channel.enqueue(TierReport.kept(job: job, isKept: isKept))
         case .remove(let keys): tier.remove(keys: keys)
         }
     }

@@ -334,12 +334,15 @@ import WorkerProtocol
     static var tierOrders: [(String, TierOrder)] {
         let failure = SharedRecord(key: original.key, .failure(status: 404), expires: 1_795_262_400_000)
         let unshared = SharedRecord(key: original.key, .unshared, expires: 1_795_262_400_000)
+        guard let raster else { return [] }
+        let variant = SharedRecord(key: original.key, .variant(raster), expires: 1_795_262_400_000)
         return [
             ("tier-order-find", .find(job: 1, key: original.key, token: "a-1")),
             ("tier-order-find-only", .find(job: 1, key: original.key, token: nil)),
             ("tier-order-renew", .renew(key: original.key, token: "a-1")),
             ("tier-order-release", .release(key: original.key, token: "a-1")),
             ("tier-order-keep", .keep(job: 2, sharedRecord, token: "a-1")),
+            ("tier-order-keep-variant", .keep(job: 2, variant, token: nil)),
             ("tier-order-note-failure", .note(job: 3, failure, token: nil)),
             ("tier-order-note-unshared", .note(job: 4, unshared, token: "a-1")),
             ("tier-order-remove", .remove(keys: [original.key])),
@@ -347,8 +350,9 @@ import WorkerProtocol
     }
 
     static var tierReports: [(String, TierReport)] {
-        var server = TierServer(name: "cache1:11211")
-        (server.isEjected, server.share, server.hits, server.misses) = (true, 500, 9, 4)
+        var server = StatsReport.SharedServer()
+        (server.name, server.state) = ("cache1:11211", "ejected")
+        (server.share, server.hits, server.misses) = (500, 9, 4)
         (server.writes, server.rejected, server.failures) = (3, 1, 2)
         (server.bytesRead, server.bytesWritten) = (8000, 3000)
         return [

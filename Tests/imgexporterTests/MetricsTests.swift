@@ -42,6 +42,24 @@ struct MetricsTests {
         #expect(text == "# HELP imgbroker_up Whether the broker answers.\n# TYPE imgbroker_up gauge\nimgbroker_up 0\n")
     }
 
+    @Test func `servers of the shared tier are numbered`() {
+        var report = StatsReport()
+        var servers = [StatsReport.SharedServer(), StatsReport.SharedServer()]
+        (servers[0].name, servers[0].state, servers[0].share, servers[0].hits) = ("secret", "up", 510, 7)
+        (servers[1].state, servers[1].rejected) = ("ejected", 2)
+        report.sharedServers = servers
+        let text = Metrics.text(of: report, server: nil)
+        for line in [
+            "imgbroker_shared_server_up{server=\"1\"} 1", "imgbroker_shared_server_up{server=\"2\"} 0",
+            "imgbroker_shared_server_share{server=\"1\"} 510",
+            "imgbroker_shared_lookups_total{server=\"1\",result=\"hit\"} 7",
+            "imgbroker_shared_lookups_total{server=\"2\",result=\"rejected\"} 2",
+        ] {
+            #expect(text.contains(line + "\n"), "\(line)")
+        }
+        #expect(!text.contains("secret"))
+    }
+
     @Test func `no label has a host or a user, whatever the tables have`() {
         var report = StatsReport()
         var host = StatsReport.Host()

@@ -1,6 +1,7 @@
 import Digests
 import DiskRecords
 import HTTPValues
+import IPCProtocol
 import Testing
 
 @testable import imgtier
@@ -79,6 +80,22 @@ struct RecordEnvelopeTests {
         #expect(read(try written(record(), body), by: secret) == nil, "an unsigned record is foreign")
         var changed = bytes
         changed[20] ^= 1
+        #expect(read(changed, by: secret) == nil)
+    }
+
+    @Test func `a variant is read from signed records alone`() throws {
+        let secret = Array("0123456789abcdef".utf8)
+        let size = try #require(PixelGeometry(width: 10, height: 10))
+        let raster = RasterRecord(
+            original: key, form: "f", header: ImageHeader(format: .png, geometry: size), geometry: size,
+            bytes: body.count)
+        let record = SharedRecord(key: key, .variant(raster), expires: now + 1000)
+        let bytes = try written(record, body, by: secret)
+        let content = try #require(read(bytes, by: secret))
+        #expect(content.record == record && Array(bytes[content.body]) == body)
+        #expect(read(try written(record, body)) == nil)
+        var changed = bytes
+        changed[bytes.count - 40] ^= 1
         #expect(read(changed, by: secret) == nil)
     }
 

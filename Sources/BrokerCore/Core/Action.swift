@@ -68,7 +68,7 @@ package enum Action: Equatable {
 
     // The shared tier.
     /// Find the record with this key, or take the lease with this token.
-    case findShared(WorkerID, JobID, key: String, token: String)
+    case findShared(WorkerID, JobID, key: String, token: String?)
     case renewLease(WorkerID, key: String, token: String)
     case releaseLease(WorkerID, key: String, token: String)
     /// Write a record, with the bytes of a buffer or without, and end the lease with this token.

@@ -357,10 +357,18 @@ extension BrokerState {
 
     /// The response assumed for stored bytes: fresh for a year.
     func storedStatement(_ request: StoreRequest, for key: OriginalKey) -> OriginStatement {
-        let response = ResponseRecord(
-            requestedAt: now.unixMs, receivedAt: now.unixMs, cacheControl: "max-age=31536000",
-            contentType: request.contentType)
+        let response = Self.storedResponse(contentType: request.contentType, at: now.unixMs)
         return statement(response, for: key, varyKey: nil)
+    }
+
+    private static func storedResponse(contentType: String?, at unixMs: Int) -> ResponseRecord {
+        ResponseRecord(
+            requestedAt: unixMs, receivedAt: unixMs, cacheControl: "max-age=31536000", contentType: contentType)
+    }
+
+    /// Whether a response is that of stored bytes, which no origin has sent.
+    static func isStored(_ response: ResponseRecord) -> Bool {
+        response == storedResponse(contentType: response.contentType, at: response.receivedAt)
     }
 
     /// Lets requests find stored bytes that were decoded: the user's, or every user's if an administrator stored them.

@@ -1,3 +1,4 @@
+import DiskRecords
 import HTTPValues
 import IPCProtocol
 import SystemValues
@@ -108,7 +109,7 @@ extension BrokerState {
         }
         switch outcome {
         case .wrongPlan: break
-        case .described: finish(job, plan, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
+        case .described: finish(job, plan.header, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
         case .parked: admitDecodings()
         case .refused(let error):
             actions.append(.refuseOutput(worker, job))
@@ -159,11 +160,34 @@ extension BrokerState {
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }
         let (buffer, staysInMemory) = publish(
-            job, as: decode.variant, &plan, result, since: run.startedAt, isDetached: decode.isDetached)
+            job, as: decode.variant, &plan, result, since: run.startedAt,
+            for: decode.waiters.first?.owner.user ?? JobOwner.User(), isDetached: decode.isDetached)
         if isDamaged, staysInMemory {
             for key in memory.keys(of: decode.variant.content) where key.nonce == 0 { forgetOnDisk(key) }
         }
-        finish(job, plan, in: buffer, bytes: result.bytes, plan.result, damage: result.damage)
+        finish(job, plan.header, in: buffer, bytes: result.bytes, plan.result, damage: result.damage)
+        if !staysInMemory { drop([buffer]) }
+    }
+
+    /// Answers the waiters of a decoding that has not begun with a variant that another broker has made.
+    mutating func finish(_ job: JobID, with raster: RasterRecord, product: JobID) {
+        guard let decode = decoding[job] else { return }
+        let variant = decode.variant.ofSound
+        let staysInMemory = !decode.isDetached && memory.isKnown(variant.content)
+        var buffer = staysInMemory ? memory.buffer(variant) : nil
+        if buffer != nil {
+            actions.append(.discard(product))
+        } else {
+            let own = newBufferID()
+            actions.append(.publish(product, own))
+            if staysInMemory {
+                memory.insert(raster.header, of: variant.content)
+                memory.insert(own, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant)
+            }
+            buffer = own
+        }
+        guard let buffer else { return }
+        finish(job, raster.header, in: buffer, bytes: raster.bytes, raster.geometry)
         if !staysInMemory { drop([buffer]) }
     }
 
@@ -187,7 +211,7 @@ extension BrokerState {
     /// now, or its name discarded, and then the result is for its waiters alone.
     private mutating func publish(
         _ job: JobID, as variant: VariantKey, _ plan: inout DecodePlan, _ result: DecodeResult, since start: Instant,
-        isDetached: Bool = false
+        for user: JobOwner.User, isDetached: Bool = false
     ) -> (buffer: BufferID, staysInMemory: Bool) {
         // An image without damage is that of requests that accept none, too.
         let variant = result.damage == nil ? variant.ofSound : variant
@@ -218,6 +242,7 @@ extension BrokerState {
             return (buffer, true)
         }
         saveRaster(buffer, variant, plan, bytes: result.bytes, microseconds: microseconds)
+        shareVariant(buffer, variant, plan, bytes: result.bytes, for: user)
         return (buffer, true)
     }
 
@@ -240,13 +265,15 @@ extension BrokerState {
         guard var early else { return }
         let variant = VariantKey(content: content, form: early.form)
         early.plan.header.placeholder = memory.header(of: content)?.placeholder
-        _ = publish(early.job, as: variant, &early.plan, early.result, since: early.startedAt)
+        // An encoded variant, which could be shared, is not made early.
+        _ = publish(
+            early.job, as: variant, &early.plan, early.result, since: early.startedAt, for: JobOwner.User())
         acceptTrial(of: content)
     }
 
     /// Answers all waiters of a decoding.
     private mutating func finish(
-        _ job: JobID, _ plan: DecodePlan, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry,
+        _ job: JobID, _ header: ImageHeader, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry,
         damage: String? = nil
     ) {
         guard let decode = decoding[job] else { return }
@@ -255,7 +282,7 @@ extension BrokerState {
         decoding.close(job)
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
             guard let original = waiter.original else { continue }
-            deliver(buffer, bytes: bytes, geometry, original, plan.header, to: waiter, damage: damage)
+            deliver(buffer, bytes: bytes, geometry, original, header, to: waiter, damage: damage)
         }
         if let end = decoding.end(job) { free(end, job) }
         evictToFit()
@@ -306,6 +333,7 @@ extension BrokerState {
             supervision.unassign(job, from: worker)
             watchIdleLoader(worker)
         }
+        leaveTier(job)
         endTrialWithoutJob(of: end.decode.variant.content)
         unhold(end.decode.body)
     }

@@ -223,7 +223,8 @@ extension BrokerState {
         if waiters.contains(where: { $0.request.options.cache != .noStore }) {
             let replacement = Replacement(
                 key: key, requested: download.original, original: original, staysInMemory: staysInMemory,
-                entersDisk: entersDisk, known: memory.original(key) ?? memory.original(download.original))
+                entersDisk: entersDisk, user: download.owner.user,
+                known: memory.original(key) ?? memory.original(download.original))
             isTrial = beginTrial(replacement, of: download, job)
             if !isTrial { forgetReplaced(replacement) }
         }
@@ -237,7 +238,7 @@ extension BrokerState {
             if isStorable, !entersDisk || isTrial {
                 release(lease)
             } else {
-                share(original, as: key, body, ending: lease)
+                share(original, as: key, body, for: download.owner.user, ending: lease)
             }
         }
         // The disk tier's original is older than this one.
@@ -379,7 +380,11 @@ extension BrokerState {
         let isInIndex = memory.original(key)?.content == known.content
         if isInIndex { dropRemoved(memory.insert(original, for: key)) }
         updateOnDisk(original, key)
-        if known.staysOffDisk { release(lease) } else { share(original, as: key, body(of: known), ending: lease) }
+        if known.staysOffDisk {
+            release(lease)
+        } else {
+            share(original, as: key, body(of: known), for: download.owner.user, ending: lease)
+        }
         for id in download.waiters.map(\.id) {
             guard let waiter = requests[id] else { continue }
             if waiter.purpose == .refresh {
@@ -440,7 +445,9 @@ extension BrokerState {
         {
             forget(download.original)
         }
-        if sharedSeconds == nil { shareFailure(error, response, of: download.original, ending: lease) }
+        if sharedSeconds == nil {
+            shareFailure(error, response, of: download.original, for: download.owner.user, ending: lease)
+        }
         var waiting = download.waiters
         if response.map({ FailureTerms($0).isPrivate }) == true, download.original.owner == nil {
             waiting = onlyFirstUser(of: waiting)

@@ -85,14 +85,7 @@ extension BrokerState {
             return death
         }
         report.workerProcesses = workerProcesses
-        report.sharedServers = sharedServers.map { server in
-            var row = StatsReport.SharedServer()
-            (row.name, row.state, row.share) = (server.name, server.isEjected ? "ejected" : "up", server.share)
-            (row.hits, row.misses, row.writes) = (server.hits, server.misses, server.writes)
-            (row.rejected, row.failures) = (server.rejected, server.failures)
-            (row.bytesRead, row.bytesWritten) = (server.bytesRead, server.bytesWritten)
-            return row
-        }
+        report.sharedServers = sharedServers
         return report
     }
 
@@ -130,8 +123,12 @@ extension BrokerState {
         }
         if supervision.runningJobs(.cache) != disk.runningJobs { return "busy cache is not its running jobs" }
         if supervision.runningJobs(.tier) != tier.runningJobs { return "busy tier is not its running jobs" }
-        if tier.waitingDownloads != Set(downloads.active.filter(\.value.isParked).keys) { return "parked downloads" }
-        if !tier.allDownloads.isSubset(of: downloads.active.keys) { return "a shared load without a download" }
+        if tier.waitingJobs != decoding.askingTier.union(downloads.active.filter(\.value.isParked).keys) {
+            return "jobs that wait for the shared tier"
+        }
+        if !tier.allJobs.allSatisfy({ downloads.active[$0] != nil || decoding.contains(decode: $0) }) {
+            return "a shared load without a job"
+        }
         let waiterCount =
             disk.lookups().reduce(0) { $0 + (disk[$1]?.waiters.count ?? 0) }
             + downloads.active.values.reduce(0) { $0 + $1.waiters.count } + decoding.waiterCount

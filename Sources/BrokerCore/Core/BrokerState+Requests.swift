@@ -314,11 +314,13 @@ extension BrokerState {
             return failImage(waiter, error)
         }
         let job = newJobID()
+        let sharedKey = sharedKey(of: variant, for: waiter)
         decoding.enqueue(
-            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible, jobWaiter, as: job
-        )
+            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible,
+            asksTier: sharedKey != nil, jobWaiter, as: job)
         requests.wait(id, for: .decoding(job))
         memory.hold(body)
+        if let sharedKey { askTier(for: job, key: sharedKey, jobWaiter) }
     }
 
     /// Those that an image's cost in decoders is counted for: the user of a `store` (`user 1000`), else the origins.
@@ -533,7 +535,7 @@ extension BrokerState {
         if isBadOriginal, !isReplaced, known == nil || known == waiter.original?.content {
             // What was accepted in spite of its damage stays for those who accept it.
             if let known, memory.hasDamage(known) { forgetOnDisk(waiter.key) } else { forget(waiter.key) }
-            if waiter.source == .network { shareNothing(of: waiter.key) }
+            if waiter.source == .network { shareNothing(of: waiter.key, for: jobWaiter(for: waiter).owner.user) }
         }
         if waiter.preview == .showing {
             if isBadOriginal { requests.rejectOriginal(of: id) }

@@ -6,8 +6,8 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// The shared tier: lookups before downloads, the leases under which this broker downloads for others, and the records that
-// it writes for them.
+// The shared tier: lookups before downloads and decodings, the leases under which this broker downloads for others, and the
+// records that it writes for them.
 extension BrokerState {
     /// The time for which others load for themselves what must not be shared, in milliseconds.
     private static let unsharedMs = 60_000
@@ -29,8 +29,43 @@ extension BrokerState {
     /// Queues the lookup for a download that waits for it. `assignJobs` sends it.
     mutating func askTier(for job: JobID, _ waiter: JobWaiter) {
         guard let download = downloads[job] else { return }
-        tier.begin(
-            job, key: download.original.word, owner: waiter.owner, priority: waiter.priority, at: now.instant)
+        carryOut(
+            tier.begin(
+                job, key: download.original.word, owner: waiter.owner, priority: waiter.priority, at: now.instant))
+    }
+
+    /// The key in the shared tier of a variant that a request waits for; nil for one that is not looked for there.
+    mutating func sharedKey(of variant: VariantKey, for waiter: Waiter) -> String? {
+        guard limits.sharesVariants, let original = waiter.original,
+            isShared(original, as: waiter.key), asksTier(for: waiter)
+        else { return nil }
+        return Self.recordForm(of: variant).map { Self.sharedKey(of: variant, form: $0) }
+    }
+
+    /// Queues the lookup for a decoding that waits for it.
+    mutating func askTier(for job: JobID, key: String, _ waiter: JobWaiter) {
+        carryOut(
+            tier.begin(
+                job, key: key, takesLease: false, owner: waiter.owner, priority: waiter.priority, at: now.instant))
+    }
+
+    /// The form of a variant as in records; nil for a variant that is not shared: only images that are encoded again are.
+    private static func recordForm(of variant: VariantKey) -> String? {
+        guard variant.form.encoding != nil, variant.content.owner == nil, variant.content.pixels == nil else {
+            return nil
+        }
+        return variant.form.ofSound.rasterWord(of: nil)
+    }
+
+    /// The key of a variant's record: as for the disk tier, of the original's bytes and the form.
+    private static func sharedKey(of variant: VariantKey, form: String) -> String {
+        SHA256.hexadecimalDigest(of: Array("variant \(variant.content.digest.hexadecimal) \(form)".utf8))
+    }
+
+    /// Whether other brokers may have an original and its variants: an origin has sent it, for all.
+    private func isShared(_ original: MemoryIndex.Original, as key: OriginalKey) -> Bool {
+        key.isShareable && original.origin.policy.storability == .shared
+            && !Self.isStored(original.origin.response)
     }
 
     /// Lets a request join a download that the shared tier is asked for. One that wants the origin's own answer has the lookup
@@ -39,24 +74,25 @@ extension BrokerState {
         guard let load = tier[job] else { return }
         if mayUseTier(waiter) || load.stage == .holding { return tier.join(job, owner) }
         leaveTier(job)
-        carryOut([.download(job)])
+        carryOut([.goOn(job)])
     }
 
     /// Sends a lookup that was popped.
     mutating func startSharedLookup(_ job: JobID, on worker: WorkerID) {
         let lookup = newJobID()
-        guard let (lease, due) = tier.start(job, as: lookup, at: now.instant) else { return }
+        guard let (key, token, due) = tier.start(job, as: lookup, at: now.instant) else { return }
         deadlines.add(.shared(job), at: due)
         supervision.assign(lookup, to: worker)
-        actions.append(.findShared(worker, lookup, key: lease.key, token: lease.token))
+        actions.append(.findShared(worker, lookup, key: key, token: token))
     }
 
     // MARK: Answers
 
-    /// Takes the original that was found, which is the lookup's product.
+    /// Takes the bytes that were found, which are the lookup's product.
     mutating func sharedFound(_ worker: WorkerID, _ lookup: JobID, _ record: SharedRecord) {
         guard endLookup(lookup, on: worker) else { return }
-        guard let job = tier.download(of: lookup), let load = tier[job], let download = downloads[job],
+        if case .variant(let raster) = record.content { return sharedVariantFound(worker, lookup, record.key, raster) }
+        guard let job = tier.job(of: lookup), let load = tier[job], let download = downloads[job],
             download.body == nil, let response = usable(record, for: download, key: load.key)
         else {
             actions.append(.discard(lookup))
@@ -71,6 +107,25 @@ extension BrokerState {
                 job, body, bytes: record.bytes, response, by: worker, since: load.beganAt))
         for waiter in download.waiters { requests.setSource(.shared, of: waiter.id) }
         decoding.identify(job, body, bytes: record.bytes, for: download.waiters)
+    }
+
+    /// Takes an encoded variant, in place of the result of its decoding.
+    private mutating func sharedVariantFound(
+        _ worker: WorkerID, _ lookup: JobID, _ key: String, _ raster: RasterRecord
+    ) {
+        guard let job = tier.job(of: lookup), let load = tier[job], load.key == key, let decode = decoding[job],
+            decode.run == nil, let form = Self.recordForm(of: decode.variant), raster.form == form,
+            raster.original == decode.variant.content.digest.hexadecimal
+        else {
+            actions.append(.discard(lookup))
+            return carryOut(tier.answered(lookup, .nothing, at: now.instant))
+        }
+        carryOut(tier.answered(lookup, .record, at: now.instant))
+        note(decode.variant.content, of: worker)
+        for waiter in decode.waiters where requests[waiter.id]?.isLoaded == false {
+            requests.setSource(.shared, of: waiter.id)
+        }
+        finish(job, with: raster, product: lookup)
     }
 
     /// The response of a record that answers all requests of a download; nil for one that does not.
@@ -95,7 +150,7 @@ extension BrokerState {
     mutating func sharedNoted(_ worker: WorkerID, _ lookup: JobID, _ record: SharedRecord) {
         guard endLookup(lookup, on: worker) else { return }
         let seconds = (record.expires - now.unixMs + 999) / 1000
-        guard let job = tier.download(of: lookup), let load = tier[job], let download = downloads[job],
+        guard let job = tier.job(of: lookup), let load = tier[job], let download = downloads[job],
             download.body == nil, download.transfer == nil, case .failure(let status) = record.content,
             record.key == load.key, seconds > 0,
             download.waiters.allSatisfy({ requests[$0.id].map(mayUseTier) ?? true })
@@ -119,15 +174,13 @@ extension BrokerState {
     }
 
     mutating func sharedTimePassed(_ job: JobID) {
-        guard let download = downloads[job] else { return }
-        let patience = download.waiters.map {
-            $0.since.adding(microseconds: $0.deadline.microseconds(since: $0.since) / 2)
-        }
+        let download = downloads[job]
+        let waiters = download?.waiters ?? decoding[job]?.waiters ?? []
+        let patience = waiters.map { $0.since.adding(microseconds: $0.deadline.microseconds(since: $0.since) / 2) }
         carryOut(
             tier.timePassed(
-                job, patience: patience.min(), lastByte: download.transfer?.lastActivity ?? now.instant,
-                owner: download.owner,
-                priority: download.priority, at: now.instant))
+                job, patience: patience.min(), lastByte: download?.transfer?.lastActivity ?? now.instant,
+                owner: waiters.first?.owner ?? JobOwner(), priority: waiters.priority ?? .normal, at: now.instant))
     }
 
     // MARK: Writing
@@ -135,31 +188,62 @@ extension BrokerState {
     /// Shares an original that the origin has sent or confirmed, and ends the lease under which it was asked. What must not be
     /// shared is noted, so that others do not wait for it.
     mutating func share(
-        _ original: MemoryIndex.Original, as key: OriginalKey, _ body: BufferID?, ending lease: SharedTier.Lease?
+        _ original: MemoryIndex.Original, as key: OriginalKey, _ body: BufferID?, for user: JobOwner.User,
+        ending lease: SharedTier.Lease?
     ) {
         guard limits.usesSharedTier else { return }
-        let policy = original.origin.policy
-        let remaining = policy.lifetime - original.origin.age(at: agingNow)
-        guard key.isShareable, policy.storability == .shared, !policy.alwaysRevalidate, remaining > 0,
+        guard let remaining = sharedLifetime(of: original, as: key),
             (1...SharedRecord.largestBody).contains(original.bytes), original.content.pixels == nil
         else {
-            if let lease { note(.unshared, milliseconds: Self.unsharedMs, key: lease.key, ending: lease) }
+            if let lease { note(.unshared, milliseconds: Self.unsharedMs, key: lease.key, for: user, ending: lease) }
             return
         }
         // The look-up brings a frozen original back, so that it can be held.
         guard let body, memory.original(key) != nil, memory.record(of: body) != nil,
-            let worker = supervision.available(.tier), tier.mayWrite(original.bytes)
+            let worker = supervision.available(.tier), tier.mayWrite(original.bytes, for: user)
         else { return release(lease) }
         let content = SharedRecord.Content.original(
             digest: original.content.digest.hexadecimal, bytes: original.bytes, original.origin.response,
             varyKey: original.origin.varyKey)
         memory.hold(body)
-        write(content, milliseconds: remaining * 1000, key: key.word, body, original.bytes, ending: lease, on: worker)
+        write(
+            content, milliseconds: remaining * 1000, key: key.word, body, original.bytes, for: user, ending: lease,
+            on: worker)
+    }
+
+    /// The time in seconds for which other brokers may use an original and its variants; nil for none.
+    private func sharedLifetime(of original: MemoryIndex.Original, as key: OriginalKey) -> Int? {
+        let remaining = original.origin.policy.lifetime - original.origin.age(at: agingNow)
+        return isShared(original, as: key) && !original.origin.policy.alwaysRevalidate && remaining > 0
+            ? remaining : nil
+    }
+
+    /// Shares an encoded variant that was made here.
+    mutating func shareVariant(
+        _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, for user: JobOwner.User
+    ) {
+        guard limits.sharesVariants, let form = Self.recordForm(of: variant),
+            (1...SharedRecord.largestBody).contains(bytes)
+        else { return }
+        let lifetimes = memory.keys(of: variant.content).compactMap { key in
+            memory.original(key).flatMap { $0.staysOffDisk ? nil : sharedLifetime(of: $0, as: key) }
+        }
+        guard let remaining = lifetimes.max(), let worker = supervision.available(.tier),
+            tier.mayWrite(bytes, for: user)
+        else { return }
+        let raster = RasterRecord(
+            original: variant.content.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result,
+            bytes: bytes)
+        memory.hold(buffer)
+        write(
+            .variant(raster), milliseconds: remaining * 1000, key: Self.sharedKey(of: variant, form: form), buffer,
+            bytes, for: user, ending: nil, on: worker)
     }
 
     /// Shares a failure that is remembered here, and ends the lease under which the origin was asked.
     mutating func shareFailure(
-        _ error: WireError, _ response: ResponseRecord?, of key: OriginalKey, ending lease: SharedTier.Lease?
+        _ error: WireError, _ response: ResponseRecord?, of key: OriginalKey, for user: JobOwner.User,
+        ending lease: SharedTier.Lease?
     ) {
         guard limits.usesSharedTier, key.isShareable else { return }
         let terms = response.map { FailureTerms($0) }
@@ -170,13 +254,13 @@ extension BrokerState {
         let isPrivate = terms?.isPrivate == true
         note(
             isPrivate ? .unshared : .failure(status: status),
-            milliseconds: isPrivate ? Self.unsharedMs : seconds * 1000, key: key.word, ending: lease)
+            milliseconds: isPrivate ? Self.unsharedMs : seconds * 1000, key: key.word, for: user, ending: lease)
     }
 
     /// Has others load an original for themselves, because its bytes are no image.
-    mutating func shareNothing(of key: OriginalKey) {
+    mutating func shareNothing(of key: OriginalKey, for user: JobOwner.User) {
         guard limits.usesSharedTier, key.isShareable else { return }
-        note(.unshared, milliseconds: Self.unsharedMs, key: key.word, ending: nil)
+        note(.unshared, milliseconds: Self.unsharedMs, key: key.word, for: user, ending: nil)
     }
 
     /// Removes originals from the shared tier.
@@ -186,19 +270,20 @@ extension BrokerState {
     }
 
     private mutating func note(
-        _ content: SharedRecord.Content, milliseconds: Int, key: String, ending lease: SharedTier.Lease?
+        _ content: SharedRecord.Content, milliseconds: Int, key: String, for user: JobOwner.User,
+        ending lease: SharedTier.Lease?
     ) {
-        guard let worker = supervision.available(.tier), tier.mayWrite(0) else { return }
-        write(content, milliseconds: milliseconds, key: key, nil, 0, ending: lease, on: worker)
+        guard let worker = supervision.available(.tier), tier.mayWrite(0, for: user) else { return release(lease) }
+        write(content, milliseconds: milliseconds, key: key, nil, 0, for: user, ending: lease, on: worker)
     }
 
     private mutating func write(
         _ content: SharedRecord.Content, milliseconds: Int, key: String, _ body: BufferID?, _ bytes: Int,
-        ending lease: SharedTier.Lease?, on worker: WorkerID
+        for user: JobOwner.User, ending lease: SharedTier.Lease?, on worker: WorkerID
     ) {
         let job = newJobID()
         let expires = now.unixMs + min(milliseconds, SharedRecord.longestLifetime)
-        tier.beginWriting(body, bytes: bytes, as: job)
+        tier.beginWriting(body, bytes: bytes, for: user, as: job)
         supervision.assign(job, to: worker)
         actions.append(
             .writeShared(worker, job, SharedRecord(key: key, content, expires: expires), token: lease?.token, body))
@@ -212,7 +297,7 @@ extension BrokerState {
 
     // MARK: Ends
 
-    /// Ends the load of a download that has ended or goes on without the tier, and its lease.
+    /// Ends the load of a job that has ended or goes on without the tier, and its lease.
     mutating func leaveTier(_ job: JobID) { release(tier.end(job)) }
 
     mutating func release(_ lease: SharedTier.Lease?) {
@@ -232,7 +317,7 @@ extension BrokerState {
     mutating func carryOut(_ outcomes: [SharedTier.Outcome]) {
         for outcome in outcomes {
             switch outcome {
-            case .download(let job): downloads.unpark(job)
+            case .goOn(let job): if !decoding.goOn(job) { downloads.unpark(job) }
             case .wake(let job, let at): deadlines.add(.shared(job), at: at)
             case .renew(let key, let token):
                 if let worker = supervision.available(.tier) {

@@ -33,7 +33,7 @@ extension BrokerState {
         forgetReplaced(replacement)
         if replacement.entersDisk, let body = body(of: replacement.original) {
             save(body, as: replacement.key, replacement.original)
-            share(replacement.original, as: replacement.key, body, ending: nil)
+            share(replacement.original, as: replacement.key, body, for: replacement.user, ending: nil)
         }
     }
 

@@ -47,7 +47,7 @@ package struct BrokerState {
     var disk: DiskTier
     var tier: SharedTier
     /// The servers of the shared tier as its process has last reported them.
-    var sharedServers: [TierServer] = []
+    var sharedServers: [StatsReport.SharedServer] = []
     var supervision: Supervision
     var results = WorkerResults()
     var memory: MemoryIndex
@@ -60,6 +60,9 @@ package struct BrokerState {
     /// The last workers that died, the latest first.
     var lastDeaths: [(at: Instant, death: StatsReport.Death)] = []
     var deadlines = DeadlineQueue<Deadline>()
+    /// The jobs whose lookup in the shared tier is late unless its answer waits to be received: that one has come in time, however
+    /// long the broker was kept from running. The next `timePassed` tells.
+    private var overdueLookups: [JobID] = []
     var repeats: RepeatedRequests
     /// The text of the `get` that `handle` is about to take, from `answerRepeated`.
     var repeatable: (client: ClientID, text: RepeatableText)?
@@ -118,7 +121,9 @@ package struct BrokerState {
         // The memory of the last event's actions is used again if the caller no longer has them.
         actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
         receive(event)
-        finishEvent()
+        var hasHeardTier = false
+        if case .timePassed = event { hasHeardTier = true }
+        finishEvent(hasHeardTier: hasHeardTier)
         return actions
     }
 
@@ -197,8 +202,9 @@ package struct BrokerState {
 
     /// Does what every event may have made due, in this order: deadlines, admission of decodings that wait for memory,
     /// assignment of queued jobs to workers, release of buffers, eviction, and starts and ends of workers.
-    private mutating func finishEvent() {
-        meetDeadlines()
+    /// `hasHeardTier` says that what the process of the shared tier has answered by now was received.
+    private mutating func finishEvent(hasHeardTier: Bool) {
+        meetDeadlines(hasHeardTier: hasHeardTier)
         admitDecodings()
         // Before workers are started, because a start takes a millisecond, and a spare may be ready.
         assignJobs()
@@ -223,7 +229,7 @@ package struct BrokerState {
 
     /// Updates the properties that the shell reads.
     mutating func updateSummary() {
-        nextDeadline = deadlines.next
+        nextDeadline = overdueLookups.isEmpty ? deadlines.next : now.instant
         memoryHits = counters.requests.memoryHits
         keptRevision = memory.revision
     }
@@ -433,7 +439,8 @@ package struct BrokerState {
         }
     }
 
-    private mutating func meetDeadlines() {
+    private mutating func meetDeadlines(hasHeardTier: Bool) {
+        if hasHeardTier { for job in exchange(&overdueLookups, with: []) { sharedTimePassed(job) } }
         while let deadline = deadlines.popDue(at: now.instant) {
             switch deadline {
             case .total(let waiter): totalTimePassed(waiter)
@@ -444,7 +451,7 @@ package struct BrokerState {
                 if supervision.isRunning(job, on: worker) { actions.append(.measureProcessorTime(worker, job)) }
             case .lookup(let job): lookupTimePassed(job)
             case .diskRequest(let job): diskRequestTimePassed(job)
-            case .shared(let job): sharedTimePassed(job)
+            case .shared(let job): if hasHeardTier { sharedTimePassed(job) } else { overdueLookups.append(job) }
             case .retry(let job):
                 if let wait = downloads.retryDue(job, at: now.instant), let download = downloads[job] {
                     downloadFailed(job, hostUnavailable(download.origin, milliseconds: wait))

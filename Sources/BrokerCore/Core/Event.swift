@@ -103,7 +103,7 @@ package enum Event {
     /// A record was written, or could not be.
     case sharedWritten(WorkerID, JobID)
     /// The servers of the tier with their figures.
-    case sharedServersReported([TierServer])
+    case sharedServersReported([StatsReport.SharedServer])
 
     /// The settings were read again, for a client's `reload` if there is one.
     case reloaded(Result<Reconfiguration, WireError>, for: (client: ClientID, id: Int)?)

@@ -8,6 +8,8 @@ struct Replacement {
     /// Whether it is found in memory, and on disk, from now on.
     let staysInMemory: Bool
     let entersDisk: Bool
+    /// The user for whom it was loaded.
+    let user: JobOwner.User
     /// The original that was found in memory before.
     let known: MemoryIndex.Original?
 }

@@ -22,6 +22,8 @@ struct Decode {
     }
 
     enum State {
+        /// Waits for the shared tier, which may have the variant. → `queued`; ends with a variant that was found.
+        case askingTier
         /// → `running`; ends with its last waiter.
         case queued
         /// → `queued` once, if its worker exits.
@@ -47,6 +49,8 @@ struct Decode {
     var isDetached = false
 
     var run: Run? { if case .running(let run) = state { run } else { nil } }
+    var isQueued: Bool { if case .queued = state { true } else { false } }
+    var isAskingTier: Bool { if case .askingTier = state { true } else { false } }
     var phase: Phase? { run?.phase }
     var plan: DecodePlan? { phase?.plan }
     /// The bytes reserved for the result.

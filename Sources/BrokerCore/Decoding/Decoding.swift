@@ -212,18 +212,31 @@ package struct Decoding {
         return job
     }
 
-    /// Queues a decoding of a body, which the caller holds.
+    /// Queues a decoding of a body, which the caller holds; with `asksTier` it waits for the shared tier before (`goOn`).
     mutating func enqueue(
-        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: [String], _ waiter: JobWaiter,
-        as job: JobID
+        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: [String], asksTier: Bool = false,
+        _ waiter: JobWaiter, as job: JobID
     ) {
         decodes[job] = Decode(
             variant: variant, responsible: responsible, body: body, bodyBytes: bytes,
             family: family(of: variant.content), waiters: [waiter], priority: waiter.priority)
         jobByVariant[variant] = job
         bodyBytes += bytes
-        enqueue(job)
+        if asksTier { decodes.change(job) { $0.state = .askingTier } } else { enqueue(job) }
     }
+
+    /// Queues a decoding that has waited for the shared tier. False for any other job.
+    mutating func goOn(_ job: JobID) -> Bool {
+        guard let decode = decodes[job], case .askingTier = decode.state else { return false }
+        decodes.change(job) { $0.state = .queued }
+        enqueue(job)
+        return true
+    }
+
+    /// The decodings that wait for the shared tier.
+    var askingTier: Set<JobID> { Set(decodes.filter { $0.value.isAskingTier }.keys) }
+    /// Whether a job is a decoding that has not ended.
+    func contains(decode job: JobID) -> Bool { decodes[job] != nil }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
         decodes.change(job) { $0.priority = priority }
@@ -713,11 +726,11 @@ package struct Decoding {
             return "two decodings of one variant"
         }
         let queued =
-            decodes.filter { $0.value.run == nil && $0.value.family == .plain }.map(\.key)
+            decodes.filter { $0.value.isQueued && $0.value.family == .plain }.map(\.key)
             + identifications.filter { $0.value.run == nil }.map(\.key)
         if queue.count != queued.count || !queued.allSatisfy(queue.contains) { return "queue" }
         for family in CodecFamily.optional {
-            let jobs = decodes.filter { $0.value.run == nil && $0.value.family == family }.map(\.key)
+            let jobs = decodes.filter { $0.value.isQueued && $0.value.family == family }.map(\.key)
             let queue = familyQueues[family]
             if queue?.count ?? 0 != jobs.count || !jobs.allSatisfy({ queue?.contains($0) == true }) {
                 return "queue of \(family.rawValue)"

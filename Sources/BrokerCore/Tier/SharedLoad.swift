@@ -1,25 +1,26 @@
 import SystemValues
 
-/// A download for which the shared tier is asked, or that this broker makes for the others.
+/// A job for which the shared tier is asked: a download, which this broker may make for the others, or a decoding into an encoded
+/// variant, which each broker makes for itself if there is no record.
 struct SharedLoad {
     enum Stage: Equatable {
-        /// The lookup waits for its turn; the download waits for it. → `asking`.
+        /// The lookup waits for its turn; the job waits for it. → `asking`.
         case queued
-        /// The lookup was sent; the download waits for it. → `holding`, `waiting`, `late`; ends with a record.
+        /// The lookup was sent; the job waits for it. → `holding`, `waiting`, `late`; ends with a record.
         case asking(JobID)
         /// Another broker has the lease; the download waits. → `queued` (polls), ends when the waiters have no more patience.
         case waiting
-        /// The lookup was not answered in time, and the origin is asked as well. The first good answer wins. → `holding`; ends
-        /// with a record or with the download.
+        /// The lookup was not answered in time, and the job goes on as well. The first good answer wins. → `holding`; ends
+        /// with a record or with the job.
         case late(JobID)
         /// This broker has the lease, and asks the origin. Ends with the download.
         case holding
     }
 
-    /// The original's key in the tier.
+    /// The record's key in the tier.
     let key: String
-    /// The lease's value while this broker has it, which no other download has.
-    let token: String
+    /// The lease's value while this broker has it, which no other download has; nil for a decoding, which takes no lease.
+    let token: String?
     let beganAt: Instant
     var stage: Stage
     /// Whether another broker was found to have the lease, so that the download waits anyway, and a late answer costs nothing.
@@ -38,7 +39,10 @@ struct SharedLoad {
         }
     }
 
-    /// Whether the download waits for the tier.
+    /// The lease as the servers know it.
+    var lease: SharedTier.Lease? { token.map { SharedTier.Lease(key: key, token: $0) } }
+
+    /// Whether the job waits for the tier.
     var isFirst: Bool {
         switch stage {
         case .queued, .asking, .waiting: true

@@ -67,6 +67,9 @@ package struct BrokerLimits: Sendable {
     package var diskBytes = 4 << 30
     /// Whether there is a tier that this broker shares with others.
     package var usesSharedTier = false
+    /// Whether encoded variants are shared, too: they go to clients without being decoded again, so only records of brokers with the
+    /// same key are believed.
+    package var sharesVariants = false
     /// The most bytes that the cache process has still to save on disk. Beyond, originals are postponed and rasters are not
     /// saved. A larger original is never saved.
     package var maxSavingBytes = 256 << 20

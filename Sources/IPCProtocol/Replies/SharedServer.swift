@@ -36,8 +36,8 @@ extension StatsReport.SharedServer: FieldList {
     package static var blank: StatsReport.SharedServer { StatsReport.SharedServer() }
 
     package mutating func list(_ fields: inout Fields) {
-        fields.string("name", &name)
-        fields.string("state", &state)
+        fields.string("name", &name, most: 261)
+        fields.string("state", &state, most: 16)
         fields.integer("share", &share, in: 0...1000)
         fields.integer("hits", &hits, in: 0...Int.max)
         fields.integer("misses", &misses, in: 0...Int.max)

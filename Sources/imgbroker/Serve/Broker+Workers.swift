@@ -287,6 +287,15 @@ extension Broker {
         }
     }
 
+    /// Receives what the process of the shared tier has answered by now, because what has not been answered will be late.
+    func hearTier() {
+        guard let tier = workers.values.first(where: { $0.kind == .tier && !$0.hasEnded }) else { return }
+        for _ in 0..<Self.mostReceptions where !receive(from: tier) { return }
+    }
+
+    /// Bounds the time for which a compromised process is heard.
+    private static let mostReceptions = 64
+
     private func take(_ report: FetchReport, from worker: WorkerProcess) {
         switch report {
         case .ready(let sandbox, let version):
@@ -387,10 +396,20 @@ extension Broker {
                 .sharedWritten(worker, job)
             }
         }
-        guard let descriptor = buffers[buffer] else { return events.append(.sharedWritten(worker, job)) }
-        send(TierOrder.keep(job: job.number, record, token: token), [descriptor], to: worker) { _ in
+        let bytes = buffers.bytes(of: buffer)
+        guard let contents = bytes == nil ? buffers[buffer].map({ [$0] }) : [] else {
+            return events.append(.sharedWritten(worker, job))
+        }
+        send(TierOrder.keep(job: job.number, record, token: token), contents, bytes: bytes, to: worker) { _ in
             .sharedWritten(worker, job)
         }
+    }
+
+    /// Whether a record's contents may be given to clients, as far as its metadata tells.
+    private func isPlausible(_ record: SharedRecord) -> Bool {
+        guard case .variant(let raster) = record.content else { return record.bytes > 0 }
+        return raster.geometry.pixels <= configuration.limits.maxPixels
+            && raster.bytes <= Encoding.mostBytes(of: raster.geometry)
     }
 
     private func take(_ report: TierReport, _ descriptor: FileDescriptor?, from worker: WorkerProcess) {
@@ -401,7 +420,7 @@ extension Broker {
         case .ready(let sandbox, let version): handle(.workerReady(worker.id, sandbox, version: version))
         case .found(let job, let record):
             let id = JobID(number: job)
-            if record.bytes > 0, accept(descriptor, record.bytes, for: id, worker) {
+            if isPlausible(record), accept(worker.channel.frameBytes, descriptor, record.bytes, for: id, worker) {
                 handle(.sharedFound(worker.id, id, record))
             } else {
                 answer(job, .nothing)
@@ -426,6 +445,18 @@ extension Broker {
             let buffer = try? SealedBuffer(verifying: descriptor, size: size)
         else { return false }
         products[job] = Product(sealed: buffer)
+        return true
+    }
+
+    /// Accepts the bytes in the frame of a report, or else the buffer that came with it.
+    private func accept(
+        _ bytes: [UInt8]?, _ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess
+    ) -> Bool {
+        guard let bytes else { return accept(descriptor, size, for: job, worker) }
+        guard bytes.count == size, size <= TierReport.mostBytesInFrame, state.isRunning(job, on: worker.id),
+            let product = try? Self.product(of: bytes)
+        else { return false }
+        products[job] = product
         return true
     }
 

@@ -308,6 +308,7 @@ final class Broker {
             timerSetTo = nil
             log.writeCounts()
             advanceReload()
+            hearTier()
             handle(.timePassed)
         case .signals:
             while let signal = signals.next() {

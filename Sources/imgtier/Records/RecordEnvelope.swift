@@ -6,7 +6,8 @@ import JSONCoding
 /// HMAC-SHA256 of everything before.
 ///
 /// Anyone who reaches the servers may have written it. All sizes are checked before they are used, the metadata must name the
-/// key that was asked for, and the body must have the digest that the metadata states.
+/// key that was asked for, and the body of an original must have the digest that the metadata states. A variant is read from signed
+/// records alone, because no decoder checks it.
 struct RecordEnvelope {
     /// The first bytes, the version among them.
     static let magic = Array("imgtier1".utf8)
@@ -48,10 +49,13 @@ struct RecordEnvelope {
         guard let record = SharedRecord(decoding: text[...]), record.key == key, record.bytes == body.count,
             record.expires > unixMs, record.expires <= unixMs + Self.longestLife
         else { return nil }
-        if case .original(let digest, _, _, _) = record.content {
+        switch record.content {
+        case .original(let digest, _, _, _):
             var hash = SHA256()
             unsafe hash.update(UnsafeRawBufferPointer(rebasing: bytes[body]))
             guard hash.hexadecimalDigest() == digest else { return nil }
+        case .variant: if self.key == nil { return nil }
+        case .failure, .unshared: break
         }
         return Content(record: record, body: body)
     }

@@ -1,4 +1,5 @@
 import DiskRecords
+import IPCProtocol
 import LinuxSystem
 import SharedCache
 import WorkerProtocol
@@ -7,9 +8,17 @@ import WorkerProtocol
 final class Tier {
     /// An answer to a lookup.
     enum Answer {
-        case original(SharedRecord, SealedBuffer)
+        /// The record, and its bytes: small ones to be sent in a frame, others in a buffer.
+        case found(SharedRecord, [UInt8])
+        case foundLarge(SharedRecord, SealedBuffer)
         case noted(SharedRecord)
         case leased, busy, unavailable
+    }
+
+    /// A lease as its item is named and valued.
+    struct Lease {
+        let key: String
+        let token: String
     }
 
     /// A lookup that waits for its turn.
@@ -25,6 +34,8 @@ final class Tier {
     private let ring: ServerRing
     private let connections: [TierConnection]
     private let envelope: RecordEnvelope
+    /// The leases that are to be ended.
+    private var unneeded: [Lease] = []
 
     init(ring: ServerRing, connections: [TierConnection], envelope: RecordEnvelope) {
         (self.ring, self.connections, self.envelope) = (ring, connections, envelope)
@@ -37,7 +48,7 @@ final class Tier {
     var hasUnknownAddress: Bool { connections.contains { !$0.hasAddress } }
 
     /// The servers with their figures.
-    var figures: [TierServer] { connections.map(\.figures) }
+    var figures: [StatsReport.SharedServer] { connections.map(\.figures) }
 
     /// The names of items. A record and its lease are on the same server, so that one cannot be lost without the other.
     private static func recordName(_ key: String) -> String { "imgbroker1:" + key }
@@ -72,16 +83,16 @@ final class Tier {
         }
         if claims.isEmpty { return }
         var holders: [String: String] = [:]
-        var late: Set<Int> = []
-        let missing = find(claims, on: connection, leases: { holders[$0] = $1 }) { job, found in
-            late.insert(job)
-            answer(job, found)
-        }
+        var leased: Set<Int> = []
+        let missing = find(claims, on: connection, leases: { holders[$0] = $1 }, answer: answer)
         for lookup in missing {
             let holder = holders[Self.leaseName(lookup.key)]
+            if holder == lookup.token { leased.insert(lookup.job) }
             answer(lookup.job, holder == nil ? .unavailable : holder == lookup.token ? .leased : .busy)
         }
-        for lookup in claims where late.contains(lookup.job) {
+        // A record came late, or it is not known whether the lease was taken, because there was no answer.
+        for lookup in claims
+        where !leased.contains(lookup.job) && holders[Self.leaseName(lookup.key)] ?? lookup.token == lookup.token {
             if let token = lookup.token { release(key: lookup.key, token: token) }
         }
     }
@@ -107,18 +118,7 @@ final class Tier {
             waiting[name] = nil
             connection.counts.hits += found.count
             connection.counts.bytesRead += unsafe item.bytes.count
-            for lookup in found {
-                if case .original = content.record.content {
-                    let body = unsafe UnsafeRawBufferPointer(rebasing: item.bytes[content.body])
-                    if let buffer = try? unsafe SealedBuffer(copying: body, name: "imgbroker-shared") {
-                        answer(lookup.job, .original(content.record, buffer))
-                    } else {
-                        answer(lookup.job, .unavailable)
-                    }
-                } else {
-                    answer(lookup.job, .noted(content.record))
-                }
-            }
+            for lookup in found { answer(lookup.job, unsafe Self.answer(content, in: item.bytes)) }
         }
         let missing = lookups.filter { waiting[Self.recordName($0.key)] != nil }
         guard outcome != .failed else {
@@ -129,30 +129,64 @@ final class Tier {
         return missing
     }
 
+    private static func answer(_ content: RecordEnvelope.Content, in bytes: UnsafeRawBufferPointer) -> Answer {
+        let (record, range) = (content.record, content.body)
+        if range.isEmpty { return .noted(record) }
+        if range.count <= TierReport.mostBytesInFrame { return .found(record, unsafe Array(bytes[range])) }
+        let body = unsafe UnsafeRawBufferPointer(rebasing: bytes[range])
+        guard let buffer = try? unsafe SealedBuffer(copying: body, name: "imgbroker-shared") else {
+            return .unavailable
+        }
+        return .foundLarge(record, buffer)
+    }
+
     // MARK: Leases
 
     /// Prolongs a lease if it still has this token.
-    func renew(key: String, token: String) { change(key, token, seconds: Self.leaseSeconds) }
+    func renew(key: String, token: String) { change([Lease(key: key, token: token)], seconds: Self.leaseSeconds) }
 
-    /// Ends a lease if it still has this token.
-    func release(key: String, token: String) { change(key, token, seconds: 0) }
+    /// Has a lease ended, by `releaseUnneeded`.
+    func release(key: String, token: String) { unneeded.append(Lease(key: key, token: token)) }
 
-    private func change(_ key: String, _ token: String, seconds: Int) {
-        let connection = connection(of: key)
-        let name = Self.leaseName(key)
-        var version: UInt64?
-        _ = unsafe connection.get([name]) { _, item in
-            if unsafe item.bytes.elementsEqual(token.utf8) { version = unsafe item.version }
+    /// The number of leases that are to be ended.
+    var unneededLeases: Int { unneeded.count }
+
+    /// Ends the leases that are not needed, if they still have their tokens. Without an answer of their server it is tried once more; then
+    /// they end by themselves, after 10 s.
+    func releaseUnneeded() {
+        let leases = unneeded
+        unneeded = []
+        change(leases, seconds: 0)
+    }
+
+    /// Changes the leases that still have their tokens, those of one server with one message.
+    private func change(_ leases: [Lease], seconds: Int) {
+        for (place, leases) in Dictionary(grouping: leases, by: { ring.server(of: Self.recordName($0.key)) }) {
+            let connection = connections[place]
+            if change(leases, on: connection, seconds: seconds) == .failed, connection.isUsable {
+                _ = change(leases, on: connection, seconds: seconds)
+            }
         }
-        guard let version else { return }
-        _ = connection.replace(name, token, seconds: seconds, version: version)
+    }
+
+    private func change(_ leases: [Lease], on connection: TierConnection, seconds: Int) -> TierConnection.Outcome {
+        let tokens = Dictionary(leases.map { (Self.leaseName($0.key), $0.token) }) { $1 }
+        var versions: [(name: String, token: String, version: UInt64)] = []
+        let outcome = unsafe connection.get(tokens.keys.sorted()) { name, item in
+            if let token = tokens[name], unsafe item.bytes.elementsEqual(token.utf8) {
+                versions.append((name, token, unsafe item.version))
+            }
+        }
+        for (name, token, version) in versions {
+            if connection.replace(name, token, seconds: seconds, version: version) == .failed { return .failed }
+        }
+        return outcome
     }
 
     // MARK: Writing
 
-    /// Writes a record, then ends the lease with the token. Returns whether the record was written.
-    func write(_ record: SharedRecord, body: SealedBuffer?, token: String?) -> Bool {
-        defer { if let token { release(key: record.key, token: token) } }
+    /// Writes a record. Returns whether it was written.
+    func write(_ record: SharedRecord, body: Body) -> Bool {
         guard let bytes = encoded(record, body) else { return false }
         let milliseconds = record.expires - WallClock.milliseconds
         guard milliseconds > 0 else { return false }
@@ -168,12 +202,21 @@ final class Tier {
         return true
     }
 
-    private func encoded(_ record: SharedRecord, _ body: SealedBuffer?) -> [UInt8]? {
-        guard let body else { return unsafe envelope.write(record, body: UnsafeRawBufferPointer(start: nil, count: 0)) }
-        guard let sized = try? SealedBuffer(verifying: body.descriptor, size: record.bytes),
-            let mapping = try? Mapping(sized)
-        else { return nil }
-        return unsafe mapping.withBytes { unsafe envelope.write(record, body: $0) }
+    /// The bytes of a record that is to be written.
+    enum Body {
+        case bytes([UInt8])
+        case file(FileDescriptor)
+    }
+
+    private func encoded(_ record: SharedRecord, _ body: Body) -> [UInt8]? {
+        switch body {
+        case .bytes(let bytes): return unsafe bytes.withUnsafeBytes { unsafe envelope.write(record, body: $0) }
+        case .file(let file):
+            guard let buffer = try? SealedBuffer(verifying: file, size: record.bytes),
+                let mapping = try? Mapping(buffer)
+            else { return nil }
+            return unsafe mapping.withBytes { unsafe envelope.write(record, body: $0) }
+        }
     }
 
     /// Removes the records with these keys.

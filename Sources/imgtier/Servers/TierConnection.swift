@@ -1,5 +1,6 @@
 internal import CTier
 internal import Glibc
+import IPCProtocol
 internal import LinuxSystem
 import SystemValues
 import WorkerProtocol
@@ -30,12 +31,12 @@ import WorkerProtocol
 
     private let raw: OpaquePointer?
     private(set) var health = ServerHealth()
-    /// The figures, whose `isEjected` is set by `figures`.
-    var counts: TierServer
+    /// The figures, whose `state` is set by `figures`.
+    var counts = StatsReport.SharedServer()
 
     /// A server at a numeric address; without one it is left out for good.
     init(_ name: ServerName, address: String?) {
-        counts = TierServer(name: name.text)
+        counts.name = name.text
         unsafe raw = address.flatMap {
             unsafe ctier_connection_create($0, name.port, Self.connectMs, Self.waitMs, RecordEnvelope.longest)
         }
@@ -50,9 +51,9 @@ import WorkerProtocol
     var isUsable: Bool { unsafe raw != nil && !health.isEjected(at: .now) }
 
     /// The figures at present.
-    var figures: TierServer {
+    var figures: StatsReport.SharedServer {
         var figures = counts
-        figures.isEjected = !isUsable
+        figures.state = isUsable ? "up" : "ejected"
         return figures
     }
 

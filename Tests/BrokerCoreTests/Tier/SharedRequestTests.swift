@@ -9,10 +9,11 @@ import WorkerProtocol
 
 /// Requests with a shared tier: it goes before the origin, never fails a request, and gets what others may have.
 struct SharedRequestTests {
-    private func world(isReady: Bool = true) -> StrictWorld {
+    private func world(isReady: Bool = true, sharesVariants: Bool = false) -> StrictWorld {
         var limits = BrokerLimits()
         limits.workers = 1
         limits.usesSharedTier = true
+        limits.sharesVariants = sharesVariants
         var world = StrictWorld(limits)
         if isReady { world.readyAll() }
         return world
@@ -338,5 +339,132 @@ struct SharedRequestTests {
         guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
         world.happen(.messageReceived(client, .remove(id: 2, url: try SourceURL("http://origin.test/a"))))
         #expect(world.removedShared == [key])
+    }
+
+    // MARK: Encoded variants
+
+    /// Has an original loaded under a lease, and returns the lookup of the variant that its request is for.
+    private func variantLookup(
+        _ world: inout StrictWorld, _ client: ClientID, _ change: (inout GetOptions) -> Void = { _ in }
+    ) throws -> JobID? {
+        world.get(client, id: 1, "a") {
+            $0.representation = .webp
+            change(&$0)
+        }
+        if let lookup = world.sharedLookup { world.answerShared(lookup, .leased) }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        return world.sharedLookup
+    }
+
+    @Test func `an encoded variant is written, and answers another request instead of a decoding`() throws {
+        var world = world(sharesVariants: true)
+        let client = world.connect()
+        let first = try #require(try variantLookup(&world, client))
+        #expect(world.decodes.isEmpty, "the decoding does not wait")
+        world.answerShared(first, .nothing)
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .network)
+        guard case .variant(let raster)? = world.written.last?.content else { return complain("it is not written") }
+        #expect(raster.original == StrictWorld.digest(1))
+        let key = world.written.last?.key
+
+        // Another broker, which has the original in memory.
+        var other = self.world(sharesVariants: true)
+        let reader = other.connect()
+        other.get(reader, id: 1, "a")
+        other.findShared(try #require(other.sharedLookup), content: 1)
+        try decode(&other)
+        other.get(reader, id: 2, "a") { $0.representation = .webp }
+        guard case .find(let asked, nil)? = other.tierJobs.values.first?.kind else { return complain("no lookup") }
+        #expect(asked == key)
+        other.findSharedVariant(try #require(other.sharedLookup))
+        #expect(other.decodes.isEmpty)
+        #expect(other.image(reader, 2)?.source == .shared)
+        #expect(other.written.isEmpty, "what was read is written again")
+        other.get(reader, id: 3, "a") { $0.representation = .webp }
+        #expect(other.image(reader, 3)?.source == .memory)
+    }
+
+    @Test func `a decoding goes on after 250 ms, and the record may still be first`() throws {
+        for isFirst in [true, false] {
+            var world = world(sharesVariants: true)
+            let client = world.connect()
+            let lookup = try #require(try variantLookup(&world, client))
+            if isFirst {
+                // The only decoder is busy, so that the decoding is queued.
+                world.get(client, id: 2, "b") { $0.cache = .reload }
+                world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+            }
+            world.happen(.timePassed, after: 250)
+            if isFirst {
+                world.findSharedVariant(lookup)
+                #expect(world.image(client, 1)?.source == .network)
+            } else {
+                let job = try #require(world.decodes.keys.first)
+                world.findSharedVariant(lookup)
+                world.readHeader(job)
+                world.finishDecode(job)
+                #expect(world.image(client, 1) != nil)
+            }
+        }
+    }
+
+    @Test(arguments: ["form", "original"]) func `the record of another variant does not answer`(field: String) throws {
+        var world = world(sharesVariants: true)
+        let client = world.connect()
+        world.findSharedVariant(try #require(try variantLookup(&world, client))) {
+            if field == "form" { $0.form += "x" } else { $0.original = StrictWorld.digest(9) }
+        }
+        #expect(world.decodes.count == 1)
+        try decode(&world)
+        #expect(world.image(client, 1) != nil)
+    }
+
+    @Test func `variants of what is a user's own, pixels, and variants of unsigned records are not shared`() throws {
+        let changes: [(inout GetOptions) -> Void] = [
+            { $0.cookies = true }, { $0.cacheKey = "k" }, { $0.cache = .noStore }, { $0.representation = .pixels },
+        ]
+        for change in changes {
+            var world = world(sharesVariants: true)
+            let client = world.connect()
+            #expect(try variantLookup(&world, client, change) == nil)
+            try decode(&world)
+            #expect(!world.written.contains { if case .variant = $0.content { true } else { false } })
+        }
+        var world = world()
+        let client = world.connect()
+        #expect(try variantLookup(&world, client) == nil)
+    }
+
+    @Test func `a request that leaves ends the lookup of its variant`() throws {
+        var world = world(sharesVariants: true)
+        let client = world.connect()
+        let lookup = try #require(try variantLookup(&world, client))
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.findSharedVariant(lookup)
+        #expect(world.state.brokenInvariant() == nil)
+    }
+
+    @Test func `when the process dies, a decoding that waits for it goes on`() throws {
+        var world = world(sharesVariants: true)
+        let client = world.connect()
+        _ = try variantLookup(&world, client)
+        world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
+        try decode(&world)
+        #expect(world.image(client, 1) != nil)
+    }
+
+    @Test func `a lease is ended when its note cannot be written`() throws {
+        var world = world()
+        let client = world.connect()
+        // As many records as a user may have written are not written yet.
+        for number in 0..<SharedTier.maximumWrites {
+            world.get(client, id: number, "\(number)")
+            world.answerShared(try #require(world.sharedLookup), .leased)
+            world.failFetch(try #require(world.fetches.keys.first), status: 404)
+            if !world.leases.isEmpty { break }
+        }
+        #expect(world.written.count < SharedTier.maximumWrites, "one user has all places")
+        #expect(world.leases.isEmpty)
     }
 }

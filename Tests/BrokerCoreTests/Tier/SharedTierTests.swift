@@ -16,11 +16,11 @@ struct SharedTierTests {
     /// A machine with one lookup that was sent.
     private func asking() throws -> SharedTier {
         var tier = SharedTier(seed: 1)
-        tier.begin(download, key: "key", owner: owner, priority: .normal, at: start)
+        #expect(tier.begin(download, key: "key", owner: owner, priority: .normal, at: start) == [])
         #expect(tier.popQueued() == download)
         let started = tier.start(download, as: lookup, at: start)
-        let (lease, due) = try #require(started)
-        #expect(lease.key == "key" && due == later(250))
+        let (key, token, due) = try #require(started)
+        #expect(key == "key" && token != nil && due == later(250))
         return tier
     }
 
@@ -41,15 +41,15 @@ struct SharedTierTests {
 
     @Test func `no answer lets the download go on at once`() throws {
         var tier = try asking()
-        #expect(tier.answered(lookup, .nothing, at: later(1)) == [.download(download)])
+        #expect(tier.answered(lookup, .nothing, at: later(1)) == [.goOn(download)])
         #expect(tier[download] == nil)
     }
 
     @Test func `a lookup that is late is overtaken, and its record still counts`() throws {
         var tier = try asking()
         #expect(pass(&tier, to: 249) == [])
-        #expect(pass(&tier, to: 250) == [.download(download), .wake(download, at: later(5000))])
-        #expect(tier.download(of: lookup) == download)
+        #expect(pass(&tier, to: 250) == [.goOn(download), .wake(download, at: later(5000))])
+        #expect(tier.job(of: lookup) == download)
         #expect(tier.answered(lookup, .record, at: later(300)) == [])
         #expect(tier[download] == nil)
     }
@@ -58,7 +58,7 @@ struct SharedTierTests {
         var tier = SharedTier(seed: 1)
         let others = (0...SharedTier.maximumLookups).map { JobID(number: 100 + $0) }
         for (number, other) in others.enumerated() {
-            tier.begin(other, key: "\(number)", owner: owner, priority: .normal, at: start)
+            _ = tier.begin(other, key: "\(number)", owner: owner, priority: .normal, at: start)
         }
         var sent: [JobID] = []
         while let next = tier.popQueued() {
@@ -83,7 +83,7 @@ struct SharedTierTests {
         var tier = try asking()
         let token = try #require(tier[download]?.token)
         #expect(
-            tier.answered(lookup, .leased, at: later(10)) == [.wake(download, at: later(3010)), .download(download)])
+            tier.answered(lookup, .leased, at: later(10)) == [.wake(download, at: later(3010)), .goOn(download)])
         #expect(
             pass(&tier, to: 3010, lastByte: 2000)
                 == [.renew(key: "key", token: token), .wake(download, at: later(6010))])
@@ -103,7 +103,7 @@ struct SharedTierTests {
     @Test(arguments: 1...20)
     func `another broker's lease is looked at again after 25 to 250 ms`(seed: UInt64) throws {
         var tier = SharedTier(seed: seed)
-        tier.begin(download, key: "key", owner: owner, priority: .normal, at: start)
+        #expect(tier.begin(download, key: "key", owner: owner, priority: .normal, at: start) == [])
         _ = tier.popQueued()
         _ = tier.start(download, as: lookup, at: start)
         guard case .wake(_, let due)? = tier.answered(lookup, .busy, at: start).first else {
@@ -121,7 +121,7 @@ struct SharedTierTests {
     @Test func `another broker's lease is waited for no longer than the waiters have patience`() throws {
         var tier = try asking()
         _ = tier.answered(lookup, .busy, at: start)
-        #expect(pass(&tier, to: 300, patience: 300) == [.download(download)])
+        #expect(pass(&tier, to: 300, patience: 300) == [.goOn(download)])
         #expect(tier[download] == nil)
     }
 
@@ -143,11 +143,11 @@ struct SharedTierTests {
 
     @Test func `when the process exits, downloads go on and buffers are free`() throws {
         var tier = try asking()
-        tier.beginWriting(BufferID(number: 7), bytes: 100, as: JobID(number: 3))
-        tier.beginWriting(nil, bytes: 0, as: JobID(number: 4))
+        tier.beginWriting(BufferID(number: 7), bytes: 100, for: owner.user, as: JobID(number: 3))
+        tier.beginWriting(nil, bytes: 0, for: owner.user, as: JobID(number: 4))
         #expect(tier.needs(BufferID(number: 7)))
         let (outcomes, buffers) = tier.processExited()
-        #expect(outcomes == [.download(download)])
+        #expect(outcomes == [.goOn(download)])
         #expect(buffers == [BufferID(number: 7)])
         #expect(tier.runningJobs == 0 && tier.brokenInvariant() == nil)
         // Another process does not know the lookup.
@@ -156,14 +156,57 @@ struct SharedTierTests {
 
     @Test func `no more is written than the bound allows`() {
         var tier = SharedTier(seed: 1)
-        let bytes = SharedTier.maximumWriting / 2
-        for number in 1...2 {
-            #expect(tier.mayWrite(bytes))
-            tier.beginWriting(BufferID(number: number), bytes: bytes, as: JobID(number: number))
+        let bytes = SharedTier.maximumWriting / 8
+        let users = (0...8).map { JobOwner.User(uid: UInt32($0)) }
+        for number in 0..<8 {
+            #expect(tier.mayWrite(bytes, for: users[number]) == (number < 7), "\(number)")
+            if number < 7 {
+                tier.beginWriting(
+                    BufferID(number: number), bytes: bytes, for: users[number], as: JobID(number: number))
+            }
         }
-        #expect(!tier.mayWrite(1))
+        #expect(tier.brokenInvariant() == nil)
         #expect(tier.written(JobID(number: 1)) == BufferID(number: 1))
-        #expect(tier.mayWrite(1))
+        #expect(tier.mayWrite(bytes, for: users[8]))
+    }
+
+    @Test func `a user's records leave places and bytes for others`() {
+        let (greedy, other) = (JobOwner.User(uid: 1), JobOwner.User(uid: 2))
+        for bytes in [0, 1 << 20] {
+            var tier = SharedTier(seed: 1)
+            var count = 0
+            while tier.mayWrite(bytes, for: greedy) {
+                tier.beginWriting(
+                    bytes == 0 ? nil : BufferID(number: count), bytes: bytes, for: greedy, as: JobID(number: count))
+                count += 1
+            }
+            let bound = bytes == 0 ? SharedTier.maximumWrites : SharedTier.maximumWriting / bytes
+            // A user alone may have four fifths.
+            #expect((bound * 3 / 4..<bound * 5 / 6).contains(count), "\(count)")
+            #expect(tier.mayWrite(bytes, for: other))
+            #expect(tier.brokenInvariant() == nil)
+        }
+    }
+
+    @Test func `a lookup without a lease is answered by a record or not`() throws {
+        for answer in [SharedAnswer.leased, .busy, .nothing] {
+            var tier = SharedTier(seed: 1)
+            _ = tier.begin(download, key: "key", takesLease: false, owner: owner, priority: .normal, at: start)
+            _ = tier.popQueued()
+            let started = tier.start(download, as: lookup, at: start)
+            #expect(started?.token == nil)
+            #expect(tier.answered(lookup, answer, at: later(1)) == [.goOn(download)])
+            #expect(tier[download] == nil && tier.brokenInvariant() == nil)
+        }
+    }
+
+    @Test func `a lookup without a lease is overtaken while it waits for its turn, too`() {
+        var tier = SharedTier(seed: 1)
+        let wake = SharedTier.Outcome.wake(download, at: later(250))
+        #expect(tier.begin(download, key: "k", takesLease: false, owner: owner, priority: .normal, at: start) == [wake])
+        #expect(pass(&tier, to: 249) == [])
+        #expect(pass(&tier, to: 250) == [.goOn(download)])
+        #expect(!tier.hasQueued && tier[download] == nil && tier.brokenInvariant() == nil)
     }
 
     @Test func `tokens of two brokers and of two downloads differ`() {
@@ -171,7 +214,7 @@ struct SharedTierTests {
         for seed in 1...2 {
             var tier = SharedTier(seed: UInt64(seed))
             for number in 1...2 {
-                tier.begin(JobID(number: number), key: "key", owner: owner, priority: .normal, at: start)
+                _ = tier.begin(JobID(number: number), key: "key", owner: owner, priority: .normal, at: start)
                 tokens.insert(tier[JobID(number: number)]?.token ?? "")
             }
         }

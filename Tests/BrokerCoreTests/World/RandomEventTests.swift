@@ -35,6 +35,7 @@ struct RandomEventTests {
         limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
         limits.usesDisk = seed % 2 == 0
         limits.usesSharedTier = seed % 4 >= 2
+        limits.sharesVariants = seed % 4 == 3
         limits.maxSavingBytes = 4_000
         limits.maxPixels = 600
         limits.presets["small"] = GetOptions.Variant()
@@ -269,6 +270,14 @@ struct RandomEventTests {
                 world.finishWriting(job)
                 continue
             }
+            guard case .find(_, .some) = entry.kind else {
+                if Bool.random(using: &random) {
+                    world.findSharedVariant(job) { if Bool.random(using: &random) { $0.form = "other" } }
+                } else {
+                    world.answerShared(job, .nothing)
+                }
+                continue
+            }
             switch Int.random(in: 0..<8, using: &random) {
             case 0..<3:
                 let age = [nil, "max-age=1000000", "private", "max-age=0", "no-cache"].randomElement(using: &random)!
@@ -373,7 +382,7 @@ struct RandomEventTests {
             world.disconnect(client)
         }
         for (job, entry) in world.tierJobs.sorted(by: { $0.key < $1.key }) {
-            if case .find = entry.kind { world.answerShared(job, .leased) }
+            if case .find(_, let token) = entry.kind { world.answerShared(job, token == nil ? .nothing : .leased) }
         }
         #expect(world.leases.isEmpty, "leases that nothing needs")
         for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {

@@ -1,3 +1,4 @@
+import Digests
 import DiskRecords
 import HTTPValues
 import IPCProtocol
@@ -11,7 +12,7 @@ import WorkerProtocol
 extension StrictWorld {
     /// A job that it has received.
     enum TierJob: Equatable {
-        case find(key: String, token: String)
+        case find(key: String, token: String?)
         case write(SharedRecord, BufferID?)
     }
 
@@ -71,7 +72,10 @@ extension StrictWorld {
         guard case (let worker, .find(_, let token))? = tierJobs.removeValue(forKey: job) else {
             return complain("no lookup")
         }
-        if answer == .leased { leases.insert(token) }
+        if answer == .leased {
+            guard let token else { return complain("a lease without a token") }
+            leases.insert(token)
+        }
         happen(.sharedAnswered(worker, job, answer))
     }
 
@@ -82,13 +86,30 @@ extension StrictWorld {
         guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
             return complain("no lookup")
         }
-        if let content, let download = state.tier.download(of: job) { expect(content, of: download) }
+        if let content, let download = state.tier.job(of: job) { expect(content, of: download) }
         let record = SharedRecord(
             key: key,
             .original(digest: Self.digest(content ?? 1), bytes: bytes, response(change), varyKey: nil),
             expires: unixMs + 10_000)
         products.insert(job)
         happen(.sharedFound(worker, job, record))
+    }
+
+    /// Answers a lookup with an encoded variant.
+    mutating func findSharedVariant(_ job: JobID, _ change: (inout RasterRecord) -> Void = { _ in }) {
+        guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
+            return complain("no lookup")
+        }
+        let decode = state.tier.job(of: job).flatMap { state.decoding[$0] }
+        guard let size = PixelGeometry(width: 10, height: 10) else { return }
+        var raster = RasterRecord(
+            original: decode?.variant.content.digest.hexadecimal ?? Self.digest(1),
+            form: decode?.variant.form.ofSound.rasterWord(of: nil) ?? "",
+            header: ImageHeader(format: .png, geometry: size),
+            geometry: size, bytes: 100)
+        change(&raster)
+        products.insert(job)
+        happen(.sharedFound(worker, job, SharedRecord(key: key, .variant(raster), expires: unixMs + 10_000)))
     }
 
     /// Answers a lookup with a record without bytes.

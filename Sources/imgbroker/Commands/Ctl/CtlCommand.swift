@@ -24,7 +24,7 @@ enum CtlCommand {
                 FlagHelp(
                     "top",
                     "a live view of them until q is pressed; h shows the other keys. One frame if it is no terminal"),
-                FlagHelp("remove URL", "remove the image loaded from URL, in all variants"),
+                FlagHelp("remove URL", "remove the image loaded from URL, in all variants, from a shared tier, too"),
                 FlagHelp(
                     "prefetch FILE",
                     "load the URLs in FILE into the cache: one a line, \"-\" for standard input; empty lines and lines that begin with # are ignored"
@@ -40,7 +40,9 @@ enum CtlCommand {
             commands: [
                 FlagHelp("failed list [URL]", "recently failed URLs, which are not tried again for some time"),
                 FlagHelp("failed clear [URL]", "remove URL, or everything, from that list"),
-                FlagHelp("clear [TIER]", "empty the cache: memory, disk or all (default)"),
+                FlagHelp(
+                    "clear [TIER]",
+                    "empty the cache: memory, disk or all (default); a shared tier is not emptied"),
                 FlagHelp(
                     "tier", "the servers of the shared tier: health, share of the keys, hits, and records written"),
                 FlagHelp("suspend", "suspend new loads; hits are served"),

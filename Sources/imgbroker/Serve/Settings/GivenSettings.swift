@@ -125,6 +125,7 @@ struct GivenSettings {
             throw UsageError(description: "--shared-tier-key-file needs a --shared-tier")
         }
         configuration.limits.usesSharedTier = !configuration.sharedServers.isEmpty
+        configuration.limits.sharesVariants = configuration.sharedKey != nil
         configuration.limits.usesDisk = configuration.limits.diskBytes > 0
         // As much again as is cached, and at least one large image.
         configuration.limits.maxEvictedBytes = max(configuration.limits.memoryBytes, 64 << 20)
