@@ -4,8 +4,8 @@ extension SandboxPolicy {
     /// The policy of the process of the shared tier: TCP connections to the ports of its servers, memfds to pass on, and no
     /// files. Kernels before 6.7 cannot restrict ports; there it may connect to any.
     ///
-    /// Its descriptors are those of records that wait to be written and of bodies that it has found (`SharedTier.maximumWrites` and
-    /// `maximumLookups` of the core), and its connections.
+    /// Its descriptors are those of records that wait to be written and of bodies that it has found (`BrokerLimits.maxSharedWrites` and
+    /// `SharedTier.maximumLookups` of the core), and its connections.
     package static func tier(ports: [UInt16]) -> SandboxPolicy {
         SandboxPolicy(
             rules: { SystemCallRule.tier(pid: $0) }, readable: [], connects: true, ports: ports, descriptors: 1024,

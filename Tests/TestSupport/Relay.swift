@@ -11,9 +11,11 @@ package final class Relay {
             global questions
             try:
                 while data := await reader.read(65536):
-                    if drops and data.startswith(b"get"):
+                    place = data.find(b"gets ") if drops else -1
+                    if place >= 0:
                         questions += 1
-                        if questions == dropped: continue
+                        # A command without an answer may precede it.
+                        if questions == dropped: data = data[:place]
                     writer.write(data)
                     await writer.drain()
             finally:
@@ -34,7 +36,7 @@ package final class Relay {
     /// The relay exits when this is closed, at the latest with the tests.
     private let input = Pipe()
 
-    /// Starts a relay to a port. With `dropping`, the question (`get`) with this number is lost on its way to memcached.
+    /// Starts a relay to a port. With `dropping`, the question (`gets`) with this number is lost on its way to memcached.
     ///
     /// - Throws: `TestFailure` when it cannot be started.
     package init(to target: Int, dropping question: Int = 0) throws {

@@ -106,7 +106,7 @@ package struct BrokerState {
         files = FileReads(limits: limits)
         decoding = Decoding(limits: limits)
         disk = DiskTier(limits: limits)
-        tier = SharedTier(seed: seed)
+        tier = SharedTier(seed: seed, maximumWrites: limits.maxSharedWrites)
         supervision = Supervision(limits: limits)
         memoryBudget = MemoryBudget(limit: limits.memoryBytes)
         memory = MemoryIndex(

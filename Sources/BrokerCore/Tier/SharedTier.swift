@@ -52,7 +52,7 @@ package struct SharedTier {
     private var orphans: [JobID: Lease?] = [:]
     /// The records that are being written, and the places and bytes that their users have of the bounds.
     private var writes: [JobID: Write] = [:]
-    private var places = RunningShares(limit: maximumWrites)
+    private var places: RunningShares
     private var writingBytes = 0
     private var bytesOfUsers: [JobOwner.User: Int] = [:]
     private var random: SplitMix64
@@ -60,7 +60,8 @@ package struct SharedTier {
     private let name: String
     private var lastToken = 0
 
-    init(seed: UInt64) {
+    init(seed: UInt64, maximumWrites: Int = BrokerLimits().maxSharedWrites) {
+        places = RunningShares(limit: maximumWrites)
         random = SplitMix64(state: seed)
         name = String(random.next(), radix: 16) + String(random.next(), radix: 16)
     }
@@ -224,10 +225,6 @@ package struct SharedTier {
         let own = user.isAdmin ? 0 : bytesOfUsers[user] ?? 0
         return bytes == 0 || FairShare.permits(bytes, own: own, left: left, FairShare.ofUser)
     }
-
-    /// The most records that are being written, each of which may take a descriptor of the process: `SandboxPolicy.tier` permits twice
-    /// as many. Further ones are not shared.
-    static let maximumWrites = 512
 
     /// Notes that a record is being written, with the bytes of a buffer or without.
     mutating func beginWriting(_ buffer: BufferID?, bytes: Int, for user: JobOwner.User, as job: JobID) {

@@ -70,6 +70,9 @@ package struct BrokerLimits: Sendable {
     /// Whether encoded variants are shared, too: they go to clients without being decoded again, so only records of brokers with the
     /// same key are believed.
     package var sharesVariants = false
+    /// The most records that are being written to the shared tier, each of which may take a descriptor of its process:
+    /// `SandboxPolicy.tier` permits twice as many. Further ones are not shared.
+    package var maxSharedWrites = 512
     /// The most bytes that the cache process has still to save on disk. Beyond, originals are postponed and rasters are not
     /// saved. A larger original is never saved.
     package var maxSavingBytes = 256 << 20

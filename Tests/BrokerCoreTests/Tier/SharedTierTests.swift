@@ -180,7 +180,7 @@ struct SharedTierTests {
                     bytes == 0 ? nil : BufferID(number: count), bytes: bytes, for: greedy, as: JobID(number: count))
                 count += 1
             }
-            let bound = bytes == 0 ? SharedTier.maximumWrites : SharedTier.maximumWriting / bytes
+            let bound = bytes == 0 ? BrokerLimits().maxSharedWrites : SharedTier.maximumWriting / bytes
             // A user alone may have four fifths.
             #expect((bound * 3 / 4..<bound * 5 / 6).contains(count), "\(count)")
             #expect(tier.mayWrite(bytes, for: other))
