@@ -143,7 +143,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
+                "Digests", "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding",
+                "LinuxSystem",
                 "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker", "imgworker-avif",
                 "imgworker-heif", "imgworker-jxl", "imgworker-svg", "imgworker-tiff", "ImageDecoding",
             ], path: "Targets", swiftSettings: swift),
