@@ -83,6 +83,10 @@ import WorkerProtocol
                         ),
                         DecodeResult(bytes: geometry.bytes)))
             ),
+            (
+                "decode-report-identified-foreign",
+                .identified(job: 4, digest: String(repeating: "0123456789abcdef", count: 4), format: .heif)
+            ),
             ("decode-report-foreign", .foreign(job: 4, .jxl)),
         ]
     }()

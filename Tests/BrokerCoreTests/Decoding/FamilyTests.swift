@@ -168,6 +168,37 @@ import WorkerProtocol
         #expect(world.decodes.count == 3)
     }
 
+    /// A family whose workers keep dying is refused, and neither the others nor their origins are affected.
+    @Test func brokenFamily() throws {
+        var world = Self.world()
+        let client = world.connect()
+        var id = 0
+        var last: ErrorCode?
+        while id < 20, last != .decoderUnavailable {
+            id += 1
+            world.foreign[100 + id] = .heif
+            try load("\(id)", 100 + id, &world, client, id)
+            for _ in 0..<2 {
+                world.happen(.timePassed, after: 40_000)
+                world.readyAll()
+                guard let (_, decode) = world.decodes.first else { break }
+                world.endWorker(decode.worker, .ended(.signal(11)))
+            }
+            if world.answers[client]?[id] != nil { last = world.error(client, id) }
+        }
+        #expect(last == .decoderUnavailable)
+        // The same origin's images of other formats are decoded.
+        for content in [1, Self.avif] {
+            id += 1
+            try load("\(id)", content, &world, client, id)
+            world.readyAll()
+            let job = try #require(world.decodes.keys.first)
+            decode(&world, job)
+            #expect(world.image(client, id) != nil)
+        }
+        #expect(world.state.supervision.ready(.decode) == 2)
+    }
+
     /// A worker that is lost while it has no job is not replaced.
     @Test func idleWorkerIsNotReplaced() throws {
         var world = Self.world()
