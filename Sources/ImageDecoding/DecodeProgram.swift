@@ -65,6 +65,8 @@ package struct DecodeService: WorkerService {
     package var sandboxPolicy: SandboxPolicy { program.policy }
 
     package func warmUp() throws {
+        // Once, also for forked workers: what libraries find out stays found, and the pages need not be resident in each.
+        codec_warm_up()
         try WarmUp(program, conversions).run()
         program.prepare()
     }

@@ -1,4 +1,3 @@
-import CImageCodecs
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
@@ -37,7 +36,6 @@ struct WarmUp {
     /// - Parameter isUrgent: Returns whether a job of the broker has arrived, which ends the warm-up.
     /// - Throws: `WireError` when a codec does not work; `FrameChannel.Failure`.
     func run(unless isUrgent: () -> Bool = { false }) throws {
-        codec_warm_up()
         // The kernel limits a user's descriptors in flight. Other processes may have used up the limit, so that a
         // confined process can send none.
         var canSend = true
