@@ -28,7 +28,7 @@ public enum ImageFormat: String, CaseIterable, Sendable {
             self = .tiff
         } else if let format = Self.formatOfBrands(bytes) {
             self = format
-        } else if SVGBeginning.matches(bytes) {
+        } else if SVGBeginning.matches(bytes.prefix(Self.sniffedBytes)) {
             self = .svg
         } else {
             return nil

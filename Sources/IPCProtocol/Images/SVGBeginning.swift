@@ -1,9 +1,8 @@
 /// The beginning of an XML file up to its first element, which is `svg` in an SVG.
 enum SVGBeginning {
-    /// Returns whether the first element within the first `ImageFormat.sniffedBytes` of `bytes`, in UTF-8, is `svg`, with or without
-    /// a prefix. A byte order mark, the XML declaration, other processing instructions, comments and a document type may precede it.
+    /// Returns whether the first element that begins in `bytes`, in UTF-8, is `svg`, with or without a prefix. A byte order mark, the XML declaration, other processing instructions, comments and a document type may precede it.
     static func matches(_ bytes: some Collection<UInt8>) -> Bool {
-        var rest = Array(bytes.prefix(ImageFormat.sniffedBytes))[...]
+        var rest = Array(bytes)[...]
         if rest.starts(with: [0xEF, 0xBB, 0xBF]) { rest = rest.dropFirst(3) }
         while true {
             rest = rest.drop { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
@@ -44,7 +43,7 @@ enum SVGBeginning {
 
     private static func isSVGElement(_ bytes: ArraySlice<UInt8>) -> Bool {
         let name = bytes.prefix { ![0x20, 0x09, 0x0A, 0x0D, UInt8(ascii: ">"), UInt8(ascii: "/")].contains($0) }
-        // The prefix may cut a name off.
+        // The end of the bytes may cut a name off.
         guard name.endIndex < bytes.endIndex else { return false }
         return name.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false).last?
             .elementsEqual("svg".utf8) ?? false

@@ -89,7 +89,7 @@ struct EncodedImage {
         var decoder = opened.decoder
         timing = job.transform.frames == .all ? animation?.timing ?? .still : nil
         let stored = decoder.header.geometry
-        try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))
+        try stored.check(atMost: max(job.maxPixels, job.maxSourcePixels))
         let metadata = decoder.metadata
         let (orientation, profile) = (metadata.orientation, metadata.profile)
         let shown = orientation.turned(stored)
@@ -97,9 +97,9 @@ struct EncodedImage {
         if animation == nil { try Animation.check(job.transform.frames, of: nil, format, count: frameCount) }
         let plan = try job.transform.checkedPlan(for: shown, frameCount: frameCount)
         let isReduced = !plan.isIdentity || plan.area != nil
-        try Self.check(stored, atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
+        try stored.check(atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
         let requestedFrames = job.transform.frames.count(of: frameCount)
-        try Self.check(plan.scaled, frames: requestedFrames, atMost: job.maxPixels)
+        try plan.scaled.check(frames: requestedFrames, atMost: job.maxPixels)
         let steps = job.transform.edits?.steps ?? []
         try StepSequence.check(steps, from: plan.scaled, frames: requestedFrames, atMost: job.maxPixels)
         // Compressed data can be a thousand times smaller, and decompression is most of the work.
@@ -291,18 +291,6 @@ struct EncodedImage {
 
     /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the source.
     private static let baseBytes = 4 << 20
-
-    /// Checks that all frames together have at most `most` pixels.
-    ///
-    /// - Throws: `too-many-pixels`, in words that begin with `subject`.
-    static func check(
-        _ size: PixelGeometry, frames: Int = 1, atMost most: Int, _ subject: @autoclosure () -> String = "The image has"
-    ) throws(WireError) {
-        guard size.pixels * frames <= most else {
-            let pixels = "\(size.width) × \(size.height)" + (frames > 1 ? " × \(frames)" : "") + " pixels"
-            throw WireError(.tooManyPixels, "\(subject()) \(pixels); \(most) are allowed.")
-        }
-    }
 
     /// Returns the part that a decoder renders as the result, without a filter; nil if it cannot, or if it `isWhole` because of the
     /// placeholder and the part is not.

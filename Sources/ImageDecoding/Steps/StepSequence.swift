@@ -31,8 +31,7 @@ struct StepSequence {
         var size = scaled
         for (index, step) in steps.enumerated() {
             size = step.result(of: size)
-            try EncodedImage.check(
-                size, frames: frames, atMost: most, "variant.steps[\(index)] (\(step.operation.rawValue)) makes")
+            try size.check(frames: frames, atMost: most, "variant.steps[\(index)] (\(step.operation.rawValue)) makes")
         }
     }
 
