@@ -22,7 +22,12 @@ struct codec_jxl_reader {
     JxlBasicInfo info;
     shown_frame *frames;
     uint32_t count, capacity;
-    uint64_t largest_layer;
+    uint64_t largest_layer, layers;
+    /// The place of the first frame's header in the file.
+    size_t first_frame;
+    /// Whether the first frame is the last one.
+    int is_single;
+    int accepts_damage;
     uint8_t *profile;
     size_t profile_length;
     /// Whether libjxl converts to sRGB, because the file does not store the samples of its profile.
@@ -62,6 +67,8 @@ codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length) {
     reader->message = "";
     return reader;
 }
+
+void codec_jxl_reader_accept_damage(codec_jxl_reader *reader) { reader->accepts_damage = 1; }
 
 // MARK: Colour
 
@@ -174,26 +181,54 @@ static codec_status find_frames(codec_jxl_reader *reader) {
             status = add(reader, frame.duration);
             break;
         case JXL_DEC_SUCCESS: return CODEC_OK;
+        case JXL_DEC_NEED_MORE_INPUT:
+            if (!reader->accepts_damage || reader->count == 0) return failed(reader, event);
+            // The last frame is incomplete. Of an animation, only the first one is shown in part.
+            if (reader->count > 1) reader->count--;
+            return CODEC_OK;
         default: return failed(reader, event);
         }
     }
     return status;
 }
 
+/// Finds the first frame: its header follows those of the image.
+static codec_status find_first_frame(codec_jxl_reader *reader) {
+    codec_status status = restart(reader, JXL_DEC_COLOR_ENCODING, JXL_TRUE);
+    if (status != CODEC_OK) return status;
+    JxlDecoderStatus event = JxlDecoderProcessInput(reader->decoder);
+    if (event != JXL_DEC_COLOR_ENCODING) return failed(reader, event);
+    reader->first_frame = reader->length - JxlDecoderReleaseInput(reader->decoder);
+    return CODEC_OK;
+}
+
+/// Returns whether the image is one frame of VarDCT without alpha, which libjxl decodes group by group.
+static int is_plain(const codec_jxl_reader *reader) {
+    const JxlBasicInfo *info = &reader->info;
+    if (info->have_animation || info->have_preview || info->num_extra_channels > 0 || reader->layers != 1 ||
+        !reader->is_single || reader->accepts_damage || reader->first_frame >= reader->length)
+        return 0;
+    // The first bits of a frame's header: 1 if all fields have their default values; else two of its kind, which are 0 of a
+    // frame that is shown, and one that is 0 of VarDCT.
+    uint8_t bits = reader->bytes[reader->first_frame];
+    return (bits & 1) != 0 || (bits & 0xF) == 0;
+}
+
 /// Reads the headers of all layers, and sums up their pixels for each frame: a frame that is shown has a duration or is the
 /// last one, and the layers before it have none.
 static codec_status measure_layers(codec_jxl_reader *reader) {
-    uint64_t canvas = (uint64_t)reader->info.xsize * reader->info.ysize, pixels = 0, layers = 0;
+    uint64_t canvas = (uint64_t)reader->info.xsize * reader->info.ysize, pixels = 0;
     uint32_t index = 0;
     codec_status status = restart(reader, JXL_DEC_FRAME, JXL_FALSE);
     if (status != CODEC_OK) return status;
     for (;;) {
         JxlDecoderStatus event = JxlDecoderProcessInput(reader->decoder);
-        if (event == JXL_DEC_SUCCESS) break;
+        if (event == JXL_DEC_SUCCESS || (event == JXL_DEC_NEED_MORE_INPUT && reader->accepts_damage)) break;
         if (event != JXL_DEC_FRAME) return failed(reader, event);
         JxlFrameHeader frame;
         if (JxlDecoderGetFrameHeader(reader->decoder, &frame) != JXL_DEC_SUCCESS) return CODEC_DAMAGED;
-        if (++layers > CODEC_MAXIMUM_FRAMES) return CODEC_TOO_LARGE;
+        if (++reader->layers > CODEC_MAXIMUM_FRAMES) return CODEC_TOO_LARGE;
+        reader->is_single = reader->layers == 1 && frame.is_last;
         uint64_t layer = (uint64_t)frame.layer_info.xsize * frame.layer_info.ysize;
         if (layer > reader->largest_layer) reader->largest_layer = layer;
         // No sum of 65,535 terms of 32 bits each overflows; larger layers are refused.
@@ -208,6 +243,7 @@ static codec_status measure_layers(codec_jxl_reader *reader) {
 codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header *header) {
     codec_status status = find_frames(reader);
     if (status == CODEC_OK && reader->count == 0) status = CODEC_EMPTY;
+    if (status == CODEC_OK) status = find_first_frame(reader);
     if (status == CODEC_OK) status = measure_layers(reader);
     if (status != CODEC_OK) return status;
     const JxlBasicInfo *info = &reader->info;
@@ -223,10 +259,12 @@ codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header
     header->inflated_bytes = 0;
     header->can_scale = 0;
     // Samples of 32 bits: those of a frame in up to two and a half copies, measured, and of four frames that later ones refer to.
+    // Of a plain frame, up to 4 bytes a pixel were measured.
     uint64_t canvas = (uint64_t)info->xsize * info->ysize;
     uint64_t layer = reader->largest_layer > canvas ? reader->largest_layer : canvas;
     uint64_t channels = 3 + (uint64_t)info->num_extra_channels;
-    header->held_bytes = 10 * channels * layer + 4 * channels * (reader->count > 1 ? 4 * canvas : 0) + reader->profile_length +
+    uint64_t frame = is_plain(reader) ? 6 * layer : 10 * channels * layer;
+    header->held_bytes = frame + 4 * channels * (reader->count > 1 ? 4 * canvas : 0) + reader->profile_length +
         reader->capacity * sizeof *reader->frames;
     return CODEC_OK;
 }
@@ -273,6 +311,11 @@ codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, codec_order o
                 JxlDecoderSetImageOutBuffer(reader->decoder, &pixel_format, pixels, size) != JXL_DEC_SUCCESS)
                 return CODEC_DAMAGED;
             break;
+        case JXL_DEC_NEED_MORE_INPUT:
+            // What there is: groups without data in an eighth of the resolution, if that is there.
+            if (!reader->accepts_damage || JxlDecoderFlushImage(reader->decoder) != JXL_DEC_SUCCESS)
+                return failed(reader, event);
+            // fall through
         case JXL_DEC_FULL_IMAGE:
             for (size_t i = 0; order == CODEC_BGRA && i < size; i += 4) {
                 uint8_t red = pixels[i];

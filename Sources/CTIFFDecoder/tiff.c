@@ -39,6 +39,10 @@ struct codec_tiff_reader {
     uint32_t row;
     /// Whether libjpeg has warned about damaged pixels.
     int is_damaged;
+    int accepts_damage;
+    /// Whether a strip or tile was decoded; else the status of the first one.
+    int has_pixels;
+    codec_status first_failure;
     char message[160];
 };
 
@@ -104,6 +108,8 @@ codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length)
     reader->length = length;
     return reader;
 }
+
+void codec_tiff_reader_accept_damage(codec_tiff_reader *reader) { reader->accepts_damage = 1; }
 
 static codec_status open_file(codec_tiff_reader *reader) {
     TIFFOpenOptions *options = TIFFOpenOptionsAlloc();
@@ -386,9 +392,16 @@ static codec_status read_band(codec_tiff_reader *reader) {
     size_t row_bytes = (size_t)(((uint64_t)reader->tile_width * reader->bits * planes + 7) / 8);
     for (uint32_t column = 0; column < reader->width; column += reader->tile_width) {
         codec_status status = read_tile(reader, column, reader->row);
-        if (status != CODEC_OK) return status;
-        if (reader->is_damaged) return CODEC_DAMAGED;
+        if (status == CODEC_OK && reader->is_damaged && !reader->accepts_damage) status = CODEC_DAMAGED;
+        if (status != CODEC_OK && !reader->accepts_damage) return status;
         uint32_t count = reader->width - column < reader->tile_width ? reader->width - column : reader->tile_width;
+        if (status != CODEC_OK) {
+            if (reader->first_failure == CODEC_OK) reader->first_failure = status;
+            for (uint32_t row = 0; row < reader->band_rows; row++)
+                memset(reader->band + ((size_t)row * reader->width + column) * 4, 0, (size_t)count * 4);
+            continue;
+        }
+        reader->has_pixels = 1;
         for (uint32_t row = 0; row < reader->band_rows; row++) {
             uint8_t *pixels = reader->band + ((size_t)row * reader->width + column) * 4;
             if (reader->is_converted) {
@@ -415,7 +428,7 @@ codec_status codec_tiff_reader_read_rows(codec_tiff_reader *reader, uint8_t *row
         memcpy(rows + row * stride, reader->band + (size_t)place * reader->width * 4, (size_t)reader->width * 4);
         reader->row++;
     }
-    return CODEC_OK;
+    return reader->row == reader->height && !reader->has_pixels ? reader->first_failure : CODEC_OK;
 }
 
 const char *codec_tiff_reader_message(const codec_tiff_reader *reader) { return reader->message; }

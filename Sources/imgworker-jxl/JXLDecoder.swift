@@ -28,6 +28,7 @@ struct JXLDecoder: ImageDecoder {
                 codec_jxl_reader_create(source.start, source.bytes.count), destroy: codec_jxl_reader_destroy)
         else { throw .outOfMemory }
         (self.source, self.reader) = (source, reader)
+        if source.toleratesDamage { unsafe codec_jxl_reader_accept_damage(reader.pointer) }
         var header = codec_header()
         let status = unsafe codec_jxl_reader_read_header(reader.pointer, &header)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }

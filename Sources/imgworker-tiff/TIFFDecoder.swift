@@ -21,9 +21,12 @@ struct TIFFDecoder: ImageDecoder {
                 codec_tiff_reader_create(source.start, source.bytes.count), destroy: codec_tiff_reader_destroy)
         else { throw .outOfMemory }
         (self.source, self.reader) = (source, reader)
+        if source.toleratesDamage { unsafe codec_tiff_reader_accept_damage(reader.pointer) }
         var header = codec_header()
         let status = unsafe codec_tiff_reader_read_header(reader.pointer, &header)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        // Missing strips and tiles are transparent.
+        if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
         var count = 0
         let profile = unsafe codec_tiff_reader_profile(reader.pointer, &count)

@@ -66,7 +66,7 @@ uint8_t *ctest_tiff_write(const ctest_tiff *file, const uint8_t *pixels, uint32_
     }
     uint32_t side_x = file->tile ? file->tile : width, side_y = file->tile ? file->tile : 5;
     int planes = file->is_separate ? file->samples : 1, together = file->is_separate ? 1 : file->samples;
-    size_t bytes = (size_t)file->bits / 8;
+    size_t bytes = file->bits == 16 ? 2 : 1;
     uint8_t *part = calloc((size_t)side_x * side_y, bytes * (size_t)together);
     for (int plane = 0; plane < planes; plane++) {
         for (uint32_t top = 0; top < height; top += side_y) {
@@ -74,6 +74,13 @@ uint8_t *ctest_tiff_write(const ctest_tiff *file, const uint8_t *pixels, uint32_
             for (uint32_t left = 0; left < width; left += side_x) {
                 for (uint32_t y = 0; y < rows; y++) {
                     for (uint32_t x = 0; x < side_x && left + x < width; x++) {
+                        if (file->bits == 1) {
+                            // One sample, without padding but at the end of a row.
+                            uint8_t *place = part + (size_t)y * ((side_x + 7) / 8) + x / 8, bit = 128 >> (x % 8);
+                            uint8_t value = pixels[((size_t)(top + y) * width + left + x) * 4];
+                            *place = (uint8_t)(value >= 128 ? *place | bit : *place & ~bit);
+                            continue;
+                        }
                         for (int sample = 0; sample < together; sample++) {
                             uint8_t value = pixels[((size_t)(top + y) * width + left + x) * 4 + (size_t)(plane + sample)];
                             size_t place = ((size_t)y * side_x + x) * (size_t)together + (size_t)sample;

@@ -16,7 +16,7 @@ uint8_t *ctest_jxl_encode(
     size_t *length);
 
 typedef struct {
-    /// Bits of a sample: 8 or 16.
+    /// Bits of a sample: 8 or 16, or 1 of a single one.
     int bits;
     /// 1 (gray), 3, 4 (alpha, or black of CMYK).
     int samples;

@@ -68,6 +68,42 @@
             #expect(error?.code == .tooManyPixels)
         }
 
+        /// Of an incomplete file there are complete groups of pixels, and the others in less detail, if damage is accepted.
+        @Test func damageIsAccepted() throws {
+            var random = SplitMix(state: 5)
+            let picture = TestPicture(width: 700, height: 300) { x, y in
+                SIMD4(UInt8(x / 4), UInt8(y / 2), UInt8.random(in: 0...90, using: &random), 255)
+            }
+            let bytes = picture.jxl(quality: 80)
+            let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, acceptsDamage: true))
+            let whole = try decode(bytes)
+            let cut = Array(bytes.prefix(bytes.count * 7 / 10))
+            #expect(failure(cut) == .truncated)
+            let image = try EncodedImage(try ImageSource(copying: cut), for: job)
+            let output = try WritableBuffer(name: "test", size: image.plan.result.bytes).descriptor
+            #expect(try image.decode(into: output).damage != nil)
+            let shown = TestPicture(width: 700, height: 300, bytes: try contents(of: output))
+            // The first group is complete but for its border.
+            for y in 0..<240 { #expect(shown[100, y] == whole[100, y]) }
+            #expect(shown != whole)
+            #expect(shown.difference(from: whole, inSquaresOf: 50) < 100)
+            #expect(shown.bytes.indices.allSatisfy { $0 % 4 != 3 || shown.bytes[$0] == 255 })
+            // The beginning has no pixels.
+            let error = #expect(throws: WireError.self) { try decode(Array(bytes.prefix(60)), for: job) }
+            #expect(error?.code == .truncated)
+        }
+
+        /// Of an incomplete animation there are the complete frames.
+        @Test func damagedAnimation() throws {
+            let bytes = TestPicture.jxl(frames, delayMs: 70)
+            let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, frames: .all, acceptsDamage: true))
+            let image = try EncodedImage(try ImageSource(copying: Array(bytes.dropLast(2))), for: job)
+            #expect(image.plan.header.frameCount == 3)
+            let output = try WritableBuffer(name: "test", size: 3 * 20 * 12 * 4).descriptor
+            #expect(try image.decode(into: output).damage != nil)
+            #expect(try contents(of: output) == frames.dropLast().flatMap(\.bytes))
+        }
+
         /// Every prefix fails, and none crashes.
         @Test func truncated() throws {
             let bytes = transparent.jxl(hasAlpha: true)

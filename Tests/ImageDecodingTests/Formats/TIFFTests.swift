@@ -21,6 +21,50 @@
             #expect(try decode(bytes, .bgra8) == picture.bgra)
         }
 
+        /// CCITT's one-dimensional coding, groups 3 and 4, one-dimensional coding in words, and JBIG.
+        @Test(arguments: [2, 3, 4, 32771, 34661]) func compressionOfBits(_ value: Int) throws {
+            let bits = TestPicture(width: 61, height: 34) { x, y in
+                let value: UInt8 = (x * x + 7 * y) % 23 < 9 ? 255 : 0
+                return SIMD4(value, value, value, 255)
+            }
+            let bytes = bits.tiff(bits: 1, samples: 1, photometric: 1, compression: value)
+            if bytes.isEmpty { return }
+            #expect(try decode(bytes) == bits)
+            let inverse = try decode(bits.tiff(bits: 1, samples: 1, photometric: 0, compression: value))
+            #expect(inverse[3, 4].x == 255 - bits[3, 4].x)
+        }
+
+        /// PixarLog keeps eight bits in eleven of a logarithm.
+        @Test func compressionOfLogarithms() throws {
+            let bytes = picture.tiff(compression: 32909)
+            if bytes.isEmpty { return }
+            #expect(try decode(bytes).difference(from: picture, inSquaresOf: 1) <= 1)
+        }
+
+        /// Strips that cannot be decoded are transparent, if damage is accepted; without any that can, it is the error as before.
+        @Test func damageIsAccepted() throws {
+            let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, acceptsDamage: true))
+            // The directory, the places and sizes of three strips of a row each, and their pixels.
+            var bytes = file(8, 3, rows: 1)
+            let lists = UInt8(bytes.count)
+            for (entry, list) in [(5, lists), (7, lists + 12)] {
+                bytes[10 + 12 * entry + 4] = 3
+                bytes[10 + 12 * entry + 8] = list
+            }
+            for strip in UInt8(0)..<3 { bytes += [lists + 24 + 8 * strip, 0, 0, 0] }
+            for _ in 0..<3 { bytes += [8, 0, 0, 0] }
+            bytes += (0..<24).map { UInt8(10 * $0) }
+            let whole = try decode(bytes)
+            #expect(whole[7, 2] == SIMD4(230, 230, 230, 255))
+            let cut = Array(bytes.dropLast(9))
+            #expect(failure(cut) == .truncated)
+            let shown = try decode(cut, for: job)
+            #expect(shown.bytes[..<32].elementsEqual(whole.bytes[..<32]))
+            #expect(shown.bytes[32...].allSatisfy { $0 == 0 })
+            let error = #expect(throws: WireError.self) { try decode(Array(bytes.dropLast(20)), for: job) }
+            #expect(error?.code == .truncated)
+        }
+
         @Test(arguments: [8, 16], [false, true]) func layouts(_ bits: Int, _ isSeparate: Bool) throws {
             for tile in [0, 16] {
                 #expect(try decode(picture.tiff(bits: bits, isSeparate: isSeparate, tile: tile)) == picture)

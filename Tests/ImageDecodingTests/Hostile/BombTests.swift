@@ -203,7 +203,27 @@ import WorkerProtocol
         Bomb("WebP, 50,000 groups of codes") { WebPBomb.groups(count: 50_000) }.uncounted,
     ]
 
-    @Test(arguments: small + smallAVIF) func bombs(_ bomb: Bomb) throws { try explode(bomb) }
+    private static let smallJXL: [Bomb] = {
+        #if WITHOUT_JXL
+            []
+        #else
+            // A photo as cameras make it.
+            [Bomb("JXL, 12 MP") { photo(4000, 3000).jxl(quality: 90) }]
+        #endif
+    }()
+
+    private static func photo(_ width: Int, _ height: Int) -> TestPicture {
+        var bytes = [UInt8](repeating: 255, count: 4 * width * height)
+        for pixel in 0..<width * height {
+            let (x, y) = (pixel % width, pixel / width)
+            bytes[4 * pixel] = UInt8(truncatingIfNeeded: x / 16)
+            bytes[4 * pixel + 1] = UInt8(truncatingIfNeeded: y / 12)
+            bytes[4 * pixel + 2] = UInt8(truncatingIfNeeded: (x * y) >> 12)
+        }
+        return TestPicture(width: width, height: height, bytes: bytes)
+    }
+
+    @Test(arguments: small + smallAVIF + smallJXL) func bombs(_ bomb: Bomb) throws { try explode(bomb) }
 
     private static let largeAVIF: [Bomb] = {
         #if WITHOUT_AVIF
