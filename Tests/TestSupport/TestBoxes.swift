@@ -34,6 +34,15 @@ package enum TestBoxes {
         }
     }
 
+    /// Returns `file` with another size in each box of the type ispe.
+    package static func declaring(_ width: Int, _ height: Int, in file: [UInt8]) -> [UInt8] {
+        var bytes = file
+        for place in file.indices.dropLast(16) where file[place..<place + 8].elementsEqual("ispe\0\0\0\0".utf8) {
+            bytes.replaceSubrange(place + 8..<place + 16, with: number(width) + number(height))
+        }
+        return bytes
+    }
+
     private static let containers: Set = ["moov", "trak", "mdia", "minf", "stbl"]
 
     private static func walk(_ bytes: [UInt8], _ change: (String, [UInt8]) -> [UInt8]?) -> [UInt8] {

@@ -1,0 +1,115 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Faults of each family's real program while it decodes: its image fails with a code, and JPEGs beside it do not notice.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct FamilyFaultTests {
+    /// A broker whose origin has a slow and a small image of one family, and any number of JPEGs.
+    private final class FaultSetting {
+        let image: SlowImage
+        let setting: Setting
+        private(set) var plain: Set<Int32> = []
+
+        init(_ image: SlowImage, _ arguments: [String] = []) throws {
+            self.image = image
+            let picture = tile(7)
+            setting = try Setting(arguments) { request in
+                switch request.path {
+                case "/slow": .ok(image.file)
+                case "/small": .ok(image.small)
+                case "/large": .ok(image.large ?? image.file)
+                // Of each path another file: bytes behind the end of a JPEG do not count.
+                default: .ok(picture.jpeg(.baseline, quality: 90) + Array(request.path.utf8), contentType: "image/jpeg")
+                }
+            }
+            try setting.idle()
+            plain = Set(setting.broker.workers(.decode).map(\.pid))
+        }
+
+        /// The family's processes that run a job: they have the buffer of its result open.
+        var busyLoaders: [ProcessStatus] {
+            loaders.filter { $0.openFiles.contains { $0.contains("memfd:imgbroker-pixels") } }
+        }
+        var loaders: [ProcessStatus] {
+            setting.broker.status.children.filter { $0.name == image.program && $0.isAlive }
+        }
+
+        /// Requests the slow image, does `harm` to each process that begins to decode it, and returns the answer. Loads JPEGs
+        /// meanwhile.
+        func answer(_ members: String = "", harm: (ProcessStatus) throws -> Void) throws -> RawClient.Incoming {
+            let (client, other) = (try setting.client(), try setting.client())
+            let all = [image.members, members].filter { !$0.isEmpty }.joined(separator: ",")
+            let id = try client.get(setting.url("/slow"), all)
+            var (harmed, number) = (Set<Int32>(), 0)
+            var answer: RawClient.Incoming?
+            try eventually("the slow image is answered") {
+                for loader in busyLoaders where harmed.insert(loader.pid).inserted { try harm(loader) }
+                if number < 40 { try load(number, other) }
+                number += 1
+                answer = try client.nextIfThere()
+                return answer != nil
+            }
+            let given = try #require(answer)
+            #expect(given.reply.id == id)
+            #expect(!harmed.isEmpty)
+            try load(number, other)
+            return given
+        }
+
+        private func load(_ number: Int, _ client: RawClient) throws {
+            #expect(try client.load(setting.url("/jpeg/\(number)")).image().width == 16)
+        }
+
+        /// Expects that no process of the plain family was lost or replaced, and that the family decodes its next image.
+        func expectRecovery() throws {
+            try setting.idle()
+            #expect(Set(setting.broker.workers(.decode).map(\.pid)) == plain)
+            #expect(try setting.client().load(setting.url("/small")).image().width > 0)
+        }
+    }
+
+    /// A signal as of a broken library ends two processes, and the image is given up.
+    @Test(arguments: SlowImage.all) func crashes(_ image: SlowImage) throws {
+        let faults = try FaultSetting(image)
+        let answer = try faults.answer { faults.setting.broker.signal($0, SIGSEGV) }
+        #expect(answer.error?.code == .decoderCrashed)
+        #expect(try faults.setting.broker.stats().workerDeaths == [.signal: 2])
+        try faults.expectRecovery()
+    }
+
+    /// A process that is killed from outside is replaced as long as there is time.
+    @Test(arguments: SlowImage.all) func killed(_ image: SlowImage) throws {
+        let faults = try FaultSetting(image)
+        let answer = try faults.answer(#""totalTimeoutMs":2000"#) { faults.setting.broker.signal($0, SIGKILL) }
+        #expect(answer.error?.code == .timeout)
+        try faults.expectRecovery()
+    }
+
+    @Test(arguments: SlowImage.all) func hangs(_ image: SlowImage) throws {
+        let faults = try FaultSetting(image, ["--decode-deadline", "2"])
+        let answer = try faults.answer { faults.setting.broker.signal($0, SIGSTOP) }
+        #expect(answer.error?.code == .decoderCrashed)
+        #expect(try faults.setting.broker.stats().workerDeaths == [.deadline: 2])
+        try faults.expectRecovery()
+    }
+
+    @Test(arguments: SlowImage.all) func takesTooLong(_ image: SlowImage) throws {
+        let faults = try FaultSetting(image, ["--decode-time", "1", "--decode-deadline", "60"])
+        let answer = try faults.answer { _ in }
+        #expect(answer.error?.code == .decoderCrashed)
+        #expect(try faults.setting.broker.stats().workerDeaths == [.cpu: 1])
+        try faults.expectRecovery()
+    }
+
+    /// A demand that is known from the header is refused, and ends no process. (`FamilyWorkerTests` has one that is not.)
+    @Test(arguments: SlowImage.all) func lacksMemory(_ image: SlowImage) throws {
+        let faults = try FaultSetting(image, ["--worker-memory", "128M"])
+        let error = try faults.setting.client().failure(faults.setting.url("/large"), image.members)
+        #expect(error.code == .tooManyPixels, "\(error)")
+        #expect(try faults.setting.broker.stats().workerDeaths.isEmpty)
+        try faults.expectRecovery()
+    }
+}

@@ -1,0 +1,86 @@
+/// Small files whose decoding takes seconds of a processor: one for each family of codecs of this build.
+package struct SlowImage: Sendable, CustomStringConvertible {
+    /// The family, as in the name of its program.
+    package let family: String
+    /// Another, small image of the family.
+    package let small: [UInt8]
+    /// Members of a request for `file`, which bound the result.
+    package let members: String
+    package let file: [UInt8]
+    /// An image that takes more than 64 MiB of memory; `file` unless that takes less.
+    package var large: [UInt8]?
+
+    package var description: String { family }
+    /// The name of the family's program.
+    package var program: String { "imgworker-" + family }
+
+    /// All families' images; without a family whose library has no encoder.
+    package static let all: [SlowImage] = {
+        var images: [SlowImage] = []
+        let flat = TestPicture(width: 64, height: 64, bytes: [UInt8](repeating: 200, count: 4 * 64 * 64))
+        let scaled = #""variant":{"width":50}"#
+        #if !WITHOUT_AVIF
+            // A container that states 49 million pixels for 64 × 64, of the most expensive kind.
+            var avif = TestAVIF()
+            (avif.depth, avif.hasAlpha, avif.quantizer, avif.matrix) = (12, true, 60, 6)
+            let samples = [UInt16](repeating: 200, count: 4 * 64 * 64)
+            let stretched = TestBoxes.declaring(7000, 7000, in: avif.file(width: 64, height: 64, samples))
+            images.append(
+                SlowImage(family: "avif", small: TestAVIF().file(flat), members: scaled, file: stretched))
+        #endif
+        #if !WITHOUT_HEIF
+            let grid = TestHEIFGrid.file(flat, side: 109)
+            if !grid.isEmpty {
+                images.append(
+                    SlowImage(family: "heif", small: TestHEIFGrid.file(flat, side: 2), members: scaled, file: grid))
+            }
+        #endif
+        #if !WITHOUT_JXL
+            // The last frame of an animation needs all others.
+            let frame = TestPicture(width: 1000, height: 1000) { x, y in
+                SIMD4(UInt8(x % 251), UInt8(y % 241), UInt8((x ^ y) % 256), 255)
+            }
+            let moving = TestPicture.jxl([TestPicture](repeating: frame, count: 60), delayMs: 100)
+            images.append(
+                SlowImage(
+                    family: "jxl", small: flat.jxl(), members: #""variant":{"width":50,"frame":59}"#, file: moving))
+        #endif
+        #if !WITHOUT_SVG
+            let noise = """
+                <svg xmlns="http://www.w3.org/2000/svg" width="2000" height="2000"><filter id="f" x="0" y="0" width="1" \
+                height="1"><feTurbulence baseFrequency=".05" numOctaves="32"/></filter><rect width="2000" height="2000" \
+                filter="url(#f)"/></svg>
+                """
+            let square = #"<svg xmlns="http://www.w3.org/2000/svg" width="64" height="64"><path d="M0 0h9v9z"/></svg>"#
+            images.append(
+                SlowImage(family: "svg", small: Array(square.utf8), members: "", file: Array(noise.utf8)))
+        #endif
+        #if !WITHOUT_TIFF
+            images.append(
+                SlowImage(
+                    family: "tiff", small: flat.tiff(), members: scaled, file: repeatedStrip(rows: 16, strips: 286),
+                    large: repeatedStrip(rows: 700, strips: 1))
+            )
+        #endif
+        return images
+    }()
+
+    #if !WITHOUT_TIFF
+        /// Returns a gray TIFF of 65,535 columns, whose strips all have the same bytes, compressed by PackBits.
+        private static func repeatedStrip(rows: Int, strips: Int) -> [UInt8] {
+            let width = 65_535
+            func number(_ value: Int) -> [UInt8] { TestBoxes.number(value).reversed() }
+            func repeated(_ bytes: [UInt8], _ count: Int) -> [UInt8] { (0..<count).flatMap { _ in bytes } }
+            let (whole, rest) = width.quotientAndRemainder(dividingBy: 128)
+            let strip = repeated(repeated([129, 200], whole) + [UInt8(257 - rest), 200], rows)
+            let tags = [
+                (256, 1, width), (257, 1, rows * strips), (258, 1, 8), (259, 1, 32773), (262, 1, 1), (273, strips, 134),
+                (277, 1, 1), (278, 1, rows), (279, strips, 134 + 4 * strips),
+            ]
+            var file: [UInt8] = [0x49, 0x49, 42, 0] + number(8) + [UInt8(tags.count), 0]
+            for (tag, count, value) in tags { file += number(4 << 16 + tag) + number(count) + number(value) }
+            file += number(0) + [UInt8](repeating: 0, count: 134 - 14 - 12 * tags.count)
+            return file + repeated(number(134 + 8 * strips), strips) + repeated(number(strip.count), strips) + strip
+        }
+    #endif
+}
