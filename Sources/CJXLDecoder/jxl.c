@@ -50,7 +50,8 @@ static codec_status restart(codec_jxl_reader *reader, int events, JXL_BOOL compo
         JxlDecoderSetInput(decoder, reader->bytes, reader->length) != JXL_DEC_SUCCESS) {
         return CODEC_NO_MEMORY;
     }
-    JxlDecoderCloseInput(decoder);
+    // Of a closed input, it reports missing bytes as damage, and draws nothing.
+    if (!reader->accepts_damage) JxlDecoderCloseInput(decoder);
     return CODEC_OK;
 }
 

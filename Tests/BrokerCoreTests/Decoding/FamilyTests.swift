@@ -179,8 +179,11 @@ import WorkerProtocol
             world.foreign[100 + id] = .heif
             try load("\(id)", 100 + id, &world, client, id)
             for _ in 0..<2 {
-                world.happen(.timePassed, after: 40_000)
-                world.readyAll()
+                // Successors are started later and later.
+                for _ in 0..<50 where world.decodes.isEmpty && world.answers[client]?[id] == nil {
+                    world.happen(.timePassed, after: 1000)
+                    world.readyAll()
+                }
                 guard let (_, decode) = world.decodes.first else { break }
                 world.endWorker(decode.worker, .ended(.signal(11)))
             }
