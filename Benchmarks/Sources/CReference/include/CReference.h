@@ -45,4 +45,7 @@ uint8_t *cref_jpeg_within(const uint8_t *bytes, size_t length, unsigned side);
 /// Writes `bytes` bytes, in parts of `band`, into a new memfd and seals it; the nanoseconds of both. 0, or -1.
 int cref_fill_buffer(size_t bytes, size_t band, long *pages, long *seal);
 
+/// Runs a program with one or two arguments. Returns the nanoseconds until it has exited with status 0, or -1.
+long cref_run(const char *path, const char *first, const char *second);
+
 #endif

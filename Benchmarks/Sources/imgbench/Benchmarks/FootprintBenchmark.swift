@@ -10,6 +10,7 @@ enum FootprintBenchmark {
         let origin = try ManyPictures()
         defer { origin.stop() }
         return try [starts(run, origin)] + idle(run) + allIdle(run) + [indexEntry(run, origin)]
+            + FamilyBenchmark.rows(run)
     }
 
     /// The time from the start of the process until the first image is loaded and decoded.
@@ -47,7 +48,7 @@ enum FootprintBenchmark {
         }
         return [
             Row("footprint.broker", "resident memory of an idle broker", broker, allowed: 15, unit: "MiB"),
-            Row("footprint.worker", "resident memory of an idle decode worker", worker, allowed: 25, unit: "MiB"),
+            Row("footprint.worker", "resident memory of an idle decode worker", worker, allowed: 9, unit: "MiB"),
             Row(
                 "footprint.wake-ups", "wake-ups of all its processes in a second, no client", against: "one a second",
                 ratio: wakeUps.spread, goal: 0.01, figures: [Row.Figure(name: "imgbroker", value: wakeUps.median)],
