@@ -207,7 +207,7 @@ static codec_status find_first_frame(codec_jxl_reader *reader) {
 static int is_plain(const codec_jxl_reader *reader) {
     const JxlBasicInfo *info = &reader->info;
     if (info->have_animation || info->have_preview || info->num_extra_channels > 0 || reader->layers != 1 ||
-        !reader->is_single || reader->accepts_damage || reader->first_frame >= reader->length)
+        !reader->is_single || reader->first_frame >= reader->length)
         return 0;
     // The first bits of a frame's header: 1 if all fields have their default values; else two of its kind, which are 0 of a
     // frame that is shown, and one that is 0 of VarDCT.

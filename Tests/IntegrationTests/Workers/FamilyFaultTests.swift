@@ -16,7 +16,7 @@ import Testing
         init(_ image: SlowImage, _ arguments: [String] = []) throws {
             self.image = image
             let picture = tile(7)
-            setting = try Setting(arguments) { request in
+            setting = try Setting(arguments + ["--max-download", "256M"]) { request in
                 switch request.path {
                 case "/slow": .ok(image.file)
                 case "/small": .ok(image.small)
