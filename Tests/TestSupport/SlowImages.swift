@@ -36,14 +36,14 @@ package struct SlowImage: Sendable, CustomStringConvertible {
             }
         #endif
         #if !WITHOUT_JXL
-            // The last frame of an animation needs all others.
+            // All frames of an animation.
             let frame = TestPicture(width: 1000, height: 1000) { x, y in
                 SIMD4(UInt8(x % 251), UInt8(y % 241), UInt8((x ^ y) % 256), 255)
             }
             let moving = TestPicture.jxl([TestPicture](repeating: frame, count: 60), delayMs: 100)
             images.append(
                 SlowImage(
-                    family: "jxl", small: flat.jxl(), members: #""variant":{"width":50,"frame":59}"#, file: moving))
+                    family: "jxl", small: flat.jxl(), members: #""variant":{"width":50,"frame":"all"}"#, file: moving))
         #endif
         #if !WITHOUT_SVG
             let noise = """
