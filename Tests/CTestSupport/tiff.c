@@ -58,13 +58,18 @@ uint8_t *ctest_tiff_write(const ctest_tiff *file, const uint8_t *pixels, uint32_
         uint16_t kind = EXTRASAMPLE_UNASSALPHA;
         TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, &kind);
     }
+    if (file->compression == COMPRESSION_WEBP) TIFFSetField(tiff, TIFFTAG_WEBP_LOSSLESS, 1);
+    if (file->compression == COMPRESSION_JPEG) TIFFSetField(tiff, TIFFTAG_JPEGQUALITY, 100);
+    // libtiff writes JBIG in one strip only, and JPEG in strips of sixteen rows.
+    int is_whole = file->compression == COMPRESSION_JBIG || file->compression == COMPRESSION_JPEG;
+    uint32_t strip = is_whole ? height : 5;
     if (file->tile > 0) {
         TIFFSetField(tiff, TIFFTAG_TILEWIDTH, file->tile);
         TIFFSetField(tiff, TIFFTAG_TILELENGTH, file->tile);
     } else {
-        TIFFSetField(tiff, TIFFTAG_ROWSPERSTRIP, 5);
+        TIFFSetField(tiff, TIFFTAG_ROWSPERSTRIP, strip);
     }
-    uint32_t side_x = file->tile ? file->tile : width, side_y = file->tile ? file->tile : 5;
+    uint32_t side_x = file->tile ? file->tile : width, side_y = file->tile ? file->tile : strip;
     int planes = file->is_separate ? file->samples : 1, together = file->is_separate ? 1 : file->samples;
     size_t bytes = file->bits == 16 ? 2 : 1;
     uint8_t *part = calloc((size_t)side_x * side_y, bytes * (size_t)together);

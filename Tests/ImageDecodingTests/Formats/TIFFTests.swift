@@ -12,8 +12,8 @@
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
 
-        /// None, LZW, Adobe's and the older Deflate, PackBits, LZMA and Zstandard.
-        @Test(arguments: [1, 5, 8, 32946, 32773, 34925, 50000]) func compression(_ value: Int) throws {
+        /// None, LZW, Adobe's and the older Deflate, PackBits, LZMA, Zstandard, LERC and lossless WebP.
+        @Test(arguments: [1, 5, 8, 32946, 32773, 34925, 50000, 34887, 50001]) func compression(_ value: Int) throws {
             let bytes = picture.tiff(compression: value)
             // Not every build of libtiff has all of them.
             if bytes.isEmpty { return }
@@ -21,8 +21,8 @@
             #expect(try decode(bytes, .bgra8) == picture.bgra)
         }
 
-        /// CCITT's one-dimensional coding, and groups 3 and 4.
-        @Test(arguments: [2, 3, 4]) func compressionOfBits(_ value: Int) throws {
+        /// CCITT's one-dimensional coding, groups 3 and 4, and JBIG.
+        @Test(arguments: [2, 3, 4, 34661]) func compressionOfBits(_ value: Int) throws {
             let bits = TestPicture(width: 61, height: 34) { x, y in
                 let value: UInt8 = (x * x + 7 * y) % 23 < 9 ? 255 : 0
                 return SIMD4(value, value, value, 255)
@@ -32,6 +32,12 @@
             #expect(try decode(bytes) == bits)
             let inverse = try decode(bits.tiff(bits: 1, samples: 1, photometric: 0, compression: value))
             #expect(inverse[3, 4].x == 255 - bits[3, 4].x)
+        }
+
+        @Test func compressionAsJPEG() throws {
+            let bytes = picture.tiff(compression: 7)
+            if bytes.isEmpty { return }
+            #expect(try decode(bytes).difference(from: picture, inSquaresOf: 1) <= 3)
         }
 
         /// PixarLog keeps eight bits in eleven of a logarithm.
