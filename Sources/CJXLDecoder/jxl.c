@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include <jxl/decode.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ struct codec_jxl_reader {
     JxlBasicInfo info;
     shown_frame *frames;
     uint32_t count, capacity;
-    uint64_t largest_layer, layers;
+    uint64_t largest_layer, most_groups, layers;
     /// The place of the first frame's header in the file.
     size_t first_frame;
     /// Whether the first frame is the last one.
@@ -203,16 +204,52 @@ static codec_status find_first_frame(codec_jxl_reader *reader) {
     return CODEC_OK;
 }
 
-/// Returns whether the image is one frame of VarDCT without alpha, which libjxl decodes group by group.
+/// Bits of a codestream, the lowest of each byte first. Those behind the end are 0.
+typedef struct {
+    const uint8_t *bytes;
+    size_t length, position;
+} bit_reader;
+
+static uint32_t read_bits(bit_reader *reader, unsigned count) {
+    uint32_t value = 0;
+    for (unsigned bit = 0; bit < count; bit++, reader->position++) {
+        size_t byte = reader->position / 8;
+        if (byte < reader->length) value |= (uint32_t)(reader->bytes[byte] >> reader->position % 8 & 1) << bit;
+    }
+    return value;
+}
+
+/// Returns whether the image is one frame of VarDCT in one pass and without alpha, which libjxl decodes group by group. Of a frame in
+/// several passes it keeps all coefficients.
 static int is_plain(const codec_jxl_reader *reader) {
     const JxlBasicInfo *info = &reader->info;
     if (info->have_animation || info->have_preview || info->num_extra_channels > 0 || reader->layers != 1 ||
         !reader->is_single || reader->first_frame >= reader->length)
         return 0;
-    // The first bits of a frame's header: 1 if all fields have their default values; else two of its kind, which are 0 of a
-    // frame that is shown, and one that is 0 of VarDCT.
-    uint8_t bits = reader->bytes[reader->first_frame];
-    return (bits & 1) != 0 || (bits & 0xF) == 0;
+    // In a container that divides the codestream, the header of another box may be here.
+    if (memmem(reader->bytes, reader->first_frame, "jxlp", 4)) return 0;
+    bit_reader bits = {reader->bytes + reader->first_frame, reader->length - reader->first_frame, 0};
+    // The frame's header (ISO/IEC 18181-1, FrameHeader): all fields have their default values, or they follow.
+    if (read_bits(&bits, 1)) return 1;
+    // A frame that is shown, of VarDCT.
+    if (read_bits(&bits, 2) != 0 || read_bits(&bits, 1) != 0) return 0;
+    uint32_t flags = 0;
+    switch (read_bits(&bits, 2)) {
+    case 0: break;
+    case 1: flags = 1 + read_bits(&bits, 4); break;
+    case 2: flags = 17 + read_bits(&bits, 8); break;
+    default: return 0;
+    }
+    // The low frequencies are in a frame of their own.
+    if (flags & 0x20) return 0;
+    if (info->uses_original_profile) {
+        // YCbCr as in JPEG, with the sampling of its channels.
+        if (read_bits(&bits, 1)) read_bits(&bits, 6);
+    }
+    if (read_bits(&bits, 2) != 0) return 0;
+    // The scales of the quantization of X and B.
+    if (!info->uses_original_profile) read_bits(&bits, 6);
+    return read_bits(&bits, 2) == 0;
 }
 
 /// Reads the headers of all layers, and sums up their pixels for each frame: a frame that is shown has a duration or is the
@@ -234,6 +271,9 @@ static codec_status measure_layers(codec_jxl_reader *reader) {
         if (layer > reader->largest_layer) reader->largest_layer = layer;
         // No sum of 65,535 terms of 32 bits each overflows; larger layers are refused.
         if (layer > UINT32_MAX) return CODEC_TOO_LARGE;
+        uint64_t columns = ((uint64_t)frame.layer_info.xsize + 255) / 256;
+        uint64_t groups = columns * (((uint64_t)frame.layer_info.ysize + 255) / 256);
+        if (groups > reader->most_groups) reader->most_groups = groups;
         pixels += layer > canvas ? layer : canvas;
         if ((frame.duration > 0 || frame.is_last) && index < reader->count) reader->frames[index++].pixels = pixels;
     }
@@ -260,11 +300,18 @@ codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header
     header->inflated_bytes = 0;
     header->can_scale = 0;
     // Samples of 32 bits: those of a frame in up to two and a half copies, measured, and of four frames that later ones refer to.
-    // Of a plain frame, up to 4 bytes a pixel were measured.
+    // Of a plain frame, up to 4 bytes a pixel were measured. Of one in several passes, libjxl keeps the coefficients of whole groups
+    // of 256 × 256 pixels, with 4 bytes for each of three channels.
     uint64_t canvas = (uint64_t)info->xsize * info->ysize;
     uint64_t layer = reader->largest_layer > canvas ? reader->largest_layer : canvas;
     uint64_t channels = 3 + (uint64_t)info->num_extra_channels;
-    uint64_t frame = is_plain(reader) ? 6 * layer : 10 * channels * layer;
+    uint64_t groups = 6 * layer + 12 * 65536 * reader->most_groups;
+    uint64_t frame = 10 * channels * layer;
+    if (is_plain(reader)) {
+        frame = 6 * layer;
+    } else if (frame < groups) {
+        frame = groups;
+    }
     header->held_bytes = frame + 4 * channels * (reader->count > 1 ? 4 * canvas : 0) + reader->profile_length +
         reader->capacity * sizeof *reader->frames;
     return CODEC_OK;
