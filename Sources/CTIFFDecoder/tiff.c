@@ -397,8 +397,10 @@ static codec_status read_band(codec_tiff_reader *reader) {
         uint32_t count = reader->width - column < reader->tile_width ? reader->width - column : reader->tile_width;
         if (status != CODEC_OK) {
             if (reader->first_failure == CODEC_OK) reader->first_failure = status;
+            // Transparent; without ink in CMYK, where 0 is full ink and nothing is transparent.
+            int blank = reader->space == CODEC_SPACE_CMYK ? 255 : 0;
             for (uint32_t row = 0; row < reader->band_rows; row++)
-                memset(reader->band + ((size_t)row * reader->width + column) * 4, 0, (size_t)count * 4);
+                memset(reader->band + ((size_t)row * reader->width + column) * 4, blank, (size_t)count * 4);
             continue;
         }
         reader->has_pixels = 1;
