@@ -131,6 +131,8 @@ static enum ctier_status named(struct ctier_connection *connection, memcached_re
     }
 }
 
+void ctier_close(struct ctier_connection *connection) { memcached_quit(connection->server); }
+
 enum ctier_status ctier_ask(
     struct ctier_connection *connection, const char *const *keys, const size_t *lengths, size_t count) {
     return named(connection, memcached_mget(connection->server, keys, lengths, count));

@@ -54,7 +54,10 @@ struct TierLoop {
     private mutating func carryOutOrders() throws {
         if waiting.isEmpty { return }
         let begunAt = Instant.now
-        while let (order, body) = waiting.popFirst() {
+        while let (order, body) = waiting.first {
+            // The array keeps its first elements until it grows, but not their descriptors.
+            waiting[waiting.startIndex].body = .bytes([])
+            waiting.removeFirst()
             try carryOut(order, body)
             if Instant.now.microseconds(since: begunAt) > Self.turn { break }
         }

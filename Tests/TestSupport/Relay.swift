@@ -20,7 +20,13 @@ package final class Relay {
                     await writer.drain()
             finally:
                 writer.close()
+        async def flood(reader, writer):
+            await reader.read(1)
+            while True:
+                writer.write(b"VALUE x 0 5 1\\r\\nhello\\r\\n" * 100)
+                await writer.drain()
         async def serve(reader, writer):
+            if target == 0: return await flood(reader, writer)
             other, sink = await asyncio.open_connection("127.0.0.1", target)
             await asyncio.gather(pump(reader, sink, True), pump(other, writer, False), return_exceptions=True)
         async def main():
@@ -52,6 +58,9 @@ package final class Relay {
         }
         self.port = port
     }
+
+    /// Starts a server instead, which answers any question with items without end that nobody has asked for.
+    package static func flooding() throws -> Relay { try Relay(to: 0) }
 
     deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
 

@@ -1,4 +1,5 @@
 import DiskRecords
+import IPCProtocol
 import SystemValues
 import TestSupport
 import Testing
@@ -36,6 +37,22 @@ import WorkerProtocol
         first.releaseUnneeded()
         #expect(try server.value(lease) == nil)
         #expect(find(second, token: "b-2") == .leased)
+    }
+
+    @Test func `either of two lookups of a key may have the lease that is ended`() throws {
+        let server = try Memcached()
+        let tier = try tier(server.port)
+        #expect(find(tier, token: "a-1") == .leased)
+        for token in ["a-1", "a-2"] { tier.release(key: key, token: token) }
+        tier.releaseUnneeded()
+        #expect(try server.value(lease) == nil)
+    }
+
+    @Test func `a server that sends more than it was asked for is left`() throws {
+        let server = try Relay.flooding()
+        let tier = try tier(server.port)
+        #expect(find(tier, token: "a-1") == .unavailable)
+        #expect(tier.figures.first?.state == "ejected")
     }
 
     @Test func `a lookup without a token takes no lease`() throws {

@@ -49,6 +49,9 @@ struct ctier_item {
     uint64_t version;
 };
 
+/// Closes the connection, and with it the answers that were not received; the next command opens it again.
+void ctier_close(struct ctier_connection *connection);
+
 /// Asks for several items with one message; `ctier_next` receives them.
 enum ctier_status ctier_ask(
     struct ctier_connection *connection, const char *const *keys, const size_t *lengths, size_t count);

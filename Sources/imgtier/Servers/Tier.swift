@@ -105,10 +105,12 @@ final class Tier {
         // Two lookups of one key are two requests of the broker that do not share a download.
         var waiting = Dictionary(grouping: lookups) { Self.recordName($0.key) }
         let now = WallClock.milliseconds
-        let leaseNames = leases == nil ? [] : Set(lookups.map { Self.leaseName($0.key) }).sorted()
-        let outcome = unsafe connection.get(waiting.keys.sorted() + leaseNames) { name, item in
+        let leaseNames = leases == nil ? [] : Set(lookups.map { Self.leaseName($0.key) })
+        let outcome = unsafe connection.get(waiting.keys.sorted() + leaseNames.sorted()) { name, item in
             guard let found = waiting[name], let key = found.first?.key else {
-                leases?(name, unsafe String(decoding: item.bytes, as: UTF8.self))
+                // A server may send anything.
+                guard leaseNames.contains(name), let token = unsafe Self.token(in: item.bytes) else { return }
+                leases?(name, token)
                 return
             }
             guard let content = unsafe envelope.read(item.bytes, of: key, unixMs: now) else {
@@ -170,18 +172,26 @@ final class Tier {
     }
 
     private func change(_ leases: [Lease], on connection: TierConnection, seconds: Int) -> TierConnection.Outcome {
-        let tokens = Dictionary(leases.map { (Self.leaseName($0.key), $0.token) }) { $1 }
+        // Of two lookups of one key, either may have the lease.
+        let tokens = Dictionary(grouping: leases) { Self.leaseName($0.key) }
         var versions: [(name: String, token: String, version: UInt64)] = []
         let outcome = unsafe connection.get(tokens.keys.sorted()) { name, item in
-            if let token = tokens[name], unsafe item.bytes.elementsEqual(token.utf8) {
-                versions.append((name, token, unsafe item.version))
-            }
+            guard let token = unsafe Self.token(in: item.bytes) else { return }
+            let isOurs = tokens[name]?.contains { $0.token == token } == true
+            if isOurs { versions.append((name, token, unsafe item.version)) }
         }
         for (name, token, version) in versions {
             if connection.replace(name, token, seconds: seconds, version: version) == .failed { return .failed }
         }
         return outcome
     }
+
+    /// The token that is the value of a lease; nil for a value that is none, because it is too long.
+    private static func token(in bytes: UnsafeRawBufferPointer) -> String? {
+        bytes.count > longestToken ? nil : unsafe String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static let longestToken = 64
 
     // MARK: Writing
 

@@ -57,7 +57,8 @@ import WorkerProtocol
         return figures
     }
 
-    /// Asks for all keys with one message, and passes each item that exists to `body`, whose bytes are valid until it returns.
+    /// Asks for all keys with one message, and passes each item that the server sends to `body`, at most one more than there are keys and
+    /// perhaps others than these. Its bytes are valid until `body` returns.
     func get(_ keys: [String], _ body: (_ key: String, Item) -> Void) -> Outcome {
         if keys.isEmpty { return .done }
         guard let raw = unsafe usable else { return .failed }
@@ -66,7 +67,8 @@ import WorkerProtocol
         let pointers = unsafe texts.map { unsafe UnsafePointer<CChar>($0) }
         let status = unsafe ctier_ask(raw, pointers, keys.map(\.utf8.count), keys.count)
         guard status == CTIER_DONE else { return outcome(status) }
-        while true {
+        // One for each key, and the end.
+        for _ in 0...keys.count {
             var item = unsafe ctier_item()
             let status = unsafe ctier_next(raw, &item)
             guard status == CTIER_DONE else {
@@ -79,6 +81,9 @@ import WorkerProtocol
             unsafe body(
                 key, Item(bytes: UnsafeRawBufferPointer(start: item.value, count: item.length), version: item.version))
         }
+        // The server sends more than it was asked for.
+        unsafe ctier_close(raw)
+        return outcome(CTIER_FAILED)
     }
 
     /// Writes an item that expires after some seconds.
