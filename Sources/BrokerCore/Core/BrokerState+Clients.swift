@@ -69,7 +69,7 @@ extension BrokerState {
         case .resume(let id):
             isSuspended = false
             reply(.ok(id: id), to: client)
-        case .reload(let id): actions.append(.reload(client, id: id))
+        case .reload(let id): reload(id: id, for: client, asking)
         case .upgrade(let id): upgrade(id: id, for: client, asking)
         case .cancelAll(let id):
             failAll(WireError(.cancelled, "An administrator has cancelled all requests."))

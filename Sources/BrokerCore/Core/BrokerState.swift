@@ -302,10 +302,18 @@ package struct BrokerState {
 
     // MARK: Settings
 
+    mutating func reload(id: Int, for client: ClientID, _ asking: Clients.Client) {
+        if isDraining { return reject(id, of: client, with: WireError(.shuttingDown, "The broker is ending.")) }
+        if let refusal = clients.refusal(ofWeight: 1, from: asking) { return reject(id, of: client, with: refusal) }
+        clients.began(other: id, weight: 1, of: client)
+        actions.append(.reload(client, id: id))
+    }
+
     /// Puts new settings into force, and answers the client that has asked for it, if one has.
     private mutating func reloaded(
         _ result: Result<Reconfiguration, WireError>, for requester: (client: ClientID, id: Int)?
     ) {
+        if let requester { _ = clients.ended(other: requester.id, of: requester.client) }
         switch result {
         case .success(let new):
             apply(new)

@@ -11,6 +11,7 @@ extension Broker {
 
     /// Reads the settings again and puts into force those that may change while the broker runs. If one is wrong, none changes.
     func reload(for requester: PendingReload.Requester) {
+        announceReload()
         if pendingReload == nil {
             startReload(for: [requester])
         } else if pendingReload?.isLate == true {
@@ -20,9 +21,13 @@ extension Broker {
         }
     }
 
-    private func startReload(for requesters: [PendingReload.Requester]) {
+    /// Tells the service manager that a reload has begun. It expects that after each `SIGHUP`, and `READY=1` after that.
+    private func announceReload() {
         let microseconds = Instant.now.nanoseconds / 1000
         ServiceManager.notify("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
+    }
+
+    private func startReload(for requesters: [PendingReload.Requester]) {
         do throws(SystemError) {
             let reading = try SettingsReading(of: settings)
             try queue.add(reading.waker.descriptor.raw, token: Self.token(.settings))
@@ -56,7 +61,9 @@ extension Broker {
             ServiceManager.notify("READY=1")
         case .failure(let error): failReload(for: reload.requesters, WireError(.badRequest, "\(error)"))
         }
-        if !reload.next.isEmpty { startReload(for: reload.next) }
+        if reload.next.isEmpty { return }
+        announceReload()
+        startReload(for: reload.next)
     }
 
     private func failReload(for requesters: [PendingReload.Requester], _ error: WireError) {

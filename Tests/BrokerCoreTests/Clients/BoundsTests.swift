@@ -18,6 +18,23 @@ struct BoundsTests {
         return world
     }
 
+    @Test func `reading the settings again is a request like others until it is answered`() throws {
+        var world = world { $0.maxPendingRequests = 10 }
+        let admin = world.connect(uid: 0, isAdmin: true)
+        world.holdsReloads = true
+        for id in 1...11 {
+            world.clients[admin]?.insert(id)
+            world.happen(.messageReceived(admin, .reload(id: id)))
+        }
+        #expect(world.error(admin, 11) == .quotaExceeded)
+        // One with the number of an unanswered request is refused without a number, so that the other keeps its answer.
+        world.happen(.messageReceived(admin, .reload(id: 1)))
+        #expect(world.answers[admin]?[1] == nil)
+        world.holdsReloads = false
+        world.happen(.timePassed)
+        for id in 1...10 { #expect(world.error(admin, id) == .badRequest) }
+    }
+
     // MARK: Shares
 
     @Test(arguments: [1, 2, 3, 7, 64, 1000, 65_536]) func `a client gets half of a pool, its user four fifths`(

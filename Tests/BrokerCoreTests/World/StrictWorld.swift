@@ -57,8 +57,9 @@ struct StrictWorld {
     /// Workers that the kernel is terminating (exiting): they receive no more jobs.
     var ending: Set<WorkerID> = []
     private var untold: [(worker: WorkerID, job: JobID)] = []
-    /// A client's request to read the settings again.
-    private var reload: (client: ClientID, id: Int)?
+    /// Clients' requests to read the settings again, which are answered at once unless they are held.
+    private var reloads: [(client: ClientID, id: Int)] = []
+    var holdsReloads = false
     /// Clients' requests for an upgrade.
     var upgrades: [(client: ClientID, id: Int)] = []
     /// What that results in; nil for an error.
@@ -151,8 +152,7 @@ struct StrictWorld {
             if shortcut.isTaken { shortcuts += 1 }
         }
         for action in lastActions { perform(action) }
-        if let requester = reload {
-            reload = nil
+        if !holdsReloads, let requester = reloads.popLast() {
             return happen(.reloaded(reconfiguration, for: requester))
         }
         if let (worker, job) = untold.popLast() { return happen(.workerExiting(worker, job)) }
@@ -586,7 +586,7 @@ struct StrictWorld {
             }
         case .findShared, .renewLease, .releaseLease, .writeShared, .removeShared: break
         case .stopListening: isListening = false
-        case .reload(let client, let id): reload = (client, id)
+        case .reload(let client, let id): reloads.append((client, id))
         case .upgrade(let client, let id): upgrades.append((client, id))
         case .exit: hasExited = true
         case .log: break

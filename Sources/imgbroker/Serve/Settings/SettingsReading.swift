@@ -5,7 +5,7 @@ import LinuxSystem
 ///
 /// A thread whose file system never answers holds up the end of the process until that file system is unmounted.
 final class SettingsReading: Sendable {
-    /// The settings that follow and the changes, or what is not understood.
+    /// The settings that follow and the changes, or the error.
     typealias Outcome = Result<(settings: Settings, report: ReloadReport), UsageError>
 
     /// The end of the reading.
