@@ -14,6 +14,10 @@ extension BrokerState {
     /// How far another broker's clock may be ahead, in milliseconds.
     private static let toleratedLead = 60_000
 
+    /// The time in seconds for which others may use an encoded variant. They cannot compare it with anything, so that of a worker that was
+    /// compromised must not stay.
+    private static let longestVariant = 3600
+
     // MARK: Lookups
 
     /// Whether the shared tier may answer a request.
@@ -35,9 +39,10 @@ extension BrokerState {
     }
 
     /// The key in the shared tier of a variant that a request waits for; nil for one that is not looked for there.
-    mutating func sharedKey(of variant: VariantKey, for waiter: Waiter) -> String? {
-        guard limits.sharesVariants, let original = waiter.original,
-            isShared(original, as: waiter.key), asksTier(for: waiter)
+    func sharedKey(of variant: VariantKey, for waiter: Waiter) -> String? {
+        // While nothing may be loaded, no lookup is sent, and a decoding would wait in vain.
+        guard limits.sharesVariants, mayLoad, waiter.request.options.cache != .onlyIfCached,
+            let original = waiter.original, isShared(original, as: waiter.key), asksTier(for: waiter)
         else { return nil }
         return Self.recordForm(of: variant).map { Self.sharedKey(of: variant, form: $0) }
     }
@@ -236,8 +241,8 @@ extension BrokerState {
             bytes: bytes)
         memory.hold(buffer)
         write(
-            .variant(raster), milliseconds: remaining * 1000, key: Self.sharedKey(of: variant, form: form), buffer,
-            bytes, for: user, ending: nil, on: worker)
+            .variant(raster), milliseconds: min(remaining, Self.longestVariant) * 1000,
+            key: Self.sharedKey(of: variant, form: form), buffer, bytes, for: user, ending: nil, on: worker)
     }
 
     /// Shares a failure that is remembered here, and ends the lease under which the origin was asked.
@@ -261,6 +266,20 @@ extension BrokerState {
     mutating func shareNothing(of key: OriginalKey, for user: JobOwner.User) {
         guard limits.usesSharedTier, key.isShareable else { return }
         note(.unshared, milliseconds: Self.unsharedMs, key: key.word, for: user, ending: nil)
+    }
+
+    /// Removes originals, and the encoded variants of them, that are in memory from the shared tier.
+    mutating func removeShared(of contents: Set<ContentKey>) {
+        guard limits.usesSharedTier else { return }
+        var keys: Set<String> = []
+        for content in contents {
+            for key in memory.keys(of: content) where key.isShareable { keys.insert(key.word) }
+            for form in memory.forms(of: content) {
+                let variant = VariantKey(content: content, form: form)
+                if let form = Self.recordForm(of: variant) { keys.insert(Self.sharedKey(of: variant, form: form)) }
+            }
+        }
+        removeShared(keys)
     }
 
     /// Removes originals from the shared tier.
@@ -310,7 +329,7 @@ extension BrokerState {
         let (outcomes, buffers) = tier.processExited()
         carryOut(outcomes)
         for buffer in buffers { unhold(buffer) }
-        sharedServers = []
+        for place in sharedServers.indices { sharedServers[place].state = "ejected" }
     }
 
     /// Carries out the outcomes of the tier's machine.

@@ -96,7 +96,7 @@ extension BrokerState {
     }
 
     /// Whether downloads may start.
-    private var mayLoad: Bool { !isSuspended && hasRoomForOriginals }
+    var mayLoad: Bool { !isSuspended && hasRoomForOriginals }
 
     /// Whether more originals may be fetched, from the network or from disk. Originals that wait for a decoder cannot be
     /// evicted: while they fill half of the memory, no more are fetched. Each decoding that ends makes room.
@@ -244,8 +244,9 @@ extension BrokerState {
         }
     }
 
-    /// Discards everything made of some bytes, in memory and on disk.
+    /// Discards everything made of some bytes: in memory, on disk, and in the shared tier as far as memory knows of it.
     private mutating func discard(_ contents: Set<ContentKey>) {
+        removeShared(of: contents)
         removeFromMemory(contents)
         let digests = Set(contents.map(\.digest.hexadecimal)).sorted()
         // Also while the cache process is restarted: the files stay, and the next process finds them.

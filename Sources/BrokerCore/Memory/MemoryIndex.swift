@@ -307,6 +307,11 @@ struct MemoryIndex {
         contentSlot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
     }
 
+    /// The forms in which an image is in memory.
+    mutating func forms(of content: ContentKey) -> [Form] {
+        contentSlot(of: content).map { contents[$0].buffers.map { buffers[$0].form } } ?? []
+    }
+
     /// The contents of which something came from the disk tier.
     var contentsFromDisk: Set<ContentKey> {
         Set(contents.lazy.filter(\.isFromDisk).map(\.key)).union(frozen.lazy.filter(\.isFromDisk).map(\.key))

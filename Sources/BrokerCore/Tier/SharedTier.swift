@@ -96,7 +96,9 @@ package struct SharedTier {
         _ job: JobID, as lookup: JobID, at now: Instant
     ) -> (key: String, token: String?, due: Instant)? {
         guard let load = loads[job], load.stage == .queued else { return nil }
-        let due = now.adding(milliseconds: load.isPolling ? Self.patienceMs : Self.hedgeMs)
+        // A decoding has waited for its turn already.
+        let patience = now.adding(milliseconds: load.isPolling ? Self.patienceMs : Self.hedgeMs)
+        let due = min(load.token == nil ? load.due : Self.never, patience)
         loads.change(job) { ($0.stage, $0.due) = (.asking(lookup), due) }
         jobs[lookup] = job
         return (load.key, load.token, due)

@@ -385,6 +385,29 @@ struct SharedRequestTests {
         #expect(other.image(reader, 3)?.source == .memory)
     }
 
+    @Test func `what a compromised decode worker has made is removed for all brokers`() throws {
+        var world = world(sharesVariants: true)
+        let client = world.connect()
+        world.answerShared(try #require(try variantLookup(&world, client)), .nothing)
+        let worker = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        try decode(&world)
+        let written = Set(world.written.map(\.key))
+        #expect(written.count == 2)
+        world.happen(.workerMisbehaved(worker, "nonsense"))
+        world.endWorker(worker, .ended(.signal(9)))
+        #expect(Set(world.removedShared) == written)
+    }
+
+    @Test func `only-if-cached does not ask the tier for a variant`() throws {
+        var world = world(sharesVariants: true)
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        try decode(&world)
+        world.get(client, id: 2, "a") { ($0.representation, $0.cache) = (.webp, .onlyIfCached) }
+        #expect(world.sharedLookup == nil)
+    }
+
     @Test func `a decoding goes on after 250 ms, and the record may still be first`() throws {
         for isFirst in [true, false] {
             var world = world(sharesVariants: true)
