@@ -91,26 +91,29 @@ enum DoctorCommand {
         return (directory, free)
     }
 
-    /// What a broker says of itself when it has workers, or after a while.
-    private static func service(of broker: ImageBroker) throws(ClientError) -> MachineFacts.Service {
+    /// What a broker says of itself when it has workers, and its tier if it should have one, or after a while.
+    private static func service(of broker: ImageBroker, usesTier: Bool) throws(ClientError) -> MachineFacts.Service {
         let end = Instant.now.adding(milliseconds: patience)
         var report = try broker.stats()
-        while report[.workers] == 0 || report[.fetchers] == 0, .now < end,
-            CurrentProcess.pause(milliseconds: pollInterval)
-        {
+        func isStarting() -> Bool {
+            report[.workers] == 0 || report[.fetchers] == 0
+                || usesTier && report.isComplete && !report.sharedServers.contains { $0.state == "up" }
+        }
+        while isStarting(), .now < end, CurrentProcess.pause(milliseconds: pollInterval) {
             report = try broker.stats()
         }
         return MachineFacts.Service(
             hasWorkers: report[.workers] > 0 && report[.fetchers] > 0, sandbox: report.sandbox,
             diskState: report.diskState,
-            isTierRunning: report.isComplete ? !report.sharedServers.isEmpty : nil)
+            isTierRunning: report.isComplete ? report.sharedServers.contains { $0.state == "up" } : nil)
     }
 
     private static func socket(for configuration: Configuration) -> MachineFacts.SocketFacts {
         let path = configuration.socketPath ?? SocketPath.forClient
         do throws(ClientError) {
             let broker = try CommandConnection.open(path)
-            return .serving(path: path, version: try broker.hello().server, try service(of: broker))
+            let service = try service(of: broker, usesTier: !configuration.sharedServers.isEmpty)
+            return .serving(path: path, version: try broker.hello().server, service)
         } catch {
             if case .noBroker(_, let reason) = error, reason.code == SystemError.accessDenied {
                 return .forbidden(path: path)

@@ -11,21 +11,24 @@ enum TierProbe {
     /// come takes long.
     static func silent(_ servers: [String]) -> [String] {
         guard let waker = try? Waker() else { return servers }
-        let answered = Locked<Set<String>>([])
-        for name in servers {
-            guard let server = ServerName(name) else { continue }
-            try? DetachedThread.start(name: "server") {
+        // Whether each server that has been asked is there.
+        let outcomes = Locked<[String: Bool]>([:])
+        var asked = 0
+        for (name, server) in Set(servers).compactMap({ name in ServerName(name).map { (name, $0) } }) {
+            let isStarted: Void? = try? DetachedThread.start(name: "server") {
                 let answer = TCPConnection.ask(
                     host: server.host, port: server.port, "version\r\n", seconds: secondsOfStep)
-                if answer?.starts(with: Array("VERSION ".utf8)) == true { answered.withLock { _ = $0.insert(name) } }
+                let isThere = answer?.starts(with: Array("VERSION ".utf8)) == true
+                outcomes.withLock { $0[name] = isThere }
                 waker.wake()
             }
+            if isStarted != nil { asked += 1 }
         }
         let end = Instant.now.adding(milliseconds: patience)
-        while answered.withLock({ $0.count }) < servers.count, case let left = end.microseconds(since: .now), left > 0 {
+        while outcomes.withLock({ $0.count }) < asked, case let left = end.microseconds(since: .now), left > 0 {
             _ = UnixSocket.waitUntilReadable(waker.descriptor, milliseconds: Int32(left / 1000 + 1))
             waker.clear()
         }
-        return answered.withLock { answered in servers.filter { !answered.contains($0) } }
+        return outcomes.withLock { outcomes in servers.filter { outcomes[$0] != true } }
     }
 }
