@@ -230,6 +230,8 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 		awk -v directory="$${core%/*}/" 'index($$3, directory) == 1 { print $$3 }' | sort -u); \
 	install -s -m 644 $$libraries "$(DESTDIR)$(PREFIX)/lib/imgbroker/"
 	patchelf --set-rpath '$$ORIGIN/../../lib/imgbroker' "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"*
+	@missing=$$(ldd -r "$(DESTDIR)$(PREFIX)/libexec/imgbroker/"* 2>&1 | grep -E 'undefined symbol|not found' | sort -u || true); \
+	[[ -z "$$missing" ]] || { echo "error: the installed programs lack $$missing" >&2; exit 1; }
 	@units="$(DESTDIR)$(PREFIX)/lib/systemd"; \
 	install -d "$$units/system" "$$units/user" "$(DESTDIR)$(PREFIX)/lib/sysusers.d" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d"; \
 	install -m 644 packaging/systemd/imgbroker.socket "$$units/system/"; \

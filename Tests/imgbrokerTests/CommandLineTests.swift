@@ -128,6 +128,7 @@ struct CommandLineTests {
         (["http://a/", "--pixels", "3"], "--pixels needs WIDTHxHEIGHT"),
         (["http://a/", "--pixels", "3x0"], "--pixels needs WIDTHxHEIGHT"),
         (["http://a/", "--pixels", "3xx4"], "--pixels needs WIDTHxHEIGHT"),
+        (["http://a/", "--pixels", "+3x4"], "--pixels needs WIDTHxHEIGHT"),
         (["http://a/", "--stride", "12"], "--stride goes with --pixels only"),
         (["http://a/", "--pixels=3x4", "--stride", "11"], "--stride needs 12 or more for rows of 3 pixels, not 11"),
         (

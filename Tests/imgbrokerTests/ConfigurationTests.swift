@@ -245,11 +245,17 @@ struct ConfigurationTests {
         #expect(Set(BrokerSetting.all.map(\.name)).count == BrokerSetting.all.count)
         for (help, usage, page) in [
             (GetCommand.help, GetCommand.usage, ManualPage.get), (StoreCommand.help, StoreCommand.usage, .store),
+            (CtlCommand.help + LoadOptions.help, CtlCommand.usage, .ctl),
+            (ExporterCommand.help, ExporterCommand.usage, .exporter),
         ] {
             for flag in help.flatMap(\.names) {
                 #expect(usage.contains(flag))
                 #expect(page.text.replacing("\\-", with: "-").contains(flag))
                 for shell in [Completion.bash, .zsh] { #expect(shell.text.contains(flag)) }
+                let isLong = flag.hasPrefix("--")
+                let name = flag.drop { $0 == "-" }
+                #expect(Completion.fish.text.contains(isLong ? " -l \(name)" : " -s \(name)"), "\(flag)")
+                #expect(!flag.contains("]"))
             }
         }
     }

@@ -22,7 +22,7 @@ extension BrokerCommandLine {
     static let usage = """
         Usage: imgbroker [OPTION]...               serve images to the processes of this machine
                imgbroker get SOURCE... [OPTION]... load images through the broker
-               imgbroker store URL [FILE] [OPTION]...  put an image into its cache
+               imgbroker store URL [FILE]...       put an image into its cache
                imgbroker ctl COMMAND [OPTION]...   look after a running broker
                imgbroker exporter [OPTION]...      show a broker's figures over HTTP
                imgbroker doctor [OPTION]...        say what the broker lacks on this machine

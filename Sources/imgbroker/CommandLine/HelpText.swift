@@ -20,7 +20,7 @@ struct FlagHelp {
 
     /// The flag's names, each with its dashes.
     var names: [String] {
-        flag.split(whereSeparator: { " ,[".contains($0) }).filter { $0.hasPrefix("-") }.map(String.init)
+        flag.split(whereSeparator: { " ,[]".contains($0) }).filter { $0.hasPrefix("-") }.map(String.init)
     }
 
     /// What the help calls its value; nil for a switch.

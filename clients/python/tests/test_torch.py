@@ -322,8 +322,9 @@ def test_errors_of_batches(client: imgbroker.Client, folder: pathlib.Path, pictu
     assert dataset[[3]][0].shape == (1, 3, 8, 8)
     with pytest.raises(imgbroker.ImageError):
         dataset[[0, 4]]
-    with pytest.raises(ValueError, match="no items"):
-        dataset[[]]
+    for each in [dataset, ImageFolder(folder, client=client, transform=lambda image: image)]:
+        with pytest.raises(ValueError, match="no items"):
+            each[[]]
     with pytest.raises(ValueError, match="errors='raise'"):
         ImageFolder(folder, client=client, errors="return")[[0]]
 

@@ -115,6 +115,8 @@ class ImageList(Dataset[Tuple[Any, Any]]):
     def _batch(self, indices: List[int]) -> Tuple[Any, Any]:
         if self.errors == "return":
             raise ValueError("a batch has no room for errors: use errors='raise', or a collate_fn with single items")
+        if not indices:
+            raise ValueError("a batch of no items")
         if self.transform is not None:
             return cast(Tuple[Any, Any], tuple(default_collate(self.__getitems__(indices))))
         chosen = [self.samples[index] for index in indices]
@@ -128,8 +130,7 @@ class ImageList(Dataset[Tuple[Any, Any]]):
             batch.add(image, result.source)
         targets = [
             target if self.target_transform is None else self.target_transform(target) for _, target in chosen]
-        if batch is None:
-            raise ValueError("a batch of no items")
+        assert batch is not None
         return batch.tensor(self.layout), default_collate(targets)
 
     def _item(self, result: Result, target: Any, copies: bool) -> Tuple[Any, Any]:
