@@ -5,6 +5,7 @@ Messages come from the committed samples of the wire format, images are made her
 kind that the codecs know. Needs Pillow (Debian: python3-pil). The same files every time.
 """
 
+import hashlib
 import io
 import pathlib
 import random
