@@ -17,6 +17,12 @@ struct SharedLoad {
         case holding
     }
 
+    /// A lease as the servers know it, to be ended with or without a record.
+    struct Lease: Equatable {
+        let key: String
+        let token: String
+    }
+
     /// The record's key in the tier.
     let key: String
     /// The lease's value while this broker has it, which no other download has; nil for a decoding, which takes no lease.
@@ -39,8 +45,8 @@ struct SharedLoad {
         }
     }
 
-    /// The lease as the servers know it.
-    var lease: SharedTier.Lease? { token.map { SharedTier.Lease(key: key, token: $0) } }
+    /// The lease that this load takes.
+    var lease: Lease? { token.map { Lease(key: key, token: $0) } }
 
     /// Whether the job waits for the tier.
     var isFirst: Bool {

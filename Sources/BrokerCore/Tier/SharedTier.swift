@@ -22,11 +22,7 @@ package struct SharedTier {
         case unresponsive(lookup: JobID)
     }
 
-    /// A lease that was taken out of its load, to be ended with or without a record.
-    struct Lease: Equatable {
-        let key: String
-        let token: String
-    }
+    typealias Lease = SharedLoad.Lease
 
     /// The time after which a lookup is overtaken by its job.
     static let hedgeMs = 250
