@@ -16,7 +16,8 @@ extension Broker {
             startReload(for: [requester])
         } else if pendingReload?.isLate == true {
             failReload(for: [requester], WireError(.timeout, "The sources of the settings are still being read."))
-        } else {
+        } else if requester != nil || pendingReload?.next.contains(where: { $0 == nil }) == false {
+            // One for all `SIGHUP`s; those of clients are counted among their requests.
             pendingReload?.next.append(requester)
         }
     }
