@@ -250,6 +250,8 @@ class Engine:
                                 break
                             heard = time.monotonic()
                             session.dispatch()
+                            if not session.pending:
+                                break
                 finally:
                     self._perform(session.take_effects())
             with self._lock:
