@@ -179,33 +179,17 @@ enum SmallBenchmark {
             let broker = try BrokerProcess(run.broker, ["--workers", "\(Self.workers)"] + options)
             defer { broker.stop() }
             _ = try broker.client()
-            let client = try LineProcess(
-                ownProgram("benchclient"),
-                ["feed", broker.socketPath, url, "\(images.count)", "\(variant.side)", "\(Self.requestsInFlight)"])
-            defer { client.stop() }
-            guard client.line() == "ready" else { throw Failure("the client does not start") }
-            var times = ProcessorTimes(of: broker.pid)
-            times.sample()
-            times.settle(pauseMilliseconds: run.scaled(100, 20))
-            let before = times.milliseconds
-            let (elapsed, line) = timed {
-                client.write("go")
-                return client.line(each: 20) { times.sample() }
-            }
-            guard let own = line?.split(separator: " ").first.flatMap({ Double($0) }) else {
-                throw Failure("the client did not get its images")
-            }
-            times.settle(pauseMilliseconds: run.scaled(100, 20))
-            let kinds = times.milliseconds.reduce(into: [:]) { kinds, time in
-                kinds[time.key] = perImage(time.value - (before[time.key] ?? 0))
-            }
+            let feed = try ClientFeed(
+                of: broker, run, from: url, count: images.count, side: variant.side, inFlight: Self.requestsInFlight)
             let counted = try broker.stats()[figure]
             guard counted == images.count else {
                 throw Failure("\(counted) of \(images.count) images count as \(figure.rawValue)")
             }
+            let kinds = feed.milliseconds.mapValues(perImage)
             return Cost(
-                elapsed: perImage(elapsed), processor: perImage(own) + kinds.values.reduce(0, +), kinds: kinds,
-                client: perImage(own))
+                elapsed: perImage(feed.elapsed), processor: perImage(feed.own) + kinds.values.reduce(0, +),
+                kinds: kinds,
+                client: perImage(feed.own))
         }
 
         private func perImage(_ milliseconds: Double) -> Double { milliseconds / Double(images.count) }
