@@ -389,7 +389,7 @@ struct SharedRequestTests {
         var world = world(sharesVariants: true)
         let client = world.connect()
         world.answerShared(try #require(try variantLookup(&world, client)), .nothing)
-        let worker = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        let worker = try #require(world.decodes.values.first).worker
         try decode(&world)
         let written = Set(world.written.map(\.key))
         #expect(written.count == 2)

@@ -79,14 +79,8 @@ import Testing
         imgworker script: String, _ arguments: [String] = []
     ) throws -> (TemporaryDirectory, TestBroker) {
         let directory = try TemporaryDirectory()
-        let files = FileManager.default
-        for name in ["imgbroker", "imgfetch"] {
-            try files.copyItem(atPath: BuiltProducts.folder + "/" + name, toPath: directory.file(name))
-        }
-        let contents = Data("#!/bin/sh\n\(script)\n".utf8)
-        #expect(
-            files.createFile(
-                atPath: directory.file("imgworker"), contents: contents, attributes: [.posixPermissions: 0o755]))
+        try Programs.install(["imgbroker", "imgfetch"], in: directory.path)
+        try Programs.write("#!/bin/sh\n\(script)\n", to: directory.file("imgworker"))
         return (directory, try TestBroker(arguments, workers: 1, folder: directory.path))
     }
 
@@ -163,8 +157,7 @@ import Testing
 
     @Test func missingWorkers() throws {
         let directory = try TemporaryDirectory()
-        try FileManager.default.copyItem(
-            atPath: BuiltProducts.folder + "/imgbroker", toPath: directory.file("imgbroker"))
+        try Programs.install(["imgbroker"], in: directory.path)
         let result = try run(directory.file("imgbroker"), ["--socket", directory.file("s")])
         #expect(result.exit == .status(1))
         #expect(result.errors.split(separator: "\n").count == 1)

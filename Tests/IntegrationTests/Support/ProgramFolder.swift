@@ -19,18 +19,14 @@ final class ProgramFolder {
 
     init(_ additions: [TestBroker.Worker: Addition]) throws {
         directory = try TemporaryDirectory()
-        let files = FileManager.default
-        let (program, own) = (BuiltProducts.folder + "/imgbroker", directory.file("imgbroker"))
-        // A copy cannot be started while a child of another test, which was just forked, still has it open for writing.
-        if unsafe link(program, own) != 0 { try files.copyItem(atPath: program, toPath: own) }
+        try Programs.install(["imgbroker"], in: directory.path)
         for worker in TestBroker.Worker.allCases {
             let addition = additions[worker] ?? Addition()
             let variables = addition.environment.map { "export '\($0)'\n" }.joined()
             let options = addition.options.map { " '\($0)'" }.joined()
             let program = BuiltProducts.folder + "/" + worker.rawValue
-            let script = Data("#!/bin/sh\n\(variables)exec \(program) \"$@\"\(options)\n".utf8)
-            try script.write(to: URL(filePath: directory.file(worker.rawValue)))
-            guard unsafe chmod(directory.file(worker.rawValue), 0o755) == 0 else { throw SystemError("chmod") }
+            let script = "#!/bin/sh\n\(variables)exec \(program) \"$@\"\(options)\n"
+            try Programs.write(script, to: directory.file(worker.rawValue))
         }
     }
 }

@@ -183,9 +183,7 @@ import Testing
         let folder = directory.file("bin")
         let files = FileManager.default
         try files.createDirectory(atPath: folder, withIntermediateDirectories: false)
-        for name in ["imgbroker", "imgfetch", "imgworker", "imgcache"] {
-            try files.copyItem(atPath: BuiltProducts.folder + "/" + name, toPath: folder + "/" + name)
-        }
+        try Programs.install(["imgbroker", "imgfetch", "imgworker", "imgcache"], in: folder)
         let origin = try LocalOrigin { _ in png(tile(1)) }
         defer { origin.stop() }
         let broker = try TestBroker(folder: folder, in: directory)
@@ -193,10 +191,7 @@ import Testing
         let number = try client.load(origin.url("/1")).image().buffer
         for script in ["#!/bin/sh\nexit 7\n", "no program", nil] {
             try? files.removeItem(atPath: folder + "/imgbroker")
-            if let script {
-                try Data(script.utf8).write(to: URL(filePath: folder + "/imgbroker"))
-                try files.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder + "/imgbroker")
-            }
+            if let script { try Programs.write(script, to: folder + "/imgbroker") }
             let result = try upgrade(broker)
             #expect(result.exit == .status(1))
             #expect(result.errors.contains("internal"), "\(result.errors)")
@@ -204,8 +199,7 @@ import Testing
             #expect(try client.load(origin.url("/1")).image().buffer == number)
         }
         // With a program that can, it works after all.
-        // Copied by another process: a child that another test starts meanwhile would have the file open for writing.
-        #expect(try run("/bin/cp", [Self.program, folder + "/imgbroker"]).exit == .status(0))
+        try Programs.install(["imgbroker"], in: folder)
         #expect(try upgrade(broker).exit == .status(0), "\(broker.logTail)")
         #expect(try client.load(origin.url("/1")).image().buffer == number)
         #expect(origin.requests.count == 1)

@@ -28,12 +28,7 @@ final class AttackedSetting {
         programs = try TemporaryDirectory()
         let files = FileManager.default
         let built = BuiltProducts.folder
-        // A broker looks for its workers where it lies itself, so a link would lead to the real ones.
-        do {
-            try files.linkItem(atPath: built + "/imgbroker", toPath: programs.file("imgbroker"))
-        } catch {
-            try files.copyItem(atPath: built + "/imgbroker", toPath: programs.file("imgbroker"))
-        }
+        try Programs.install(["imgbroker"], in: programs.path)
         for name in ["imgfetch", "imgcache", "imgworker"] {
             let program = name == "imgworker" || impostors.contains(name) ? "imgprobe" : name
             try files.createSymbolicLink(atPath: programs.file(name), withDestinationPath: built + "/" + program)

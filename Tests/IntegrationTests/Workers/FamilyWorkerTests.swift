@@ -18,7 +18,7 @@ import Testing
         init(_ arguments: [String] = [], loader: String? = "imgprobe") throws {
             programs = try TemporaryDirectory()
             let (files, built) = (FileManager.default, BuiltProducts.folder)
-            try files.copyItem(atPath: built + "/imgbroker", toPath: programs.file("imgbroker"))
+            try Programs.install(["imgbroker"], in: programs.path)
             for name in ["imgfetch", "imgcache", "imgworker"] {
                 try files.createSymbolicLink(atPath: programs.file(name), withDestinationPath: built + "/" + name)
             }

@@ -16,9 +16,7 @@ import Testing
         let folder = directory.file("bin")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
         let script = "#!/bin/sh\nexec \(program) \(BuiltProducts.folder)/imgbroker \"$@\"\n"
-        #expect(
-            FileManager.default.createFile(
-                atPath: folder + "/imgbroker", contents: Data(script.utf8), attributes: [.posixPermissions: 0o755]))
+        try Programs.write(script, to: folder + "/imgbroker")
         return folder
     }
 

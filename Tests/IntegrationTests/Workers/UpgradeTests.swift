@@ -25,8 +25,7 @@ import Testing
             // Renamed over the old file, as a package manager does. None of the new ones works.
             for name in Self.programs {
                 let new = folder + "/new"
-                try Data("#!/bin/sh\nexit 1\n".utf8).write(to: URL(filePath: new))
-                try files.setAttributes([.posixPermissions: 0o755], ofItemAtPath: new)
+                try Programs.write("#!/bin/sh\nexit 1\n", to: new)
                 try #require(unsafe rename(new, folder + "/" + name) == 0)
             }
         case .folderRemoved: try files.removeItem(atPath: folder)
@@ -38,9 +37,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let folder = directory.file("bin")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
-        for name in Self.programs {
-            try FileManager.default.copyItem(atPath: BuiltProducts.folder + "/" + name, toPath: folder + "/" + name)
-        }
+        try Programs.install(Self.programs, in: folder)
         let origin = try LocalOrigin { request in
             Int(request.path.dropFirst()).map { png(tile($0)) } ?? .status(404)
         }
@@ -85,15 +82,11 @@ import Testing
     /// A worker that reports ready in another version, or in none, as those before 0.1 did.
     @Test(arguments: [#""version":"0.0.9","#, ""]) func `a worker of another version is refused`(field: String) throws {
         let directory = try TemporaryDirectory()
-        for name in ["imgbroker", "imgfetch", "imgcache"] {
-            try FileManager.default.copyItem(
-                atPath: BuiltProducts.folder + "/" + name, toPath: directory.file(name))
-        }
+        try Programs.install(["imgbroker", "imgfetch", "imgcache"], in: directory.path)
         let report = #"{"type":"ready",\#(field)"sandbox":{"seccomp":true,"landlock":7}}"#
         let length = String(report.utf8.count, radix: 8)
         let script = "#!/bin/sh\nprintf '\\000\\000\\000\\\(length)%s' '\(report)' >&3\nexec sleep 20\n"
-        try Data(script.utf8).write(to: URL(filePath: directory.file("imgworker")))
-        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: directory.file("imgworker"))
+        try Programs.write(script, to: directory.file("imgworker"))
         let broker = try TestBroker(workers: 1, folder: directory.path)
         try broker.wait(for: "three workers were started") { $0[.workerRestarts] >= 3 }
         let known = field.isEmpty ? "unknown" : "0.0.9"
