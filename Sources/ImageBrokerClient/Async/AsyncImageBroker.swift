@@ -126,29 +126,6 @@ public final class AsyncImageBroker: Sendable {
         return try await finalImage(try get(file, name, options))
     }
 
-    /// Loads the image at `url`, and reports on the way: progress, a cached image before it is revalidated, and the image as far as
-    /// it has been downloaded. Each iterator of the sequence makes a request; breaking the loop cancels it.
-    ///
-    /// - Parameters:
-    ///   - url: an `http` or `https` URL.
-    ///   - options: the form of the image, and how to load it. `progressive` requests partial images; `staleFirst` with `cache`
-    ///     = `noCache` requests a preview from the cache. Progress is always reported.
-    /// - Returns: the updates, the last of which is `final`.
-    public func load(_ url: String, options: GetOptions = GetOptions()) -> ImageUpdates {
-        ImageUpdates(broker: self, source: .url(url), options: options)
-    }
-
-    /// Loads the image in a regular file that is open for reading, and reports its progress.
-    ///
-    /// - Parameters:
-    ///   - file: the open file.
-    ///   - name: the name in the broker's events, at most 255 bytes.
-    ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
-    /// - Returns: the updates, the last of which is `final`.
-    public func load(_ file: FileDescriptor, name: String? = nil, options: GetOptions = GetOptions()) -> ImageUpdates {
-        ImageUpdates(broker: self, source: .file(file, name: name), options: options)
-    }
-
     // MARK: Steps
 
     /// Requests an image.
