@@ -108,6 +108,19 @@ import Testing
         #expect(directory.names == ["a.png", "a.png.partial", "b.png", "b.png.partial", "victim"])
     }
 
+    /// Thumbnail services make a file that only they may read, and read the image through their own descriptor.
+    @Test func `an empty file is written in its place`() throws {
+        let path = directory.file("empty")
+        let file = unsafe FileDescriptor(owning: open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600))
+        let before = try #require(try FileSystem.status(of: path))
+        #expect(try get(to: path).exit == .status(0))
+        let after = try #require(try FileSystem.status(of: path))
+        #expect(after.isSameFile(as: before) && !after.isReadableByAll)
+        #expect(try file.size() == tile(1).png.count)
+        #expect(contents(path) == tile(1).png)
+        #expect(directory.names == ["empty"])
+    }
+
     @Test func `a directory or a full device fails, and leaves nothing`() throws {
         for path in [directory.path, "/dev/full"] {
             let result = try get(to: path)

@@ -14,13 +14,14 @@ enum OutputFile {
     /// Writes `count` bytes of `source`, from `offset` on, to `path`.
     ///
     /// A regular file, or a missing one, appears in one step, so that no reader sees half an image. A device, a pipe or a
-    /// symbolic link stays, and is written to. So is the file that is standard output, from its present position.
+    /// symbolic link stays, and is written to. So is the file that is standard output, from its present position, and an
+    /// empty file, which its maker may have open (`mktemp`, thumbnail services).
     ///
     /// - Throws: `SystemError`.
     static func write(_ count: Int, of source: FileDescriptor, at offset: Int, to path: String) throws(SystemError) {
         if isStandardOutput(path) { return try FileDescriptor.standardOutput().append(count, from: source, at: offset) }
         let status = try FileSystem.status(of: path, followingLinks: false)
-        guard status?.isRegular != false else {
+        if let status, !status.isRegular || status.size == 0 {
             return try FileDescriptor.open(writingAt: path).append(count, from: source, at: offset)
         }
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
