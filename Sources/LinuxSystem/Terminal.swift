@@ -28,7 +28,7 @@ package struct Terminal {
         descriptor = try .open(updatingAt: "/dev/tty")
     }
 
-    /// The size of the window.
+    /// The size of the window; that of a VT100 for a terminal that reports none.
     package var size: Size? { Self.size(of: descriptor.raw) }
 
     /// The size of the terminal behind standard output; nil when it is not a terminal.
@@ -42,9 +42,9 @@ package struct Terminal {
 
     static func size(of raw: Int32) -> Size? {
         var (columns, rows, width, height): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
-        guard unsafe clinux_terminal_size(raw, &columns, &rows, &width, &height) == 0, columns > 0, rows > 0 else {
-            return nil
-        }
+        guard unsafe clinux_terminal_size(raw, &columns, &rows, &width, &height) == 0 else { return nil }
+        // A serial line, and the terminal of a container, may have no size.
+        guard columns > 0, rows > 0 else { return Size(columns: 80, rows: 24) }
         return Size(columns: Int(columns), rows: Int(rows), width: Int(width), height: Int(height))
     }
 

@@ -54,10 +54,11 @@ extension [ImageCodec] {
     ///
     /// - Throws: `unsupported-format`.
     func sniffing(_ bytes: some Collection<UInt8>) throws(WireError) -> ImageCodec {
-        let format = ImageFormat(sniffing: bytes)
+        guard let format = ImageFormat(sniffing: bytes) else {
+            let names = ImageFormat.files.map(\.name).joined(separator: ", ")
+            throw WireError(.unsupportedFormat, "The bytes match none of the formats that are supported: \(names).")
+        }
         if let codec = first(where: { $0.format == format }) { return codec }
-        let names = map(\.format.name).joined(separator: ", ")
-        let what = format.map { "\($0.name) is not among the formats" } ?? "The bytes match none of the formats"
-        throw WireError(.unsupportedFormat, "\(what) that are supported: \(names).")
+        throw WireError(.unsupportedFormat, "\(format.name) is not among the formats of this decoder.")
     }
 }

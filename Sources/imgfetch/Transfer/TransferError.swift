@@ -38,6 +38,10 @@ enum TransferError {
         // It may quote what the origin has sent.
         let detail = String(detail.prefix(longestDetail))
         let reason = detail.isEmpty ? unsafe String(cString: curl_easy_strerror(code)) : detail
+        // Most of libcurl's messages about hosts and connections say it all.
+        if [.dnsFailed, .connectFailed].contains(wireCode), detail.contains(host) {
+            return WireError(wireCode, "\(withoutFullStop(detail)).")
+        }
         let sentence =
             switch wireCode {
             case .dnsFailed: "The host \(host) could not be found"

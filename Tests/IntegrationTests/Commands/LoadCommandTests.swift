@@ -39,6 +39,28 @@ import WorkerProtocol
         #expect(!result.errors.contains("secret"))
     }
 
+    /// Mistakes that a first use makes.
+    @Test func messages() throws {
+        let setting = try Setting(routes: ["/a": picture(), "/text": .ok(Array("no image".utf8))])
+        let directory = try TemporaryDirectory()
+        let file = try get(setting, "file:///usr/share/a.png").errors
+        #expect(file == #"imgbroker: unsupported-scheme: A local file is named by its path, without "file://"."# + "\n")
+        let missing = directory.file("none/a.png")
+        let unwritten = try get(setting, "/a", "-o", missing).errors
+        #expect(unwritten.hasPrefix("imgbroker: disk-failed: \(missing) could not be written"), "\(unwritten)")
+        let text = try get(setting, "/text").errors
+        #expect(text.hasPrefix("imgbroker: unsupported-format: "))
+        for format in ImageFormat.files { #expect(text.contains(format.name), "\(format)") }
+    }
+
+    /// A terminal that reports no size is taken for one of 80 columns and 24 rows.
+    @Test func previewInATerminalWithoutSize() throws {
+        let setting = try Setting(routes: ["/a": picture()])
+        let command = "\(Self.program) get \(setting.url("/a")) --preview --socket \(setting.broker.socketPath)"
+        let result = try run("/usr/bin/script", ["-qec", "stty rows 0 cols 0; \(command)", "/dev/null"])
+        #expect(result.exit == .status(0) && result.output.contains("16 × 16"), "\(result.output)")
+    }
+
     @Test func cacheModes() throws {
         let setting = try Setting { request in
             if request["If-None-Match"] == "\"1\"" { return .status(304, headers: [.init("ETag", "\"1\"")]) }

@@ -21,6 +21,18 @@ import Testing
     }
 
     @Test(arguments: [
+        (CURLE_COULDNT_RESOLVE_HOST, "Could not resolve host: example.org", "Could not resolve host: example.org."),
+        (CURLE_COULDNT_CONNECT, "Failed to connect to example.org", "Failed to connect to example.org."),
+        (
+            CURLE_COULDNT_RESOLVE_PROXY, "Could not resolve proxy: inner",
+            "The host example.org could not be found: Could not resolve proxy: inner."
+        ),
+    ])
+    func `a message names the host once`(code: CURLcode, detail: String, expected: String) {
+        #expect(TransferError.error(code, host: "example.org", detail: detail).message == expected)
+    }
+
+    @Test(arguments: [
         (CURLE_COULDNT_RESOLVE_HOST, ErrorCode.dnsFailed), (CURLE_COULDNT_CONNECT, .connectFailed),
         (CURLE_PEER_FAILED_VERIFICATION, .tlsFailed), (CURLE_SSL_CONNECT_ERROR, .tlsFailed),
         (CURLE_OPERATION_TIMEDOUT, .timeout), (CURLE_PARTIAL_FILE, .transferFailed),

@@ -308,7 +308,7 @@ enum GetCommand {
         do {
             try OutputFile.write(image.reply.bytes, of: buffer.descriptor, at: image.reply.offset, to: path)
         } catch {
-            throw .refused(WireError(.internal, "\(path) could not be written: \(error)."))
+            throw .refused(WireError(.diskFailed, "\(path) could not be written: \(error)."))
         }
     }
 

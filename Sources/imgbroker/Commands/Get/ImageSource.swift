@@ -40,6 +40,9 @@ enum ImageSource {
     func send(over broker: ImageBroker, _ options: GetOptions) throws(ClientError) -> Int {
         do {
             switch self {
+            case .url(let url) where url.lowercased().hasPrefix("file://"):
+                let message = "A local file is named by its path, without \"file://\"."
+                throw ClientError.refused(WireError(.unsupportedScheme, message))
             case .url(let url): return try broker.send(get: try SourceURL(url), options)
             case .file(let path):
                 return try broker.send(
