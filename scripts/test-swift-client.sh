@@ -16,11 +16,7 @@ trap 'rm -rf "$readme"' EXIT
 ln -s "$PWD" "$readme/imgbroker"
 mkdir -p "$readme/viewer/Sources/viewer"
 snippet() { awk -v number="$1" '/^```swift/ { inside = ++count == number; next } /^```/ { inside = 0 } inside' README.md; }
-{
-    echo "// swift-tools-version: 6.0"
-    echo "import PackageDescription"
-    echo "let package = Package(name: \"viewer\", $(snippet 1))"
-} >"$readme/viewer/Package.swift"
+snippet 1 >"$readme/viewer/Package.swift"
 snippet 2 >"$readme/viewer/Sources/viewer/main.swift"
 swift build -c release --package-path "$readme/viewer" --scratch-path .build/readme
 

@@ -20,8 +20,8 @@ struct ContactSheet {
         var frameBox = ContactSheet.frame
     }
 
-    /// The box for each frame of an animation: six fit beside each other, and four below each other.
-    static let frame = (width: 72, height: 54)
+    /// The box for each frame of an animation: four fit beside each other, and three below each other.
+    static let frame = (width: 112, height: 77)
     /// The box for each of six results of one image: three beside each other.
     static let result = (width: 150, height: 118)
     private static let medium = ImageSize.medium.box!
@@ -65,7 +65,7 @@ struct ContactSheet {
         canvas.write(Self.shortened(tile.name), x, y + medium.height + 8, scale: 2, Color(0xE8EAEE))
         let remarkColor = Color(tile.failures.isEmpty ? 0x8A93A3 : 0xFF6B6B)
         canvas.write(Self.shortened(tile.remark), x, y + medium.height + 31, scale: 2, remarkColor)
-        let (box, columns) = (tile.frameBox, tile.frameBox.width == Self.frame.width ? 6 : 3)
+        let (box, columns) = (tile.frameBox, tile.frameBox.width == Self.frame.width ? 4 : 3)
         for (index, frame) in tile.frames.prefix(columns * (medium.height / box.height)).enumerated() {
             let (column, row) = (index % columns, index / columns)
             draw(frame, x + column * (box.width + 4), y + row * (box.height + 4), box.width, box.height)

@@ -8,6 +8,11 @@ import LocalOrigin
 /// The demonstration: a broker, an origin, and processes that all request the same images; then the same with another
 /// broker on the same cache directory.
 struct Demonstration {
+    /// The extensions of the files that are shown of a folder.
+    private static let extensions = [
+        "jpg", "jpeg", "png", "webp", "gif", "avif", "heic", "heif", "jxl", "svg", "tif", "tiff",
+    ]
+
     private let output: String
     private let processes: Int
     private let session: Session
@@ -31,9 +36,12 @@ struct Demonstration {
             try session.stop(broker)
         }
         names = try FileManager.default.contentsOfDirectory(atPath: folder).filter {
-            ["jpg", "jpeg", "png", "webp", "gif"].contains(URL(filePath: $0).pathExtension.lowercased())
+            Self.extensions.contains(URL(filePath: $0).pathExtension.lowercased())
         }.sorted()
-        if names.isEmpty { throw HarnessFailure("\(folder) holds no .jpg, .jpeg, .png, .webp or .gif files") }
+        if names.isEmpty {
+            let extensions = Self.extensions.joined(separator: ", ")
+            throw HarnessFailure("\(folder) holds no files with the extensions \(extensions)")
+        }
         origin = try LocalOrigin(folder: folder)
     }
 
