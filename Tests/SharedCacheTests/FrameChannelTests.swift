@@ -329,13 +329,8 @@ import Testing
             _ = unsafe try bytes.withUnsafeBytes {
                 unsafe try UnixSocket.send($0, descriptors: Array(repeating: file, count: 8), on: ours)
             }
-            var limit = rlimit()
-            unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             // Room for two more: all free numbers are taken, and two are released.
-            limit.rlim_cur = 256
-            unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            var taken: [FileDescriptor] = []
-            while let copy = try? file.duplicate() { taken.append(copy) }
+            var taken = takeAllDescriptors(asCopiesOf: file)
             guard taken.count > 2 else { exit(3) }
             taken.removeLast(2)
             let received = unsafe try withUnsafeTemporaryAllocation(byteCount: 64, alignment: 16) {

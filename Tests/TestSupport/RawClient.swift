@@ -263,12 +263,15 @@ package final class RawClient {
         return error
     }
 
-    /// Sends a message of `type` with further members, written as JSON, and waits for the reply.
+    /// Sends a message of `type` with further members, written as JSON, and with a file if it is about one, and waits for the
+    /// reply.
     ///
     /// - Throws: as `next`.
-    package func ask(_ type: String, _ members: String = "") throws -> Incoming {
+    package func ask(_ type: String, _ members: String = "", of file: FileDescriptor? = nil) throws -> Incoming {
         let id = newID()
-        try send(#"{"type":"\#(type)","id":\#(id)\#(members.isEmpty ? "" : "," + members)}"#)
+        let members = (file == nil ? "" : #","fds":1"#) + (members.isEmpty ? "" : "," + members)
+        let frame = Self.frame(#"{"type":"\#(type)","id":\#(id)\#(members)}"#)
+        try send(frame, descriptors: file.map { [$0] } ?? [])
         return try answer(to: id)
     }
 

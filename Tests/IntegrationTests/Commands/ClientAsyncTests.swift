@@ -127,19 +127,14 @@ import Testing
             let url = setting.url("/a")
             let spare = try WritableBuffer(name: "test").descriptor
             _ = try RawClient(setting.broker.socketPath).load(url, #""delivery":"none""#)
-            var limit = rlimit()
-            unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            limit.rlim_cur = 256
-            unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             for round in 0..<3 {
-                var taken: [FileDescriptor] = []
-                while let copy = try? spare.duplicate() { taken.append(copy) }
+                var taken = takeAllDescriptors(asCopiesOf: spare)
                 do {
                     _ = try await broker.image(at: url)
                     exit(Int32(10 + round))
                 } catch ClientError.descriptorLost {}
                 _ = try await broker.stats()
-                taken = []
+                taken.removeAll()
                 let color = try await broker.image(at: url).withBytes { unsafe $0.unsafeLoad(as: UInt8.self) }
                 guard color == 1 else { exit(2) }
                 // The image's lease has ended when the next one comes with its descriptor again.

@@ -282,13 +282,8 @@ import Testing
             let url = setting.url("/a")
             let spare = try WritableBuffer(name: "test").descriptor
             _ = try RawClient(setting.broker.socketPath).load(url, #""delivery":"none""#)
-            var limit = rlimit()
-            unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            limit.rlim_cur = 256
-            unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             for round in 0..<3 {
-                var taken: [FileDescriptor] = []
-                while let copy = try? spare.duplicate() { taken.append(copy) }
+                var taken = takeAllDescriptors(asCopiesOf: spare)
                 // Both answers have the same buffer, and neither has its descriptor.
                 let ids = try (0..<2).map { _ in try broker.send(get: SourceURL(url)) }
                 for _ in ids {
@@ -299,7 +294,7 @@ import Testing
                 }
                 // The connection stays usable.
                 _ = try broker.stats()
-                taken = []
+                taken.removeAll()
                 do {
                     let image = try broker.get(url)
                     let color = image.withBytes { unsafe $0.unsafeLoad(fromByteOffset: 0, as: UInt8.self) }

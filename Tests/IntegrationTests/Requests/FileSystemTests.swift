@@ -20,12 +20,7 @@ import Testing
     private func ask(
         _ file: FileDescriptor, _ members: String = "", by other: RawClient? = nil
     ) throws -> RawClient.Incoming {
-        let client = other ?? client
-        let id = client.newID()
-        try client.send(
-            RawClient.frame(#"{"type":"get","id":\#(id),"fds":1\#(members.isEmpty ? "" : "," + members)}"#),
-            descriptors: [file])
-        return try client.answer(to: id)
+        try (other ?? client).ask("get", members, of: file)
     }
 
     // MARK: A full file system

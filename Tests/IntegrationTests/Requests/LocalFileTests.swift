@@ -25,11 +25,7 @@ import WorkerProtocol
     private func ask(
         _ file: FileDescriptor, _ members: String = "", type: String = "get", by other: RawClient? = nil
     ) throws -> RawClient.Incoming {
-        let client = other ?? client
-        let id = client.newID()
-        let text = #"{"type":"\#(type)","id":\#(id),"fds":1\#(members.isEmpty ? "" : "," + members)}"#
-        try client.send(RawClient.frame(text), descriptors: [file])
-        return try client.answer(to: id)
+        try (other ?? client).ask(type, members, of: file)
     }
 
     private func write(_ picture: TestPicture, to name: String = "image.png") throws -> String {
