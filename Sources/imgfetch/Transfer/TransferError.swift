@@ -62,7 +62,7 @@ enum TransferError {
 
     /// The body exceeds the limit.
     static func tooLarge(limit: Int, host: String) -> WireError {
-        WireError(.tooLarge, "The body from \(host) is longer than \(limit) bytes.")
+        WireError(.tooLarge, "The body from \(host) is longer than the \(limit) bytes of --max-download.")
     }
 
     /// The body could not be written.

@@ -150,7 +150,8 @@ import WorkerProtocol
         let file = try FileDescriptor.create(at: path)
         #expect(try ask(file).error?.code == .emptyImage)
         try file.truncate(to: 1 << 20 + 1)
-        #expect(try ask(file).error?.code == .tooLarge)
+        let error = try #require(try ask(file).error)
+        #expect(error.code == .tooLarge && error.message.contains("--max-file"), "\(error)")
     }
 
     /// Files in memory reach the broker itself, which hands them on.

@@ -106,7 +106,10 @@ extension BrokerState {
         let size = facts.identity.size
         if size <= 0 { return .failure(WireError(.emptyImage, "The file is empty.")) }
         let limit = min(limits.maxFileBytes, memoryBudget.limit)
-        if size > limit { return .failure(WireError(.tooLarge, "\(size) bytes are more than \(limit).")) }
+        if size > limit {
+            let message = "The file has \(size) bytes; --max-file and --memory-limit permit \(limit)."
+            return .failure(WireError(.tooLarge, message))
+        }
         return .success(facts)
     }
 

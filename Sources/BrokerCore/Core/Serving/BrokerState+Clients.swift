@@ -342,10 +342,12 @@ extension BrokerState {
             if let refusal = pixels.refusal(bytes: bytes) { return refusal }
             if pixels.geometry.pixels > limits.maxPixels {
                 let size = "\(pixels.geometry.width) × \(pixels.geometry.height)"
-                return WireError(.tooManyPixels, "\(size) pixels are more than \(limits.maxPixels).")
+                let message = "The image has \(size) pixels; --max-pixels permits \(limits.maxPixels)."
+                return WireError(.tooManyPixels, message)
             }
         } else if bytes > limits.maxDownloadBytes {
-            return WireError(.tooLarge, "\(bytes) bytes are more than \(limits.maxDownloadBytes).")
+            let message = "The image has \(bytes) bytes; --max-download permits \(limits.maxDownloadBytes)."
+            return WireError(.tooLarge, message)
         }
         if let refusal = clients.refusal(ofWeight: request.weight, from: client)
             ?? clients.refusal(ofStoreFrom: client)

@@ -101,7 +101,7 @@ final class Upload {
         at descriptor: FileDescriptor, for request: StoreRequest, upTo limit: Int
     ) throws(WireError) -> Given {
         guard descriptor.hasSeals, let size = try? descriptor.size() else { throw notInMemory }
-        if size > limit { throw WireError(.tooLarge, "\(size) bytes are more than \(limit).") }
+        if size > limit { throw WireError(.tooLarge, "The file has \(size) bytes; --max-download permits \(limit).") }
         if let sealed = try? SealedBuffer(verifying: descriptor, size: size) { return .sealed(sealed) }
         if size == 0 { throw WireError(.emptyImage, "There are no bytes.") }
         do {
