@@ -184,9 +184,9 @@ int clinux_identity(int fd, char *text, size_t size) {
     return length > 0 && (size_t)length < size ? length : 0;
 }
 
-int clinux_is_local(int fd) {
+int clinux_file_system(int fd) {
     struct statfs status;
-    if (fstatfs(fd, &status)) return 0;
+    if (fstatfs(fd, &status)) return CLINUX_OTHER_FILE_SYSTEM;
     switch ((unsigned long)status.f_type) {
     case EXT4_SUPER_MAGIC:  // ext2 and ext3, too
     case XFS_SUPER_MAGIC:
@@ -196,9 +196,11 @@ int clinux_is_local(int fd) {
     case RAMFS_MAGIC:
     case SQUASHFS_MAGIC:
     case ISOFS_SUPER_MAGIC:
-        return 1;
+        return CLINUX_LOCAL_FILE_SYSTEM;
+    case FUSE_SUPER_MAGIC:
+        return CLINUX_USER_FILE_SYSTEM;
     default:
-        return 0;
+        return CLINUX_OTHER_FILE_SYSTEM;
     }
 }
 

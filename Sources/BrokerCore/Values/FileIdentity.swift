@@ -10,15 +10,19 @@ package struct FileIdentity: Hashable, Sendable {
     package var modified: Int
     /// The time of the last change of the contents or of the metadata, in nanoseconds since 1970.
     package var changed: Int
+    /// The user who has sent the file, if a process states all the above for it (FUSE): it may state what is true of another
+    /// user's file, so the contents are that user's own. Nil for files of which the kernel knows it.
+    package var user: UInt32?
 
-    package init(device: UInt64, inode: UInt64, size: Int, modified: Int, changed: Int) {
+    package init(device: UInt64, inode: UInt64, size: Int, modified: Int, changed: Int, user: UInt32? = nil) {
         (self.device, self.inode, self.size) = (device, inode, size)
-        (self.modified, self.changed) = (modified, changed)
+        (self.modified, self.changed, self.user) = (modified, changed, user)
     }
 
     /// The name of the contents among the originals. No request can name it, because only http and https URLs are accepted.
     package var url: SourceURL {
-        SourceURL(canonical: "file:\(device).\(inode).\(size).\(modified).\(changed)")
+        let owner = user.map { ".user\($0)" } ?? ""
+        return SourceURL(canonical: "file:\(device).\(inode).\(size).\(modified).\(changed)\(owner)")
     }
 }
 

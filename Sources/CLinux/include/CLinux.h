@@ -122,9 +122,16 @@ unsigned long long clinux_remembered_device(int fd);
 /// Writes the identity of a regular file and of its contents as text: device, inode, size, times of modification and change. Does
 /// not ask a server or another process (statx). Returns its length without the final zero; 0 for other files.
 int clinux_identity(int fd, char *text, size_t size);
-/// 1 if the file system keeps the metadata of open files in memory, so that fstat and close never wait (fstatfs); 0 for others
-/// and unknown ones.
-int clinux_is_local(int fd);
+/// What is known of the file system of a file (fstatfs).
+enum {
+    /// Nothing.
+    CLINUX_OTHER_FILE_SYSTEM,
+    /// It keeps the metadata of open files in memory, so that fstat and close never wait.
+    CLINUX_LOCAL_FILE_SYSTEM,
+    /// It is a process (FUSE), which states the metadata of its files as it likes.
+    CLINUX_USER_FILE_SYSTEM,
+};
+int clinux_file_system(int fd);
 /// fcntl(F_GETFL), and O_PATH, which the headers hide from Swift.
 int clinux_get_flags(int fd);
 int clinux_path_flag(void);

@@ -174,9 +174,23 @@ public final class FileDescriptor: Sendable {
         return text.isEmpty ? nil : text
     }
 
-    /// Whether the file is of a file system that keeps the metadata of open files in memory, so that neither `status` nor closing
-    /// it waits. Asking may wait.
-    package var isOnLocalFileSystem: Bool { clinux_is_local(raw) == 1 }
+    /// What is known of the file system that a file is of.
+    package enum FileSystemKind: Sendable {
+        /// It keeps the metadata of open files in memory, so that neither `status` nor closing one waits.
+        case local
+        /// It is a process of some user (FUSE), which states the metadata of its files as it likes.
+        case user
+        case other
+    }
+
+    /// The kind of the file's file system. Asking may wait.
+    package var fileSystemKind: FileSystemKind {
+        switch clinux_file_system(raw) {
+        case Int32(CLINUX_LOCAL_FILE_SYSTEM): .local
+        case Int32(CLINUX_USER_FILE_SYSTEM): .user
+        default: .other
+        }
+    }
 
     /// Sets the file's size, in bytes.
     ///

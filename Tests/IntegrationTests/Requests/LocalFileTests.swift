@@ -52,6 +52,20 @@ import WorkerProtocol
         #expect(try other.picture(second) == tile(3))
     }
 
+    /// Such a file system may state of its file what is true of another user's.
+    @Test(.enabled("a file system can be mounted") { SilentFileSystem.isPossible })
+    func `users do not share files of a file system in user space`() throws {
+        let fileSystem = try SilentFileSystem(contents: tile(3).png, answering: .max)
+        defer { fileSystem.end() }
+        let file = try fileSystem.open()
+        #expect(try client.picture(ask(file)) == tile(3))
+        #expect(try ask(file).image().source == .memory)
+        let other = try setting.client(as: 20_021)
+        #expect(try ask(file, by: other).image().source == .file)
+        #expect(try ask(file, by: other).image().source == .memory)
+        #expect(try ask(file).image().source == .memory)
+    }
+
     /// Each request gets the contents as of its time, although most changes leave the size as it is, and some the times.
     @Test(arguments: ["replace", "rewrite"]) func changedContentsAreNeverServed(way: String) throws {
         let path = directory.file("image.png")

@@ -316,7 +316,8 @@ enum DescriptorHelper {
             do throws(SystemError) {
                 let status = try file.status()
                 guard status.isRegular else { return refuse(number, device) }
-                let isLocal = device != 0 && (localDevices[device] != nil || file.isOnLocalFileSystem)
+                let kind = device != 0 && localDevices[device] != nil ? .local : file.fileSystemKind
+                let isLocal = device != 0 && kind == .local
                 let identity = FileIdentity(status)
                 let age = WallClock.nanoseconds &- identity.changed
                 let isRecent = age < (isLocal && !identity.hasCoarseTimes ? timePrecision : coarsePrecision)
@@ -330,7 +331,7 @@ enum DescriptorHelper {
                         numbers: [
                             number, Int(bitPattern: UInt(identity.device)), Int(bitPattern: UInt(identity.inode)),
                             identity.size, identity.modified, identity.changed, isRecent ? 1 : 0,
-                            isLocal ? 1 : 0,
+                            isLocal ? 1 : 0, kind == .user ? 1 : 0,
                         ]
                     ).encoded
                 return true

@@ -513,11 +513,12 @@ final class DescriptorReceiver {
         let numbers = answer.numbers
         guard case .examining(let file, _) = helper.state, numbers.first == file.number else { return }
         helper.state = .closing(helper.user, since: .now)
-        if answer.kind == .examined, numbers.count == 8 {
+        if answer.kind == .examined, numbers.count == 9 {
             if numbers[7] != 0 { helper.localFiles.insert(file) }
             let identity = FileIdentity(
                 device: UInt64(bitPattern: Int64(numbers[1])), inode: UInt64(bitPattern: Int64(numbers[2])),
-                size: numbers[3], modified: numbers[4], changed: numbers[5])
+                size: numbers[3], modified: numbers[4], changed: numbers[5],
+                user: numbers[8] != 0 ? helper.user : nil)
             let facts = FileFacts(identity, isRecent: numbers[6] != 0, isLocal: numbers[7] != 0)
             return report(.examined(file, .success(facts)), in: &arrivals)
         }
