@@ -29,7 +29,7 @@ package struct Deadline: Sendable {
 }
 
 /// The time limit of waits in seconds, long enough for a busy machine.
-package let patience = 30.0
+package let patience = 90.0
 
 /// Polls until `isTrue`, for at most `seconds`.
 ///

@@ -76,7 +76,7 @@ struct FetchImpostor {
             result.bytes = 1_000_000
             return try send(result, job, [UInt8](repeating: 0, count: result.bytes))
         case "flood":
-            for received in 0..<20_000 {
+            for received in 0..<4000 {
                 try channel.sendMessage(FetchReport.progress(job: job.id, received: .max - received, expected: 1))
             }
         case "confirm":

@@ -36,7 +36,7 @@ import Testing
         let id = try setting.client.get(
             setting.url(attack), #""delivery":"none","cookies":true,"totalTimeoutMs":\#(limit)000"#)
         let answer = try setting.client.answer(to: id, within: 80)
-        #expect((answer.error == nil) == isHarmless)
+        #expect((answer.error == nil) == isHarmless, "\(String(describing: answer.error))")
         try setting.loadGood(9, from: .network)
         let after = try setting.idle()
         #expect(Set(after.workerDeaths.keys) == Set(cause.map { [$0] } ?? []))
