@@ -11,6 +11,8 @@ package final class ChildProcess {
     package let descriptor: FileDescriptor
     /// The process's peak memory in bytes, including shared memory; 0 until it is reaped.
     package private(set) var peakBytes = 0
+    /// The exit, once it is reaped.
+    private var exit: ProcessExit?
 
     /// Starts `path` with `arguments` (without the program's name), a new environment, `control` as descriptor 3, and `more`, if
     /// given, as descriptor 4. Everything else is closed except standard output and error. With `program`, the file behind that
@@ -64,13 +66,15 @@ package final class ChildProcess {
         _ = clinux_pidfd_send_signal(descriptor.raw, signal)
     }
 
-    /// Reaps the process if it has exited; nil while it runs.
+    /// Reaps the process if it has exited, and returns its exit also later; nil while it runs.
     package func reap() -> ProcessExit? {
+        if let exit { return exit }
         var (code, signaled, peak): (Int32, Int32, Int64) = (0, 0, 0)
         guard unsafe clinux_pidfd_reap(descriptor.raw, &code, &signaled, &peak) == 1 else { return nil }
         peakBytes = Int(peak)
         Self.forget(pid)
-        return signaled != 0 ? .signal(code) : .status(code)
+        exit = signaled != 0 ? .signal(code) : .status(code)
+        return exit
     }
 
     /// The processor time that the process has used so far, in milliseconds; nil after its end.

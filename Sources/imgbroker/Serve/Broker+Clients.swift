@@ -65,7 +65,7 @@ extension Broker {
     }
 
     func resumeAccepting() {
-        guard !isAccepting, !state.isDraining, !isFull, pendingUpgrade == nil else { return }
+        guard !isAccepting, !state.isDraining, !isFull, pendingUpgrade?.pausesClients != true else { return }
         if let acceptAgainAt, Instant.now < acceptAgainAt { return }
         isAccepting = (try? queue.add(listener.descriptor.raw, token: Self.token(.listener))) != nil
     }

@@ -104,6 +104,8 @@ final class Broker {
     var pendingReload: PendingReload?
     /// An upgrade that a client has asked for.
     var pendingUpgrade: PendingUpgrade?
+    /// A killed check of the installed program, which has not exited because a file system does not answer it.
+    var lateCheck: ChildProcess?
     /// What the process has left whose place this one takes, until `run`.
     var inheritance: Inheritance?
     /// What an earlier process has stored, until `run`.
@@ -206,7 +208,7 @@ final class Broker {
             let isRetrying =
                 !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
                 || !formerServers.isEmpty || receiver.isBusy || !blocked.isEmpty
-                || closer.isBehind || mayHaveStrangers || pendingUpgrade != nil
+                || closer.isBehind || mayHaveStrangers || pendingUpgrade != nil || lateCheck != nil
                 || store?.isBehind(state.keptRevision) == true
             let ready: [EventQueue.Event]
             do {
@@ -465,7 +467,7 @@ final class Broker {
     func endHelpers() {
         if let server = forkServer { formerServers.append(server.child) }
         forkServer = nil
-        let children = workers.values.map(\.child) + formerServers
+        let children = workers.values.map(\.child) + formerServers + [lateCheck].compactMap(\.self)
         // A worker exits by itself when its socket ends; one that does not is killed.
         workers = [:]
         end(children)

@@ -123,6 +123,45 @@ import WorkerProtocol
         #expect(try broker.stop() == .status(0))
     }
 
+    @Test(.enabled(if: SilentFileSystem.isPossible)) func `an upgrade whose settings cannot be read pauses nobody`()
+        throws
+    {
+        defer { origin.stop() }
+        try write("")
+        let broker = try start(["--allow-address", "127.0.0.0/8"])
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.load(origin.url("/1")).image().source == .network)
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        try write("ca-file = \(silent.path)\n")
+        let requester = try RawClient(broker.socketPath)
+        try requester.send(#"{"type":"upgrade","id":1}"#)
+        // Clients that are connected, and new ones, are served until the requester is told.
+        var served = 0
+        try eventually("the upgrade is refused") {
+            let new = try RawClient(broker.socketPath)
+            let sources = [try client.load(origin.url("/1")), try new.load(origin.url("/1"))].map {
+                try? $0.image().source
+            }
+            if sources == [.memory, .memory] { served += 1 }
+            return broker.logLines.contains { $0.contains("upgrade: this program goes on") }
+        }
+        #expect(served > 3)
+        #expect(!broker.logLines.contains { $0.contains("upgrade: waiting for what is unfinished") })
+        #expect(try requester.next().error?.code == .timeout)
+        // Until the file system answers, no further process waits for it.
+        try requester.send(#"{"type":"upgrade","id":2}"#)
+        #expect(try requester.next().error?.code == .overloaded)
+        silent.end()
+        try write("")
+        try eventually("an upgrade succeeds") {
+            try requester.send(#"{"type":"upgrade","id":3}"#)
+            return try requester.next().fields["type"] as? String == "ok"
+        }
+        #expect(try client.load(origin.url("/1")).image().source == .memory)
+        #expect(try broker.stop() == .status(0))
+    }
+
     @Test func `a transfer goes on while its worker is replaced`() throws {
         defer { origin.stop() }
         try write("")

@@ -11,30 +11,36 @@ extension Broker {
     /// The time for which jobs that can be repeated are waited for, and that for all others.
     private static let repeatableMicroseconds = 2_000_000
     private static let unrepeatableMicroseconds = 10_000_000
-    /// The time in which the new program must say that it could take over.
+    /// The time in which the new program must read the settings, while clients are served, and that in which it must then say that
+    /// it could take over.
+    private static let readingMilliseconds = 5000
     private static let checkMilliseconds = 10_000
     /// The share of the memory for images that packed ones may take in the state. They are copied, and others are not.
     private static let shareOfPacked = 8
 
     // MARK: Waiting
 
-    /// Stops receiving from clients; `advanceUpgrade` goes on.
+    /// Has the installed program read the settings; `advanceUpgrade` goes on.
     func upgrade(for client: ClientID, id: Int) {
-        if pendingUpgrade != nil {
-            let error = WireError(.overloaded, "An upgrade has begun already.")
-            return handle(.upgradeEnded(client, id: id, error))
+        do throws(WireError) {
+            if pendingUpgrade != nil { throw WireError(.overloaded, "An upgrade has begun already.") }
+            if lateCheck != nil {
+                let message = "A file system with settings has not answered an earlier upgrade yet."
+                throw WireError(.overloaded, message)
+            }
+            // An empty state, because the state changes until clients are paused.
+            let check = try UpgradeCheck(of: try installedProgram(), with: try seal(KeptState()))
+            let deadline = Instant.now.adding(milliseconds: Self.readingMilliseconds)
+            pendingUpgrade = PendingUpgrade(client: client, id: id, stage: .reading(check, deadline: deadline))
+        } catch {
+            log.error(.upgrade, "upgrade: this program goes on: \(error.message)")
+            handle(.upgradeEnded(client, id: id, error))
         }
-        log.notice(.upgrade, "upgrade: waiting for what is unfinished")
-        pendingUpgrade = PendingUpgrade(client: client, id: id, begunAt: .now)
-        for client in clients.values {
-            client.isPaused = true
-            unflushed.insert(client.id)
-        }
-        stopAccepting()
     }
 
     /// Takes the next step of an upgrade. Called in each iteration of the event loop.
     func advanceUpgrade() {
+        if lateCheck?.reap() != nil { lateCheck = nil }
         guard let upgrade = pendingUpgrade else { return }
         if state.isDraining { return endUpgrade(WireError(.shuttingDown, "The broker is ending.")) }
         if let pendingReload {
@@ -43,7 +49,35 @@ extension Broker {
             // The kernel would wait for the thread that reads.
             return endUpgrade(WireError(.overloaded, "The sources of the settings are still being read."))
         }
-        let waited = Instant.now.microseconds(since: upgrade.begunAt)
+        switch upgrade.stage {
+        case .reading(let check, let deadline): finishReading(of: check, deadline)
+        case .finishing(let since): finish(upgrade, after: Instant.now.microseconds(since: since))
+        }
+    }
+
+    /// Stops receiving from clients once the installed program has read the settings.
+    private func finishReading(of check: UpgradeCheck, _ deadline: Instant) {
+        switch check.answer(within: 0) {
+        case .success:
+            log.notice(.upgrade, "upgrade: waiting for what is unfinished")
+            pendingUpgrade?.stage = .finishing(since: .now)
+            for client in clients.values {
+                client.isPaused = true
+                unflushed.insert(client.id)
+            }
+            stopAccepting()
+        case .failure(let error): endUpgrade(error)
+        case nil where deadline <= .now:
+            let seconds = Self.readingMilliseconds / 1000
+            endUpgrade(
+                WireError(.timeout, "\(check.path) has not read the settings in \(seconds) s: does a file system hang?")
+            )
+        case nil: break
+        }
+    }
+
+    /// Hands over when nothing is unfinished.
+    private func finish(_ upgrade: PendingUpgrade, after waited: Int) {
         let slow = clients.values.filter(\.holdsUpUpgrade)
         if !slow.isEmpty {
             if waited < Self.unrepeatableMicroseconds { return }
@@ -66,33 +100,43 @@ extension Broker {
         guard let upgrade = pendingUpgrade else { return }
         pendingUpgrade = nil
         log.error(.upgrade, "upgrade: this program goes on: \(error.message)")
-        for client in clients.values {
-            client.isPaused = false
-            putIntoBacklog(client)
-            unflushed.insert(client.id)
+        switch upgrade.stage {
+        case .reading(let check, _): end(check)
+        case .finishing:
+            for client in clients.values {
+                client.isPaused = false
+                putIntoBacklog(client)
+                unflushed.insert(client.id)
+            }
         }
         handle(.upgradeEnded(upgrade.client, id: upgrade.id, error))
+    }
+
+    private func end(_ check: UpgradeCheck) {
+        check.kill()
+        if check.child.reap() == nil { lateCheck = check.child }
     }
 
     // MARK: Handing over
 
     /// Becomes the installed program. Returns the reason if that is not possible.
     private func replaceProgram(for upgrade: PendingUpgrade) -> WireError {
-        guard let path = CurrentProcess.executablePath else {
-            return WireError(.internal, "The program's path is unknown.")
-        }
         sendOrders()
         flushClients()
         let (state, descriptors) = keptState(for: upgrade)
-        let memory: FileDescriptor
-        do throws(SystemError) {
-            let (sealed, omitted) = try state.sealed()
-            if omitted > 0 { log.warning(.upgrade, "upgrade: \(omitted) images with very long texts are left out") }
-            memory = sealed
+        let (path, memory): (String, FileDescriptor)
+        do throws(WireError) {
+            path = try installedProgram()
+            memory = try seal(state)
+            let check = try UpgradeCheck(of: path, with: memory)
+            guard let answer = check.answer(within: Self.checkMilliseconds) else {
+                end(check)
+                throw WireError(.internal, "\(path) does not say in time that it could take over.")
+            }
+            try answer.get()
         } catch {
-            return WireError(.outOfMemory, "There is no room for the state: \(error).")
+            return error
         }
-        if let problem = check(path, memory) { return problem }
 
         log.notice(.upgrade, "upgrade: \(path) takes over")
         page?.end()
@@ -113,22 +157,20 @@ extension Broker {
         }
     }
 
-    /// Asks the program at `path` whether it could take over. Returns the reason if not.
-    private func check(_ path: String, _ state: FileDescriptor) -> WireError? {
-        let words = [TakeOver.checkWord] + TakeOver.brokerArguments
+    private func installedProgram() throws(WireError) -> String {
+        guard let path = CurrentProcess.executablePath else {
+            throw WireError(.internal, "The program's path is unknown.")
+        }
+        return path
+    }
+
+    private func seal(_ state: KeptState) throws(WireError) -> FileDescriptor {
         do throws(SystemError) {
-            let child = try ChildProcess(
-                path: path, arguments: words, environment: CurrentProcess.environmentWords, control: state)
-            switch child.waitForExit(milliseconds: Self.checkMilliseconds) {
-            case .status(0): return nil
-            case let exit?: return WireError(.internal, "\(path) cannot take over (\(exit)); see the broker's log.")
-            case nil:
-                child.send(SignalNumber.kill)
-                _ = child.waitForExit(milliseconds: 1000)
-                return WireError(.internal, "\(path) does not say in time that it could take over.")
-            }
+            let (memory, omitted) = try state.sealed()
+            if omitted > 0 { log.warning(.upgrade, "upgrade: \(omitted) images with very long texts are left out") }
+            return memory
         } catch {
-            return WireError(.internal, "\(path) cannot be started: \(error).")
+            throw WireError(.outOfMemory, "There is no room for the state: \(error).")
         }
     }
 

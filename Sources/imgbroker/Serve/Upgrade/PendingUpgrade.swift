@@ -1,9 +1,21 @@
 import BrokerCore
 import SystemValues
 
-/// An upgrade that waits until nothing is unfinished.
+/// An upgrade from a client's request to the start of the other program.
 struct PendingUpgrade {
+    enum Stage {
+        /// The installed program reads the settings, because a file system may never answer. Clients are served.
+        case reading(UpgradeCheck, deadline: Instant)
+        /// Clients are paused, until nothing is unfinished.
+        case finishing(since: Instant)
+    }
+
     let client: ClientID
     let id: Int
-    let begunAt: Instant
+    var stage: Stage
+
+    /// Whether nothing is received from clients.
+    var pausesClients: Bool {
+        if case .finishing = stage { true } else { false }
+    }
 }
