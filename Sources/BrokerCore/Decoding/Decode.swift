@@ -42,6 +42,8 @@ struct Decode {
     var waiters: [JobWaiter]
     var priority: GetOptions.Priority
     var state = State.queued
+    /// When it was queued after a wait for the shared tier; nil without one.
+    var queuedAt: Instant?
     /// The workers that died on it by their own making.
     var crashes = 0
     /// Whether the name of the bytes was discarded: nothing that is known by it may come from this decoding, which only answers

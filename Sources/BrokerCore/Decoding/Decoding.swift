@@ -226,9 +226,9 @@ package struct Decoding {
     }
 
     /// Queues a decoding that has waited for the shared tier. False for any other job.
-    mutating func goOn(_ job: JobID) -> Bool {
+    mutating func goOn(_ job: JobID, at now: Instant) -> Bool {
         guard let decode = decodes[job], case .askingTier = decode.state else { return false }
-        decodes.change(job) { $0.state = .queued }
+        decodes.change(job) { ($0.state, $0.queuedAt) = (.queued, now) }
         enqueue(job)
         return true
     }

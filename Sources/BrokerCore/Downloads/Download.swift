@@ -62,6 +62,8 @@ struct Download {
     /// Its bytes, if they are in memory: held, as they may be decoded next.
     var revalidatedBody: BufferID?
     var state = State.queued
+    /// When it was queued after a wait for the shared tier; nil without one.
+    var queuedAt: Instant?
     /// The bytes received; they are reserved memory.
     var received = 0
     /// When the shared tier was asked for the bytes, if they came from there.

@@ -139,9 +139,9 @@ package struct Downloads {
     }
 
     /// Queues a download that has waited for the shared tier.
-    mutating func unpark(_ job: JobID) {
+    mutating func unpark(_ job: JobID, at now: Instant) {
         guard self[job]?.isParked == true else { return }
-        downloads.change(job) { $0.state = .queued }
+        downloads.change(job) { ($0.state, $0.queuedAt) = (.queued, now) }
         push(job)
     }
 

@@ -10,8 +10,9 @@ import SystemValues
 package struct SharedTier {
     /// A step for the caller; they are carried out in order.
     enum Outcome: Equatable {
-        /// The job goes on without the tier now: the download to the origin, the decoding to a worker.
-        case goOn(JobID)
+        /// The job, which has waited for the tier since then, goes on without it now: the download to the origin, the decoding to a
+        /// worker.
+        case goOn(JobID, since: Instant)
         /// `timePassed` is to be called then.
         case wake(JobID, at: Instant)
         /// The lease is to be prolonged.
@@ -121,7 +122,7 @@ package struct SharedTier {
                 ($0.renewedAt, $0.due) = (now, now.adding(milliseconds: Self.renewalMs))
             }
             let wake = Outcome.wake(job, at: now.adding(milliseconds: Self.renewalMs))
-            return load.isFirst ? [wake, .goOn(job)] : [wake]
+            return load.isFirst ? [wake, .goOn(job, since: load.beganAt)] : [wake]
         case .busy where load.isFirst && load.token != nil:
             let pause = Self.pollMs.least + Int(random.next() % UInt64(Self.pollMs.added + 1))
             let next = now.adding(milliseconds: pause)
@@ -129,7 +130,7 @@ package struct SharedTier {
             return [.wake(job, at: next)]
         case .leased, .busy, .nothing:
             loads[job] = nil
-            return load.isFirst ? [.goOn(job)] : []
+            return load.isFirst ? [.goOn(job, since: load.beganAt)] : []
         }
     }
 
@@ -148,18 +149,18 @@ package struct SharedTier {
         switch load.stage {
         case .queued:
             _ = end(job)
-            return [.goOn(job)]
+            return [.goOn(job, since: load.beganAt)]
         case .asking(let lookup) where load.isPolling: return [.unresponsive(lookup: lookup)]
         case .asking(let lookup):
             loads.change(job) { $0.stage = .late(lookup) }
             // The next lookup gets its turn.
             queue.jobEnded(job)
-            return [.goOn(job), wake(in: Self.patienceMs - Self.hedgeMs)]
+            return [.goOn(job, since: load.beganAt), wake(in: Self.patienceMs - Self.hedgeMs)]
         case .late(let lookup): return [.unresponsive(lookup: lookup)]
         case .waiting:
             guard let patience, now < patience else {
                 loads[job] = nil
-                return [.goOn(job)]
+                return [.goOn(job, since: load.beganAt)]
             }
             loads.change(job) { ($0.stage, $0.due) = (.queued, Self.never) }
             queue.push(job, priority: priority, owner: owner)
@@ -198,7 +199,7 @@ package struct SharedTier {
     mutating func processExited() -> (outcomes: [Outcome], buffers: [BufferID]) {
         var outcomes: [Outcome] = []
         for (job, load) in loads.sorted(by: { $0.key < $1.key }) where load.stage != .holding {
-            if load.isFirst { outcomes.append(.goOn(job)) }
+            if load.isFirst { outcomes.append(.goOn(job, since: load.beganAt)) }
             _ = end(job)
         }
         (jobs, orphans) = ([:], [:])

@@ -31,6 +31,8 @@ extension StatsReport {
         case queue
         /// A lookup in the disk tier, from its order to its answer.
         case disk
+        /// A job's wait for the shared tier: for its lookup, and for a record that another broker is about to write.
+        case shared
         /// The read of a local file.
         case file
         /// The parts of a transfer: the look-up of the name, the connection, its TLS handshake, the wait for the response's

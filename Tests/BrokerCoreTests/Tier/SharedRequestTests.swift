@@ -73,6 +73,30 @@ struct SharedRequestTests {
         #expect(world.image(client, 1)?.source == .shared)
     }
 
+    @Test func `the wait for the tier is a part of a trace, and no queueing`() throws {
+        var world = world()
+        let client = world.connect()
+        func spans(_ id: Int) -> [String: TraceSpan] {
+            Dictionary((world.image(client, id)?.spans ?? []).map { ($0.name, $0) }, uniquingKeysWith: { $1 })
+        }
+        // A record after 40 ms.
+        world.get(client, id: 1, "a") { $0.trace = true }
+        world.happen(.timePassed, after: 40)
+        world.findShared(try #require(world.sharedLookup), content: 1)
+        try decode(&world)
+        #expect(spans(1)["shared"]?.microseconds == 40_000 && spans(1)["queue"] == nil)
+        // No answer for 250 ms, and a transfer that starts then.
+        world.get(client, id: 2, "b") { $0.trace = true }
+        world.happen(.timePassed, after: 250)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try decode(&world)
+        #expect(spans(2)["shared"]?.microseconds == 250_000 && spans(2)["queue"] == nil)
+        #expect(spans(2)["download"]?.start == 250_000)
+        let histograms = world.state.report.histograms
+        #expect(histograms[.shared]?.count == 2 && histograms[.shared]?.sumMicroseconds == 290_000)
+        #expect(histograms[.queue]?.sumMicroseconds == 0)
+    }
+
     @Test func `an answer after that of the origin is discarded`() throws {
         var world = world()
         let client = world.connect()

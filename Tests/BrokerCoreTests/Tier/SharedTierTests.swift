@@ -41,14 +41,14 @@ struct SharedTierTests {
 
     @Test func `no answer lets the download go on at once`() throws {
         var tier = try asking()
-        #expect(tier.answered(lookup, .nothing, at: later(1)) == [.goOn(download)])
+        #expect(tier.answered(lookup, .nothing, at: later(1)) == [.goOn(download, since: later(0))])
         #expect(tier[download] == nil)
     }
 
     @Test func `a lookup that is late is overtaken, and its record still counts`() throws {
         var tier = try asking()
         #expect(pass(&tier, to: 249) == [])
-        #expect(pass(&tier, to: 250) == [.goOn(download), .wake(download, at: later(5000))])
+        #expect(pass(&tier, to: 250) == [.goOn(download, since: later(0)), .wake(download, at: later(5000))])
         #expect(tier.job(of: lookup) == download)
         #expect(tier.answered(lookup, .record, at: later(300)) == [])
         #expect(tier[download] == nil)
@@ -83,7 +83,9 @@ struct SharedTierTests {
         var tier = try asking()
         let token = try #require(tier[download]?.token)
         #expect(
-            tier.answered(lookup, .leased, at: later(10)) == [.wake(download, at: later(3010)), .goOn(download)])
+            tier.answered(lookup, .leased, at: later(10)) == [
+                .wake(download, at: later(3010)), .goOn(download, since: later(0)),
+            ])
         #expect(
             pass(&tier, to: 3010, lastByte: 2000)
                 == [.renew(key: "key", token: token), .wake(download, at: later(6010))])
@@ -121,7 +123,7 @@ struct SharedTierTests {
     @Test func `another broker's lease is waited for no longer than the waiters have patience`() throws {
         var tier = try asking()
         _ = tier.answered(lookup, .busy, at: start)
-        #expect(pass(&tier, to: 300, patience: 300) == [.goOn(download)])
+        #expect(pass(&tier, to: 300, patience: 300) == [.goOn(download, since: later(0))])
         #expect(tier[download] == nil)
     }
 
@@ -147,7 +149,7 @@ struct SharedTierTests {
         tier.beginWriting(nil, bytes: 0, for: owner.user, as: JobID(number: 4))
         #expect(tier.needs(BufferID(number: 7)))
         let (outcomes, buffers) = tier.processExited()
-        #expect(outcomes == [.goOn(download)])
+        #expect(outcomes == [.goOn(download, since: later(0))])
         #expect(buffers == [BufferID(number: 7)])
         #expect(tier.runningJobs == 0 && tier.brokenInvariant() == nil)
         // Another process does not know the lookup.
@@ -195,7 +197,7 @@ struct SharedTierTests {
             _ = tier.popQueued()
             let started = tier.start(download, as: lookup, at: start)
             #expect(started?.token == nil)
-            #expect(tier.answered(lookup, answer, at: later(1)) == [.goOn(download)])
+            #expect(tier.answered(lookup, answer, at: later(1)) == [.goOn(download, since: later(0))])
             #expect(tier[download] == nil && tier.brokenInvariant() == nil)
         }
     }
@@ -205,7 +207,7 @@ struct SharedTierTests {
         let wake = SharedTier.Outcome.wake(download, at: later(250))
         #expect(tier.begin(download, key: "k", takesLease: false, owner: owner, priority: .normal, at: start) == [wake])
         #expect(pass(&tier, to: 249) == [])
-        #expect(pass(&tier, to: 250) == [.goOn(download)])
+        #expect(pass(&tier, to: 250) == [.goOn(download, since: later(0))])
         #expect(!tier.hasQueued && tier[download] == nil && tier.brokenInvariant() == nil)
     }
 

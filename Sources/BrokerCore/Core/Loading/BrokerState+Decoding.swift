@@ -155,7 +155,7 @@ extension BrokerState {
         }
         ended(
             JobStep.job(.decode, from: run.startedAt, to: now.instant, parts: Self.parts(result.times)),
-            queuedAt: decode.waiters.first?.since, for: decode.waiters, countingFirst: false)
+            queuedAt: decode.queuedAt ?? decode.waiters.first?.since, for: decode.waiters, countingFirst: false)
         logDecoding(.finished, job, decode)
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }

@@ -505,7 +505,7 @@ extension BrokerState {
         guard let transfer = download.transfer else { return }
         ended(
             JobStep.job(.download, from: transfer.startedAt, to: now.instant, parts: Self.parts(times)),
-            queuedAt: download.waiters.first?.since, for: download.waiters, countingFirst: false)
+            queuedAt: download.queuedAt ?? download.waiters.first?.since, for: download.waiters, countingFirst: false)
     }
 
     /// Sends an event about a download to the clients that have subscribed to it.

@@ -79,7 +79,7 @@ extension BrokerState {
         guard let load = tier[job] else { return }
         if mayUseTier(waiter) || load.stage == .holding { return tier.join(job, owner) }
         leaveTier(job)
-        carryOut([.goOn(job)])
+        carryOut([.goOn(job, since: load.beganAt)])
     }
 
     /// Sends a lookup that was popped.
@@ -103,7 +103,7 @@ extension BrokerState {
             actions.append(.discard(lookup))
             return carryOut(tier.answered(lookup, .nothing, at: now.instant))
         }
-        carryOut(tier.answered(lookup, .record, at: now.instant))
+        takeRecord(lookup, for: job, load)
         if download.transfer != nil { tell(.finished, of: download, job) }
         let body = newBufferID()
         actions.append(.publish(lookup, body))
@@ -125,7 +125,7 @@ extension BrokerState {
             actions.append(.discard(lookup))
             return carryOut(tier.answered(lookup, .nothing, at: now.instant))
         }
-        carryOut(tier.answered(lookup, .record, at: now.instant))
+        takeRecord(lookup, for: job, load)
         note(decode.variant.content, of: worker)
         for waiter in decode.waiters where requests[waiter.id]?.isLoaded == false {
             requests.setSource(.shared, of: waiter.id)
@@ -160,7 +160,7 @@ extension BrokerState {
             record.key == load.key, seconds > 0,
             download.waiters.allSatisfy({ requests[$0.id].map(mayUseTier) ?? true })
         else { return carryOut(tier.answered(lookup, .nothing, at: now.instant)) }
-        carryOut(tier.answered(lookup, .record, at: now.instant))
+        takeRecord(lookup, for: job, load)
         let error = WireError(
             .httpStatus, "\(download.url.host) answered \(status), to another broker.", httpStatus: status)
         downloadFailed(job, error, sharedSeconds: seconds)
@@ -170,6 +170,18 @@ extension BrokerState {
     mutating func sharedAnswered(_ worker: WorkerID, _ lookup: JobID, _ answer: SharedAnswer) {
         guard endLookup(lookup, on: worker) else { return }
         carryOut(tier.answered(lookup, answer, at: now.instant))
+    }
+
+    /// Ends the load of a job whose result is a record.
+    private mutating func takeRecord(_ lookup: JobID, for job: JobID, _ load: SharedLoad) {
+        if load.isFirst { noteWait(of: job, since: load.beganAt) }
+        carryOut(tier.answered(lookup, .record, at: now.instant))
+    }
+
+    /// Counts the time for which a job has waited for the shared tier.
+    private mutating func noteWait(of job: JobID, since start: Instant) {
+        let waiters = downloads[job]?.waiters ?? decoding[job]?.waiters ?? []
+        ended(JobStep.job(.shared, from: start, to: now.instant), queuedAt: nil, for: waiters)
     }
 
     private mutating func endLookup(_ lookup: JobID, on worker: WorkerID) -> Bool {
@@ -336,7 +348,9 @@ extension BrokerState {
     mutating func carryOut(_ outcomes: [SharedTier.Outcome]) {
         for outcome in outcomes {
             switch outcome {
-            case .goOn(let job): if !decoding.goOn(job) { downloads.unpark(job) }
+            case .goOn(let job, let start):
+                noteWait(of: job, since: start)
+                if !decoding.goOn(job, at: now.instant) { downloads.unpark(job, at: now.instant) }
             case .wake(let job, let at): deadlines.add(.shared(job), at: at)
             case .renew(let key, let token):
                 if let worker = supervision.available(.tier) {
