@@ -94,6 +94,24 @@ struct TopViewTests {
         return (now, before)
     }()
 
+    @Test func `memory is too small for what was decoded in the period, not since the start`() {
+        func memory(decodes: Int, remade: Int, since before: StatsReport? = Self.before) -> String {
+            var now = Self.now
+            (now[.decodes], now[.remadeAfterEviction]) = (decodes, remade)
+            let view = TopView(
+                change: StatsChange(to: now, from: before, seconds: 10), columns: 120, rows: nil)
+            return view.lines.first { $0.text.hasPrefix("Memory") }?.text ?? ""
+        }
+        #expect(memory(decodes: 20, remade: 3).contains("too small"))
+        #expect(!memory(decodes: 20, remade: 2).contains("too small"))
+        #expect(!memory(decodes: 9, remade: 9).contains("too small"))
+        // A burst before the period.
+        var before = Self.before
+        (before[.decodes], before[.remadeAfterEviction]) = (1000, 900)
+        #expect(!memory(decodes: 1020, remade: 901, since: before).contains("too small"))
+        #expect(memory(decodes: 1020, remade: 901, since: nil).contains("too small"))
+    }
+
     static func worker(
         _ kind: String, _ pid: Int, _ state: String, _ jobs: Int = 0, _ milliseconds: Int? = nil,
         _ origin: String? = nil

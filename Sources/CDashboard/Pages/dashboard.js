@@ -331,16 +331,21 @@ function showTables(s) {
 
 // Sentences for somebody who does not know the figures.
 
-function findings(s) {
-  const list = [];
-  const made = s.decodes;
-  if (s.evictions === 0) {
-    list.push(["good", "OK", "Memory is large enough: nothing was evicted."]);
-  } else if (made > 0 && s.remadeAfterEviction / made > 0.1) {
-    list.push(["bad", "Memory", `Memory is too small: ${percent(Math.min(1, s.remadeAfterEviction / made))} of all decodings made an image again that was evicted before. Raise memory-limit.`]);
-  } else {
-    list.push(["good", "OK", `Memory is large enough: ${short(s.evictions)} images were evicted, and ${short(s.remadeAfterEviction)} of them were decoded again.`]);
+// Whether memory is too small is a matter of the time that the page has seen, five minutes at most: after an old burst it is not.
+function memoryFinding() {
+  const [first, now] = [samples[0], samples[samples.length - 1]];
+  const since = (name) => Math.max(0, now.stats[name] - first.stats[name]);
+  const [made, remade, evicted] = [since("decodes"), since("remadeAfterEviction"), since("evictions")];
+  const time = "the last " + duration(Math.max(1, Math.round((now.at - first.at) / 1000)));
+  if (made >= 10 && remade / made > 0.1) {
+    return ["bad", "Memory", `Memory is too small: in ${time}, ${percent(Math.min(1, remade / made))} of the decodings made an image again that was evicted before. Raise memory-limit.`];
   }
+  return ["good", "OK", evicted === 0 ? `Memory is large enough: nothing was evicted in ${time}.` :
+    `Memory is large enough: in ${time}, ${short(evicted)} images were evicted, and ${short(remade)} decoded again.`];
+}
+
+function findings(s) {
+  const list = [memoryFinding()];
   const hosts = (s.hosts ?? []).filter((host) => host.transfers >= 3);
   const slow = hosts.sort((a, b) => b.milliseconds / b.transfers - a.milliseconds / a.transfers)[0];
   if (slow) {

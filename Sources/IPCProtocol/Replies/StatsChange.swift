@@ -25,9 +25,6 @@ extension StatsReport {
     /// The share of the answered `get`s that were hits; nil when none was answered.
     package var hitRatio: Double? { Self.share(sum(Self.hits), of: sum(Self.answered)) }
 
-    /// Whether over a tenth of the decodings have repeated what was evicted shortly before.
-    package var isMemoryTooSmall: Bool { Self.share(self[.remadeAfterEviction], of: self[.decodes]) ?? 0 > 0.1 }
-
     /// Whether the report has the figures of all users: only then it states the broker's open descriptors, of which there are some.
     package var isComplete: Bool { self[.openDescriptors] > 0 }
 }
@@ -71,6 +68,12 @@ package struct StatsChange {
     /// The share of the `get`s answered in the period that were hits; nil when none was answered.
     package var hitRatio: Double? {
         StatsReport.share(count(StatsReport.hits), of: count(StatsReport.answered))
+    }
+
+    /// Whether over a tenth of the decodings of the period, ten at least, have repeated what was evicted shortly before.
+    package var isMemoryTooSmall: Bool {
+        let decodes = count([.decodes])
+        return decodes >= 10 && StatsReport.share(count([.remadeAfterEviction]), of: decodes) ?? 0 > 0.1
     }
 
     /// The durations of the period, in the buckets of `StatsReport.Histogram`.

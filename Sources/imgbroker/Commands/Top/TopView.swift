@@ -124,8 +124,8 @@ struct TopView {
             "\(now[.remadeAfterEviction]) remade",
             "\(now[.memoryEntries]) entries", "\(ByteCount(now[.leasedBytes])) held",
         ]
-        if now.isMemoryTooSmall { parts.insert("too small", at: 2) }
-        return Line(text: fit("Memory", parts), style: now.isMemoryTooSmall ? .alert : .plain)
+        if change.isMemoryTooSmall { parts.insert("too small", at: 2) }
+        return Line(text: fit("Memory", parts), style: change.isMemoryTooSmall ? .alert : .plain)
     }
 
     private var disk: Line {
