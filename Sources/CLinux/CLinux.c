@@ -419,6 +419,23 @@ int clinux_find_group(const char *name, gid_t *gid) {
     return 0;
 }
 
+int clinux_group(gid_t gid, char *name, size_t size, char *members, size_t members_size) {
+    const struct group *entry = getgrgid(gid);
+    if (!entry || strlen(entry->gr_name) >= size) return -1;
+    strcpy(name, entry->gr_name);
+    size_t used = 0;
+    members[0] = 0;
+    for (char **member = entry->gr_mem; *member; member++) {
+        size_t length = strlen(*member);
+        if (used + length + 2 > members_size) break;
+        memcpy(members + used, *member, length);
+        used += length;
+        members[used++] = ' ';
+        members[used] = 0;
+    }
+    return 0;
+}
+
 int clinux_become_user(uid_t uid, gid_t gid) {
     if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0) return -1;
     return setresuid(uid, uid, uid);

@@ -65,6 +65,14 @@ struct DiagnosisTests {
     @Test mutating func `the disk cache`() {
         facts.cache = ("/var/cache/imgbroker", 1 << 30)
         #expect(problems == ["disk cache"])
+        facts.cache = ("/var/cache/imgbroker", 1 << 40)
+        #expect(problems.isEmpty)
+        // A broker that root starts as another user.
+        (facts.foreignOwner, configuration.user) = ("root", "imgbroker")
+        #expect(
+            facts.findings(for: configuration).compactMap(\.remedy)
+                == ["it belongs to root: chown -R imgbroker /var/cache/imgbroker"])
+        facts.foreignOwner = nil
         facts.cache = nil
         #expect(problems == ["disk cache"])
         configuration.limits.usesDisk = false
@@ -86,6 +94,84 @@ struct DiagnosisTests {
             facts.socket = .serving(path: "/s", version: "imgbroker/1", .init(isTierRunning: isRunning))
             #expect(problems == expected)
         }
+    }
+
+    private typealias File = SocketAccess.File
+
+    /// The socket of a system's broker, in /run.
+    private func access(
+        _ mode: UInt32, owner: String = "imgbroker", group: String = "imgbroker", members: [String] = [],
+        run: File = File(path: "/run", owner: "root", group: "root", gid: 0, mode: 0o755)
+    ) -> SocketAccess {
+        SocketAccess(
+            path: "/run/imgbroker.sock",
+            socket: File(
+                path: "/run/imgbroker.sock", owner: owner, group: group, gid: group == "root" ? 0 : 990, mode: mode),
+            directories: [File(path: "/", owner: "root", group: "root", gid: 0, mode: 0o755), run], members: members)
+    }
+
+    @Test func `who may connect is said`() {
+        func text(_ access: SocketAccess) -> String {
+            let finding = access.finding(for: configuration)
+            #expect(finding.remedy == nil)
+            return String(finding.text.drop { $0 != "(" })
+        }
+        #expect(
+            text(access(0o660, members: ["alice", "bob"]))
+                == "(660 imgbroker:imgbroker): imgbroker and the group imgbroker (alice, bob) may connect")
+        #expect(text(access(0o660)).contains("which has no further members"))
+        #expect(text(access(0o666)) == "(666 imgbroker:imgbroker): every user may connect")
+        // A user's own broker, in a directory of that user.
+        let own = File(path: "/run/user/1000", owner: "alice", group: "alice", gid: 1000, mode: 0o700)
+        #expect(
+            text(access(0o600, owner: "alice", group: "alice", run: own))
+                == "(600 alice:alice): alice alone may connect")
+    }
+
+    @Test mutating func `a socket that differs from the configuration, and directories that hinder or endanger`() {
+        func remedy(_ access: SocketAccess) -> String { access.finding(for: configuration).remedy ?? "" }
+        configuration.socketMode = 0o600
+        #expect(remedy(access(0o660)).hasPrefix("socket-mode is 600: restart the broker"))
+        configuration.socketMode = nil
+        configuration.socketGroup = 0
+        #expect(remedy(access(0o660)).hasPrefix("socket-group is another group: restart the broker"))
+        configuration.socketGroup = nil
+        func directory(_ mode: UInt32, group: String = "root") -> File {
+            File(path: "/srv/imgbroker", owner: "root", group: group, gid: group == "root" ? 0 : 990, mode: mode)
+        }
+        #expect(
+            remedy(access(0o660, run: directory(0o777))) == "any user may replace the socket: chmod o-w /srv/imgbroker")
+        #expect(remedy(access(0o660, run: directory(0o1777))).isEmpty)
+        #expect(
+            remedy(access(0o660, run: directory(0o750))).hasPrefix(
+                "/srv/imgbroker (750 root:root) does not let them pass"))
+        #expect(remedy(access(0o660, run: directory(0o750, group: "imgbroker"))).isEmpty)
+        #expect(!remedy(access(0o666, run: directory(0o750, group: "imgbroker"))).isEmpty)
+        #expect(!remedy(access(0o600, run: directory(0o700))).isEmpty)
+    }
+
+    @Test mutating func `a user who is not admitted is told what to do`() {
+        facts.socket = .forbidden(path: "/run/imgbroker.sock")
+        facts.user = "alice"
+        func remedy(_ access: SocketAccess) -> String {
+            var facts = facts
+            facts.access = access
+            return facts.findings(for: configuration).first { $0.subject == "broker" }?.remedy ?? ""
+        }
+        #expect(remedy(access(0o660)).contains("usermod -aG imgbroker alice, and log in again"))
+        #expect(remedy(access(0o660, members: ["alice"])).hasPrefix("log in again: alice is a member of imgbroker"))
+        #expect(remedy(access(0o600)).hasPrefix("it is for imgbroker alone"))
+        var hidden = access(0o660)
+        hidden.socket = nil
+        hidden.directories[1].mode = 0o700
+        #expect(remedy(hidden).contains("let users pass /run"))
+        #expect(hidden.finding(for: configuration).text == "/run/imgbroker.sock is behind /run (700 root:root)")
+    }
+
+    @Test func `the directories above a socket`() {
+        #expect(SocketAccess.directories(of: "/run/imgbroker.sock") == ["/", "/run"])
+        #expect(SocketAccess.directories(of: "/a/b/c") == ["/", "/a", "/a/b"])
+        #expect(SocketAccess.directories(of: "a/c") == [".", "a"])
     }
 
     @Test mutating func `a running broker, and none`() {

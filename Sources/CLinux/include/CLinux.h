@@ -190,6 +190,9 @@ int clinux_find_user(const char *name, uid_t *uid, gid_t *gid);
 int clinux_user_name(uid_t uid, char *name, size_t size);
 /// A group's number by name or decimal id: 0, or -1 when there is no such group.
 int clinux_find_group(const char *name, gid_t *gid);
+/// Writes the name of the group `gid` into `name`, and those of its members, a space after each, as many as fit, into `members`: 0, or -1 as
+/// above.
+int clinux_group(gid_t gid, char *name, size_t size, char *members, size_t members_size);
 /// Changes to `uid` and `gid` irrevocably, without supplementary groups: 0, or -1 with errno.
 int clinux_become_user(uid_t uid, gid_t gid);
 /// Writes `text` to an existing file such as /proc/self/oom_score_adj: 0, or -1 with errno.

@@ -18,6 +18,10 @@ package enum FileSystem {
         package let changedNanoseconds: Int
         /// The user that owns the file.
         package let owner: UInt32
+        /// The id of its group.
+        package let group: UInt32
+        /// The bits of its mode that `chmod` sets.
+        package let permissions: UInt32
         /// The number of its names; 0 once it is removed.
         package let links: Int
         /// Whether it is a regular file.
@@ -35,6 +39,8 @@ package enum FileSystem {
             modifiedNanoseconds = Self.nanoseconds(status.st_mtim)
             changedNanoseconds = Self.nanoseconds(status.st_ctim)
             owner = status.st_uid
+            group = status.st_gid
+            permissions = status.st_mode & 0o7777
             links = Int(status.st_nlink)
             isRegular = status.st_mode & S_IFMT == S_IFREG
             isReadableByAll = status.st_mode & S_IROTH != 0

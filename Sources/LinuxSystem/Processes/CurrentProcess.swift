@@ -49,6 +49,16 @@ package enum CurrentProcess {
         return gid
     }
 
+    /// The name of a group and of those who are its members besides their own group, the first ones of very many; nil when there is no
+    /// such group.
+    package static func group(_ gid: UInt32) -> (name: String, members: [String])? {
+        unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 4096) { text in
+            let (name, members) = unsafe (text.baseAddress!, text.baseAddress! + 256)
+            guard unsafe clinux_group(gid, name, 256, members, text.count - 256) == 0 else { return nil }
+            return unsafe (String(cString: name), String(cString: members).split(separator: " ").map(String.init))
+        }
+    }
+
     /// Changes to another user irrevocably, without supplementary groups.
     ///
     /// - Throws: `SystemError` of `setresuid`.
@@ -121,6 +131,11 @@ extension CurrentProcess {
     /// Whether a file with this path exists.
     package static func exists(_ path: String) -> Bool {
         unsafe access(path, F_OK) == 0
+    }
+
+    /// Whether this process may search the directory at `path`.
+    package static func maySearch(_ path: String) -> Bool {
+        unsafe access(path, X_OK) == 0
     }
 
     /// Whether this process may write to `path`, usually a directory.

@@ -25,11 +25,17 @@ struct MachineFacts {
     var hasCertificates = true
     /// The disk cache's directory, and the free bytes where it is or would be; nil when it has no place or cannot be made.
     var cache: (directory: String, freeBytes: Int)? = ("/var/cache/imgbroker", 100 << 30)
+    /// The owner of that directory, if it exists and belongs to another user than the one that the configuration names.
+    var foreignOwner: String?
     /// Whether the program of the shared tier is installed.
     var hasTierProgram = true
     /// The servers of the shared tier that do not answer.
     var silentServers: [String] = []
     var socket = SocketFacts.free(path: "/run/imgbroker.sock")
+    /// The access rights of the socket; nil without one.
+    var access: SocketAccess?
+    /// The user who asks.
+    var user = "root"
 
     /// The state of the socket.
     enum SocketFacts {
@@ -68,7 +74,8 @@ extension MachineFacts {
         let limits = configuration.limits
         return [
             kernelFinding, sandboxFinding(limits), memfdFinding, hugePagesFinding, descriptorFinding(limits),
-            memoryFinding(limits), workersFinding, familiesFinding, socketFinding(limits), cacheFinding(configuration),
+            memoryFinding(limits), workersFinding, familiesFinding, socketFinding(limits),
+            access?.finding(for: configuration), cacheFinding(configuration),
             tierFinding(configuration), resolverFinding(configuration), certificatesFinding,
         ].compactMap { $0 }
     }
@@ -172,7 +179,7 @@ extension MachineFacts {
         case .forbidden(let path):
             return Finding(
                 subject: "broker", text: "\(path) does not admit you",
-                remedy: "become a member of the socket's group: usermod -aG GROUP USER, and log in again")
+                remedy: access?.remedy(for: user) ?? "use another user's broker, or start one with --socket")
         case .nowhere:
             return Finding(
                 subject: "broker", text: "no place to listen",
@@ -193,8 +200,11 @@ extension MachineFacts {
             subject: "disk cache",
             text:
                 "\(cache.directory), \(ByteCount(cache.freeBytes)) free, limits of \(ByteCount(overflowed ? .max : wanted))",
-            remedy: isShort
-                ? "the disk is full before the limits are reached: smaller --disk-limit and --raster-limit" : nil)
+            remedy: foreignOwner.map { owner in
+                "it belongs to \(owner): chown -R \(configuration.user ?? "USER") \(cache.directory)"
+            }
+                ?? (isShort
+                    ? "the disk is full before the limits are reached: smaller --disk-limit and --raster-limit" : nil))
     }
 
     private func tierFinding(_ configuration: Configuration) -> Finding {

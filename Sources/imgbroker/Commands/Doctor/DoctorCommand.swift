@@ -67,7 +67,10 @@ enum DoctorCommand {
         facts.resolver = text("/etc/resolv.conf")
         facts.hasCertificates = CurrentProcess.exists("/etc/ssl/certs/ca-certificates.crt")
         facts.cache = cache(for: configuration)
+        facts.foreignOwner = foreignOwner(of: facts.cache?.directory, for: configuration)
         facts.socket = socket(for: configuration)
+        facts.access = access(to: configuration.socketPath ?? SocketPath.forClient)
+        facts.user = userName(CurrentProcess.uid)
         return facts
     }
 
@@ -91,6 +94,14 @@ enum DoctorCommand {
         return (directory, free)
     }
 
+    /// The owner of the cache's directory if that is another user than the configuration's, who could not write to it.
+    private static func foreignOwner(of directory: String?, for configuration: Configuration) -> String? {
+        guard let directory, let user = configuration.user.flatMap({ CurrentProcess.findUser($0) }),
+            let status = (try? FileSystem.status(of: directory)) ?? nil, status.owner != user.uid
+        else { return nil }
+        return userName(status.owner)
+    }
+
     /// What a broker says of itself when it has workers, and its tier if it should have one, or after a while.
     private static func service(of broker: ImageBroker, usesTier: Bool) throws(ClientError) -> MachineFacts.Service {
         let end = Instant.now.adding(milliseconds: patience)
@@ -107,6 +118,26 @@ enum DoctorCommand {
             diskState: report.diskState,
             isTierRunning: report.isComplete ? report.sharedServers.contains { $0.state == "up" } : nil)
     }
+
+    /// Who may connect to the socket at `path`; nil without one.
+    private static func access(to path: String) -> SocketAccess? {
+        func file(_ path: String) -> SocketAccess.File? {
+            guard let status = (try? FileSystem.status(of: path)) ?? nil else { return nil }
+            return SocketAccess.File(
+                path: path, owner: userName(status.owner),
+                group: CurrentProcess.group(status.group)?.name ?? "\(status.group)", gid: status.group,
+                mode: status.permissions)
+        }
+        let directories = SocketAccess.directories(of: path).compactMap(file)
+        let hidden = directories.last.map { !CurrentProcess.maySearch($0.path) } ?? true
+        guard let socket = file(path) else {
+            return hidden ? SocketAccess(path: path, socket: nil, directories: directories) : nil
+        }
+        let members = CurrentProcess.group(socket.gid)?.members ?? []
+        return SocketAccess(path: path, socket: socket, directories: directories, members: members)
+    }
+
+    private static func userName(_ uid: UInt32) -> String { CurrentProcess.userName(uid) ?? "\(uid)" }
 
     private static func socket(for configuration: Configuration) -> MachineFacts.SocketFacts {
         let path = configuration.socketPath ?? SocketPath.forClient

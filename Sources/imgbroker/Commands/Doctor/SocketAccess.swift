@@ -1,0 +1,117 @@
+/// The access rights of a socket: its file, and the directories above it, as far as this user may see them.
+struct SocketAccess {
+    /// A file's access rights.
+    struct File {
+        var path: String
+        /// The names of its owner and its group.
+        var owner, group: String
+        /// The number of its group.
+        var gid: UInt32
+        /// The bits that `chmod` sets.
+        var mode: UInt32
+
+        /// "660 imgbroker:imgbroker".
+        var rights: String { "\(String(mode & 0o7777, radix: 8)) \(owner):\(group)" }
+    }
+
+    /// Whom the socket's mode admits, besides root.
+    private enum Audience { case all, group, owner }
+
+    let path: String
+    /// The socket; nil if a directory hides it.
+    var socket: File?
+    /// The directories above it, the outermost one first, up to the first that this user may not search.
+    var directories: [File]
+    /// The members of the socket's group.
+    var members: [String] = []
+
+    private func audience(of socket: File) -> Audience {
+        socket.mode & 0o002 != 0 ? .all : socket.mode & 0o020 != 0 ? .group : .owner
+    }
+
+    /// The directories above a path, the outermost one first.
+    static func directories(of path: String) -> [String] {
+        var directories: [String] = path.hasPrefix("/") ? ["/"] : ["."]
+        for (index, character) in zip(path.indices, path) where character == "/" && index != path.startIndex {
+            directories.append(String(path[..<index]))
+        }
+        return directories
+    }
+
+    // MARK: What the doctor says
+
+    /// Judges the rights by the configuration.
+    func finding(for configuration: Configuration) -> Finding {
+        guard let socket else {
+            let hiding = directories.last.map { "\($0.path) (\($0.rights))" } ?? "a directory"
+            return Finding(
+                subject: "socket", text: "\(path) is behind \(hiding)",
+                remedy: "chmod o+x, or --socket in another place")
+        }
+        let admitted =
+            switch audience(of: socket) {
+            case .all: "every user may connect"
+            case .group where members.isEmpty:
+                "\(socket.owner) and the group \(socket.group), which has no further members, may connect"
+            case .group:
+                "\(socket.owner) and the group \(socket.group) (\(members.joined(separator: ", "))) may connect"
+            case .owner: "\(socket.owner) alone may connect"
+            }
+        return Finding(
+            subject: "socket", text: "\(path) (\(socket.rights)): \(admitted)",
+            remedy: difference(from: configuration, socket) ?? danger ?? obstacle(for: socket))
+    }
+
+    /// What to do so that a user is admitted who is not.
+    func remedy(for user: String) -> String {
+        guard let socket else {
+            return "let users pass \(directories.last?.path ?? path): chmod o+x, or --socket in another place"
+        }
+        if let obstacle = obstacle(for: socket) { return obstacle }
+        switch audience(of: socket) {
+        case .all: return "a security module forbids it: see the kernel's log"
+        case .group where members.contains(user):
+            return "log in again: \(user) is a member of \(socket.group), and this session began before"
+        case .group:
+            return "become a member of the socket's group: usermod -aG \(socket.group) \(user), and log in again"
+        case .owner:
+            return
+                "it is for \(socket.owner) alone: socket-group and socket-mode admit others, or use a broker of your own"
+        }
+    }
+
+    // MARK: What is wrong
+
+    private func difference(from configuration: Configuration, _ socket: File) -> String? {
+        var wrong: [String] = []
+        if let gid = configuration.socketGroup, gid != socket.gid { wrong.append("socket-group is another group") }
+        if let mode = configuration.socketMode, mode != socket.mode & 0o777 {
+            wrong.append("socket-mode is \(String(mode, radix: 8))")
+        }
+        if wrong.isEmpty { return nil }
+        return wrong.joined(separator: ", ")
+            + ": restart the broker; of a socket that systemd has made: systemctl edit imgbroker.socket"
+    }
+
+    /// A directory in which any user may put another socket in the place of this one.
+    private var danger: String? {
+        directories.first { $0.mode & 0o1002 == 0o002 }
+            .map { "any user may replace the socket: chmod o-w \($0.path)" }
+    }
+
+    /// A directory that those may not pass whom the socket admits.
+    private func obstacle(for socket: File) -> String? {
+        let audience = audience(of: socket)
+        let obstacle = directories.first { directory in
+            if directory.mode & 0o001 != 0 { return false }
+            switch audience {
+            case .all: return true
+            case .group: return directory.mode & 0o010 == 0 || directory.group != socket.group
+            case .owner: return directory.mode & 0o100 == 0 || directory.owner != socket.owner
+            }
+        }
+        return obstacle.map {
+            "\($0.path) (\($0.rights)) does not let them pass: chmod o+x \($0.path), or --socket in another place"
+        }
+    }
+}
