@@ -51,6 +51,26 @@ struct ConfigurationTests {
         #expect(try read(flags, environment).allowedAddresses.map(\.description) == ["192.168.0.0/16"])
     }
 
+    @Test func `a list of servers may go over several lines, which are short`() throws {
+        let names = (1...64).map { "cache-number-\($0).a-long-domain.example" }
+        let lists = stride(from: 0, to: 64, by: 4).map { names[$0..<$0 + 4].joined(separator: ",") }
+        try write(lists.map { "shared-tier = memcached:\($0)\n" }.joined())
+        #expect(try read().sharedServers == names.map { $0 + ":11211" })
+        let environment = ["IMGBROKER_SHARED_TIER": "memcached:a,b:11311"]
+        #expect(try read([], environment).sharedServers == ["a:11211", "b:11311"])
+        #expect(try read(["--shared-tier", "memcached:c"], environment).sharedServers == ["c:11211"])
+        for wrong in ["a,b", "memcached:", "memcached:a,a"] {
+            #expect(complaint(["--shared-tier", wrong])?.contains("needs memcached: and at most 64 servers") == true)
+        }
+        // One that is named twice, and one too many.
+        for more in ["memcached:\(names[5])", "memcached:another"] {
+            try write(
+                (lists + [more]).map { "shared-tier = \($0.hasPrefix("memcached:") ? $0 : "memcached:" + $0)\n" }
+                    .joined())
+            #expect(complaint()?.contains("imgbroker.conf:17: shared-tier needs memcached:") == true)
+        }
+    }
+
     @Test func `a file with comments, spaces and switches`() throws {
         try write(
             """

@@ -276,10 +276,14 @@ struct BrokerSetting: Sendable {
 
     private static let shared = [
         BrokerSetting(
-            "shared-tier", "SERVERS",
+            "shared-tier", several: "SERVERS",
             "share originals with other brokers by way of these memcached servers, of which all brokers have the same list: memcached:HOST1,HOST2:PORT",
             inWords: "none", onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.sharedServers = try value.servers() },
+        ) { (configuration, values) throws(UsageError) in
+            // One list after the other, as a line of the configuration file is too short for many servers.
+            configuration.sharedServers = []
+            for value in values { configuration.sharedServers += try value.servers(after: configuration.sharedServers) }
+        },
         BrokerSetting(
             "shared-tier-key-file", "FILE",
             "its contents, 16 bytes to 4096, are the key by which brokers sign the records of the shared tier; others are rejected then",
@@ -355,17 +359,21 @@ extension GivenValue {
         throw UsageError(description: "\(name): \(path) is no regular file of 1 MiB at most")
     }
 
-    /// "memcached:" and a list of servers, each with its port.
-    fileprivate func servers() throws(UsageError) -> [String] {
+    /// The servers of "memcached:" and a list, each with its port, and all others than those `before`. The list may stand alone after
+    /// another one.
+    fileprivate func servers(after before: [String]) throws(UsageError) -> [String] {
         let expected = "memcached: and at most 64 servers, such as memcached:cache1,cache2:11311,[fd00::1]"
-        guard text.hasPrefix("memcached:") else { throw needs(expected) }
-        let names = text.dropFirst("memcached:".count).split(separator: ",", omittingEmptySubsequences: false)
+        let prefix = text.hasPrefix("memcached:") ? "memcached:" : ""
+        if prefix.isEmpty, before.isEmpty { throw needs(expected) }
+        let names = text.dropFirst(prefix.count).split(separator: ",", omittingEmptySubsequences: false)
         var servers: [String] = []
         for name in names {
-            guard let server = ServerName(String(name)), !servers.contains(server.text) else { throw needs(expected) }
+            guard let server = ServerName(String(name)), !(before + servers).contains(server.text) else {
+                throw needs(expected)
+            }
             servers.append(server.text)
         }
-        if servers.isEmpty || servers.count > 64 { throw needs(expected) }
+        if servers.isEmpty || before.count + servers.count > 64 { throw needs(expected) }
         return servers
     }
 
