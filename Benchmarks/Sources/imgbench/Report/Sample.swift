@@ -28,6 +28,22 @@ struct Sample {
     /// The median, and the range without the lowest and the highest tenth; of few values, the full range.
     var spread: Spread { Spread(median: median, low: quantile(0.1), high: quantile(0.9), count: values.count) }
 
+    /// A confidence interval of 95 % for the median, from the ranks of the values, whatever their distribution: a value is above the true
+    /// median as often as below. Of less than six values, the full range.
+    var confidence: (low: Double, high: Double) {
+        let sorted = values.sorted()
+        guard let least = sorted.first, let most = sorted.last else { return (0, 0) }
+        // The probability that at most `rank` values are below the true median.
+        var (rank, ways, tail) = (-1, 1.0, 0.0)
+        let all = pow(2, Double(sorted.count))
+        while (tail + ways) / all <= 0.025 {
+            tail += ways
+            rank += 1
+            ways *= Double(sorted.count - rank) / Double(rank + 1)
+        }
+        return rank < 0 ? (least, most) : (sorted[rank], sorted[sorted.count - 1 - rank])
+    }
+
     /// The same figures in another unit.
     func scaled(by factor: Double) -> Sample { Sample(values: values.map { $0 * factor }) }
 }
