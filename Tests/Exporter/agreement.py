@@ -1,10 +1,11 @@
-"""A scripted load with hits, loads, failures, dead workers and evictions; then `stats`, `ctl top`, the metrics and the dashboard must
+"""A scripted load with hits, loads, failures, dead workers, evictions, images of other brokers and of all families of codecs; then `stats`, `ctl top`, the metrics and the dashboard must
 have the same figures, and those that the clients counted themselves."""
 
 import collections
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -13,6 +14,7 @@ import tempfile
 import time
 
 from browser import Browser
+from samples import SAMPLES
 from setting import PRODUCTS, Setting
 
 
@@ -25,6 +27,9 @@ def check(condition, what):
 def equal(got, expected, what):
     if got != expected:
         raise AssertionError(f"{what}: {got}, not {expected}")
+
+
+RESULTS = {"memory": "memoryHits", "disk": "diskHits", "network": "networkLoads", "shared": "sharedHits"}
 
 
 class User:
@@ -67,7 +72,7 @@ class User:
                 outcomes["failed"] += 1
                 errors[answer["code"]] += 1
             else:
-                outcomes[{"memory": "memoryHits", "disk": "diskHits", "network": "networkLoads"}[answer["source"]]] += 1
+                outcomes[RESULTS[answer["source"]]] += 1
         return outcomes, errors
 
 
@@ -86,9 +91,8 @@ def run_load(setting):
         errors.update(counted[1])
         requests[user.uid if os.geteuid() == 0 else os.geteuid()] += len(list_of_requests)
 
-    def kill(count):
-        pid = setting.workers()[0]
-        os.kill(pid, signal.SIGKILL)
+    def kill(count, program="imgworker"):
+        os.kill(setting.workers(program)[0], signal.SIGKILL)
         deadline = time.monotonic() + 30
         while setting.stats()["workerDeaths"].get("outside", 0) < count:
             check(time.monotonic() < deadline, "a death is counted")
@@ -109,7 +113,29 @@ def run_load(setting):
     load(many, [get("shop.example", f"{number}.bad") for number in range(3)] + [get("avatars.example", "1.cut")])
     kill(2)
     load(few, [get("maps.example", number, 160) for number in range(10)])
+    # Another broker has loaded these.
+    load(few, shared_images())
+    load(many, shared_images())
+    # The second image of a family is decoded by another worker.
+    for number, family in enumerate(SAMPLES):
+        load(few, [get("shop.example", f"1.{family}", 8)])
+        kill(3 + number, f"imgworker-{family}")
+        load(few, [get("shop.example", f"1.{family}", 4)])
     return outcomes, errors, requests
+
+
+def shared_images():
+    return [get("maps.example", number, 160) for number in range(40, 52)]
+
+
+def fill_shared_tier(setting):
+    """Lets a broker with a cache of its own load images, which the shared tier has then."""
+    setting.start_shared_servers(2)
+    setting.start_broker()
+    User(setting.socket, 1001).load(shared_images())
+    settle(setting)
+    setting.stop_broker()
+    shutil.rmtree(f"{setting.folder}/cache")
 
 
 def settle(setting):
@@ -132,13 +158,18 @@ def settle(setting):
 
 
 def check_counts(stats, outcomes, errors, requests):
-    for name in ("memoryHits", "diskHits", "networkLoads", "failed"):
+    for name in (*RESULTS.values(), "failed"):
         equal(stats[name], outcomes[name], f"stats: {name}")
     equal(stats["requests"], sum(outcomes.values()), "stats: requests")
     equal(stats["failures"], dict(errors), "stats: failures")
-    equal(stats["workerDeaths"], {"outside": 2}, "stats: deaths")
+    equal(stats["workerDeaths"], {"outside": 2 + len(SAMPLES)}, "stats: deaths")
     equal({row["uid"]: row["requests"] for row in stats["users"]}, dict(requests), "stats: users")
-    check(all(outcomes[name] > 0 for name in ("memoryHits", "diskHits", "networkLoads", "failed")) and len(errors) >= 3, f"the load has {dict(outcomes)}, {dict(errors)}")
+    check(all(outcomes[name] > 0 for name in (*RESULTS.values(), "failed")) and len(errors) >= 3, f"the load has {dict(outcomes)}, {dict(errors)}")
+    servers = stats["sharedServers"]
+    # A late record counts at its server, and the image as loaded.
+    check(sum(server["hits"] for server in servers) >= stats["sharedHits"], "the servers have the shared hits")
+    check(sum(server["bytesRead"] for server in servers) > 0, "bytes were read from the servers")
+    check(stats["histograms"]["shared"]["count"] > 0, "waits for the shared tier are counted")
     check(stats["evictions"] > 0 and stats["remadeAfterEviction"] > 0, "the load has evictions and remade images")
 
 
@@ -166,16 +197,20 @@ def check_top(setting, stats):
         return found
 
     equal(int(re.search(r"\d+", line("Requests"))[0]), stats["requests"], "top: requests")
-    for word, name in (("memory", "memoryHits"), ("disk", "diskHits"), ("joined", "coalesced"), ("loaded", "networkLoads"), ("failed", "failed")):
+    for word, name in (("memory", "memoryHits"), ("disk", "diskHits"), ("shared", "sharedHits"), ("joined", "coalesced"), ("loaded", "networkLoads"), ("failed", "failed")):
         equal(number("Requests", word), stats[name], f"top: {name}")
     for word, name in (("evicted", "evictions"), ("remade", "remadeAfterEviction"), ("entries", "memoryEntries")):
         equal(number("Memory", word), stats[name], f"top: {name}")
     equal(number("Disk", "entries"), stats["diskEntries"], "top: diskEntries")
+    servers = stats["sharedServers"]
+    equal(re.findall(r"\d+", line("Shared")),
+          [str(sum(server["state"] == "up" for server in servers)), str(len(servers))] + [str(sum(server[name] for server in servers)) for name in ("hits", "misses", "writes", "rejected", "failures")],
+          "top: shared")
     for code, count in stats["failures"].items():
         equal(number("Failures", code), count, f"top: {code}")
     for cause, count in stats["workerDeaths"].items():
         equal(number("Deaths", cause), count, f"top: {cause}")
-    hits = stats["memoryHits"] + stats["diskHits"] + stats["coalesced"]
+    hits = stats["memoryHits"] + stats["diskHits"] + stats["sharedHits"] + stats["coalesced"]
     equal(re.search(r"[\d.]+", line("Hits"))[0], f"{100 * hits / (stats['requests'] - stats['cancelled']):.1f}", "top: hit ratio")
     table = subprocess.run([*words[:2], "stats", *words[4:]], capture_output=True, check=True, timeout=30, text=True).stdout
     equal(re.search(r"hit ratio ([\d.]+)", table)[1], re.search(r"[\d.]+", line("Hits"))[0], "the table of stats: hit ratio")
@@ -206,7 +241,8 @@ def check_metrics(setting, stats):
     for name, figure in (
             ("requests_received_total", "requests"), ('requests_total{op="get",result="memory"}', "memoryHits"),
             ('requests_total{op="get",result="disk"}', "diskHits"), ('requests_total{op="get",result="network"}', "networkLoads"),
-            ('requests_total{op="get",result="failed"}', "failed"), ('cache_evictions_total{tier="mem"}', "evictions"),
+            ('requests_total{op="get",result="failed"}', "failed"), ('requests_total{op="get",result="shared"}', "sharedHits"),
+            ('cache_hits_total{tier="shared"}', "sharedHits"), ('cache_evictions_total{tier="mem"}', "evictions"),
             ("cache_remade_total", "remadeAfterEviction"), ('cache_bytes{tier="mem"}', "memoryBytes"),
             ('cache_entries{tier="mem"}', "memoryEntries"), ('cache_bytes{tier="disk"}', "diskBytes"),
             ('cache_entries{tier="disk"}', "diskEntries"), ("decodes_total", "decodes"), ("downloads_total", "downloads"),
@@ -216,7 +252,16 @@ def check_metrics(setting, stats):
         equal(value(f'failures_total{{code="{code}"}}'), count, f"metrics: {code}")
     for cause, count in stats["workerDeaths"].items():
         equal(value(f'worker_deaths_total{{cause="{cause}"}}'), count, f"metrics: {cause}")
-    equal(value('span_seconds_count{span="decode"}'), stats["histograms"]["decode"]["count"], "metrics: decode")
+    for number, server in enumerate(stats["sharedServers"], 1):
+        for label, name in (("hit", "hits"), ("miss", "misses"), ("rejected", "rejected"), ("failed", "failures")):
+            equal(value(f'shared_lookups_total{{server="{number}",result="{label}"}}'), server[name], f"metrics: {name} of server {number}")
+        equal(value(f'shared_server_up{{server="{number}"}}'), int(server["state"] == "up"), f"metrics: server {number}")
+        equal(value(f'shared_server_share{{server="{number}"}}'), server["share"], f"metrics: share of server {number}")
+        equal(value(f'shared_writes_total{{server="{number}"}}'), server["writes"], f"metrics: writes to server {number}")
+        for label, name in (("read", "bytesRead"), ("written", "bytesWritten")):
+            equal(value(f'shared_bytes_total{{server="{number}",direction="{label}"}}'), server[name], f"metrics: {name} of server {number}")
+    for span in ("shared", "disk", "decode", "download", "queue"):
+        equal(value(f'span_seconds_count{{span="{span}"}}'), stats["histograms"][span]["count"], f"metrics: {span}")
     equal(value('request_duration_seconds_count{result="memory"}'), stats["histograms"]["hit"]["count"], "metrics: hit")
     check(True, "the metrics agree with stats")
 
@@ -235,9 +280,10 @@ def lasting(stats):
 def check_dashboard(setting, browser, stats):
     status = json.loads(setting.read("status.json")[1])
     equal(lasting(status["stats"]), lasting(stats), "status.json")
-    browser.appear(1440, 900, "light")
-    browser.open(setting.url)
-    browser.wait("Number(document.body?.dataset.samples) >= 2")
+    # The page, which was opened before the load, has the last figures.
+    browser.wait(f"document.getElementById('tiles').textContent.includes('{stats['requests']} in all')")
+    samples = browser.value("Number(document.body.dataset.samples)")
+    browser.wait(f"Number(document.body.dataset.samples) > {samples + 1}")
 
     def rows(table):
         return browser.value(
@@ -246,7 +292,8 @@ def check_dashboard(setting, browser, stats):
     tiles = browser.value("document.getElementById('tiles').textContent")
     check(f"{stats['requests']} in all" in tiles and f"{stats['failed']} in all" in tiles, "dashboard: requests and failures")
     equal([(row[0].split()[0], int(row[3]), int(row[4])) for row in rows("tiers")],
-          [("memory", stats["memoryEntries"], stats["memoryHits"]), ("disk", stats["diskEntries"], stats["diskHits"])], "dashboard: tiers")
+          [("memory", stats["memoryEntries"], stats["memoryHits"]), ("disk", stats["diskEntries"], stats["diskHits"])]
+          + [("shared", row["writes"], row["hits"]) for row in stats["sharedServers"]], "dashboard: tiers")
     equal(int(rows("tiers")[0][5]), stats["evictions"], "dashboard: evictions")
     equal({row[0]: int(row[1]) for row in rows("failures")}, stats["failures"], "dashboard: failures")
     equal([(int(row[4]), int(row[3])) for row in rows("jobs")[:2]],
@@ -261,7 +308,11 @@ def check_dashboard(setting, browser, stats):
     check("Memory is too small" in findings, "dashboard: memory is too small")
     check("Slowest origin: http://archive.example" in findings, "dashboard: the slowest origin")
     check(f"Most work is done for uid {stats['users'][0]['uid']}" in findings, "dashboard: the user with most work")
-    check("2 killed from outside" in findings, "dashboard: dead workers")
+    check(f"{2 + len(SAMPLES)} killed from outside" in findings, "dashboard: dead workers")
+    # A page that is opened now has not seen the evictions.
+    browser.open(setting.url)
+    browser.wait("document.getElementById('findings')?.textContent.includes('Memory is large enough: nothing was evicted in the last')")
+    check(True, "dashboard: an old burst is no finding")
     check(browser.problems == [], f"the browser reports no error: {browser.problems}")
 
 
@@ -269,14 +320,18 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         setting, browser = Setting(folder), None
         try:
+            fill_shared_tier(setting)
             setting.start_broker(memory="8M")
             setting.start_exporter()
+            browser = Browser()
+            browser.appear(1440, 900, "light")
+            browser.open(setting.url)
+            browser.wait("Number(document.body?.dataset.samples) >= 1")
             outcomes, errors, requests = run_load(setting)
             stats = settle(setting)
             check_counts(stats, outcomes, errors, requests)
             check_top(setting, stats)
             check_metrics(setting, stats)
-            browser = Browser()
             check_dashboard(setting, browser, stats)
             equal(lasting(setting.stats()), lasting(stats), "the statistics afterwards")
         finally:

@@ -17,6 +17,8 @@ import urllib.request
 
 from PIL import Image, ImageDraw, ImageFilter
 
+from samples import SAMPLES
+
 PRODUCTS = pathlib.Path(os.environ["IMGBROKER_TEST_PRODUCTS"])
 # The origins: seconds that each takes to answer, at least and at most.
 HOSTS = {
@@ -65,8 +67,11 @@ class Origins:
                 time.sleep(least + (most - least) * dice.random())
                 number = int(name.split(".")[0])
                 body, status = pictures[number % len(pictures)] + b"%d" % number, 200
+                family = name.split(".")[-1]
                 if name.endswith(".svg"):
                     body = DRAWING
+                elif family in SAMPLES:
+                    body = SAMPLES[family]
                 elif name.endswith(".missing"):
                     body, status = b"", 404
                 elif name.endswith(".bad"):
@@ -237,14 +242,14 @@ class Setting:
         words = [PRODUCTS / "imgbroker", "ctl", "stats", "--json", "--socket", self.socket]
         return json.loads(subprocess.run(words, capture_output=True, check=True, timeout=30).stdout)
 
-    def workers(self):
-        """Returns the process ids of decode workers."""
+    def workers(self, program="imgworker"):
+        """Returns the process ids of decode workers, or of those of a family."""
         found = []
         for folder in pathlib.Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
             try:
-                if (folder / "comm").read_text().strip() == "imgworker" and self.is_mine(folder):
+                if (folder / "comm").read_text().strip() == program and self.is_mine(folder):
                     found.append(int(folder.name))
             except OSError:
                 pass
