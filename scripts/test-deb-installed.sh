@@ -47,6 +47,9 @@ for user in alice bob; do useradd --create-home "$user"; done
 residue >before
 
 step "installation"
+# The families of codecs are installed later, while the broker runs.
+mkdir later
+mv previous/imgbroker-loader-*.deb later/
 dpkg -i previous/*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
 usermod -aG imgbroker alice
 [[ -L /etc/systemd/system/sockets.target.wants/imgbroker.socket ]] || fail "the socket is not enabled"
@@ -88,6 +91,32 @@ advice=$(as bob imgbroker doctor || true)
 [[ "$advice" == *"/run/imgbroker.sock does not admit you"* ]] || fail "the doctor does not tell that user the reason: $advice"
 equal "the source of the first request" "$(source_of --width 100)" network
 equal "the source of the second request" "$(source_of --width 100)" memory
+
+step "families of codecs"
+# Prints the size of an image of a family that alice loads, or the error's code.
+load_family() {
+    as alice imgbroker get "${url%/*}/$1" --json "${@:2}" 2>family.log | python3 -c 'import json, sys
+reply = json.load(sys.stdin)
+print(reply.get("code") or "{width} x {height}".format(**reply))' || true
+}
+cp families/* origin/
+families=()
+for package in later/*.deb; do
+    family=${package#later/imgbroker-loader-}
+    families+=("${family%%_*}")
+done
+equal "the families of the packages" "${families[*]}" "avif heif jxl svg tiff"
+for family in "${families[@]}"; do
+    equal "an image of $family without its package" "$(load_family "$family")" unsupported-format
+    dpkg -i "later/imgbroker-loader-$family"_*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+    imgbroker ctl reload >reload.log
+    grep -q '^loaders: .*'"$family" reload.log || fail "the reload does not find imgbroker-loader-$family: $(cat reload.log)"
+    equal "the size of an image of $family" "$(load_family "$family" --retry-failed)" "8 x 8"
+done
+dpkg --purge imgbroker-loader-svg >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+imgbroker ctl reload | grep -q '^loaders: ' || fail "the reload does not notice that imgbroker-loader-svg is gone"
+equal "an image of a family that was removed" "$(load_family svg --cache reload)" unsupported-format
+[[ -z "$(find / -xdev -name 'imgworker-svg*' -not -path '/srv/*' -not -path '/proc/*')" ]] || fail "the purge has left a program"
 
 step "upgrade under load"
 python=$(command -v python3)

@@ -49,6 +49,9 @@ sources 'deb $(SITE) $(RELEASE) $(COMPONENT)' "Origin: $origin" >"$root/etc/apt/
 
 cp -r "$work/current" "$work/previous" "$root/srv/"
 install -m 755 scripts/test-deb-installed.sh scripts/test-load.py "$root/srv/"
+# An image of each family of codecs.
+mkdir "$root/srv/families"
+PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 Tests/Families/samples.py "$root/srv/families"
 # The first example of the C client's page.
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' clients/c/README.md >"$root/srv/example.c"
 # What the test mounts and starts ends with it.
