@@ -11,7 +11,7 @@ final class ThreadExecutor: TaskExecutor {
         try DetachedThread.start(name: "tasks") { [self] in
             while true {
                 count.wait()
-                jobs.withLock { $0.removeFirst() }.runSynchronously(on: asUnownedTaskExecutor())
+                unsafe jobs.withLock { $0.removeFirst() }.runSynchronously(on: asUnownedTaskExecutor())
             }
         }
     }
