@@ -10,12 +10,14 @@ struct ManyPictures {
     private static let side = 64
     /// The size of the pixels of each image in bytes.
     static let bytes = side * side * 4
+    private static let picture = PNGFile.checkers(width: side, height: side)
+    /// The size of each original in bytes, without the path after it.
+    static let originalBytes = picture.count
     private let origin: LocalOrigin
 
     init() throws {
-        let picture = PNGFile.checkers(width: Self.side, height: Self.side)
         // Decoders ignore the bytes after the end of the image.
-        origin = try LocalOrigin { .ok(picture + Array($0.path.utf8)) }
+        origin = try LocalOrigin { .ok(Self.picture + Array($0.path.utf8)) }
     }
 
     func url(_ number: Int) -> String { origin.url("/\(number)") }
