@@ -3,17 +3,20 @@ import LinuxSystem
 import SharedCache
 
 /// The bytes of the state's buffers. Each has a sealed memfd, unless it is packed: then the broker's own memory has its bytes, so
-/// that a small image that nobody uses takes neither a descriptor nor the rest of a page. Bodies that came in a frame are packed
+/// that a small image that nobody uses takes neither a descriptor nor the rest of a page. Bodies that came in a frame have no memfd
 /// from the beginning: most are only needed by workers, which get them in a frame as well.
 final class BufferTable {
     private enum Stored {
         case memfd(FileDescriptor)
-        case packed([UInt8])
+        /// Bytes that came in a frame. Most are removed soon, so they are not among those of packed buffers.
+        case received([UInt8])
     }
 
+    /// The buffers that are not packed.
     private var stored: [BufferID: Stored] = [:]
+    private var packed = PackedBuffers()
     private let closer: DescriptorCloser
-    /// The bytes of packed buffers that were freed and not taken again.
+    /// The bytes without a memfd that were freed and not taken again.
     private var freedBytes = 0
     /// The freed bytes that are worth a walk through the heap, which takes some milliseconds.
     private static let worthwhileBytes = 32 << 20
@@ -25,21 +28,18 @@ final class BufferTable {
 
     /// The bytes of a buffer as they are stored, for the next process.
     func stored(_ id: BufferID) -> (descriptor: FileDescriptor?, bytes: [UInt8])? {
-        switch stored[id] {
-        case nil: nil
-        case .memfd(let descriptor): (descriptor, [])
-        case .packed(let bytes): (nil, bytes)
-        }
+        if case .memfd(let descriptor) = stored[id] { return (descriptor, []) }
+        return bytes(of: id).map { (nil, $0) }
     }
 
     /// Takes over the bytes of a buffer that was packed in another process.
-    func insert(packed bytes: [UInt8], as id: BufferID) { stored[id] = .packed(bytes) }
+    func insert(packed bytes: [UInt8], as id: BufferID) { packed.insert(bytes, as: id) }
 
     func remove(_ id: BufferID) {
         switch stored.removeValue(forKey: id) {
         case .memfd(let descriptor): closer.close(descriptor)
-        case .packed(let bytes): noteFreed(bytes.count)
-        case nil: break
+        case .received(let bytes): noteFreed(bytes.count)
+        case nil: if let count = packed.remove(id) { noteFreed(count) }
         }
     }
 
@@ -51,46 +51,58 @@ final class BufferTable {
         CurrentProcess.returnFreedMemory()
     }
 
-    /// The most bytes of a buffer that is packed from the beginning.
+    /// The most bytes of a body in a frame that gets no memfd.
     static let mostPackedBytes = 64 << 10
 
     /// Inserts bytes that came in a frame.
     func insert(_ bytes: [UInt8], as id: BufferID) {
-        stored[id] = .packed(bytes)
+        stored[id] = .received(bytes)
         // Their memory is used again at once, by the next ones.
         freedBytes = max(0, freedBytes - bytes.count)
     }
 
-    /// The bytes of a packed buffer; nil for a memfd.
+    /// The bytes of a buffer without a memfd; nil for any other.
     func bytes(of id: BufferID) -> [UInt8]? {
-        guard case .packed(let bytes) = stored[id] else { return nil }
-        return bytes
+        switch stored[id] {
+        case .memfd: nil
+        case .received(let bytes): bytes
+        case nil: packed[id].map { Array($0) }
+        }
     }
 
     /// Packs a buffer; one whose bytes cannot be read keeps its memfd.
     func pack(_ id: BufferID) {
-        guard case .memfd(let descriptor) = stored[id], let size = try? descriptor.size() else { return }
-        var bytes = [UInt8](repeating: 0, count: size)
-        let count = unsafe try? bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
-        if count != size { return }
-        stored[id] = .packed(bytes)
-        freedBytes = max(0, freedBytes - size)
+        switch stored[id] {
+        case nil: return
+        case .received(let bytes): packed.insert(bytes, as: id)
+        case .memfd(let descriptor):
+            guard let size = try? descriptor.size() else { return }
+            var bytes = [UInt8](repeating: 0, count: size)
+            let count = unsafe try? bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
+            if count != size { return }
+            packed.insert(bytes, as: id)
+        }
+        stored[id] = nil
     }
 
-    /// The memfd of a buffer, of which a packed one gets a new one. Nil if there is no such buffer, or no memory or descriptor for
-    /// the memfd.
+    /// The memfd of a buffer; one without gets a new one. Nil if there is no such buffer, or no memory or descriptor for the memfd.
     subscript(id: BufferID) -> FileDescriptor? {
+        let buffer: SealedBuffer?
         switch stored[id] {
-        case nil: return nil
         case .memfd(let descriptor): return descriptor
-        case .packed(let bytes):
-            let buffer = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
-                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-unpacked")
-            }
-            guard let buffer else { return nil }
-            insert(buffer, as: id)
-            noteFreed(bytes.count)
-            return buffer.descriptor
+        case .received(let bytes): buffer = Self.memfd(of: bytes[...])
+        case nil: buffer = packed[id].flatMap { Self.memfd(of: $0) }
+        }
+        guard let buffer else { return nil }
+        // What it was before is freed.
+        remove(id)
+        insert(buffer, as: id)
+        return buffer.descriptor
+    }
+
+    private static func memfd(of bytes: ArraySlice<UInt8>) -> SealedBuffer? {
+        try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
+            try unsafe SealedBuffer(copying: bytes, name: "imgbroker-unpacked")
         }
     }
 }

@@ -56,7 +56,7 @@ struct FreezingTests {
         var random = SplitMix64(state: 1)
         for number in 1...500 {
             let content = try Self.content(number, &random)
-            let read = FrozenContent(content.record)
+            let read = FrozenContent(content.record[...])
             #expect(read.key == content.key && read.bytes == content.bytes && read.header == content.header)
             #expect(read.isFromDisk == content.isFromDisk)
             #expect(read.originals.count == content.originals.count)

@@ -57,8 +57,7 @@ extension FrozenContent {
         for (key, original) in originals { Self.write(key, original, to: &writer) }
         writer.number(buffers.count)
         for buffer in buffers { Self.write(buffer, to: &writer) }
-        // A copy without spare capacity, which an array made of the whole array would keep.
-        return writer.bytes.map { $0 }
+        return writer.bytes
     }
 
     private static func write(_ key: OriginalKey, _ original: MemoryIndex.Original, to writer: inout RecordWriter) {
@@ -146,7 +145,7 @@ extension FrozenContent {
 
 extension FrozenContent {
     /// Reads a record.
-    init(_ record: [UInt8]) {
+    init(_ record: ArraySlice<UInt8>) {
         var reader = RecordReader(record)
         let digest = reader.digest()
         let flags = reader.byte()

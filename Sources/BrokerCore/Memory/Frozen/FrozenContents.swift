@@ -4,19 +4,17 @@ import IPCProtocol
 /// The frozen contents: each is a record of bytes, found by the content and by the URLs of its originals. No two have an original
 /// of the same URL. They are evicted in an order of their own.
 struct FrozenContents: Sequence {
-    /// The records by slot; an empty one for a free slot.
-    private var records: [[UInt8]] = []
-    private var free: [UInt32] = []
+    private var records = SegmentStore()
     private var contents = HashIndex()
     private var urls = HashIndex()
     private var order = EvictionQueue()
-    /// The number of contents.
-    private(set) var count = 0
     /// The number of their buffers.
     private(set) var bufferCount = 0
     /// The bytes that the records count.
     private(set) var charge = 0
 
+    /// The number of contents.
+    var count: Int { records.count }
     var isEmpty: Bool { count == 0 }
 
     /// The bytes that a content counts besides its record, for the tables here and of the buffers' bytes.
@@ -24,18 +22,13 @@ struct FrozenContents: Sequence {
 
     /// Adds a content. Neither it nor any of its URLs is in the table.
     mutating func insert(_ content: FrozenContent) {
-        if free.isEmpty {
-            free.append(UInt32(records.count))
-            records.append([])
-        }
-        let slot = Int(free.removeLast())
-        records[slot] = content.record
+        let record = content.record
+        let slot = records.insert(record)
         contents.insert(slot, hash: content.key.hashValue)
         for (key, _) in content.originals { urls.insert(slot, hash: key.url.hashValue) }
         if let value = content.value { order.insert(slot, value) }
-        count += 1
         bufferCount += content.buffers.count
-        charge += records[slot].count + Self.tableBytes
+        charge += record.count + Self.tableBytes
     }
 
     /// Returns a content and its slot.
@@ -70,7 +63,7 @@ struct FrozenContents: Sequence {
     /// Removes the contents for which `isMeant` is true.
     mutating func remove(where isMeant: (FrozenContent) -> Bool) -> [FrozenContent] {
         var removed: [FrozenContent] = []
-        for slot in records.indices where !records[slot].isEmpty {
+        for slot in records.slots {
             let content = read(slot)
             if !isMeant(content) { continue }
             remove(content, at: slot)
@@ -82,16 +75,14 @@ struct FrozenContents: Sequence {
     private mutating func forget(_ content: FrozenContent, _ slot: Int) {
         contents.remove(slot, hash: content.key.hashValue)
         for (key, _) in content.originals { urls.remove(slot, hash: key.url.hashValue) }
-        count -= 1
         bufferCount -= content.buffers.count
         charge -= records[slot].count + Self.tableBytes
-        records[slot] = []
-        free.append(UInt32(slot))
+        records.remove(slot)
     }
 
     /// All contents, in no particular order.
     func makeIterator() -> some IteratorProtocol<FrozenContent> {
-        records.lazy.filter { !$0.isEmpty }.map { FrozenContent($0) }.makeIterator()
+        records.slots.lazy.map { FrozenContent(records[$0]) }.makeIterator()
     }
 
     /// Returns the first invariant that does not hold; nil when all hold.
@@ -103,7 +94,8 @@ struct FrozenContents: Sequence {
         if urlCount != urls.count || Set(all.flatMap { $0.originals.map(\.key.url) }).count != urlCount {
             return "URLs"
         }
-        if records.reduce(0, { $0 + ($1.isEmpty ? 0 : $1.count + Self.tableBytes) }) != charge { return "bytes" }
+        if records.slots.reduce(0, { $0 + records[$1].count + Self.tableBytes }) != charge { return "bytes" }
+        if let broken = records.brokenInvariant() { return "records: \(broken)" }
         if order.count != count { return "order of eviction" }
         if all.contains(where: { content in
             find(content.key) == nil || content.originals.contains { find($0.key.url)?.content.key != content.key }

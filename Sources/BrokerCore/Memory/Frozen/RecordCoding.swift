@@ -78,10 +78,13 @@ struct RecordWriter {
 
 /// Reads what a `RecordWriter` has written, in the same order.
 struct RecordReader {
-    private let bytes: [UInt8]
-    private var position = 0
+    private let bytes: ArraySlice<UInt8>
+    private var position: Int
 
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
+    init(_ bytes: ArraySlice<UInt8>) {
+        self.bytes = bytes
+        position = bytes.startIndex
+    }
 
     mutating func number() -> Int {
         var (number, shift): (UInt, UInt) = (0, 0)
