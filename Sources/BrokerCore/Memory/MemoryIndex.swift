@@ -116,6 +116,8 @@ struct MemoryIndex {
     private var packedOrder = EvictionQueue()
     private var unheldResidents = 0
     private var packing = PackingQueue()
+    /// The number of buffers in `packing`, without those that are gone.
+    private var queuedBuffers = 0
     private var newlyPacked: [BufferID] = []
     private var frozen = FrozenContents()
     /// Packed buffers whose contents may have become such that they can be frozen.
@@ -634,8 +636,19 @@ struct MemoryIndex {
     /// The number of buffers that take a descriptor.
     private var descriptors: Int { buffers.count - packedOrder.count }
 
+    /// The most buffers in `packing`: all, while each can have a descriptor, and half as many as have one when there are one and a half
+    /// times as many, because each takes the rest of a page and full records of the index.
+    private var mostQueued: Int { max(2 * maximumEntries - entries, maximumEntries / 2) }
+
+    /// Whether the end of one of a buffer's holds has no other effect: it stays resident, and no buffer must be packed or evicted.
+    func isReleasedAlone(_ buffer: BufferID) -> Bool {
+        guard let slot = buffers.slot(of: buffer), buffers[slot].isResident, isWithinBudget else { return false }
+        return buffers[slot].isQueued || buffers[slot].bytes > Self.largestPacked || queuedBuffers < mostQueued
+    }
+
     private mutating func queueForPacking(_ slot: Int) {
         if buffers[slot].isQueued || buffers[slot].bytes > Self.largestPacked { return }
+        queuedBuffers += 1
         buffers[slot].isQueued = true
         buffers[slot].wasUsed = false
         packing.add(buffers[slot].key)
@@ -643,10 +656,12 @@ struct MemoryIndex {
         packing.filter { [buffers] in buffers.slot(of: $0) != nil }
     }
 
-    /// Packs the least recently used of the small unheld buffers, until the others are at most `maximumEntries`.
+    /// Packs the least recently used of the small unheld buffers, until the others are at most `maximumEntries`, and the small ones
+    /// among them at most `mostQueued`.
     private mutating func packToFit() {
-        while descriptors > maximumEntries, let buffer = packing.popFirst() {
+        while descriptors > maximumEntries || queuedBuffers > mostQueued, let buffer = packing.popFirst() {
             guard let slot = buffers.slot(of: buffer) else { continue }
+            queuedBuffers -= 1
             buffers[slot].isQueued = false
             if buffers[slot].holders > 0 || !buffers[slot].isResident || awaited.contains(buffer) { continue }
             if buffers[slot].wasUsed {
@@ -930,6 +945,7 @@ struct MemoryIndex {
 
     /// Removes a buffer from the tables and from its content.
     private mutating func takeOut(_ slot: Int) {
+        if buffers[slot].isQueued { queuedBuffers -= 1 }
         variants.remove(slot, hash: Self.hash(buffers[slot]))
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
         contents[buffers.remove(at: slot).content].buffers.remove(slot)
@@ -1009,6 +1025,9 @@ struct MemoryIndex {
         }) {
             return "a frozen content that is in the tables, too"
         }
+        if buffers.count(where: \.isQueued) != queuedBuffers { return "number of queued buffers" }
+        if queuedBuffers > packing.count { return "a queued buffer that is not in the queue" }
+        if queuedBuffers > mostQueued { return "too many buffers that may be packed" }
         let packed = buffers.filter(\.isPacked)
         if packed.count != packedOrder.count { return "number of packed buffers" }
         if let broken = packedOrder.brokenInvariant() { return "order of eviction of packed buffers: \(broken)" }

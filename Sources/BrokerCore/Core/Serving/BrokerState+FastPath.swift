@@ -55,7 +55,7 @@ extension BrokerState {
 
     /// Releases a lease if that has no other effect: the buffer stays resident and nothing must be evicted.
     private mutating func releaseResident(_ buffer: BufferID, from client: ClientID) -> Bool {
-        guard memory.record(of: buffer)?.isResident == true, memory.isWithinBudget else { return false }
+        guard memory.isReleasedAlone(buffer) else { return false }
         if clients.release(buffer, from: client) { unhold(buffer) }
         return true
     }
