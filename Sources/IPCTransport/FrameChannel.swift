@@ -104,6 +104,9 @@ package final class FrameChannel {
     /// together, so a peer that does not receive would block the others.
     package var maximumUnread = Int.max
 
+    /// The maximum capacity of memory that is kept for later frames, in bytes.
+    package var keptCapacity = 4096
+
     /// Whether frames with descriptors are joined, so that the peer receives several frames' descriptors at once. Not for a channel
     /// with `maximumUnread`, which is counted by messages.
     package var joinsDescriptors = false
@@ -351,17 +354,35 @@ package final class FrameChannel {
         queuedBytes += frame.count
         queuedDescriptors += descriptors.count
         if payload != nil { queuedPayloads += 1 }
-        if descriptors.isEmpty || joinsDescriptors, payload == nil, let last = outgoing.indices.last,
-            outgoing[last].payload == nil, outgoing[last].bytes.count < Self.bytesTogether,
+        if descriptors.isEmpty || joinsDescriptors, payload == nil, joinsNext, let last = outgoing.indices.last,
             outgoing[last].descriptors.count + descriptors.count <= Self.descriptorsTogether
         {
-            // One system call sends them all.
             outgoing[last].bytes.append(contentsOf: frame)
             outgoing[last].descriptors += descriptors
-            if frame.capacity <= Self.keptCapacity { spareStorage = frame }
+            if frame.capacity <= keptCapacity { spareStorage = frame }
             return
         }
         outgoing.append(Outgoing(bytes: frame, descriptors: descriptors, payload: payload))
+    }
+
+    /// Queues a frame without descriptors, which `write` appends to the bytes that are queued already, so that it is not copied once
+    /// more.
+    package func enqueue(appending write: (inout [UInt8]) -> Void) {
+        if !joinsNext {
+            var storage = takeStorage()
+            storage.removeAll(keepingCapacity: true)
+            outgoing.append(Outgoing(bytes: storage, descriptors: []))
+        }
+        let last = outgoing.count - 1
+        let before = outgoing[last].bytes.count
+        write(&outgoing[last].bytes)
+        queuedBytes += outgoing[last].bytes.count - before
+    }
+
+    /// Whether the next frame without descriptors is joined to the last one, so that one system call sends both.
+    private var joinsNext: Bool {
+        guard let last = outgoing.last else { return false }
+        return last.payload == nil && last.bytes.count < Self.bytesTogether
     }
 
     /// Whether frames or payloads are queued.
@@ -375,8 +396,6 @@ package final class FrameChannel {
     private static let bytesTogether = 1 << 16
     /// The number up to which the descriptors of frames are joined; a message can carry 253.
     private static let descriptorsTogether = 64
-    /// The maximum capacity of memory that is kept for later frames.
-    private static let keptCapacity = 4096
 
     /// Sends as much as the socket accepts, of payloads at most `payloadBytes`. Returns whether nothing is queued any more.
     ///
@@ -393,7 +412,7 @@ package final class FrameChannel {
                 sentPayloads.append(payload.name)
                 queuedPayloads -= 1
             }
-            if outgoing[done].bytes.capacity <= Self.keptCapacity { swap(&spareStorage, &outgoing[done].bytes) }
+            if outgoing[done].bytes.capacity <= keptCapacity { swap(&spareStorage, &outgoing[done].bytes) }
             done += 1
         }
         return true

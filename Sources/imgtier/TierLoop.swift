@@ -15,6 +15,9 @@ struct TierLoop {
     private static let retryInterval = 30_000
     /// The time for which orders are carried out before lookups are taken again, in microseconds.
     private static let turn = 5_000
+    /// The number of bytes from which on answers are sent while others are still to come, and the memory that is kept for them.
+    private static let bytesTogether = 64 << 10
+    private static let keptMemory = 256 << 10
     /// The most leases that are ended together.
     private static let leasesAtOnce = 64
 
@@ -26,11 +29,14 @@ struct TierLoop {
     private var waiting: ArraySlice<(order: TierOrder, body: Tier.Body)> = []
     private var reported: [StatsReport.SharedServer] = []
     private var reportedAt: Instant?
+    /// Whether something was done since the figures were looked at.
+    private var mayHaveNews = true
     /// When the process makes room for another that looks for addresses anew; nil when all are known.
     private let exitAt: Instant?
 
     init(channel: FrameChannel, tier: Tier, ports: [UInt16]) throws(SystemError) {
         (self.channel, self.tier, self.ports) = (channel, tier, ports)
+        channel.keptCapacity = Self.keptMemory
         exitAt = tier.hasUnknownAddress ? .now.adding(milliseconds: Self.retryInterval) : nil
         queue = try EventQueue()
         try queue.add(channel.socket.raw, token: 0)
@@ -42,7 +48,9 @@ struct TierLoop {
     mutating func serve() throws {
         while exitAt.map({ .now < $0 || !waiting.isEmpty }) ?? true {
             try report()
-            if try !queue.wait(until: nextWork).isEmpty {
+            let hasOrders = try !queue.wait(until: nextWork).isEmpty
+            if hasOrders || !waiting.isEmpty { mayHaveNews = true }
+            if hasOrders {
                 if try channel.fill() == .end { return }
                 try takeOrders()
             }
@@ -68,8 +76,7 @@ struct TierLoop {
     /// When work is due; nil for none.
     private var nextWork: Instant? {
         if !waiting.isEmpty { return .now }
-        let isNews = tier.figures != reported
-        let due = isNews ? reportedAt?.adding(milliseconds: Self.reportInterval) : nil
+        let due = mayHaveNews ? reportedAt?.adding(milliseconds: Self.reportInterval) : nil
         return [due, exitAt].compactMap { $0 }.min()
     }
 
@@ -96,7 +103,7 @@ struct TierLoop {
     private func enqueue(_ answer: Tier.Answer, to job: Int) throws {
         switch answer {
         case .found(let record, let bytes):
-            try channel.enqueue(TierReport.found(job: job, record), bytes: bytes)
+            channel.enqueue { unsafe TierReport.appendFound(job: job, record: record, bytes: bytes, to: &$0) }
         case .foundLarge(let record, let body):
             try channel.enqueue(TierReport.found(job: job, record), descriptors: [body.descriptor])
         case .noted(let record): try channel.enqueue(TierReport.noted(job: job, record))
@@ -104,6 +111,8 @@ struct TierLoop {
         case .busy: try channel.enqueue(TierReport.busy(job: job))
         case .unavailable: try channel.enqueue(TierReport.unavailable(job: job))
         }
+        // The broker goes on with them, and their memory and descriptors are free for the next ones.
+        if channel.queuedBytes >= Self.bytesTogether || channel.queuedDescriptors > 0 { try channel.flushMessages() }
     }
 
     private func carryOut(_ order: TierOrder, _ body: Tier.Body) throws {
@@ -116,14 +125,17 @@ struct TierLoop {
             if let token { tier.release(key: record.key, token: token) }
             try channel.enqueue(TierReport.kept(job: job, isKept: isKept))
         case .remove(let keys): tier.remove(keys: keys)
+        case .reject(let key): tier.reject(key: key)
         }
     }
 
     /// Reports the figures if they have changed, after some time.
     private mutating func report() throws {
-        let figures = tier.figures
-        if figures == reported { return }
+        if !mayHaveNews { return }
         if let reportedAt, reportedAt.adding(milliseconds: Self.reportInterval) > .now { return }
+        let figures = tier.figures
+        mayHaveNews = false
+        if figures == reported { return }
         (reported, reportedAt) = (figures, .now)
         try channel.sendMessage(TierReport.servers(figures))
     }

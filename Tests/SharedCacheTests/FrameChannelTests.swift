@@ -89,6 +89,25 @@ import Testing
         #expect(!here.hasOutgoing)
     }
 
+    @Test func `frames that are appended arrive in their order, also in the memory of sent ones`() throws {
+        here.keptCapacity = 1 << 20
+        for round in 0..<3 {
+            let expected = (0..<40).map { frame(100 * round + $0, padding: 5000 * ($0 % 3)) }
+            for (number, frame) in expected.enumerated() {
+                if number % 2 == 0 {
+                    here.enqueue { $0 += frame }
+                } else {
+                    here.enqueue(frame)
+                }
+            }
+            #expect(here.queuedBytes == expected.reduce(0) { $0 + $1.count })
+            var received: [[UInt8]] = []
+            try pump { received.append($0) }
+            #expect(received == expected.map { Array($0.dropFirst(Frame.headerLength)) })
+            #expect(here.queuedBytes == 0)
+        }
+    }
+
     @Test func joinedDescriptorsGoWithTheirFrames() throws {
         here.joinsDescriptors = true
         let counts = [1, 0, 2, 1, 0, 3]

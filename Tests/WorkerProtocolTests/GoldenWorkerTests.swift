@@ -239,6 +239,18 @@ import WorkerProtocol
         #expect(Envelope(&fields).descriptors == message.descriptorCount)
     }
 
+    @Test func `a record that was found is sent as it was read`() throws {
+        let found = TierReport.found(job: 1, Self.sharedRecord)
+        let (record, bytes) = (Self.sharedRecord.encoded, [UInt8](0...255))
+        var frames: [UInt8] = [1, 2, 3]
+        unsafe record.withUnsafeBytes { record in
+            unsafe bytes.withUnsafeBytes { bytes in
+                unsafe TierReport.appendFound(job: 1, record: record, bytes: bytes, to: &frames)
+            }
+        }
+        #expect(frames == [1, 2, 3] + (try found.encoded(with: bytes)))
+    }
+
     @Test(arguments: decodeOrders)
     func decodeOrdersAreReadAndWritten(name: String, message: DecodeOrder) throws { try check(name, message) }
 
@@ -349,7 +361,7 @@ import WorkerProtocol
             ("tier-order-keep-variant", .keep(job: 2, variant, token: nil)),
             ("tier-order-note-failure", .note(job: 3, failure, token: nil)),
             ("tier-order-note-unshared", .note(job: 4, unshared, token: "a-1")),
-            ("tier-order-remove", .remove(keys: [original.key])),
+            ("tier-order-remove", .remove(keys: [original.key])), ("tier-order-reject", .reject(key: original.key)),
         ]
     }
 

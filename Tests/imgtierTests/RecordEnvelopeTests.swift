@@ -2,6 +2,7 @@ import Digests
 import DiskRecords
 import HTTPValues
 import IPCProtocol
+import JSONCoding
 import Testing
 
 @testable import imgtier
@@ -37,7 +38,7 @@ struct RecordEnvelopeTests {
         let bytes = try written(record(), body)
         let content = try #require(read(bytes))
         #expect(content.record == record())
-        #expect(Array(bytes[content.body]) == body)
+        #expect(Array(bytes[content.text]) == record().encoded && Array(bytes[content.body]) == body)
     }
 
     @Test(arguments: [SharedRecord.Content.failure(status: 404), .unshared])
@@ -52,13 +53,15 @@ struct RecordEnvelopeTests {
         #expect(read(bytes + [0]) == nil)
     }
 
-    @Test func `a record with a changed byte is rejected`() throws {
-        let bytes = try written(record(), body)
-        let start = bytes.count - body.count
-        for index in Array(0..<12) + Array(start..<bytes.count) {
-            var changed = bytes
-            changed[index] ^= 1
-            #expect(read(changed) == nil, "\(index)")
+    @Test func `a record with a changed byte before its metadata is rejected, and a signed one with any`() throws {
+        let secret = Array("0123456789abcdef".utf8)
+        for secret in [nil, secret] {
+            let bytes = try written(record(), body, by: secret)
+            for index in secret == nil ? 0..<12 : bytes.indices {
+                var changed = bytes
+                changed[index] ^= 1
+                #expect(read(changed, by: secret) == nil, "\(index)")
+            }
         }
     }
 

@@ -74,6 +74,8 @@ package enum Action: Equatable {
     /// Write a record, with the bytes of a buffer or without, and end the lease with this token.
     case writeShared(WorkerID, JobID, SharedRecord, token: String?, BufferID?)
     case removeShared(WorkerID, keys: [String])
+    /// Count a record as rejected, and remove it.
+    case rejectShared(WorkerID, key: String)
 
     // Buffers.
     /// The job's product becomes a buffer.

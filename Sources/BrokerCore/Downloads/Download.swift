@@ -1,3 +1,4 @@
+import Digests
 import HTTPCaching
 import HTTPValues
 import IPCProtocol
@@ -27,6 +28,14 @@ struct Download {
         var isBlamed = false
         /// Whether it is the only job of its worker.
         let isAlone: Bool
+    }
+
+    /// A body of the shared tier.
+    struct SharedBody {
+        /// When the tier was asked for it.
+        let since: Instant
+        /// The digest that the record states. Another one shows that the record is damaged.
+        let digest: ContentDigest
     }
 
     enum State {
@@ -66,8 +75,8 @@ struct Download {
     var queuedAt: Instant?
     /// The bytes received; they are reserved memory.
     var received = 0
-    /// When the shared tier was asked for the bytes, if they came from there.
-    var sharedSince: Instant?
+    /// The bytes, if they came from the shared tier.
+    var shared: SharedBody?
     /// The workers that have written to the product. Those of them that still run may turn out to be compromised.
     var writers: Set<WorkerID> = []
     /// Whether nothing of the body may be kept, because a compromised worker has written to it.

@@ -145,10 +145,10 @@ package struct Downloads {
         push(job)
     }
 
-    /// Notes that the shared tier, which was asked at `since`, has the body: `body`, which `worker` has written. A transfer is
-    /// stopped.
+    /// Notes that the shared tier has the body: `body`, which `worker` has written. A transfer is stopped.
     mutating func receivedShared(
-        _ job: JobID, _ body: BufferID, bytes: Int, _ response: ResponseRecord, by worker: WorkerID, since: Instant
+        _ job: JobID, _ body: BufferID, bytes: Int, _ response: ResponseRecord, by worker: WorkerID,
+        _ shared: Download.SharedBody
     ) -> [Outcome] {
         guard let download = self[job], download.body == nil else { return [] }
         var outcomes: [Outcome] = []
@@ -166,7 +166,7 @@ package struct Downloads {
             $0.validator = nil
             $0.resumedFrom = 0
             $0.writers = [worker]
-            $0.sharedSince = since
+            $0.shared = shared
         }
         setReceived(of: job, 0)
         setReceived(of: job, bytes)

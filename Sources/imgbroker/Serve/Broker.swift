@@ -409,6 +409,7 @@ final class Broker {
         case .writeShared(let worker, let job, let record, let token, let buffer):
             writeShared(record, token: token, buffer, job, on: worker)
         case .removeShared(let worker, let keys): send(TierOrder.remove(keys: keys), to: worker)
+        case .rejectShared(let worker, let key): send(TierOrder.reject(key: key), to: worker)
         case .readFile(let job, let file, let identity): readFile(file, identity, for: job)
         case .releaseFile(let file): receiver.release(file)
         case .startFetch(let worker, let job): startFetch(job, on: worker)

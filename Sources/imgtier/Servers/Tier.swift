@@ -6,10 +6,10 @@ import WorkerProtocol
 
 /// Carries out commands on the servers. It decides nothing: the broker says when a lease is taken, prolonged and released.
 final class Tier {
-    /// An answer to a lookup.
-    enum Answer {
-        /// The record, and its bytes: small ones to be sent in a frame, others in a buffer.
-        case found(SharedRecord, [UInt8])
+    /// An answer to a lookup. Pointers are valid until the closure that gets the answer returns.
+    @safe enum Answer {
+        /// The text of the record's metadata, and its bytes, both small enough for a frame.
+        case found(record: UnsafeRawBufferPointer, bytes: UnsafeRawBufferPointer)
         case foundLarge(SharedRecord, SealedBuffer)
         case noted(SharedRecord)
         case leased, busy, unavailable
@@ -61,12 +61,12 @@ final class Tier {
     /// then leases and records are read: a claim has succeeded if the lease has its token, and another broker may have written the
     /// record meanwhile. So a batch takes two round trips, however many lookups it has.
     func find(_ lookups: [Lookup], answer: (Int, Answer) -> Void) {
-        let places = Dictionary(grouping: lookups) { ring.server(of: Self.recordName($0.key)) }
-        for (place, lookups) in places.sorted(by: { $0.key < $1.key }) {
-            let connection = connections[place]
-            let missing = find(lookups, on: connection, answer: answer)
+        let places = lookups.map { ring.server(of: Self.recordName($0.key)) }
+        for (place, connection) in connections.enumerated() where places.contains(place) {
+            let own = lookups.indices.filter { places[$0] == place }.map { lookups[$0] }
+            let missing = find(own, on: connection, answer: answer).missing.map { own[$0] }
             connection.counts.misses += missing.count
-            claim(missing, on: connection, answer: answer)
+            if !missing.isEmpty { claim(missing, on: connection, answer: answer) }
         }
     }
 
@@ -82,60 +82,58 @@ final class Tier {
             }
         }
         if claims.isEmpty { return }
-        var holders: [String: String] = [:]
-        var leased: Set<Int> = []
-        let missing = find(claims, on: connection, leases: { holders[$0] = $1 }, answer: answer)
-        for lookup in missing {
-            let holder = holders[Self.leaseName(lookup.key)]
-            if holder == lookup.token { leased.insert(lookup.job) }
-            answer(lookup.job, holder == nil ? .unavailable : holder == lookup.token ? .leased : .busy)
+        let found = find(claims, on: connection, readingLeases: true, answer: answer)
+        var isLeased = [Bool](repeating: false, count: claims.count)
+        for place in found.missing {
+            let (job, token, holder) = (claims[place].job, claims[place].token, found.holders[place])
+            isLeased[place] = holder == token
+            answer(job, holder == nil ? .unavailable : holder == token ? .leased : .busy)
         }
         // A record came late, or it is not known whether the lease was taken, because there was no answer.
-        for lookup in claims
-        where !leased.contains(lookup.job) && holders[Self.leaseName(lookup.key)] ?? lookup.token == lookup.token {
-            if let token = lookup.token { release(key: lookup.key, token: token) }
+        for (place, claim) in claims.enumerated() where !isLeased[place] {
+            if let token = claim.token, found.holders[place] ?? token == token { release(key: claim.key, token: token) }
         }
     }
 
-    /// Answers the lookups whose record exists, and returns the others. With `leases` their leases are read with the same message.
+    /// Answers the lookups whose record exists. Returns the places of the others, and with `readingLeases` the holders of all leases,
+    /// which are read with the same message. After a failure the others are answered, too.
     private func find(
-        _ lookups: [Lookup], on connection: TierConnection, leases: ((_ name: String, _ token: String) -> Void)? = nil,
-        answer: (Int, Answer) -> Void
-    ) -> [Lookup] {
-        // Two lookups of one key are two requests of the broker that do not share a download.
-        var waiting = Dictionary(grouping: lookups) { Self.recordName($0.key) }
+        _ lookups: [Lookup], on connection: TierConnection, readingLeases: Bool = false, answer: (Int, Answer) -> Void
+    ) -> (missing: [Int], holders: [String?]) {
+        let names = lookups.map { Self.recordName($0.key) }
+        let leaseNames = readingLeases ? lookups.map { Self.leaseName($0.key) } : []
+        var isMissing = [Bool](repeating: true, count: names.count)
+        var holders = [String?](repeating: nil, count: leaseNames.count)
         let now = WallClock.milliseconds
-        let leaseNames = leases == nil ? [] : Set(lookups.map { Self.leaseName($0.key) })
-        let outcome = unsafe connection.get(waiting.keys.sorted() + leaseNames.sorted()) { name, item in
-            guard let found = waiting[name], let key = found.first?.key else {
-                // A server may send anything.
-                guard leaseNames.contains(name), let token = unsafe Self.token(in: item.bytes) else { return }
-                leases?(name, token)
+        let outcome = unsafe connection.get(names + leaseNames) { place, item in
+            guard place < names.count else {
+                holders[place - names.count] = unsafe Self.token(in: item.bytes)
                 return
             }
-            guard let content = unsafe envelope.read(item.bytes, of: key, unixMs: now) else {
-                if leases == nil { connection.counts.rejected += 1 }
+            if !isMissing[place] { return }
+            guard let content = unsafe envelope.read(item.bytes, of: lookups[place].key, unixMs: now) else {
+                if !readingLeases { connection.counts.rejected += 1 }
                 return
             }
-            waiting[name] = nil
-            connection.counts.hits += found.count
+            isMissing[place] = false
+            connection.counts.hits += 1
             connection.counts.bytesRead += unsafe item.bytes.count
-            for lookup in found { answer(lookup.job, unsafe Self.answer(content, in: item.bytes)) }
+            answer(lookups[place].job, unsafe Self.answer(content, in: item.bytes))
         }
-        let missing = lookups.filter { waiting[Self.recordName($0.key)] != nil }
-        guard outcome != .failed else {
-            // A lease stays on its server, and is of no use without it.
-            for lookup in missing { answer(lookup.job, .unavailable) }
-            return []
-        }
-        return missing
+        let missing = lookups.indices.filter { isMissing[$0] }
+        guard outcome == .failed else { return (missing, holders) }
+        // A lease stays on its server, and is of no use without it.
+        for place in missing { answer(lookups[place].job, .unavailable) }
+        return ([], holders)
     }
 
     private static func answer(_ content: RecordEnvelope.Content, in bytes: UnsafeRawBufferPointer) -> Answer {
         let (record, range) = (content.record, content.body)
         if range.isEmpty { return .noted(record) }
-        if range.count <= TierReport.mostBytesInFrame { return .found(record, unsafe Array(bytes[range])) }
         let body = unsafe UnsafeRawBufferPointer(rebasing: bytes[range])
+        if range.count <= TierReport.mostBytesInFrame {
+            return unsafe .found(record: UnsafeRawBufferPointer(rebasing: bytes[content.text]), bytes: body)
+        }
         guard let buffer = try? unsafe SealedBuffer(copying: body, name: "imgbroker-shared") else {
             return .unavailable
         }
@@ -175,10 +173,11 @@ final class Tier {
         // Of two lookups of one key, either may have the lease.
         let tokens = Dictionary(grouping: leases) { Self.leaseName($0.key) }
         var versions: [(name: String, token: String, version: UInt64)] = []
-        let outcome = unsafe connection.get(tokens.keys.sorted()) { name, item in
+        let names = tokens.keys.sorted()
+        let outcome = unsafe connection.get(names) { place, item in
             guard let token = unsafe Self.token(in: item.bytes) else { return }
-            let isOurs = tokens[name]?.contains { $0.token == token } == true
-            if isOurs { versions.append((name, token, unsafe item.version)) }
+            let isOurs = tokens[names[place]]?.contains { $0.token == token } == true
+            if isOurs { versions.append((names[place], token, unsafe item.version)) }
         }
         for (name, token, version) in versions {
             if connection.replace(name, token, seconds: seconds, version: version) == .failed { return .failed }
@@ -227,6 +226,12 @@ final class Tier {
             else { return nil }
             return unsafe mapping.withBytes { unsafe envelope.write(record, body: $0) }
         }
+    }
+
+    /// Removes a record whose bytes are not those that it states.
+    func reject(key: String) {
+        connection(of: key).counts.rejected += 1
+        remove(keys: [key])
     }
 
     /// Removes the records with these keys.

@@ -1,5 +1,4 @@
 internal import CTier
-internal import Glibc
 import IPCProtocol
 internal import LinuxSystem
 import SystemValues
@@ -57,16 +56,14 @@ import WorkerProtocol
         return figures
     }
 
-    /// Asks for all keys with one message, and passes each item that the server sends to `body`, at most one more than there are keys and
-    /// perhaps others than these. Its bytes are valid until `body` returns.
-    func get(_ keys: [String], _ body: (_ key: String, Item) -> Void) -> Outcome {
+    /// Asks for all keys with one message, and passes each item that the server sends to `body`, with the place of its key. A server may
+    /// send an item twice. Its bytes are valid until `body` returns.
+    func get(_ keys: [String], _ body: (_ place: Int, Item) -> Void) -> Outcome {
         if keys.isEmpty { return .done }
         guard let raw = unsafe usable else { return .failed }
-        let texts = unsafe keys.map { unsafe strdup($0) }
-        defer { unsafe texts.forEach { unsafe free($0) } }
-        let pointers = unsafe texts.map { unsafe UnsafePointer<CChar>($0) }
-        let status = unsafe ctier_ask(raw, pointers, keys.map(\.utf8.count), keys.count)
+        let status = unsafe ask(keys, on: raw)
         guard status == CTIER_DONE else { return outcome(status) }
+        var next = 0
         // One for each key, and the end.
         for _ in 0...keys.count {
             var item = unsafe ctier_item()
@@ -75,15 +72,35 @@ import WorkerProtocol
                 let outcome = outcome(status)
                 return outcome == .missing ? .done : outcome
             }
-            guard let start = unsafe item.key else { continue }
-            let key = unsafe String(
-                decoding: UnsafeRawBufferPointer(start: start, count: item.key_length), as: UTF8.self)
+            let name = unsafe UnsafeRawBufferPointer(start: item.key, count: item.key_length)
+            func isNamed(_ key: String) -> Bool { unsafe name.elementsEqual(key.utf8) }
+            // Items come in the order of their keys, but a server may send anything.
+            guard let place = keys[next...].firstIndex(where: isNamed) ?? keys[..<next].firstIndex(where: isNamed)
+            else { continue }
+            next = place + 1
             unsafe body(
-                key, Item(bytes: UnsafeRawBufferPointer(start: item.value, count: item.length), version: item.version))
+                place, Item(bytes: UnsafeRawBufferPointer(start: item.value, count: item.length), version: item.version)
+            )
         }
         // The server sends more than it was asked for.
         unsafe ctier_close(raw)
         return outcome(CTIER_FAILED)
+    }
+
+    /// Sends the question for all keys, whose texts lie one after the other.
+    private func ask(_ keys: [String], on raw: OpaquePointer) -> ctier_status {
+        let lengths = keys.map(\.utf8.count)
+        var texts: [UInt8] = []
+        texts.reserveCapacity(lengths.reduce(0, +))
+        for key in keys { texts.append(contentsOf: key.utf8) }
+        return unsafe texts.withUnsafeBytes { texts in
+            var start = texts.baseAddress
+            let pointers = unsafe lengths.map { length in
+                defer { unsafe start = start.map { unsafe $0 + length } }
+                return unsafe start.map { unsafe $0.assumingMemoryBound(to: CChar.self) }
+            }
+            return unsafe ctier_ask(raw, pointers, lengths, lengths.count)
+        }
     }
 
     /// Writes an item that expires after some seconds.

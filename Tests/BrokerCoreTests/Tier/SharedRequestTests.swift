@@ -289,6 +289,28 @@ struct SharedRequestTests {
         #expect(world.fetches.isEmpty)
     }
 
+    @Test func `a record with other bytes than it states is rejected, and all who wait get those of the origin`() throws
+    {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
+        world.get(client, id: 2, "a")
+        world.findShared(try #require(world.sharedLookup), content: 2, stated: 1)
+        #expect(world.rejectedShared == [key])
+        #expect(world.state.memory.entries == 0 && world.decodes.isEmpty)
+        #expect(world.sharedLookup == nil, "the record could be found once more")
+        #expect(world.fetches.count == 1)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try decode(&world)
+        for id in [1, 2] { #expect(world.image(client, id)?.source == .network) }
+        guard case .original(let digest, _, _, _)? = world.written.last?.content else {
+            return complain("the record is not replaced")
+        }
+        #expect(digest == StrictWorld.digest(1))
+        #expect(world.state.brokenInvariant() == nil)
+    }
+
     @Test func `bytes that are no image are loaded from the origin, and replaced`() throws {
         var world = world()
         let client = world.connect()

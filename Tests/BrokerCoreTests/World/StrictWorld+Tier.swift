@@ -38,6 +38,9 @@ extension StrictWorld {
         case .removeShared(let worker, let keys):
             expectReady(worker, .tier)
             removedShared += keys
+        case .rejectShared(let worker, let key):
+            expectReady(worker, .tier)
+            rejectedShared.append(key)
         default: return false
         }
         return true
@@ -79,9 +82,11 @@ extension StrictWorld {
         happen(.sharedAnswered(worker, job, answer))
     }
 
-    /// Answers a lookup with an original, whose bytes are identified as `content` as soon as a decoder has them.
+    /// Answers a lookup with an original, whose bytes are identified as `content` as soon as a decoder has them. The record states
+    /// the digest of `stated`.
     mutating func findShared(
-        _ job: JobID, content: Int?, bytes: Int = 1000, _ change: (inout ResponseRecord) -> Void = { _ in }
+        _ job: JobID, content: Int?, stated: Int? = nil, bytes: Int = 1000,
+        _ change: (inout ResponseRecord) -> Void = { _ in }
     ) {
         guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
             return complain("no lookup")
@@ -89,7 +94,7 @@ extension StrictWorld {
         if let content, let download = state.tier.job(of: job) { expect(content, of: download) }
         let record = SharedRecord(
             key: key,
-            .original(digest: Self.digest(content ?? 1), bytes: bytes, response(change), varyKey: nil),
+            .original(digest: Self.digest(stated ?? content ?? 1), bytes: bytes, response(change), varyKey: nil),
             expires: unixMs + 10_000)
         products.insert(job)
         happen(.sharedFound(worker, job, record))

@@ -96,6 +96,7 @@ struct StrictWorld {
     /// The records that were written to the shared tier, and the keys removed from it.
     var written: [SharedRecord] = []
     var removedShared: [String] = []
+    var rejectedShared: [String] = []
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
     /// Those that have no memfd.
@@ -584,7 +585,7 @@ struct StrictWorld {
             for change in changes {
                 words[change.slot] = ValidityWord(generation: change.generation, validUntil: change.validUntil)
             }
-        case .findShared, .renewLease, .releaseLease, .writeShared, .removeShared: break
+        case .findShared, .renewLease, .releaseLease, .writeShared, .removeShared, .rejectShared: break
         case .stopListening: isListening = false
         case .reload(let client, let id): reloads.append((client, id))
         case .upgrade(let client, let id): upgrades.append((client, id))

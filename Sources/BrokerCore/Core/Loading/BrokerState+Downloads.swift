@@ -149,6 +149,10 @@ extension BrokerState {
             if identification.run?.early != nil { actions.append(.discard(job)) }
             return
         }
+        if let shared = download.shared, shared.digest != digest {
+            if identification.run?.early != nil { actions.append(.discard(job)) }
+            return sharedDamaged(download, body)
+        }
         var made: EarlyVariant?
         if let run = identification.run {
             let parts = early.map { Self.parts($0.result.times) } ?? []
@@ -167,7 +171,7 @@ extension BrokerState {
                 actions.append(.discard(job))
             }
         }
-        if let response = download.response, let startedAt = transfer?.startedAt ?? download.sharedSince {
+        if let response = download.response, let startedAt = transfer?.startedAt ?? download.shared?.since {
             let content = received(job, download, body, digest, made, since: startedAt, response)
             for writer in download.writers { note(content, of: writer) }
             note(content, of: worker)
@@ -193,7 +197,7 @@ extension BrokerState {
         since startedAt: Instant, _ response: ResponseRecord
     ) -> ContentKey {
         let bytes = download.received
-        let isShared = download.sharedSince != nil
+        let isShared = download.shared != nil
         if !isShared {
             counters.downloads += 1
             counters.bytesDownloaded += bytes

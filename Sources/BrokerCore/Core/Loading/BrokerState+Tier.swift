@@ -98,7 +98,7 @@ extension BrokerState {
         guard endLookup(lookup, on: worker) else { return }
         if case .variant(let raster) = record.content { return sharedVariantFound(worker, lookup, record.key, raster) }
         guard let job = tier.job(of: lookup), let load = tier[job], let download = downloads[job],
-            download.body == nil, let response = usable(record, for: download, key: load.key)
+            download.body == nil, let (response, digest) = usable(record, for: download, key: load.key)
         else {
             actions.append(.discard(lookup))
             return carryOut(tier.answered(lookup, .nothing, at: now.instant))
@@ -109,7 +109,8 @@ extension BrokerState {
         actions.append(.publish(lookup, body))
         carryOut(
             downloads.receivedShared(
-                job, body, bytes: record.bytes, response, by: worker, since: load.beganAt))
+                job, body, bytes: record.bytes, response, by: worker,
+                Download.SharedBody(since: load.beganAt, digest: digest)))
         for waiter in download.waiters { requests.setSource(.shared, of: waiter.id) }
         decoding.identify(job, body, bytes: record.bytes, for: download.waiters)
     }
@@ -133,10 +134,13 @@ extension BrokerState {
         finish(job, with: raster, product: lookup)
     }
 
-    /// The response of a record that answers all requests of a download; nil for one that does not.
-    private func usable(_ record: SharedRecord, for download: Download, key: String) -> ResponseRecord? {
-        guard case .original(_, let bytes, var response, let varyKey) = record.content, record.key == key,
-            bytes <= limits.maxDownloadBytes, response.status == 200,
+    /// The response of a record that answers all requests of a download, with the digest that it states of its bytes; nil for one
+    /// that does not.
+    private func usable(
+        _ record: SharedRecord, for download: Download, key: String
+    ) -> (ResponseRecord, ContentDigest)? {
+        guard case .original(let digest, let bytes, var response, let varyKey) = record.content, record.key == key,
+            let digest = ContentDigest(hexadecimal: digest), bytes <= limits.maxDownloadBytes, response.status == 200,
             response.receivedAt <= now.unixMs + Self.toleratedLead,
             varyKey.hasSameBytes(as: OriginStatement.varyKey(response, of: download.headers)),
             download.waiters.allSatisfy({ requests[$0.id].map(mayUseTier) ?? true })
@@ -148,7 +152,21 @@ extension BrokerState {
         let isFresh =
             origin.policy.storability == .shared && !origin.policy.alwaysRevalidate
             && !origin.isStale(at: agingNow)
-        return isFresh ? response : nil
+        return isFresh ? (response, digest) : nil
+    }
+
+    /// Loads from the origin what a record has other bytes of than it states. They are identified anyway, so `imgtier` computes no
+    /// digest of its own.
+    mutating func sharedDamaged(_ download: Download, _ body: BufferID) {
+        drop([body])
+        if let worker = supervision.available(.tier) {
+            actions.append(.rejectShared(worker, key: download.original.word))
+        }
+        for id in download.waiters.map(\.id) {
+            requests.endStage(id)
+            requests.rejectOriginal(of: id)
+            self.download(for: id)
+        }
     }
 
     /// Takes a record without bytes.

@@ -268,7 +268,7 @@ extension BrokerState {
             decoding.joined(identification: job, downloads[job]?.waiters ?? [])
             joined(job, waiter, jobWaiter.owner)
             // The tier's answer has come before.
-            if downloads[job]?.sharedSince != nil { requests.setSource(.shared, of: id) }
+            if downloads[job]?.shared != nil { requests.setSource(.shared, of: id) }
             if let lastActivity {
                 let heard = max(lastActivity, now.instant)
                 deadlines.add(.silence(id), at: heard.adding(milliseconds: jobWaiter.silenceMs))
