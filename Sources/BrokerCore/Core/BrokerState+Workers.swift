@@ -228,7 +228,9 @@ extension BrokerState {
     }
 
     /// Discards what a compromised worker has contributed, in memory and on disk. What clients lease stays theirs.
-    private mutating func discardResults(of worker: WorkerID, _ kind: WorkerKind, _ contents: Set<ContentKey>) {
+    private mutating func discardResults(
+        of worker: WorkerID, _ kind: WorkerKind, _ contents: WorkerResults.Contents
+    ) {
         switch kind {
         case .fetch:
             discard(contents)
@@ -244,13 +246,21 @@ extension BrokerState {
         }
     }
 
-    /// Discards everything made of some bytes: in memory, on disk, and in the shared tier as far as memory knows of it.
-    private mutating func discard(_ contents: Set<ContentKey>) {
+    /// Discards everything made of some bytes: in memory, on disk, and in the shared tier as far as memory knows of it. Where not all
+    /// are noted, everything is discarded.
+    private mutating func discard(_ noted: WorkerResults.Contents) {
+        let contents = noted.isComplete ? noted.keys : memory.allContents
         removeShared(of: contents)
         removeFromMemory(contents)
-        let digests = Set(contents.map(\.digest.hexadecimal)).sorted()
         // Also while the cache process is restarted: the files stay, and the next process finds them.
-        if limits.usesDisk, !digests.isEmpty { ask(.discard(digests: digests)) }
+        if limits.usesDisk {
+            let digests = Set(contents.map(\.digest.hexadecimal)).sorted()
+            if !noted.isComplete {
+                ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))
+            } else if !digests.isEmpty {
+                ask(.discard(digests: digests))
+            }
+        }
         repeatLookups()
     }
 

@@ -49,7 +49,7 @@ package struct BrokerState {
     /// The servers of the shared tier as its process has last reported them.
     var sharedServers: [StatsReport.SharedServer] = []
     var supervision: Supervision
-    var results = WorkerResults()
+    var results: WorkerResults
     var memory: MemoryIndex
     private(set) var memoryBudget: MemoryBudget
     var recentFailures = RecentFailures()
@@ -108,6 +108,7 @@ package struct BrokerState {
         disk = DiskTier(limits: limits)
         tier = SharedTier(seed: seed, maximumWrites: limits.maxSharedWrites)
         supervision = Supervision(limits: limits)
+        results = WorkerResults(limit: limits.contentsOfAWorker)
         memoryBudget = MemoryBudget(limit: limits.memoryBytes)
         memory = MemoryIndex(
             limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots)

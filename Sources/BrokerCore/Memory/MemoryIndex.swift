@@ -319,6 +319,9 @@ struct MemoryIndex {
         Set(contents.lazy.filter(\.isFromDisk).map(\.key)).union(frozen.lazy.filter(\.isFromDisk).map(\.key))
     }
 
+    /// All contents.
+    var allContents: Set<ContentKey> { Set(contents.lazy.map(\.key)).union(frozen.lazy.map(\.key)) }
+
     /// Returns the originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] {
         (originals.map(\.key) + frozen.flatMap { $0.originals.map(\.key) }).filter(isMeant)

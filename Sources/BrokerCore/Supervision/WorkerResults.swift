@@ -1,15 +1,34 @@
-/// What running workers have contributed to the cache, so that it can be discarded if one of them turns out to be compromised. A
-/// worker is retired after `BrokerLimits.jobsOfAWorker` jobs, which bounds its contents.
+/// What running workers have contributed to the cache, so that it can be discarded if one of them turns out to be compromised.
+///
+/// Download and decode workers are retired (`BrokerLimits.jobsOfAWorker`) long before `BrokerLimits.contentsOfAWorker` is reached.
+/// The process of the shared tier is not.
 struct WorkerResults {
-    private var contents: [WorkerID: Set<ContentKey>] = [:]
+    /// The contents to which one worker has contributed.
+    struct Contents: Equatable {
+        /// The contents; none when there were too many.
+        fileprivate(set) var keys: Set<ContentKey> = []
+        /// Whether all are noted. Otherwise it may have contributed to anything.
+        fileprivate(set) var isComplete = true
+    }
+
+    private let limit: Int
+    private var contents: [WorkerID: Contents] = [:]
+
+    /// Notes at most `limit` contents of each worker.
+    init(limit: Int) { self.limit = limit }
 
     /// Notes that a worker has downloaded, confirmed, identified or decoded these bytes.
     mutating func note(_ content: ContentKey, of worker: WorkerID) {
-        contents.change(worker, default: []) { $0.insert(content) }
+        let limit = limit
+        contents.change(worker, default: Contents()) {
+            if !$0.isComplete { return }
+            $0.keys.insert(content)
+            if $0.keys.count > limit { $0 = Contents(keys: [], isComplete: false) }
+        }
     }
 
     /// Takes out the contents of a worker that exited.
-    mutating func take(of worker: WorkerID) -> Set<ContentKey> { contents.removeValue(forKey: worker) ?? [] }
+    mutating func take(of worker: WorkerID) -> Contents { contents.removeValue(forKey: worker) ?? Contents() }
 
     /// The workers with contents.
     var workers: Set<WorkerID> { Set(contents.keys) }

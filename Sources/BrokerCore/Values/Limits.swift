@@ -30,6 +30,9 @@ package struct BrokerLimits: Sendable {
     /// The jobs after which a download or decode worker is retired. To start a download worker takes as long as it does with a
     /// hundred small images, and its connections are lost with it.
     package var jobsOfAWorker = 5000
+    /// The most contents that are noted as contributed by one worker, of about 100 bytes each. If one that has contributed to more turns
+    /// out to be compromised, the whole cache is discarded.
+    package var contentsOfAWorker = 65_536
     /// The concurrent transfers of one download worker.
     package var transfersPerFetcher = 64
     /// The concurrent transfers from one origin, each of which takes a connection.

@@ -378,6 +378,39 @@ struct SharedRequestTests {
         #expect(world.state.memory.entries == 0)
     }
 
+    @Test func `of a compromised process that has brought more than is noted, everything is discarded`() throws {
+        for (isMore, left) in [(false, 1), (true, 0)] {
+            var limits = BrokerLimits()
+            (limits.workers, limits.usesSharedTier, limits.usesDisk, limits.contentsOfAWorker) = (1, true, true, 2)
+            var world = StrictWorld(limits)
+            world.readyAll()
+            world.happen(.diskReported(DiskReport(state: .on)))
+            func missOnDisk() {
+                for (job, entry) in world.diskJobs {
+                    if case .find = entry.kind { world.answerDiskJob(job, content: nil) }
+                }
+            }
+            let client = world.connect()
+            // Not of the tier.
+            world.get(client, id: 1, "own") { $0.cache = .reload }
+            world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+            try decode(&world)
+            let worker = try #require(world.workers.first { $0.value.kind == .tier }?.key)
+            for number in 2...(isMore ? 4 : 3) {
+                world.get(client, id: number, "\(number)")
+                missOnDisk()
+                world.findShared(try #require(world.sharedLookup), content: number)
+                try decode(&world)
+            }
+            let before = world.state.memory.allContents.count
+            #expect(before == (isMore ? 4 : 3))
+            world.happen(.workerMisbehaved(worker, "nonsense"))
+            world.endWorker(worker, .ended(.signal(9)))
+            #expect(world.state.memory.allContents.count == left)
+            #expect(world.diskJobs.values.contains { $0.kind == .clear } == isMore)
+        }
+    }
+
     @Test func `remove reaches the tier`() throws {
         var world = world()
         let client = world.connect()
