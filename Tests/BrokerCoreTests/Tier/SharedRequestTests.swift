@@ -253,6 +253,22 @@ struct SharedRequestTests {
         #expect(world.sharedLookup != nil)
     }
 
+    @Test func `a request that retries what has failed asks the origin in spite of a shared failure`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.retryFailed = true }
+        world.noteShared(try #require(world.sharedLookup), .failure(status: 404))
+        #expect(world.fetches.count == 1)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try decode(&world)
+        #expect(world.image(client, 1)?.source == .network)
+        // An original answers it.
+        world.get(client, id: 2, "b") { $0.retryFailed = true }
+        world.findShared(try #require(world.sharedLookup), content: 2)
+        try decode(&world)
+        #expect(world.image(client, 2)?.source == .shared)
+    }
+
     @Test func `a failure that may be over soon is not shared`() throws {
         var world = world()
         let client = world.connect()

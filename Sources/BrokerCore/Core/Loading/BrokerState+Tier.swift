@@ -176,7 +176,9 @@ extension BrokerState {
         guard let job = tier.job(of: lookup), let load = tier[job], let download = downloads[job],
             download.body == nil, download.transfer == nil, case .failure(let status) = record.content,
             record.key == load.key, seconds > 0,
-            download.waiters.allSatisfy({ requests[$0.id].map(mayUseTier) ?? true })
+            download.waiters.allSatisfy({
+                requests[$0.id].map { mayUseTier($0) && !$0.request.options.retryFailed } ?? true
+            })
         else { return carryOut(tier.answered(lookup, .nothing, at: now.instant)) }
         takeRecord(lookup, for: job, load)
         let error = WireError(
