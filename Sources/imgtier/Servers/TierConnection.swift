@@ -33,11 +33,11 @@ import WorkerProtocol
     /// The figures, whose `state` is set by `figures`.
     var counts = StatsReport.SharedServer()
 
-    /// A server at a numeric address; without one it is left out for good.
-    init(_ name: ServerName, address: String?) {
+    /// A server at a numeric address; without one it is left out for good. Each wait for it ends after `waitMs`.
+    init(_ name: ServerName, address: String?, waitMs: Int32 = waitMs) {
         counts.name = name.text
         unsafe raw = address.flatMap {
-            unsafe ctier_connection_create($0, name.port, Self.connectMs, Self.waitMs, RecordEnvelope.longest)
+            unsafe ctier_connection_create($0, name.port, Self.connectMs, waitMs, RecordEnvelope.longest)
         }
     }
 
