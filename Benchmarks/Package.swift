@@ -16,6 +16,7 @@ let package = Package(
             ]),
         .executableTarget(name: "delayrelay"),
         .executableTarget(name: "cget", linkerSettings: [.linkedLibrary("memcached")]),
+        .executableTarget(name: "ctier"),
         .executableTarget(name: "ownstart"),
         .executableTarget(name: "ckept", linkerSettings: [.linkedLibrary("jansson")]),
         .executableTarget(name: "cfeed", dependencies: ["CReference"], linkerSettings: [.linkedLibrary("curl")]),

@@ -1,15 +1,42 @@
-// cget PORT COUNT BYTES: writes COUNT values of BYTES bytes to a memcached on loopback, prints `ready`, and after a line of input gets
-// them one after the other with libmemcached. Prints the time and the processor time of a get in microseconds.
+// cget PORT COUNT BYTES: writes COUNT values of BYTES bytes to a memcached on loopback, and prints `ready`. Then each line of input is
+// a number of values: all are got with libmemcached, that many together. Prints the time and the processor time of each in microseconds.
 #include <libmemcached/memcached.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+enum { most_together = 256 };
+
 static double microseconds(clockid_t clock) {
     struct timespec time;
     clock_gettime(clock, &time);
     return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
+}
+
+/// Gets the values from `first` up to `last`. Returns how many have this length.
+static int get(memcached_st *server, int first, int last, size_t bytes) {
+    char keys[most_together][32];
+    const char *texts[most_together];
+    size_t lengths[most_together];
+    for (int i = first; i < last; i++) {
+        texts[i - first] = keys[i - first];
+        lengths[i - first] = (size_t)snprintf(keys[i - first], sizeof keys[0], "cget:%d", i);
+    }
+    size_t length;
+    uint32_t flags;
+    memcached_return_t outcome;
+    if (last - first == 1) {
+        free(memcached_get(server, texts[0], lengths[0], &length, &flags, &outcome));
+        return outcome == MEMCACHED_SUCCESS && length == bytes;
+    }
+    if (memcached_mget(server, texts, lengths, (size_t)(last - first)) != MEMCACHED_SUCCESS) return 0;
+    memcached_result_st result;
+    if (!memcached_result_create(server, &result)) return 0;
+    int found = 0;
+    while (memcached_fetch_result(server, &result, &outcome)) found += memcached_result_length(&result) == bytes;
+    memcached_result_free(&result);
+    return found;
 }
 
 int main(int argc, char **argv) {
@@ -27,18 +54,18 @@ int main(int argc, char **argv) {
     }
     puts("ready");
     fflush(stdout);
-    if (!fgets(line, sizeof line, stdin)) return 1;
-    double begun = microseconds(CLOCK_MONOTONIC), used = microseconds(CLOCK_PROCESS_CPUTIME_ID);
-    for (int i = 0; i < count; i++) {
-        size_t found;
-        uint32_t flags;
-        memcached_return_t outcome;
-        int length = snprintf(key, sizeof key, "cget:%d", i);
-        free(memcached_get(server, key, (size_t)length, &found, &flags, &outcome));
-        if (outcome != MEMCACHED_SUCCESS || found != bytes) return 1;
+    while (fgets(line, sizeof line, stdin)) {
+        int together = atoi(line);
+        if (together < 1 || together > most_together) return 2;
+        double begun = microseconds(CLOCK_MONOTONIC), used = microseconds(CLOCK_PROCESS_CPUTIME_ID);
+        for (int first = 0; first < count; first += together) {
+            int last = first + together < count ? first + together : count;
+            if (get(server, first, last, bytes) != last - first) return 1;
+        }
+        printf("%f %f\n", (microseconds(CLOCK_MONOTONIC) - begun) / count,
+               (microseconds(CLOCK_PROCESS_CPUTIME_ID) - used) / count);
+        fflush(stdout);
     }
-    printf("%f %f\n", (microseconds(CLOCK_MONOTONIC) - begun) / count,
-           (microseconds(CLOCK_PROCESS_CPUTIME_ID) - used) / count);
     memcached_free(server);
     return 0;
 }

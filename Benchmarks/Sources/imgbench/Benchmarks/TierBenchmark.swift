@@ -27,7 +27,8 @@ enum TierBenchmark {
         return try onOneProcessor {
             let server = try TierServer(program)
             defer { server.stop() }
-            return latencies + [try hit(Setting(run: run, images: images, server: server), origin)]
+            let setting = Setting(run: run, images: images, server: server)
+            return latencies + [try hit(setting, origin)] + (try [1, 16, 64].map { try lookups(setting, $0) })
         }
     }
 
@@ -122,6 +123,8 @@ enum TierBenchmark {
             try FileManager.default.attributesOfItem(atPath: "\(images.folder)/\($0)")[.size] as? Int ?? 0
         }
         let bytes = sizes.reduce(0, +) / images.count
+        let bareGets = try Getting("cget", ["\(setting.server.port)", "\(images.count)", "\(bytes)"])
+        defer { bareGets.stop() }
         try setting.write(try (0..<images.count).map { try SourceURL("\(origin.url)/\($0)") })
         var (pairs, tier, shared, alone) = (Pairs(), Sample(), Sample(), Sample())
         for _ in 0..<run.scaled(5, 1) {
@@ -131,7 +134,7 @@ enum TierBenchmark {
             shared.add(hits[.broker] ?? 0)
             alone.add(loads[.broker] ?? 0)
             let ours = (hits[.tier] ?? 0) + max(0, (hits[.broker] ?? 0) - (loads[.broker] ?? 0))
-            pairs.add(ours, against: try bareGet(setting, bytes))
+            pairs.add(ours, against: try bareGets.microseconds(together: 1))
         }
         return Row(
             "tier.hit",
@@ -158,16 +161,48 @@ enum TierBenchmark {
         return feed.milliseconds.mapValues { $0 * 1000 / Double(count) }
     }
 
-    /// The processor time of a client for a get of libmemcached, in microseconds.
-    private static func bareGet(_ setting: Setting, _ bytes: Int) throws -> Double {
-        let client = try LineProcess(
-            ownProgram("cget"), ["\(setting.server.port)", "\(setting.images.count)", "\(bytes)"])
-        defer { client.stop() }
-        guard client.line() == "ready" else { throw Failure("memcached takes no values") }
-        client.write("go")
-        guard let figures = client.line()?.split(separator: " "), let time = figures.last.flatMap({ Double($0) }) else {
-            throw Failure("memcached has not answered")
+    /// The processor time of imgtier alone for a hit of 8 KB, of lookups that come together, against single gets of libmemcached.
+    private static func lookups(_ setting: Setting, _ together: Int) throws -> Row {
+        let (port, count, bytes) = ("\(setting.server.port)", "\(setting.run.scaled(2_000, 128))", "8152")
+        let program = URL(filePath: setting.run.broker).deletingLastPathComponent().appending(path: "imgtier").path
+        let (tier, bareGets) = (
+            try Getting("ctier", [program, port, count, bytes]), try Getting("cget", [port, count, bytes])
+        )
+        defer {
+            tier.stop()
+            bareGets.stop()
         }
-        return time
+        var (pairs, mgets) = (Pairs(), Sample())
+        for _ in 0..<setting.run.scaled(15, 2) {
+            pairs.add(
+                try tier.microseconds(together: together), against: try bareGets.microseconds(together: 1))
+            mgets.add(try bareGets.microseconds(together: together))
+        }
+        return Row(
+            "tier.lookups-\(together)", "imgtier alone, hit of 8 KB, \(together) lookups at once",
+            against: "a bare get of libmemcached, one core", pairs, unit: "µs", goal: 2, peer: "libmemcached",
+            note: together == 1 ? "" : "libmemcached with \(together) keys in one get: \(rounded(mgets.median))")
+    }
+
+    /// A program that reads a number of values from a memcached, and measures its processor time.
+    private struct Getting {
+        private let program: LineProcess
+
+        /// Starts the program, which writes the values first.
+        init(_ name: String, _ arguments: [String]) throws {
+            program = try LineProcess(ownProgram(name), arguments)
+            guard program.line() == "ready" else { throw Failure("\(name) writes no values") }
+        }
+
+        func stop() { program.stop() }
+
+        /// Gets all values, some of them together. Returns the time of each in microseconds.
+        func microseconds(together: Int) throws -> Double {
+            program.write("\(together)")
+            guard let time = program.line()?.split(separator: " ").last.flatMap({ Double($0) }) else {
+                throw Failure("memcached has not answered")
+            }
+            return time
+        }
     }
 }
