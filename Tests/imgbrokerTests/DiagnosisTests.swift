@@ -53,6 +53,8 @@ struct DiagnosisTests {
         facts.memory = 8 << 30
         facts.hasWorkers = false
         #expect(problems == ["programs"])
+        // Unknown without them.
+        #expect(!facts.findings(for: configuration).contains { $0.subject == "formats" })
         facts.hasWorkers = true
         facts.resolver = "# nothing\n"
         #expect(problems == ["names"])
@@ -160,6 +162,8 @@ struct DiagnosisTests {
         }
         #expect(remedy(access(0o660)).contains("usermod -aG imgbroker alice, and log in again"))
         #expect(remedy(access(0o660, members: ["alice"])).hasPrefix("log in again: alice is a member of imgbroker"))
+        // No user should become a member of that group.
+        #expect(remedy(access(0o660, group: "root")).contains("--socket-group GROUP"))
         #expect(remedy(access(0o600)).hasPrefix("it is for imgbroker alone"))
         var hidden = access(0o660)
         hidden.socket = nil

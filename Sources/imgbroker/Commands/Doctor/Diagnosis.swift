@@ -148,7 +148,8 @@ extension MachineFacts {
     }
 
     /// No shortage: a broker may do without these formats.
-    private var familiesFinding: Finding {
+    private var familiesFinding: Finding? {
+        if !hasWorkers { return nil }
         let missing = missingFamilies.map { family in
             "\(family.formats.map(\.name).joined(separator: ", ")) (package \(family.package))"
         }

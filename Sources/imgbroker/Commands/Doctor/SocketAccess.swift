@@ -70,6 +70,8 @@ struct SocketAccess {
         if let obstacle = obstacle(for: socket) { return obstacle }
         switch audience(of: socket) {
         case .all: return "a security module forbids it: see the kernel's log"
+        case .group where socket.gid == 0:
+            return "its group is root's: start the broker with --socket-group GROUP, whose members may connect then"
         case .group where members.contains(user):
             return "log in again: \(user) is a member of \(socket.group), and this session began before"
         case .group:
