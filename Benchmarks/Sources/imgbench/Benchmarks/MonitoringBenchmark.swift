@@ -45,7 +45,7 @@ enum MonitoringBenchmark {
         }
         _ = try slice(nil)
         var (elapsed, processor, scrapes) = (Pairs(), Pairs(), 0)
-        for _ in 0..<run.scaled(24, 2) {
+        for _ in 0..<run.scaled(20, 2) {
             let before = try slice(nil)
             let observers = try Observers(run.broker, broker)
             let observed = (try slice(observers), try slice(observers))
