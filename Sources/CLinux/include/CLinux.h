@@ -122,7 +122,7 @@ unsigned long long clinux_remembered_device(int fd);
 /// Writes the identity of a regular file and of its contents as text: device, inode, size, times of modification and change. Does
 /// not ask a server or another process (statx). Returns its length without the final zero; 0 for other files.
 int clinux_identity(int fd, char *text, size_t size);
-/// What is known of the file system of a file (fstatfs).
+/// Properties of the file system of a file (fstatfs).
 enum {
     /// Nothing.
     CLINUX_OTHER_FILE_SYSTEM,

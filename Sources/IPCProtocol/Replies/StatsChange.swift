@@ -70,7 +70,7 @@ package struct StatsChange {
         StatsReport.share(count(StatsReport.hits), of: count(StatsReport.answered))
     }
 
-    /// Whether over a tenth of the decodings of the period, ten at least, have repeated what was evicted shortly before.
+    /// Whether over a tenth of the decodings of the period, ten at least, have repeated the work for images that were evicted shortly before.
     package var isMemoryTooSmall: Bool {
         let decodes = count([.decodes])
         return decodes >= 10 && StatsReport.share(count([.remadeAfterEviction]), of: decodes) ?? 0 > 0.1

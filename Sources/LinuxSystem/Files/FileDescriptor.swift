@@ -174,7 +174,7 @@ public final class FileDescriptor: Sendable {
         return text.isEmpty ? nil : text
     }
 
-    /// What is known of the file system that a file is of.
+    /// Properties of the file system that a file is of.
     package enum FileSystemKind: Sendable {
         /// It keeps the metadata of open files in memory, so that neither `status` nor closing one waits.
         case local

@@ -82,7 +82,7 @@ struct SocketAccess {
         }
     }
 
-    // MARK: What is wrong
+    // MARK: Faults
 
     private func difference(from configuration: Configuration, _ socket: File) -> String? {
         var wrong: [String] = []
