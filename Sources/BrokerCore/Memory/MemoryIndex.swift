@@ -639,9 +639,10 @@ struct MemoryIndex {
     /// The number of buffers that take a descriptor.
     private var descriptors: Int { buffers.count - packedOrder.count }
 
-    /// The most buffers in `packing`: all, while each can have a descriptor, and half as many as have one when there are one and a half
-    /// times as many, because each takes the rest of a page and full records of the index.
-    private var mostQueued: Int { max(2 * maximumEntries - entries, maximumEntries / 2) }
+    /// The most buffers in `packing`: all, while each can have a descriptor; two fewer for each that cannot; at least a quarter as many
+    /// as can have one. Each takes the rest of a page and full records of the index, so many of them would take more memory than
+    /// they save time.
+    private var mostQueued: Int { max(2 * maximumEntries - entries, maximumEntries / 4) }
 
     /// Whether the end of one of a buffer's holds has no other effect: it stays resident, and no buffer must be packed or evicted.
     func isReleasedAlone(_ buffer: BufferID) -> Bool {
