@@ -186,7 +186,8 @@ int clinux_identity(int fd, char *text, size_t size) {
 
 int clinux_file_system(int fd) {
     struct statfs status;
-    if (fstatfs(fd, &status)) return CLINUX_OTHER_FILE_SYSTEM;
+    // FUSE lets its process answer this, too, or refuse to.
+    if (fstatfs(fd, &status)) return CLINUX_USER_FILE_SYSTEM;
     switch ((unsigned long)status.f_type) {
     case EXT4_SUPER_MAGIC:  // ext2 and ext3, too
     case XFS_SUPER_MAGIC:
