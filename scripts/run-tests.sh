@@ -77,7 +77,9 @@ if (($# > 0)); then
     finish
 else
     # Tests of the processes mostly wait, so several of them go on at once, beside tests that compute.
-    start units --skip 'IntegrationTests|ImageDecodingTests' --skip "$timing"
+    # Suites of the disk cache wait for one another, so they must not begin after all others.
+    start units --skip 'IntegrationTests|ImageDecodingTests|imgcacheTests' --skip "$timing"
+    start imgcacheTests --filter imgcacheTests --skip "$timing"
     start ImageDecodingTests --filter ImageDecodingTests --skip "$timing"
     start IntegrationTests --filter IntegrationTests --skip "$timing"
     finish
