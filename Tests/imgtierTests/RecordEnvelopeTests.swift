@@ -65,6 +65,19 @@ struct RecordEnvelopeTests {
         }
     }
 
+    /// A deeper one would make the process's message to the broker malformed.
+    @Test func `a record is rejected whose metadata would be too deep as a member of a message`() throws {
+        for (levels, isRead) in [(62, true), (63, false)] {
+            let nested = String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
+            let text = Array("{\"x\":\(nested),".utf8) + record().encoded.dropFirst()
+            let length = (0..<4).map { UInt8(truncatingIfNeeded: text.count >> (8 * $0)) }
+            let content = read(RecordEnvelope.magic + length + text + body)
+            #expect((content != nil) == isRead, "\(levels)")
+            guard content != nil else { continue }
+            #expect((try? Fields(reading: Array("{\"record\":".utf8 + text + Array("}".utf8))[...])) != nil)
+        }
+    }
+
     @Test func `the record of another key is rejected`() throws {
         #expect(read(try written(record(), body), of: String(repeating: "b", count: 64)) == nil)
     }

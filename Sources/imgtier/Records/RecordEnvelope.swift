@@ -47,7 +47,8 @@ struct RecordEnvelope {
         guard length <= Self.longestMetadata, overhead + length <= end else { return nil }
         let (text, body) = (overhead..<overhead + length, overhead + length..<end)
         let copy = unsafe Array(UnsafeRawBufferPointer(rebasing: bytes[text]))
-        guard let record = SharedRecord(decoding: copy[...]), record.key == key, record.bytes == body.count,
+        // The text becomes a member of a message to the broker as it is, one level deeper.
+        guard let record = SharedRecord(decoding: copy[...], depth: 1), record.key == key, record.bytes == body.count,
             record.expires > unixMs, record.expires <= unixMs + Self.longestLife
         else { return nil }
         if self.key == nil, case .variant = record.content { return nil }
