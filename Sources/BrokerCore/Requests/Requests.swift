@@ -145,6 +145,9 @@ package struct Requests {
     /// Notes that the cached original is no answer: the waiter must load another one. Sends nothing.
     mutating func rejectOriginal(of id: WaiterID) { waiters.change(id) { $0.trust = .rejected } }
 
+    /// Notes that the shared tier's bytes are not those that their record states.
+    mutating func noteDamagedRecord(of id: WaiterID) { waiters.change(id) { $0.hasDamagedRecord = true } }
+
     // MARK: Previews and progress
 
     mutating func beginPreview(_ id: WaiterID) { waiters.change(id) { $0.preview = .showing } }

@@ -81,6 +81,8 @@ struct Waiter {
     /// The original, once it is known.
     var original: MemoryIndex.Original?
     var trust = Trust.unchecked
+    /// Whether the shared tier had other bytes than their record states, so that it is not asked again.
+    var hasDamagedRecord = false
     var preview = Preview.pending
     /// Whether it joined a job that another request had started.
     var isCoalesced = false

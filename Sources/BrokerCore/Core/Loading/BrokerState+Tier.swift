@@ -22,7 +22,8 @@ extension BrokerState {
 
     /// Whether the shared tier may answer a request.
     private func mayUseTier(_ waiter: Waiter) -> Bool {
-        waiter.key.isShareable && !waiter.isForced && waiter.request.options.cache != .noCache
+        waiter.key.isShareable && !waiter.isForced && !waiter.hasDamagedRecord
+            && waiter.request.options.cache != .noCache
     }
 
     /// Whether the download for a request waits for the shared tier.
@@ -79,7 +80,7 @@ extension BrokerState {
         guard let load = tier[job] else { return }
         if mayUseTier(waiter) || load.stage == .holding { return tier.join(job, owner) }
         leaveTier(job)
-        carryOut([.goOn(job, since: load.beganAt)])
+        if load.isFirst { carryOut([.goOn(job, since: load.beganAt)]) }
     }
 
     /// Sends a lookup that was popped.
@@ -164,8 +165,8 @@ extension BrokerState {
         }
         for id in download.waiters.map(\.id) {
             requests.endStage(id)
-            requests.rejectOriginal(of: id)
-            self.download(for: id)
+            requests.noteDamagedRecord(of: id)
+            self.download(for: id, revalidating: download.revalidating)
         }
     }
 
@@ -302,7 +303,7 @@ extension BrokerState {
 
     /// Removes originals, and the encoded variants of them, that are in memory from the shared tier.
     mutating func removeShared(of contents: Set<ContentKey>) {
-        guard limits.usesSharedTier else { return }
+        guard limits.usesSharedTier, supervision.available(.tier) != nil else { return }
         var keys: Set<String> = []
         for content in contents {
             for key in memory.keys(of: content) where key.isShareable { keys.insert(key.word) }
