@@ -254,11 +254,10 @@ extension BrokerState {
         removeFromMemory(contents)
         // Also while the cache process is restarted: the files stay, and the next process finds them.
         if limits.usesDisk {
-            let digests = Set(contents.map(\.digest.hexadecimal)).sorted()
             if !noted.isComplete {
                 ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))
-            } else if !digests.isEmpty {
-                ask(.discard(digests: digests))
+            } else if !contents.isEmpty {
+                ask(.discarding(Set(contents.map(\.digest.hexadecimal))))
             }
         }
         repeatLookups()

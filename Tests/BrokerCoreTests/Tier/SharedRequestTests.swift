@@ -327,6 +327,22 @@ struct SharedRequestTests {
         #expect(world.state.brokenInvariant() == nil)
     }
 
+    @Test func `after a record with other bytes than it states the origin is still asked for a confirmation`() throws {
+        var world = world()
+        world.cacheControl = "max-age=1"
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.findShared(try #require(world.sharedLookup), content: 1) { $0.etag = "\"v\"" }
+        try decode(&world)
+        world.clock = world.clock.adding(milliseconds: 5000)
+        world.get(client, id: 2, "a")
+        world.findShared(try #require(world.sharedLookup), content: 2, stated: 3)
+        #expect(world.sharedLookup == nil)
+        world.confirm(try #require(world.fetches.keys.first))
+        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.state.brokenInvariant() == nil)
+    }
+
     @Test func `bytes that are no image are loaded from the origin, and replaced`() throws {
         var world = world()
         let client = world.connect()
@@ -392,6 +408,15 @@ struct SharedRequestTests {
         world.happen(.workerMisbehaved(worker, "nonsense"))
         world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.memory.entries == 0)
+    }
+
+    @Test func `the disk is emptied when an order to discard would name too many contents`() throws {
+        let few = DiskRequest.discarding(Set((0..<4096).map { "\($0)" }))
+        guard case .discard(let digests) = few else { return complain("the disk is emptied") }
+        #expect(digests.count == 4096)
+        guard case .clear = DiskRequest.discarding(Set((0..<4097).map { "\($0)" })) else {
+            return complain("the order is too long")
+        }
     }
 
     @Test func `of a compromised process that has brought more than is noted, everything is discarded`() throws {
