@@ -2,9 +2,9 @@
 /// "Log-Structured Memory for DRAM-Based Storage", FAST 2014).
 ///
 /// A piece of its own array would take the headers of the array and of a block of the heap, and leave holes of odd sizes among other
-/// blocks when it is freed. Here a new piece is appended to the last segment, and a removed one is *dead* until its segment is
-/// rewritten: the live pieces of the segment with the most dead bytes are appended again, and its block of the heap is freed. At most a
-/// sixteenth of the bytes is dead, or of a segment.
+/// blocks when it is freed. Here a new piece is appended to the last segment, and a removed one is *dead* until its segment has no other
+/// pieces, or is rewritten: the live pieces of the segment with the most dead bytes are appended again. Then its block of the heap is
+/// freed. After `compact` at most a sixteenth of the bytes is dead, or of a segment.
 package struct SegmentStore {
     /// Pieces, each after its slot and its length.
     private struct Segment {
@@ -31,6 +31,8 @@ package struct SegmentStore {
     private(set) var usedBytes = 0
     private var deadBytes = 0
 
+    /// The bytes of the heap's blocks, roughly.
+    package var allocatedBytes: Int { (segments.count - freeSegments.count) * Self.segmentBytes }
     /// The number of pieces.
     package var count: Int { places.count - freeSlots.count }
 
@@ -63,15 +65,32 @@ package struct SegmentStore {
         return Int(slot)
     }
 
-    /// Removes a piece.
+    /// Removes a piece. `compact` is to be called afterwards, once for several, so that the rest of a segment is copied once.
     package mutating func remove(_ slot: Int) {
         let place = places[slot]
         let bytes = Self.headerBytes + range(at: Int(place.offset), in: Int(place.segment)).count
         places[slot] = .none
         freeSlots.append(UInt32(slot))
-        segments[Int(place.segment)].dead += bytes
+        let segment = Int(place.segment)
+        segments[segment].dead += bytes
         deadBytes += bytes
-        while deadBytes > max(usedBytes, Self.segmentBytes) / Self.deadShare { rewrite() }
+        if segments[segment].dead == segments[segment].bytes.count { free(segment) }
+    }
+
+    /// Rewrites segments until few bytes are dead.
+    package mutating func compact() {
+        while hasTooManyDead { rewrite() }
+    }
+
+    private var hasTooManyDead: Bool { deadBytes > max(usedBytes, Self.segmentBytes) / Self.deadShare }
+
+    /// Frees a segment, whose live pieces are elsewhere.
+    private mutating func free(_ segment: Int) {
+        usedBytes -= segments[segment].bytes.count
+        deadBytes -= segments[segment].dead
+        segments[segment] = Segment()
+        freeSegments.append(segment)
+        if last == segment { last = nil }
     }
 
     private mutating func append(_ piece: ArraySlice<UInt8>, as slot: UInt32) {
@@ -101,20 +120,17 @@ package struct SegmentStore {
     private mutating func rewrite() {
         guard let victim = segments.indices.max(by: { segments[$0].dead < segments[$1].dead }) else { return }
         if last == victim { last = nil }
-        let old = segments[victim]
-        segments[victim] = Segment()
-        usedBytes -= old.bytes.count
-        deadBytes -= old.dead
+        let bytes = segments[victim].bytes
         var offset = 0
-        while offset < old.bytes.count {
-            let (slot, length) = (Self.number(at: offset, in: old.bytes), Self.number(at: offset + 4, in: old.bytes))
+        while offset < bytes.count {
+            let (slot, length) = (Self.number(at: offset, in: bytes), Self.number(at: offset + 4, in: bytes))
             let end = offset + Self.headerBytes + Int(length)
             if places[Int(slot)] == Place(segment: UInt32(victim), offset: UInt32(offset)) {
-                append(old.bytes[end - Int(length)..<end], as: slot)
+                append(bytes[end - Int(length)..<end], as: slot)
             }
             offset = end
         }
-        freeSegments.append(victim)
+        free(victim)
     }
 
     /// The bytes of the piece that begins at `offset`.
@@ -135,7 +151,6 @@ package struct SegmentStore {
             $0 + Self.headerBytes + range(at: Int($1.offset), in: Int($1.segment)).count
         }
         if live != usedBytes - deadBytes { return "live bytes" }
-        if deadBytes > max(usedBytes, Self.segmentBytes) / Self.deadShare { return "too many dead bytes" }
         return places.count(where: { $0 == .none }) == freeSlots.count ? nil : "free slots"
     }
 }

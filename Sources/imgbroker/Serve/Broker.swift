@@ -235,6 +235,7 @@ final class Broker {
             if mayHaveStrangers { mayHaveStrangers = !ChildProcess.reapStrangers() }
             sendOrders()
             flushClients()
+            buffers.compact()
             // After the flush, which may find that they have accepted bytes while the broker was kept from running.
             if retriedAt == begun { disconnectBlocked() }
             for user in unread.takeForgotten() { handle(.connectionClosed(uid: user)) }

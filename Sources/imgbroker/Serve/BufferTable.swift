@@ -15,8 +15,10 @@ final class BufferTable {
     /// The buffers that are not packed.
     private var stored: [BufferID: Stored] = [:]
     private var packed = PackedBuffers()
+    /// The bytes that the packed buffers had allocated at the last `compact`.
+    private var packedBytes = 0
     private let closer: DescriptorCloser
-    /// The bytes without a memfd that were freed and not taken again.
+    /// The bytes of the heap that were freed and not taken again.
     private var freedBytes = 0
     /// The freed bytes that are worth a walk through the heap, which takes some milliseconds.
     private static let worthwhileBytes = 32 << 20
@@ -39,8 +41,17 @@ final class BufferTable {
         switch stored.removeValue(forKey: id) {
         case .memfd(let descriptor): closer.close(descriptor)
         case .received(let bytes): noteFreed(bytes.count)
-        case nil: if let count = packed.remove(id) { noteFreed(count) }
+        case nil: _ = packed.remove(id)
         }
+    }
+
+    /// Moves the packed buffers together where others were removed, and gives freed memory back. To be called in each iteration of the
+    /// event loop, which may remove any number.
+    func compact() {
+        packed.compact()
+        let freed = packedBytes - packed.allocatedBytes
+        packedBytes -= freed
+        if freed > 0 { noteFreed(freed) } else { freedBytes = max(0, freedBytes + freed) }
     }
 
     /// The C library keeps freed memory that lies among memory in use, until it is told.

@@ -19,7 +19,13 @@ struct PackedBuffers {
         slots.insert(pieces.insert(number + bytes), hash: id.hashValue)
     }
 
-    /// Removes a buffer. Returns the number of its bytes; nil for one that is not packed.
+    /// The bytes of the heap's blocks, roughly.
+    var allocatedBytes: Int { pieces.allocatedBytes }
+
+    /// Moves the others together where buffers were removed.
+    mutating func compact() { pieces.compact() }
+
+    /// Removes a buffer. `compact` is to be called afterwards, once for several. Returns the number of its bytes; nil for one that is not packed.
     mutating func remove(_ id: BufferID) -> Int? {
         guard let slot = slot(of: id) else { return nil }
         let count = pieces[slot].count - Self.numberBytes

@@ -50,7 +50,7 @@ struct PackingTests {
         #expect(world.packed.count == world.state.memory.packedBuffers)
     }
 
-    @Test mutating func `small images nobody uses keep a quarter of the descriptors when there are many more`() throws {
+    @Test mutating func `unused small images keep a quarter of the descriptors when there are many more`() throws {
         for number in 0..<10 { try loadAndRelease(number) }
         #expect(world.packed.isEmpty)
         try loadAndRelease(10)

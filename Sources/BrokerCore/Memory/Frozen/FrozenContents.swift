@@ -50,6 +50,7 @@ struct FrozenContents: Sequence {
     mutating func remove(_ content: FrozenContent, at slot: Int) {
         order.remove(slot)
         forget(content, slot)
+        records.compact()
     }
 
     /// Removes the content that is the first to be evicted.
@@ -57,6 +58,7 @@ struct FrozenContents: Sequence {
         guard let slot = order.evict(isHeld: { _ in false }) else { return nil }
         let content = read(slot)
         forget(content, slot)
+        records.compact()
         return content
     }
 
@@ -66,12 +68,15 @@ struct FrozenContents: Sequence {
         for slot in records.slots {
             let content = read(slot)
             if !isMeant(content) { continue }
-            remove(content, at: slot)
+            order.remove(slot)
+            forget(content, slot)
             removed.append(content)
         }
+        records.compact()
         return removed
     }
 
+    /// Takes a content out of the tables. Its record is dead until the records are compacted.
     private mutating func forget(_ content: FrozenContent, _ slot: Int) {
         contents.remove(slot, hash: content.key.hashValue)
         for (key, _) in content.originals { urls.remove(slot, hash: key.url.hashValue) }
