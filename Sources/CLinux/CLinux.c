@@ -199,6 +199,7 @@ int clinux_file_system(int fd) {
     case ISOFS_SUPER_MAGIC:
         return CLINUX_LOCAL_FILE_SYSTEM;
     case FUSE_SUPER_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:  // its files may be of FUSE, and any user can mount one
         return CLINUX_USER_FILE_SYSTEM;
     default:
         return CLINUX_OTHER_FILE_SYSTEM;

@@ -10,8 +10,8 @@ package struct FileIdentity: Hashable, Sendable {
     package var modified: Int
     /// The time of the last change of the contents or of the metadata, in nanoseconds since 1970.
     package var changed: Int
-    /// The user who has sent the file, if a process states all the above for it (FUSE): it may state what is true of another
-    /// user's file, so the contents are that user's own. Nil for files of which the kernel knows it.
+    /// The user who has sent the file, if a process states all the above for it (FUSE): that process can claim another file's
+    /// identity, so users do not share the contents. Nil for files of which the kernel knows it.
     package var user: UInt32?
 
     package init(device: UInt64, inode: UInt64, size: Int, modified: Int, changed: Int, user: UInt32? = nil) {

@@ -52,7 +52,7 @@ import WorkerProtocol
         #expect(try other.picture(second) == tile(3))
     }
 
-    /// Such a file system may state of its file what is true of another user's.
+    /// A FUSE process can give its file the identity of another user's file.
     @Test(.enabled("a file system can be mounted") { SilentFileSystem.isPossible })
     func `users do not share files of a file system in user space`() throws {
         let fileSystem = try SilentFileSystem(contents: tile(3).png, answering: .max)
