@@ -189,7 +189,9 @@ import Testing
         let broker = try TestBroker(folder: folder, in: directory)
         let client = try RawClient(broker.socketPath)
         let number = try client.load(origin.url("/1")).image().buffer
-        for script in ["#!/bin/sh\nexit 7\n", "no program", nil] {
+        // Fails when clients are paused already.
+        let second = "#!/bin/sh\n[ -e '\(directory.file("first"))' ] && exit 7\n: >'\(directory.file("first"))'\n"
+        for script in ["#!/bin/sh\nexit 7\n", "no program", second, nil] {
             try? files.removeItem(atPath: folder + "/imgbroker")
             if let script { try Programs.write(script, to: folder + "/imgbroker") }
             let result = try upgrade(broker)

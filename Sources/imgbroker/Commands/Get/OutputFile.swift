@@ -22,7 +22,13 @@ enum OutputFile {
         if isStandardOutput(path) { return try FileDescriptor.standardOutput().append(count, from: source, at: offset) }
         let status = try FileSystem.status(of: path, followingLinks: false)
         if let status, !status.isRegular || status.size == 0 {
-            return try FileDescriptor.open(writingAt: path).append(count, from: source, at: offset)
+            let file = try FileDescriptor.open(writingAt: path)
+            do {
+                return try file.append(count, from: source, at: offset)
+            } catch {
+                if status.isRegular { try? file.truncate(to: 0) }
+                throw error
+            }
         }
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
         // A name of its own, so that no file of the user is lost, and no link that others have made is followed.

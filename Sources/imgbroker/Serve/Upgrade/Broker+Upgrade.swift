@@ -22,8 +22,10 @@ extension Broker {
 
     /// Has the installed program read the settings; `advanceUpgrade` goes on.
     func upgrade(for client: ClientID, id: Int) {
+        if pendingUpgrade != nil {
+            return handle(.upgradeEnded(client, id: id, WireError(.overloaded, "An upgrade has begun already.")))
+        }
         do throws(WireError) {
-            if pendingUpgrade != nil { throw WireError(.overloaded, "An upgrade has begun already.") }
             if lateCheck != nil {
                 let message = "A file system with settings has not answered an earlier upgrade yet."
                 throw WireError(.overloaded, message)
