@@ -115,7 +115,7 @@ for family in "${families[@]}"; do
 done
 dpkg --purge imgbroker-loader-svg >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
 imgbroker ctl reload | grep -q '^loaders: ' || fail "the reload does not notice that imgbroker-loader-svg is gone"
-# What is in memory stays; this has other bytes.
+# Variants in memory stay; this file has other bytes.
 sed 's/0a141e/1e140a/' families/svg >origin/other
 equal "an image of a family that was removed" "$(load_family other)" unsupported-format
 [[ -z "$(find / -xdev -name 'imgworker-svg*' -not -path '/srv/*' -not -path '/proc/*')" ]] || fail "the purge has left a program"

@@ -55,6 +55,6 @@ PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 Tests/Families/samples.py "$root/srv/
 # The first example of the C client's page.
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' clients/c/README.md >"$root/srv/example.c"
 # What the test mounts and starts ends with it.
-timeout --foreground 5m unshare --mount --pid --fork --kill-child bash -c \
+timeout --foreground 15m unshare --mount --pid --fork --kill-child bash -c \
     'mount -t proc proc "$1/proc" && exec chroot "$1" /srv/test-deb-installed.sh' test-deb "$root"
 rm -rf --one-file-system "$work"

@@ -22,7 +22,7 @@ fi
 
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Families
 timeout --foreground 3m /usr/bin/python3 Tests/Exporter/dashboard.py
-timeout --foreground 3m /usr/bin/python3 Tests/Exporter/agreement.py
+timeout --foreground 4m /usr/bin/python3 Tests/Exporter/agreement.py
 
 # Every metric that the alerts and the dashboard of Grafana name exists.
 missing=$(comm -23 \

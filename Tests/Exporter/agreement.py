@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -44,6 +45,7 @@ class User:
         child = os.fork()
         if child == 0:
             status = 1
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             try:
                 os.write(writing, json.dumps(self.run(requests)).encode())
                 status = 0
@@ -143,7 +145,7 @@ def settle(setting):
     def quiet():
         stats = setting.stats()
         lasting = ("requests", "evictions", "diskBytes", "diskEntries", "memoryBytes", "workers", "running", "queued", "workerRestarts")
-        return [stats[name] for name in lasting] + [[row["state"] for row in stats["workerProcesses"]]]
+        return [stats[name] for name in lasting] + [stats.get("sharedServers")] + [[row["state"] for row in stats["workerProcesses"]]]
 
     last, since = None, time.monotonic()
     deadline = since + 60
@@ -317,6 +319,8 @@ def check_dashboard(setting, browser, stats):
 
 
 def main():
+    # So that all that was started is ended, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("out of time"))
     with tempfile.TemporaryDirectory() as folder:
         setting, browser = Setting(folder), None
         try:

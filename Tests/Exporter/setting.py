@@ -192,7 +192,8 @@ class Setting:
 
     def start_shared_servers(self, count):
         """Starts servers of a shared tier, which the next broker uses."""
-        self.shared = [SharedServer(self.folder) for _ in range(count)]
+        for _ in range(count):
+            self.shared.append(SharedServer(self.folder))
 
     def start_exporter(self, *options):
         """Starts an exporter at a free port."""

@@ -13,7 +13,7 @@ import WorkerProtocol
     private let key = String(repeating: "a", count: 64)
     private var lease: String { "imgbroker1-lease:" + key }
 
-    /// A tier of one server, which is waited for so long that even on a busy machine only a lost answer is late.
+    /// A tier of one server with a wait of 3 s, so that on a busy machine only a lost answer is late.
     private func tier(_ port: Int) throws -> Tier {
         let name = try #require(ServerName("127.0.0.1:\(port)"))
         let ring = try #require(ServerRing([name]))
@@ -38,7 +38,8 @@ import WorkerProtocol
         #expect(try server.value(lease) == Array("a-1".utf8))
         first.release(key: key, token: "a-1")
         first.releaseUnneeded()
-        try eventually("the lease is ended") { try server.value(lease) == nil }
+        // Before it expires by itself, after 10 s.
+        try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
         #expect(find(second, token: "b-2") == .leased)
     }
 
@@ -48,7 +49,8 @@ import WorkerProtocol
         #expect(find(tier, token: "a-1") == .leased)
         for token in ["a-1", "a-2"] { tier.release(key: key, token: token) }
         tier.releaseUnneeded()
-        try eventually("the lease is ended") { try server.value(lease) == nil }
+        // Before it expires by itself, after 10 s.
+        try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
     }
 
     @Test func `a server that sends more than it was asked for is left`() throws {
@@ -106,7 +108,8 @@ import WorkerProtocol
         tier.release(key: key, token: "a-1")
         tier.releaseUnneeded()
         #expect(tier.figures[0].failures == 1)
-        try eventually("the lease is ended") { try server.value(lease) == nil }
+        // Before it expires by itself, after 10 s.
+        try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
     }
 
     @Test func `a lease that may have been taken without an answer is ended`() throws {
@@ -117,7 +120,8 @@ import WorkerProtocol
         #expect(find(tier, token: "a-1") == .unavailable)
         #expect(tier.unneededLeases == 1)
         tier.releaseUnneeded()
-        try eventually("the lease is ended") { try server.value(lease) == nil }
+        // Before it expires by itself, after 10 s.
+        try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
     }
 }
 
