@@ -146,7 +146,7 @@ struct DiagnosisTests {
         #expect(remedy(access(0o660, run: directory(0o1777))).isEmpty)
         #expect(
             remedy(access(0o660, run: directory(0o750))).hasPrefix(
-                "/srv/imgbroker (750 root:root) does not let them pass"))
+                "users of the socket cannot search /srv/imgbroker (750 root:root)"))
         #expect(remedy(access(0o660, run: directory(0o750, group: "imgbroker"))).isEmpty)
         #expect(!remedy(access(0o666, run: directory(0o750, group: "imgbroker"))).isEmpty)
         #expect(!remedy(access(0o600, run: directory(0o700))).isEmpty)

@@ -331,7 +331,7 @@ function showTables(s) {
 
 // Sentences for somebody who does not know the figures.
 
-// Whether memory is too small is a matter of the time that the page has seen, five minutes at most: after an old burst it is not.
+// Judges memory by the page's samples, 5 minutes at most, because an old burst is no present fault.
 function memoryFinding() {
   const [first, now] = [samples[0], samples[samples.length - 1]];
   const since = (name) => Math.max(0, now.stats[name] - first.stats[name]);

@@ -49,8 +49,7 @@ package enum CurrentProcess {
         return gid
     }
 
-    /// The name of a group and of those who are its members besides their own group, the first ones of very many; nil when there is no
-    /// such group.
+    /// The name of a group and its supplementary members, as many as fit 3840 bytes; nil for an unknown group.
     package static func group(_ gid: UInt32) -> (name: String, members: [String])? {
         unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 4096) { text in
             let (name, members) = unsafe (text.baseAddress!, text.baseAddress! + 256)

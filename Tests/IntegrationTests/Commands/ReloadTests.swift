@@ -123,7 +123,7 @@ import WorkerProtocol
         #expect(try broker.stop() == .status(0))
     }
 
-    @Test(.enabled(if: SilentFileSystem.isPossible)) func `an upgrade whose settings cannot be read pauses nobody`()
+    @Test(.enabled(if: SilentFileSystem.isPossible)) func `an upgrade whose settings cannot be read pauses no client`()
         throws
     {
         defer { origin.stop() }

@@ -34,7 +34,7 @@ struct MachineFacts {
     var socket = SocketFacts.free(path: "/run/imgbroker.sock")
     /// The access rights of the socket; nil without one.
     var access: SocketAccess?
-    /// The user who asks.
+    /// The user who runs the doctor.
     var user = "root"
 
     /// The state of the socket.

@@ -119,7 +119,7 @@ enum DoctorCommand {
             isTierRunning: report.isComplete ? report.sharedServers.contains { $0.state == "up" } : nil)
     }
 
-    /// Who may connect to the socket at `path`; nil without one.
+    /// The access rights of the socket at `path`; nil without a socket.
     private static func access(to path: String) -> SocketAccess? {
         func file(_ path: String) -> SocketAccess.File? {
             guard let status = (try? FileSystem.status(of: path)) ?? nil else { return nil }

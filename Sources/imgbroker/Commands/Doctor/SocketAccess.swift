@@ -14,7 +14,7 @@ struct SocketAccess {
         var rights: String { "\(String(mode & 0o7777, radix: 8)) \(owner):\(group)" }
     }
 
-    /// Whom the socket's mode admits, besides root.
+    /// The users that the socket's mode admits, besides root.
     private enum Audience { case all, group, owner }
 
     let path: String
@@ -62,7 +62,7 @@ struct SocketAccess {
             remedy: difference(from: configuration, socket) ?? danger ?? obstacle(for: socket))
     }
 
-    /// What to do so that a user is admitted who is not.
+    /// Returns the remedy for a user whom the socket refuses.
     func remedy(for user: String) -> String {
         guard let socket else {
             return "let users pass \(directories.last?.path ?? path): chmod o+x, or --socket in another place"
@@ -101,7 +101,7 @@ struct SocketAccess {
             .map { "any user may replace the socket: chmod o-w \($0.path)" }
     }
 
-    /// A directory that those may not pass whom the socket admits.
+    /// Returns the remedy for a directory that admitted users cannot search; nil without one.
     private func obstacle(for socket: File) -> String? {
         let audience = audience(of: socket)
         let obstacle = directories.first { directory in
@@ -109,11 +109,13 @@ struct SocketAccess {
             switch audience {
             case .all: return true
             case .group: return directory.mode & 0o010 == 0 || directory.group != socket.group
-            case .owner: return directory.mode & 0o100 == 0 || directory.owner != socket.owner
+            // root passes everywhere.
+            case .owner:
+                return socket.owner != "root" && (directory.mode & 0o100 == 0 || directory.owner != socket.owner)
             }
         }
         return obstacle.map {
-            "\($0.path) (\($0.rights)) does not let them pass: chmod o+x \($0.path), or --socket in another place"
+            "users of the socket cannot search \($0.path) (\($0.rights)): chmod o+x \($0.path), or --socket in another place"
         }
     }
 }
