@@ -1,4 +1,5 @@
 internal import CTransfer
+internal import Glibc
 import HTTPValues
 internal import IPCProtocol
 
@@ -38,8 +39,9 @@ enum TransferError {
         // It may quote what the origin has sent.
         let detail = String(detail.prefix(longestDetail))
         let reason = detail.isEmpty ? unsafe String(cString: curl_easy_strerror(code)) : detail
-        // Most of libcurl's messages about hosts and connections say it all.
-        if [.dnsFailed, .connectFailed].contains(wireCode), detail.contains(host) {
+        // Most of libcurl's messages about hosts and connections say it all. With C's search, because Swift's would bring two further
+        // libraries of the runtime into the package.
+        if [.dnsFailed, .connectFailed].contains(wireCode), unsafe strstr(detail, host) != nil {
             return WireError(wireCode, "\(withoutFullStop(detail)).")
         }
         let sentence =
