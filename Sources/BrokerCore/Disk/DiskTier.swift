@@ -179,12 +179,13 @@ package struct DiskTier {
     /// Queues a request. Returns it instead if too many wait: then it is answered without the disk tier.
     mutating func enqueue(_ request: DiskRequest, as job: JobID) -> DiskRequest? {
         if queued.count >= limits.maxPendingRequests, !request.isDue { return request }
-        if case .discard(let digests) = request, let (other, earlier) = queuedDiscard {
-            queued[other] = nil
-            queued[job] = .discarding(Set(earlier).union(digests))
-        } else {
+        guard case .discard(let digests) = request else {
             queued[job] = request
+            return nil
         }
+        let (other, earlier) = queuedDiscard ?? (job, digests: [])
+        queued[other] = nil
+        queued[job] = .discarding(Set(earlier).union(digests))
         return nil
     }
 

@@ -46,6 +46,18 @@ import WorkerProtocol
         #expect(tier.join(try lookup(), waiter(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
     }
 
+    /// An order with more digests would not fit into a frame, and never be sent.
+    @Test(arguments: [4096, 4097])
+    func `an order with too many digests becomes one to empty the tier`(count: Int) {
+        var tier = tier()
+        #expect(tier.enqueue(.discard(digests: (0..<count).map { "\($0)" }), as: job) == nil)
+        switch tier.startNext()?.request {
+        case .discard(let digests)?: #expect(digests.count == count && count == 4096)
+        case .clear?: #expect(count == 4097)
+        default: complain("another order")
+        }
+    }
+
     @Test func `the bytes that wait to be saved are bounded`() throws {
         var tier = tier { $0.maxSavingBytes = 100 }
         #expect(tier.maySave(100))
