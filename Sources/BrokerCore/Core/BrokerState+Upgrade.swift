@@ -92,12 +92,12 @@ extension BrokerState {
     private mutating func restore(_ kept: KeptContent, before last: Int, held: Set<Int>) {
         guard let content = kept.key, !memory.isKnown(content) else { return }
         var known: Set<OriginalKey> = []
-        let keys = kept.originals.compactMap { original -> (key: OriginalKey, original: MemoryIndex.Original)? in
+        let keys = kept.originals.compactMap { original -> (key: OriginalKey, original: OriginalFacts)? in
             guard let key = original.key, memory.original(key) == nil, known.insert(key).inserted else { return nil }
             let statement = statement(original.response, for: key, varyKey: original.varyKey)
             return (
                 key,
-                MemoryIndex.Original(
+                OriginalFacts(
                     content: content, bytes: kept.bytes, origin: statement, isFromDisk: original.isFromDisk,
                     isOnDisk: original.isOnDisk, staysOffDisk: original.staysOffDisk)
             )

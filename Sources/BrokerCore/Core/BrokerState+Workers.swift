@@ -257,7 +257,7 @@ extension BrokerState {
             if !noted.isComplete {
                 ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))
             } else if !contents.isEmpty {
-                ask(.discarding(Set(contents.map(\.digest.hexadecimal))))
+                ask(.discard(digests: contents.map(\.digest.hexadecimal)))
             }
         }
         repeatLookups()

@@ -384,7 +384,7 @@ package struct BrokerState {
     }
 
     /// The encoded bytes of an original, if they are in memory.
-    mutating func body(of original: MemoryIndex.Original) -> BufferID? {
+    mutating func body(of original: OriginalFacts) -> BufferID? {
         memory.buffer(VariantKey(content: original.content, form: .original))
     }
 

@@ -67,7 +67,7 @@ struct Download {
     var waiters: [JobWaiter]
     var priority: GetOptions.Priority
     /// The cached original that the origin is asked to confirm.
-    let revalidating: MemoryIndex.Original?
+    let revalidating: OriginalFacts?
     /// Its bytes, if they are in memory: held, as they may be decoded next.
     var revalidatedBody: BufferID?
     var state = State.queued
@@ -101,7 +101,7 @@ struct Download {
     init(
         _ key: DownloadKey, url: SourceURL, headers: [HeaderField] = [], credentials: Credentials? = nil,
         cacheControl: String? = nil,
-        waiter: JobWaiter, revalidating: MemoryIndex.Original? = nil, revalidatedBody: BufferID? = nil
+        waiter: JobWaiter, revalidating: OriginalFacts? = nil, revalidatedBody: BufferID? = nil
     ) {
         (self.key, self.url, self.headers) = (key, url, headers)
         (self.credentials, self.cacheControl) = (credentials, cacheControl)

@@ -15,20 +15,6 @@ import WorkerProtocol
 /// look-up by key brings it back (`thaw`), so nothing else need know. `freeze` is called at the end of an event only, so what an
 /// event has found stays in the tables until then.
 struct MemoryIndex {
-    /// The facts of an original besides its bytes.
-    struct Original {
-        let content: ContentKey
-        /// The number of its bytes.
-        let bytes: Int
-        let origin: OriginStatement
-        /// Whether it came from the disk tier, which may then have rasters of it.
-        var isFromDisk = false
-        /// Whether the disk tier has its bytes; of a file, its identity.
-        var isOnDisk = false
-        /// Whether nothing that is made of it may enter the disk tier.
-        var staysOffDisk = false
-    }
-
     /// A sealed memfd.
     struct Buffer {
         let variant: VariantKey
@@ -201,14 +187,14 @@ struct MemoryIndex {
             wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders)
     }
 
-    mutating func original(_ key: OriginalKey) -> Original? {
+    mutating func original(_ key: OriginalKey) -> OriginalFacts? {
         guard let slot = originalSlot(of: key) else { return nil }
         return original(in: slot)
     }
 
-    private func original(in slot: Int) -> Original {
+    private func original(in slot: Int) -> OriginalFacts {
         let entry = originals[slot]
-        return Original(
+        return OriginalFacts(
             content: contents[entry.content].key, bytes: contents[entry.content].bytes, origin: entry.origin,
             isFromDisk: entry.isFromDisk, isOnDisk: entry.isOnDisk, staysOffDisk: entry.staysOffDisk)
     }
@@ -361,7 +347,7 @@ struct MemoryIndex {
 
     /// Records that `key` leads to these bytes. Unless a buffer of that content exists, the caller must add one next.
     /// Returns the buffers that nothing leads to any more.
-    mutating func insert(_ original: Original, for key: OriginalKey) -> [BufferID] {
+    mutating func insert(_ original: OriginalFacts, for key: OriginalKey) -> [BufferID] {
         revision += 1
         // Frozen contents are found by URL, and no other has one of theirs.
         thaw(at: key.url)
@@ -544,7 +530,7 @@ struct MemoryIndex {
     /// Takes over a content with its header, originals and buffers. Its key is not known, and those of its originals and buffers
     /// are neither. Buffers without a memfd stay packed, except those that will be `held`. Returns the buffers that are not needed.
     mutating func restore(
-        _ content: Original, _ header: ImageHeader?, _ keys: [(key: OriginalKey, original: Original)],
+        _ content: OriginalFacts, _ header: ImageHeader?, _ keys: [(key: OriginalKey, original: OriginalFacts)],
         _ kept: [KeptBuffer], held: Set<Int>, at now: Instant
     ) -> [BufferID] {
         for (key, original) in keys { _ = insert(original, for: key) }

@@ -81,7 +81,7 @@ package struct Requests {
     // MARK: The original
 
     mutating func setKey(_ key: OriginalKey, of id: WaiterID) { waiters.change(id) { $0.key = key } }
-    mutating func setOriginal(_ original: MemoryIndex.Original, of id: WaiterID) {
+    mutating func setOriginal(_ original: OriginalFacts, of id: WaiterID) {
         waiters.change(id) { $0.original = original }
     }
     mutating func setSource(_ source: ImageReply.Source, of id: WaiterID) { waiters.change(id) { $0.source = source } }

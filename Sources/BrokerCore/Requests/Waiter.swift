@@ -79,7 +79,7 @@ struct Waiter {
     /// Where the cached original was found.
     var cachedIn = ImageReply.Source.memory
     /// The original, once it is known.
-    var original: MemoryIndex.Original?
+    var original: OriginalFacts?
     var trust = Trust.unchecked
     /// Whether the shared tier had other bytes than their record states, so that it is not asked again.
     var hasDamagedRecord = false
@@ -140,7 +140,7 @@ struct Waiter {
     var keys: [OriginalKey] { key.owner == nil && file == nil ? [key.owned(by: uid), key] : [key] }
 
     /// The decision about a cached original.
-    func decision(about original: MemoryIndex.Original, at now: Instant) -> CacheDecision {
+    func decision(about original: OriginalFacts, at now: Instant) -> CacheDecision {
         switch trust {
         case .staleAllowed, .confirmed: return .use(isStale: false)
         case .rejected: return .load
@@ -154,7 +154,7 @@ struct Waiter {
     }
 
     /// Whether a failure may be answered with the stale original (RFC 5861, section 4).
-    func mayServeStale(_ original: MemoryIndex.Original, after error: WireError, at now: Instant) -> Bool {
+    func mayServeStale(_ original: OriginalFacts, after error: WireError, at now: Instant) -> Bool {
         // A failure remembered from before counts as the failure that it was.
         var reason = error
         if error.code == .recentlyFailed, let cause = error.cause { reason.code = cause }
@@ -185,7 +185,7 @@ struct Waiter {
 
     /// The full description of a variant of `original`.
     func reply(
-        for header: ImageHeader, as geometry: PixelGeometry, bytes: Int, of original: MemoryIndex.Original,
+        for header: ImageHeader, as geometry: PixelGeometry, bytes: Int, of original: OriginalFacts,
         at now: Instant
     ) -> ImageReply {
         var image = reply(for: header, as: geometry, bytes: bytes)

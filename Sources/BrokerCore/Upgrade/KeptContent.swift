@@ -156,7 +156,7 @@ extension ImageHeader: FieldList {
 // MARK: Keys
 
 extension KeptOriginal {
-    init(_ key: OriginalKey, _ original: MemoryIndex.Original) {
+    init(_ key: OriginalKey, _ original: OriginalFacts) {
         self.init(
             url: key.url.text, cacheKey: key.cacheKey, headers: key.headers?.hexadecimal,
             credentials: key.credentials, cookies: key.cookies,

@@ -345,7 +345,7 @@ struct BoundsTests {
             let origin = world.state.storedStatement(
                 StoreRequest(id: 0, url: url(number), payload: 0), for: key)
             _ = world.state.memory.insert(
-                MemoryIndex.Original(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: origin),
+                OriginalFacts(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: origin),
                 for: key)
             let buffer = world.state.newBufferID()
             world.state.memory.insert(

@@ -114,7 +114,7 @@ struct FreezingTests {
                 at: Instant(nanoseconds: one([0, 5, 1 << 60])), unixMs: one([0, 1_700_000_000_200]))
             return (
                 key: original,
-                original: MemoryIndex.Original(
+                original: OriginalFacts(
                     content: key, bytes: bytes, origin: statement, isFromDisk: one([true, false]),
                     isOnDisk: one([true, false]), staysOffDisk: one([true, false]))
             )

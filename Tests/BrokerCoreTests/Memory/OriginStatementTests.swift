@@ -91,7 +91,7 @@ import Testing
             let digit = String(number, radix: 16)
             let digest = try #require(ContentDigest(hexadecimal: String(repeating: digit, count: 64)))
             _ = index.insert(
-                MemoryIndex.Original(content: ContentKey(digest: digest, owner: nil), bytes: number, origin: statement),
+                OriginalFacts(content: ContentKey(digest: digest, owner: nil), bytes: number, origin: statement),
                 for: key)
         }
         for (number, key) in keys.enumerated() {
@@ -109,7 +109,7 @@ import Testing
         let key = try key(first.text) { $0.cacheKey = "name" }
         let digest = try #require(ContentDigest(hexadecimal: String(repeating: "a", count: 64)))
         var index = MemoryIndex(limit: 1 << 20, maximumEntries: 100)
-        let original = MemoryIndex.Original(
+        let original = OriginalFacts(
             content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: statement(key))
         _ = index.insert(original, for: key)
         _ = index.insert(original, for: key.loaded(from: second))
@@ -123,7 +123,7 @@ import Testing
             let key = try key(text, change)
             let digest = try #require(ContentDigest(hexadecimal: StrictWorld.digest(number)))
             _ = index.insert(
-                MemoryIndex.Original(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: statement(key)),
+                OriginalFacts(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: statement(key)),
                 for: key)
         }
         for number in 0..<20_000 { try add("http://a.test/\(number)", number) }

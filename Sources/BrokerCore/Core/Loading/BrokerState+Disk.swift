@@ -60,7 +60,7 @@ extension BrokerState {
         _ = endLookup(job)
         noteMissingOwned(lookup, found: key)
 
-        let original = MemoryIndex.Original(
+        let original = OriginalFacts(
             content: content, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
         // An entry with a cache key keeps the URL that it was loaded from; `remove` finds it by that.
         let url = known?.origin.url ?? (try? SourceURL(record.url)) ?? key.url
@@ -167,7 +167,7 @@ extension BrokerState {
     // MARK: Saving
 
     /// Has the disk tier save an original; when it has too much to save, later, if the original is still in memory then.
-    mutating func save(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
+    mutating func save(_ body: BufferID, as key: OriginalKey, _ original: OriginalFacts) {
         // One above the bound would wait for ever.
         if original.bytes > limits.maxSavingBytes { return }
         guard let worker = worker(toSave: original.bytes) else {
@@ -208,12 +208,12 @@ extension BrokerState {
     }
 
     /// Tells the disk tier of the response by which an origin confirmed an original.
-    mutating func updateOnDisk(_ original: MemoryIndex.Original, _ key: OriginalKey) {
+    mutating func updateOnDisk(_ original: OriginalFacts, _ key: OriginalKey) {
         guard canLookUp, let worker = supervision.available(.cache) else { return }
         actions.append(.update(worker, Self.record(of: original, key)))
     }
 
-    private static func record(of original: MemoryIndex.Original, _ key: OriginalKey) -> OriginalRecord {
+    private static func record(of original: OriginalFacts, _ key: OriginalKey) -> OriginalRecord {
         var record = OriginalRecord(
             key: key.word, url: key.url.text, owner: key.owner, digest: original.content.digest.hexadecimal,
             bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)

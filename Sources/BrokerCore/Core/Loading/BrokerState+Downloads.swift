@@ -220,7 +220,7 @@ extension BrokerState {
         let entersDisk = isStorable && waiters.contains(where: \.mayEnterDisk)
         // What must not stay is known under a hidden key, for as long as variants are made of it.
         let name = staysInMemory ? key : key.hidden(as: job.number)
-        let original = MemoryIndex.Original(
+        let original = OriginalFacts(
             content: content, bytes: bytes, origin: origin, staysOffDisk: !entersDisk)
         var isTrial = false
         // The old original is no answer any more, unless all who have loaded the new one wanted the cache left alone.
@@ -297,7 +297,7 @@ extension BrokerState {
 
     /// Serves waiters whose original has arrived: at once where the variant is in memory, else by decoding.
     mutating func serve(
-        _ waiting: [JobWaiter], _ original: MemoryIndex.Original, from body: BufferID, key: OriginalKey?,
+        _ waiting: [JobWaiter], _ original: OriginalFacts, from body: BufferID, key: OriginalKey?,
         reportingProgress bytes: Int? = nil
     ) {
         // Held, so that serving the first waiter cannot evict it before the last one is served.
@@ -334,7 +334,7 @@ extension BrokerState {
         // As the key under which it is to be accepted.
         let content = ContentKey(digest: digest, owner: storedKey(for: waiter).owner, pixels: request.pixels)
         note(content, of: worker)
-        let original = MemoryIndex.Original(
+        let original = OriginalFacts(
             content: content, bytes: download.received, origin: storedStatement(request, for: download.original))
         dropRemoved(memory.insert(original, for: download.original))
         let body = adopt(stored, content, bytes: download.received, since: nil)
@@ -377,7 +377,7 @@ extension BrokerState {
             release(lease)
             return downloadInstead(download)
         }
-        var original = MemoryIndex.Original(content: known.content, bytes: known.bytes, origin: origin)
+        var original = OriginalFacts(content: known.content, bytes: known.bytes, origin: origin)
         (original.isFromDisk, original.isOnDisk) = (known.isFromDisk, known.isOnDisk)
         original.staysOffDisk = known.staysOffDisk
         // It may have been removed or replaced meanwhile.

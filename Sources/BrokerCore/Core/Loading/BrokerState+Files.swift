@@ -263,7 +263,7 @@ extension BrokerState {
         if waiters.contains(where: { requests[$0.id]?.request.options.cache == .reload }) { forget(key) }
         let staysInMemory = waiters.contains { requests[$0.id]?.mayEnterMemory == true }
         let name = staysInMemory ? key : key.hidden(as: job.number)
-        let original = MemoryIndex.Original(
+        let original = OriginalFacts(
             content: content, bytes: bytes, origin: fileStatement(for: key),
             staysOffDisk: !waiters.contains { requests[$0.id]?.mayEnterDisk == true })
         dropRemoved(memory.insert(original, for: name))

@@ -69,7 +69,7 @@ extension BrokerState {
     }
 
     /// Whether other brokers may have an original and its variants: an origin has sent it, for all.
-    private func isShared(_ original: MemoryIndex.Original, as key: OriginalKey) -> Bool {
+    private func isShared(_ original: OriginalFacts, as key: OriginalKey) -> Bool {
         key.isShareable && original.origin.policy.storability == .shared
             && !Self.isStored(original.origin.response)
     }
@@ -226,7 +226,7 @@ extension BrokerState {
     /// Shares an original that the origin has sent or confirmed, and ends the lease under which it was asked. What must not be
     /// shared is noted, so that others do not wait for it.
     mutating func share(
-        _ original: MemoryIndex.Original, as key: OriginalKey, _ body: BufferID?, for user: JobOwner.User,
+        _ original: OriginalFacts, as key: OriginalKey, _ body: BufferID?, for user: JobOwner.User,
         ending lease: SharedTier.Lease?
     ) {
         guard limits.usesSharedTier else { return }
@@ -250,7 +250,7 @@ extension BrokerState {
     }
 
     /// The time in seconds for which other brokers may use an original and its variants; nil for none.
-    private func sharedLifetime(of original: MemoryIndex.Original, as key: OriginalKey) -> Int? {
+    private func sharedLifetime(of original: OriginalFacts, as key: OriginalKey) -> Int? {
         let remaining = original.origin.policy.lifetime - original.origin.age(at: agingNow)
         return isShared(original, as: key) && !original.origin.policy.alwaysRevalidate && remaining > 0
             ? remaining : nil

@@ -10,7 +10,7 @@ extension BrokerState {
         guard mayReplace, replacement.staysInMemory || !replacement.entersDisk, trials[content] == nil,
             replacement.known?.content != content, memory.header(of: content) == nil
         else { return false }
-        var previous: MemoryIndex.Original?
+        var previous: OriginalFacts?
         // A negative number is no job's.
         let refuge = replacement.key.hidden(as: -job.number)
         if replacement.staysInMemory, let known = memory.original(replacement.key), known.content != content {

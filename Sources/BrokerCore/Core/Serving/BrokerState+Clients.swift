@@ -374,13 +374,13 @@ extension BrokerState {
     }
 
     /// Lets requests find stored bytes that were decoded: the user's, or every user's if an administrator stored them.
-    mutating func accept(_ original: MemoryIndex.Original, _ request: StoreRequest, from waiter: Waiter) {
+    mutating func accept(_ original: OriginalFacts, _ request: StoreRequest, from waiter: Waiter) {
         let key = storedKey(for: waiter)
         guard memory.original(waiter.key) != nil, let body = body(of: original) else {
             let error = WireError(.overloaded, "The bytes have left the memory before they were decoded.")
             return rejectStored(request, error, from: waiter)
         }
-        let accepted = MemoryIndex.Original(
+        let accepted = OriginalFacts(
             content: original.content, bytes: original.bytes, origin: storedStatement(request, for: key))
         dropRemoved(memory.insert(accepted, for: key))
         dropRemoved(memory.remove(waiter.key))

@@ -64,7 +64,7 @@ extension BrokerState {
     // MARK: Lookup in memory
 
     /// The stored original for a request: the user's own is preferred to the shared one.
-    mutating func stored(for waiter: Waiter) -> (key: OriginalKey, original: MemoryIndex.Original)? {
+    mutating func stored(for waiter: Waiter) -> (key: OriginalKey, original: OriginalFacts)? {
         if waiter.key.owner == nil, memory.hasAny(ownedBy: waiter.uid) {
             let own = waiter.key.owned(by: waiter.uid)
             if let original = memory.original(own) { return (own, original) }
@@ -75,7 +75,7 @@ extension BrokerState {
     /// A variant that answers a request without anything else.
     struct MemoryHit {
         let key: OriginalKey
-        let original: MemoryIndex.Original
+        let original: OriginalFacts
         let header: ImageHeader
         let buffer: BufferID
     }
@@ -163,7 +163,7 @@ extension BrokerState {
     }
 
     /// Produces the answer from a stored original.
-    private mutating func produce(_ original: MemoryIndex.Original, for id: WaiterID) {
+    private mutating func produce(_ original: OriginalFacts, for id: WaiterID) {
         requests.setOriginal(original, of: id)
         guard let waiter = requests[id] else { return }
         let form = form(of: waiter.request)
@@ -208,7 +208,7 @@ extension BrokerState {
     }
 
     /// Revalidates a stale original after it was served (RFC 5861, section 3): one refresh at a time.
-    private mutating func refresh(_ key: OriginalKey, _ original: MemoryIndex.Original, for served: Waiter) {
+    private mutating func refresh(_ key: OriginalKey, _ original: OriginalFacts, for served: Waiter) {
         guard !downloads.hasActive(DownloadKey(original: key, isForced: false)),
             clients.pendingWeight < limits.maxRequests / 2, requests.count < limits.maxRequests, !isDraining
         else { return }
@@ -253,7 +253,7 @@ extension BrokerState {
 
     /// Lets a waiter join the download of its original, or queues one. With `original`, the origin is asked to confirm it. `assignJobs`
     /// starts it.
-    mutating func download(for id: WaiterID, revalidating original: MemoryIndex.Original? = nil) {
+    mutating func download(for id: WaiterID, revalidating original: OriginalFacts? = nil) {
         if requests[id]?.file != nil { return readFile(for: id) }
         requests.setSource(.network, of: id)
         guard let waiter = requests[id] else { return }
@@ -346,7 +346,7 @@ extension BrokerState {
 
     /// Answers a request, registered or not, with a buffer.
     mutating func deliver(
-        _ buffer: BufferID, bytes: Int? = nil, _ geometry: PixelGeometry, _ original: MemoryIndex.Original,
+        _ buffer: BufferID, bytes: Int? = nil, _ geometry: PixelGeometry, _ original: OriginalFacts,
         _ header: ImageHeader, to waiter: Waiter, damage: String? = nil, offersSlot: Bool = false
     ) {
         let damage = damage ?? memory.damage(of: buffer)
@@ -435,7 +435,7 @@ extension BrokerState {
     ]
 
     /// Ends a request that is not a client's `get`.
-    private mutating func delivered(_ original: MemoryIndex.Original, to waiter: Waiter) {
+    private mutating func delivered(_ original: OriginalFacts, to waiter: Waiter) {
         unregister(waiter)
         switch waiter.purpose {
         case .get, .refresh: break
@@ -507,7 +507,7 @@ extension BrokerState {
     /// Ends a request whose original cannot be had: with the stale one, if that may be served (RFC 5861, section 4), else
     /// with the error. `known` is what the origin was asked to confirm, which only the disk tier may still have.
     mutating func failOrServeStale(
-        _ id: WaiterID, _ error: WireError, revalidating known: MemoryIndex.Original? = nil
+        _ id: WaiterID, _ error: WireError, revalidating known: OriginalFacts? = nil
     ) {
         guard let waiter = requests[id] else { return }
         let mode = waiter.request.options.cache

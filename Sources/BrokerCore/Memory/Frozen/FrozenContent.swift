@@ -23,7 +23,7 @@ struct FrozenContent {
     let header: ImageHeader?
     /// Whether any of its originals came from the disk tier.
     let isFromDisk: Bool
-    let originals: [(key: OriginalKey, original: MemoryIndex.Original)]
+    let originals: [(key: OriginalKey, original: OriginalFacts)]
     let buffers: [Buffer]
 
     /// The most originals, and the most buffers, so that its record is read and written in some microseconds.
@@ -60,7 +60,7 @@ extension FrozenContent {
         return writer.bytes
     }
 
-    private static func write(_ key: OriginalKey, _ original: MemoryIndex.Original, to writer: inout RecordWriter) {
+    private static func write(_ key: OriginalKey, _ original: OriginalFacts, to writer: inout RecordWriter) {
         writer.flags(
             key.headers != nil, key.credentials != nil, key.cookies, key.allowInvalidCertificates, key.owner != nil,
             original.isFromDisk, original.isOnDisk, original.staysOffDisk)
@@ -169,7 +169,7 @@ extension FrozenContent {
 
     private static func readOriginal(
         of content: ContentKey, _ bytes: Int, from reader: inout RecordReader
-    ) -> (OriginalKey, MemoryIndex.Original) {
+    ) -> (OriginalKey, OriginalFacts) {
         let flags = reader.byte()
         let url = SourceURL(canonical: reader.text())
         let headers = flags & 1 == 0 ? nil : reader.digest()
@@ -208,7 +208,7 @@ extension FrozenContent {
             bornAt: Instant(nanoseconds: Int64(reader.signed())))
         return (
             key,
-            MemoryIndex.Original(
+            OriginalFacts(
                 content: content, bytes: bytes, origin: origin, isFromDisk: flags & 32 != 0,
                 isOnDisk: flags & 64 != 0, staysOffDisk: flags & 128 != 0)
         )

@@ -60,14 +60,6 @@ struct MachineFacts {
     }
 }
 
-/// One line of `imgbroker doctor`.
-struct Finding: Equatable {
-    let subject: String
-    let text: String
-    /// What to do about it; nil when all is well.
-    let remedy: String?
-}
-
 extension MachineFacts {
     /// Judges the machine for a broker with this configuration, in the order of the report.
     func findings(for configuration: Configuration) -> [Finding] {
