@@ -282,7 +282,8 @@ struct SharedRequestTests {
         #expect(world.written.isEmpty && world.leases.isEmpty)
     }
 
-    @Test func `a confirmation is shared, and one broker's serves another`() throws {
+    /// A world in which the image "a" of the shared tier is in memory, and stale.
+    private func worldWithStaleOriginal() throws -> (StrictWorld, ClientID) {
         var world = world()
         world.cacheControl = "max-age=1"
         let client = world.connect()
@@ -290,6 +291,11 @@ struct SharedRequestTests {
         world.findShared(try #require(world.sharedLookup), content: 1) { $0.etag = "\"v\"" }
         try decode(&world)
         world.clock = world.clock.adding(milliseconds: 5000)
+        return (world, client)
+    }
+
+    @Test func `a confirmation is shared, and one broker's serves another`() throws {
+        var (world, client) = try worldWithStaleOriginal()
         // It is stale here; the tier has no newer one.
         world.get(client, id: 2, "a")
         world.answerShared(try #require(world.sharedLookup), .leased)
@@ -328,13 +334,7 @@ struct SharedRequestTests {
     }
 
     @Test func `after a record with other bytes than it states the origin is still asked for a confirmation`() throws {
-        var world = world()
-        world.cacheControl = "max-age=1"
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.findShared(try #require(world.sharedLookup), content: 1) { $0.etag = "\"v\"" }
-        try decode(&world)
-        world.clock = world.clock.adding(milliseconds: 5000)
+        var (world, client) = try worldWithStaleOriginal()
         world.get(client, id: 2, "a")
         world.findShared(try #require(world.sharedLookup), content: 2, stated: 3)
         #expect(world.sharedLookup == nil)
@@ -408,15 +408,6 @@ struct SharedRequestTests {
         world.happen(.workerMisbehaved(worker, "nonsense"))
         world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.memory.entries == 0)
-    }
-
-    @Test func `the disk is emptied when an order to discard would name too many contents`() throws {
-        let few = DiskRequest.discarding(Set((0..<4096).map { "\($0)" }))
-        guard case .discard(let digests) = few else { return complain("the disk is emptied") }
-        #expect(digests.count == 4096)
-        guard case .clear = DiskRequest.discarding(Set((0..<4097).map { "\($0)" })) else {
-            return complain("the order is too long")
-        }
     }
 
     @Test func `of a compromised process that has brought more than is noted, everything is discarded`() throws {

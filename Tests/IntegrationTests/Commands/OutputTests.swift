@@ -16,12 +16,18 @@ import Testing
 
     init() throws {
         directory = try TemporaryDirectory()
-        setting = try Setting(routes: ["/a": png(tile(1))])
+        setting = try Setting(routes: ["/a": png(tile(1)), "/large": png(Self.large)])
     }
 
-    private func get(to path: String) throws -> ProgramResult {
+    /// Noise, so that its file has several pages.
+    private static let large = TestPicture(width: 80, height: 80) { x, y in
+        let noise = UInt32(truncatingIfNeeded: x &* 7919 &+ y &* 104_729) &* 2_654_435_761
+        return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(noise >> 8 & 0xFF), 255)
+    }
+
+    private func get(_ image: String = "/a", to path: String) throws -> ProgramResult {
         try run(
-            Self.program, ["get", setting.url("/a"), "--original", "-o", path, "--socket", setting.broker.socketPath])
+            Self.program, ["get", setting.url(image), "--original", "-o", path, "--socket", setting.broker.socketPath])
     }
 
     private func contents(_ path: String) -> [UInt8]? { FileManager.default.contents(atPath: path).map { Array($0) } }
@@ -119,6 +125,20 @@ import Testing
         #expect(try file.size() == tile(1).png.count)
         #expect(contents(path) == tile(1).png)
         #expect(directory.names == ["empty"])
+    }
+
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible })
+    func `an empty file stays empty when there is no room for the image`() throws {
+        #expect(Self.large.png.count > 3 * 4096)
+        let folder = directory.file("full")
+        // Two pages, not enough for the image.
+        let mount = try Mount(memoryOf: 2 * 4096, at: folder)
+        defer { withExtendedLifetime(mount) {} }
+        try Data().write(to: URL(filePath: folder + "/empty"))
+        let result = try get("/large", to: folder + "/empty")
+        #expect(result.exit == .status(1))
+        #expect(contents(folder + "/empty") == [])
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["empty"])
     }
 
     @Test func `a directory or a full device fails, and leaves nothing`() throws {
