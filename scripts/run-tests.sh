@@ -66,8 +66,8 @@ finish() {
     names=() pids=() seen=()
 }
 
-# `timeout` passes the signal on to all processes of its run.
-trap 'kill "${pids[@]}" 2>/dev/null || true' EXIT
+# `timeout` passes the signal on to all processes of its run. A broker of a test process that was killed has nobody else to end it.
+trap 'kill "${pids[@]}" 2>/dev/null || true; pkill -KILL -P 1 -f "^$PWD/\.build/.*/imgbroker --socket /tmp/ib-" || true' EXIT
 trap 'exit 130' INT TERM
 
 mkdir -p "$logs"
