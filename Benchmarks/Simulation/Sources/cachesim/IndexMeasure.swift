@@ -78,7 +78,7 @@ enum IndexMeasure {
             let key = OriginalKey(GetRequest(id: 0, url: try url(number), options: GetOptions()), uid: 1000)
             let words = (0..<4).map { _ in String(random.next() | 1 << 63, radix: 16) }
             let content = ContentKey(digest: ContentDigest(hexadecimal: words.joined())!, owner: nil)
-            let original = MemoryIndex.Original(content: content, bytes: 300_000, origin: statement(number, key, now))
+            let original = OriginalFacts(content: content, bytes: 300_000, origin: statement(number, key, now))
             _ = index.insert(original, for: key)
             header.placeholder = Placeholder(
                 averageColor: "#a0b0c0", thumbHash: Data(words.joined().utf8.prefix(24)).base64EncodedString())

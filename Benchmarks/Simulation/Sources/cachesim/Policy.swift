@@ -6,7 +6,7 @@ import Foundation
 @testable import struct BrokerCore.UseQueue
 
 /// An eviction policy. Images are named by their index in the list of all.
-protocol Policy {
+protocol Policy: SendableMetatype {
     /// Creates the policy for a cache of `capacity` bytes.
     init(capacity: Int)
     /// Records a request for a cached image.
