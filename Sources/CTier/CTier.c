@@ -134,8 +134,13 @@ static enum ctier_status named(struct ctier_connection *connection, memcached_re
 void ctier_close(struct ctier_connection *connection) { memcached_quit(connection->server); }
 
 enum ctier_status ctier_ask(
-    struct ctier_connection *connection, const char *const *keys, const size_t *lengths, size_t count) {
-    return named(connection, memcached_mget(connection->server, keys, lengths, count));
+    struct ctier_connection *connection, const char *keys, const size_t *lengths, size_t count) {
+    const char **starts = calloc(count, sizeof *starts);
+    if (!starts) return CTIER_REFUSED;
+    for (size_t i = 0; i < count; keys += lengths[i++]) starts[i] = keys;
+    memcached_return_t outcome = memcached_mget(connection->server, starts, lengths, count);
+    free(starts);
+    return named(connection, outcome);
 }
 
 enum ctier_status ctier_next(struct ctier_connection *connection, struct ctier_item *item) {

@@ -41,6 +41,12 @@ package struct SharedRecord: Equatable, Sendable {
     package static let largestBody = 8 << 20
     /// The longest time that a record is used, in milliseconds: 30 days.
     package static let longestLifetime = 30 * 86_400_000
+
+    /// Whether the record is that of a key, and of use now.
+    package func isUsable(as key: String, unixMs: Int) -> Bool {
+        // With a minute for clocks that differ.
+        self.key == key && expires > unixMs && expires <= unixMs + Self.longestLifetime + 60_000
+    }
 }
 
 extension SharedRecord: FieldList {

@@ -1,9 +1,8 @@
 // Whole texts and objects.
 extension FieldList {
-    /// Reads a value from JSON text, which is to be within `depth` objects when it becomes a part of another text; nil when the text is
-    /// malformed or does not conform.
-    package init?(decoding text: ArraySlice<UInt8>, depth: Int = 0) {
-        guard var fields = try? Fields(reading: text, depth: depth) else { return nil }
+    /// Reads a value from JSON text; nil when it is malformed or does not conform.
+    package init?(decoding text: ArraySlice<UInt8>) {
+        guard var fields = try? Fields(reading: text) else { return nil }
         self = Self.blank
         list(&fields)
         if fields.problem != nil { return nil }

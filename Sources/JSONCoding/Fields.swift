@@ -64,16 +64,11 @@ package struct Fields {
 
     /// Starts to read the object that is all of `text`, which is not copied.
     ///
-    /// - Parameters:
-    ///   - tokens: the maximum number of values, names, escape sequences and characters beyond ASCII in `text`.
-    ///   - depth: the number of objects that `text` is to be within, when it becomes a part of another text.
+    /// - Parameter tokens: the maximum number of values, names, escape sequences and characters beyond ASCII in `text`.
     /// - Throws: `MalformedJSON`.
-    package init(
-        reading text: ArraySlice<UInt8>, tokens: Int = .max, depth: Int = 0
-    ) throws(JSONReader.MalformedJSON) {
+    package init(reading text: ArraySlice<UInt8>, tokens: Int = .max) throws(JSONReader.MalformedJSON) {
         isReading = true
         reader = JSONReader(text)
-        reader.depth = depth
         writer = JSONWriter(capacity: 0)
         try index(tokens: tokens)
         try reader.expectEnd()

@@ -5,9 +5,9 @@ package import JSONCoding
 
 // The messages between the broker and the process of the shared tier: frames of the wire protocol over a socket pair.
 //
-//     broker → find                     tier → found + 1 descriptor (a sealed memfd) | noted | leased | busy | unavailable
+//     broker → find      tier → found-small | found + 1 descriptor (a sealed memfd) | noted | leased | busy | unavailable
 //     broker → keep + 1 descriptor (sealed)    tier → kept
-//       (small contents come in the frame instead, in both directions)
+//       (small contents come in the frame instead)
 //     broker → note                     tier → kept
 //     broker → renew, release, remove, reject
 //     tier → servers                    when a figure has changed, at most once a second
@@ -37,6 +37,9 @@ package enum TierOrder: Equatable, Sendable {
 package enum TierReport: Equatable, Sendable {
     /// The process accepts orders, with its sandbox; nil when the message has none.
     case ready(SandboxReport?, version: String? = ProductVersion.current)
+    /// The original or the variant exists, and its bytes are few. The frame's bytes are the record's metadata, of this length, and the
+    /// contents. Whoever can reach the servers may have written both, and the process has read neither.
+    case foundSmall(job: Int, metadata: Int)
     /// The original or the variant exists; carries its bytes.
     case found(job: Int, SharedRecord)
     /// A record without bytes exists.
@@ -67,6 +70,11 @@ extension TierOrder: WorkerMessage {
         case .remove: "remove"
         case .reject: "reject"
         }
+    }
+
+    package init?(usual text: ArraySlice<UInt8>) {
+        guard let order = TierTexts.readFind(text) else { return nil }
+        self = order
     }
 
     package static let blanks: [TierOrder] = [
@@ -112,30 +120,15 @@ extension TierOrder: WorkerMessage {
 
 extension TierReport: WorkerMessage {
     package var descriptorCount: Int { if case .found = self { 1 } else { 0 } }
-    package var mayHaveBytes: Bool { if case .found = self { true } else { false } }
+    package var mayHaveBytes: Bool { if case .foundSmall = self { true } else { false } }
 
-    /// The most bytes that `found` has in its frame.
+    /// The most bytes of contents that `foundSmall` has in its frame.
     package static let mostBytesInFrame = 64 << 10
-
-    /// Appends `found` as a frame with bytes to other frames. `record` is the text of a record that was read, which is not written
-    /// anew: that would be a sixth of what a hit costs.
-    package static func appendFound(
-        job: Int, record: UnsafeRawBufferPointer, bytes: UnsafeRawBufferPointer, to frames: inout [UInt8]
-    ) {
-        let start = frames.count
-        frames.append(contentsOf: [0, 0, 0, 0])
-        frames.append(contentsOf: "{\"type\":\"found\",\"job\":\(job),\"record\":".utf8)
-        unsafe frames.append(contentsOf: record)
-        frames.append(UInt8(ascii: "}"))
-        frames.append(0)
-        unsafe frames.append(contentsOf: bytes)
-        let length = UInt32(frames.count - start - Frame.headerLength)
-        for place in 0..<4 { frames[start + place] = UInt8(truncatingIfNeeded: length >> (24 - 8 * place)) }
-    }
 
     package var type: String {
         switch self {
         case .ready: "ready"
+        case .foundSmall: "found-small"
         case .found: "found"
         case .noted: "noted"
         case .leased: "leased"
@@ -147,8 +140,8 @@ extension TierReport: WorkerMessage {
     }
 
     package static let blanks: [TierReport] = [
-        .ready(nil, version: nil), .found(job: 0, .blank), .noted(job: 0, .blank), .leased(job: 0), .busy(job: 0),
-        .unavailable(job: 0), .kept(job: 0, isKept: false), .servers([]),
+        .ready(nil, version: nil), .foundSmall(job: 0, metadata: 0), .found(job: 0, .blank), .noted(job: 0, .blank),
+        .leased(job: 0), .busy(job: 0), .unavailable(job: 0), .kept(job: 0, isKept: false), .servers([]),
     ]
 
     package mutating func list(_ fields: inout Fields) {
@@ -157,6 +150,10 @@ extension TierReport: WorkerMessage {
             fields.object("sandbox", &sandbox)
             fields.string("version", &version)
             self = .ready(sandbox, version: version)
+        case .foundSmall(var job, var metadata):
+            fields.job(&job)
+            fields.integer("metadata", &metadata, in: 0...Frame.maximumLength)
+            self = .foundSmall(job: job, metadata: metadata)
         case .found(var job, var record):
             fields.job(&job)
             fields.object("record", &record)

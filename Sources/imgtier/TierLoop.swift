@@ -76,8 +76,8 @@ struct TierLoop {
     /// When work is due; nil for none.
     private var nextWork: Instant? {
         if !waiting.isEmpty { return .now }
-        let due = mayHaveNews ? reportedAt?.adding(milliseconds: Self.reportInterval) : nil
-        return [due, exitAt].compactMap { $0 }.min()
+        guard mayHaveNews, let due = reportedAt?.adding(milliseconds: Self.reportInterval) else { return exitAt }
+        return exitAt.map { min($0, due) } ?? due
     }
 
     /// Takes the orders that have arrived, and answers the lookups among them.
@@ -102,9 +102,11 @@ struct TierLoop {
 
     private func enqueue(_ answer: Tier.Answer, to job: Int) throws {
         switch answer {
-        case .found(let record, let bytes):
-            channel.enqueue { unsafe TierReport.appendFound(job: job, record: record, bytes: bytes, to: &$0) }
-        case .foundLarge(let record, let body):
+        case .foundSmall(let metadata, let content):
+            channel.enqueue {
+                unsafe TierTexts.appendFound(job: job, metadata: metadata, content: content, to: &$0)
+            }
+        case .found(let record, let body):
             try channel.enqueue(TierReport.found(job: job, record), descriptors: [body.descriptor])
         case .noted(let record): try channel.enqueue(TierReport.noted(job: job, record))
         case .leased: try channel.enqueue(TierReport.leased(job: job))

@@ -239,18 +239,6 @@ import WorkerProtocol
         #expect(Envelope(&fields).descriptors == message.descriptorCount)
     }
 
-    @Test func `a record that was found is sent as it was read`() throws {
-        let found = TierReport.found(job: 1, Self.sharedRecord)
-        let (record, bytes) = (Self.sharedRecord.encoded, [UInt8](0...255))
-        var frames: [UInt8] = [1, 2, 3]
-        unsafe record.withUnsafeBytes { record in
-            unsafe bytes.withUnsafeBytes { bytes in
-                unsafe TierReport.appendFound(job: 1, record: record, bytes: bytes, to: &frames)
-            }
-        }
-        #expect(frames == [1, 2, 3] + (try found.encoded(with: bytes)))
-    }
-
     @Test(arguments: decodeOrders)
     func decodeOrdersAreReadAndWritten(name: String, message: DecodeOrder) throws { try check(name, message) }
 
@@ -373,6 +361,7 @@ import WorkerProtocol
         (server.bytesRead, server.bytesWritten) = (8000, 3000)
         return [
             ("tier-report-ready", .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0")),
+            ("tier-report-found-small", .foundSmall(job: 1, metadata: 500)),
             ("tier-report-found", .found(job: 1, sharedRecord)), ("tier-report-noted", .noted(job: 1, sharedRecord)),
             ("tier-report-leased", .leased(job: 1)), ("tier-report-busy", .busy(job: 1)),
             ("tier-report-unavailable", .unavailable(job: 1)), ("tier-report-kept", .kept(job: 2, isKept: true)),

@@ -187,6 +187,7 @@ package struct BrokerState {
         case .saveFinished(let worker, let job, let isSaved): saveFinished(worker, job, isSaved: isSaved)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .sharedFound(let worker, let job, let record): sharedFound(worker, job, record)
+        case .sharedUnreadable(let worker, let job): sharedUnreadable(worker, job)
         case .sharedNoted(let worker, let job, let record): sharedNoted(worker, job, record)
         case .sharedAnswered(let worker, let job, let answer): sharedAnswered(worker, job, answer)
         case .sharedWritten(let worker, let job): sharedWritten(worker, job)

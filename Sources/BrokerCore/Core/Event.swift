@@ -96,6 +96,8 @@ package enum Event {
 
     /// The original was found, and is the job's product.
     case sharedFound(WorkerID, JobID, SharedRecord)
+    /// A record was found that is none.
+    case sharedUnreadable(WorkerID, JobID)
     /// A record without bytes was found.
     case sharedNoted(WorkerID, JobID, SharedRecord)
     /// No record was found.

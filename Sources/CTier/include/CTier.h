@@ -52,9 +52,9 @@ struct ctier_item {
 /// Closes the connection, and with it the answers that were not received; the next command opens it again.
 void ctier_close(struct ctier_connection *connection);
 
-/// Asks for several items with one message; `ctier_next` receives them.
+/// Asks for several items with one message, whose keys lie one after the other; `ctier_next` receives them.
 enum ctier_status ctier_ask(
-    struct ctier_connection *connection, const char *const *keys, const size_t *lengths, size_t count);
+    struct ctier_connection *connection, const char *keys, const size_t *lengths, size_t count);
 /// Receives the next item that exists. CTIER_MISSING after the last one.
 enum ctier_status ctier_next(struct ctier_connection *connection, struct ctier_item *item);
 

@@ -2,6 +2,7 @@ import BrokerCore
 import DiskRecords
 import IPCProtocol
 import IPCTransport
+import JSONCoding
 import LinuxSystem
 import SharedCache
 import SystemValues
@@ -420,7 +421,18 @@ extension Broker {
         case .ready(let sandbox, let version): handle(.workerReady(worker.id, sandbox, version: version))
         case .found(let job, let record):
             let id = JobID(number: job)
-            if isPlausible(record), accept(worker.channel.frameBytes, descriptor, record.bytes, for: id, worker) {
+            if isPlausible(record), accept(descriptor, record.bytes, for: id, worker) {
+                handle(.sharedFound(worker.id, id, record))
+            } else {
+                answer(job, .nothing)
+            }
+        case .foundSmall(let job, let length):
+            let (id, bytes) = (JobID(number: job), worker.channel.frameBytes ?? [])
+            guard length <= bytes.count,
+                let record = SharedRecord(decoding: bytes[..<length]),
+                record.bytes == bytes.count - length
+            else { return handle(.sharedUnreadable(worker.id, id)) }
+            if isPlausible(record), accept(Array(bytes[length...]), nil, record.bytes, for: id, worker) {
                 handle(.sharedFound(worker.id, id, record))
             } else {
                 answer(job, .nothing)

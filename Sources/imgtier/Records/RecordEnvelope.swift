@@ -5,12 +5,14 @@ import JSONCoding
 /// A record of the shared tier as its bytes: magic number, length of the metadata, metadata (JSON), body and, with a key, the
 /// HMAC-SHA256 of everything before.
 ///
-/// Anyone who reaches the servers may have written it. All sizes are checked before they are used, and the metadata must name the
-/// key that was asked for. Whether the body of an original has the digest that the metadata states, the broker finds without a
-/// further digest when a decode worker identifies it. A variant is read from signed records alone, because no decoder checks it.
+/// Anyone who reaches the servers may have written it. All sizes are checked before they are used. The metadata must name the key that
+/// was asked for: of a small record the broker reads it, which must do so anyway, of any other `metadata(of:)`. Whether the body of
+/// an original has the digest that the metadata states, the broker finds without a further digest when a decode worker identifies it. A
+/// variant is read from signed records alone, because no decoder checks it.
 struct RecordEnvelope {
     /// The first bytes, the version among them.
     static let magic = Array("imgtier1".utf8)
+    private static let magicWord = unsafe magic.withUnsafeBytes { unsafe $0.loadUnaligned(as: UInt64.self) }
     /// The longest metadata, in bytes.
     static let longestMetadata = 64 << 10
     private static let signatureLength = 32
@@ -20,19 +22,22 @@ struct RecordEnvelope {
     /// The key by which records are signed; nil when they are not.
     let key: [UInt8]?
 
-    /// A record that was read: its metadata, and the ranges of their text and of its body in the bytes.
-    struct Content: Equatable {
-        let record: SharedRecord
-        let text: Range<Int>
-        let body: Range<Int>
+    /// The metadata's text and the body of a record.
+    @unsafe struct Parts {
+        let text: UnsafeRawBufferPointer
+        let body: UnsafeRawBufferPointer
+        /// The body follows the text.
+        var both: UnsafeRawBufferPointer {
+            unsafe UnsafeRawBufferPointer(start: text.baseAddress, count: text.count + body.count)
+        }
     }
 
-    /// Reads a record; nil for one that is damaged, foreign, of another key, or no longer of use.
-    func read(_ bytes: UnsafeRawBufferPointer, of key: String, unixMs: Int) -> Content? {
+    /// Parts a record; nil for one that is cut off, foreign, or not signed with the key.
+    func parts(of bytes: UnsafeRawBufferPointer) -> Parts? {
         let overhead = Self.magic.count + 4
         let signed = self.key == nil ? 0 : Self.signatureLength
         guard bytes.count >= overhead + signed, bytes.count <= Self.longest,
-            unsafe UnsafeRawBufferPointer(rebasing: bytes[..<Self.magic.count]).elementsEqual(Self.magic)
+            unsafe bytes.loadUnaligned(as: UInt64.self) == Self.magicWord
         else { return nil }
         let end = bytes.count - signed
         if let secret = self.key {
@@ -45,18 +50,20 @@ struct RecordEnvelope {
         let length = unsafe Int(
             UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: Self.magic.count, as: UInt32.self)))
         guard length <= Self.longestMetadata, overhead + length <= end else { return nil }
-        let (text, body) = (overhead..<overhead + length, overhead + length..<end)
-        let copy = unsafe Array(UnsafeRawBufferPointer(rebasing: bytes[text]))
-        // The text becomes a member of a message to the broker as it is, one level deeper.
-        guard let record = SharedRecord(decoding: copy[...], depth: 1), record.key == key, record.bytes == body.count,
-            record.expires > unixMs, record.expires <= unixMs + Self.longestLife
-        else { return nil }
-        if self.key == nil, case .variant = record.content { return nil }
-        return Content(record: record, text: text, body: body)
+        return unsafe Parts(
+            text: UnsafeRawBufferPointer(rebasing: bytes[overhead..<overhead + length]),
+            body: UnsafeRawBufferPointer(rebasing: bytes[overhead + length..<end]))
     }
 
-    /// With a minute for clocks that differ.
-    private static let longestLife = SharedRecord.longestLifetime + 60_000
+    /// Reads the metadata of a record; nil for one that is damaged, of another key, or no longer of use.
+    func metadata(of parts: Parts, as key: String, unixMs: Int) -> SharedRecord? {
+        let text = unsafe Array(parts.text)
+        guard let record = SharedRecord(decoding: text[...]),
+            unsafe record.bytes == parts.body.count, record.isUsable(as: key, unixMs: unixMs)
+        else { return nil }
+        if self.key == nil, case .variant = record.content { return nil }
+        return record
+    }
 
     /// Writes a record; nil when its metadata is too long or the body has another length than it states.
     func write(_ record: SharedRecord, body: UnsafeRawBufferPointer) -> [UInt8]? {

@@ -8,10 +8,10 @@ import WorkerProtocol
 final class Tier {
     /// An answer to a lookup. Pointers are valid until the closure that gets the answer returns.
     @safe enum Answer {
-        /// The text of the record's metadata, and its bytes, both small enough for a frame.
-        case found(record: UnsafeRawBufferPointer, bytes: UnsafeRawBufferPointer)
-        case foundLarge(SharedRecord, SealedBuffer)
-        case noted(SharedRecord)
+        /// The text of the record's metadata, of this length, and its bytes, both small enough for a frame.
+        case foundSmall(metadata: Int, UnsafeRawBufferPointer)
+        indirect case found(SharedRecord, SealedBuffer)
+        indirect case noted(SharedRecord)
         case leased, busy, unavailable
     }
 
@@ -51,9 +51,12 @@ final class Tier {
     var figures: [StatsReport.SharedServer] { connections.map(\.figures) }
 
     /// The names of items. A record and its lease are on the same server, so that one cannot be lost without the other.
-    private static func recordName(_ key: String) -> String { "imgbroker1:" + key }
-    private static func leaseName(_ key: String) -> String { "imgbroker1-lease:" + key }
-    private func connection(of key: String) -> TierConnection { connections[ring.server(of: Self.recordName(key))] }
+    private static let recordPrefix: StaticString = "imgbroker1:"
+    private static let leasePrefix: StaticString = "imgbroker1-lease:"
+    private static func recordName(_ key: String) -> String { "\(recordPrefix)\(key)" }
+    private static func leaseName(_ key: String) -> String { "\(leasePrefix)\(key)" }
+    private func place(of key: String) -> Int { connections.count == 1 ? 0 : ring.server(of: Self.recordName(key)) }
+    private func connection(of key: String) -> TierConnection { connections[place(of: key)] }
 
     // MARK: Lookups
 
@@ -61,13 +64,17 @@ final class Tier {
     /// then leases and records are read: a claim has succeeded if the lease has its token, and another broker may have written the
     /// record meanwhile. So a batch takes two round trips, however many lookups it has.
     func find(_ lookups: [Lookup], answer: (Int, Answer) -> Void) {
-        let places = lookups.map { ring.server(of: Self.recordName($0.key)) }
+        if connections.count == 1 { return find(lookups, on: connections[0], answer: answer) }
+        let places = lookups.map { place(of: $0.key) }
         for (place, connection) in connections.enumerated() where places.contains(place) {
-            let own = lookups.indices.filter { places[$0] == place }.map { lookups[$0] }
-            let missing = find(own, on: connection, answer: answer).missing.map { own[$0] }
-            connection.counts.misses += missing.count
-            if !missing.isEmpty { claim(missing, on: connection, answer: answer) }
+            find(lookups.indices.filter { places[$0] == place }.map { lookups[$0] }, on: connection, answer: answer)
         }
+    }
+
+    private func find(_ lookups: [Lookup], on connection: TierConnection, answer: (Int, Answer) -> Void) {
+        let missing = read(lookups, on: connection, answer: answer).missing.map { lookups[$0] }
+        connection.counts.misses += missing.count
+        if !missing.isEmpty { claim(missing, on: connection, answer: answer) }
     }
 
     private func claim(_ lookups: [Lookup], on connection: TierConnection, answer: (Int, Answer) -> Void) {
@@ -82,7 +89,7 @@ final class Tier {
             }
         }
         if claims.isEmpty { return }
-        let found = find(claims, on: connection, readingLeases: true, answer: answer)
+        let found = read(claims, on: connection, readingLeases: true, answer: answer)
         var isLeased = [Bool](repeating: false, count: claims.count)
         for place in found.missing {
             let (job, token, holder) = (claims[place].job, claims[place].token, found.holders[place])
@@ -97,28 +104,29 @@ final class Tier {
 
     /// Answers the lookups whose record exists. Returns the places of the others, and with `readingLeases` the holders of all leases,
     /// which are read with the same message. After a failure the others are answered, too.
-    private func find(
+    private func read(
         _ lookups: [Lookup], on connection: TierConnection, readingLeases: Bool = false, answer: (Int, Answer) -> Void
     ) -> (missing: [Int], holders: [String?]) {
-        let names = lookups.map { Self.recordName($0.key) }
-        let leaseNames = readingLeases ? lookups.map { Self.leaseName($0.key) } : []
-        var isMissing = [Bool](repeating: true, count: names.count)
-        var holders = [String?](repeating: nil, count: leaseNames.count)
-        let now = WallClock.milliseconds
-        let outcome = unsafe connection.get(names + leaseNames) { place, item in
-            guard place < names.count else {
-                holders[place - names.count] = unsafe Self.token(in: item.bytes)
+        let count = lookups.count
+        var names = ItemNames(expecting: readingLeases ? 2 * count : count, length: Self.longestName)
+        for lookup in lookups { names.append(Self.recordPrefix, lookup.key) }
+        if readingLeases { for lookup in lookups { names.append(Self.leasePrefix, lookup.key) } }
+        var isMissing = [Bool](repeating: true, count: count)
+        var holders = [String?](repeating: nil, count: names.count - count)
+        let outcome = unsafe connection.get(names) { place, item in
+            guard place < count else {
+                holders[place - count] = unsafe Self.token(in: item.bytes)
                 return
             }
             if !isMissing[place] { return }
-            guard let content = unsafe envelope.read(item.bytes, of: lookups[place].key, unixMs: now) else {
+            guard let found = unsafe self.answer(of: item.bytes, as: lookups[place].key) else {
                 if !readingLeases { connection.counts.rejected += 1 }
                 return
             }
             isMissing[place] = false
             connection.counts.hits += 1
             connection.counts.bytesRead += unsafe item.bytes.count
-            answer(lookups[place].job, unsafe Self.answer(content, in: item.bytes))
+            answer(lookups[place].job, found)
         }
         let missing = lookups.indices.filter { isMissing[$0] }
         guard outcome == .failed else { return (missing, holders) }
@@ -127,17 +135,24 @@ final class Tier {
         return ([], holders)
     }
 
-    private static func answer(_ content: RecordEnvelope.Content, in bytes: UnsafeRawBufferPointer) -> Answer {
-        let (record, range) = (content.record, content.body)
-        if range.isEmpty { return .noted(record) }
-        let body = unsafe UnsafeRawBufferPointer(rebasing: bytes[range])
-        if range.count <= TierReport.mostBytesInFrame {
-            return unsafe .found(record: UnsafeRawBufferPointer(rebasing: bytes[content.text]), bytes: body)
+    /// The longest name of an item: of a lease, whose key has 64 digits.
+    private static let longestName = leasePrefix.utf8CodeUnitCount + 64
+
+    /// The answer that a record is; nil for one that is rejected.
+    private func answer(of bytes: UnsafeRawBufferPointer, as key: String) -> Answer? {
+        guard let parts = unsafe envelope.parts(of: bytes) else { return nil }
+        let size = unsafe parts.body.count
+        if (1...TierReport.mostBytesInFrame).contains(size) {
+            return unsafe .foundSmall(metadata: parts.text.count, parts.both)
         }
-        guard let buffer = try? unsafe SealedBuffer(copying: body, name: "imgbroker-shared") else {
+        guard let record = unsafe envelope.metadata(of: parts, as: key, unixMs: WallClock.milliseconds) else {
+            return nil
+        }
+        if size == 0 { return .noted(record) }
+        guard let buffer = try? unsafe SealedBuffer(copying: parts.body, name: "imgbroker-shared") else {
             return .unavailable
         }
-        return .foundLarge(record, buffer)
+        return .found(record, buffer)
     }
 
     // MARK: Leases
@@ -161,7 +176,7 @@ final class Tier {
 
     /// Changes the leases that still have their tokens, those of one server with one message.
     private func change(_ leases: [Lease], seconds: Int) {
-        for (place, leases) in Dictionary(grouping: leases, by: { ring.server(of: Self.recordName($0.key)) }) {
+        for (place, leases) in Dictionary(grouping: leases, by: { place(of: $0.key) }) {
             let connection = connections[place]
             if change(leases, on: connection, seconds: seconds) == .failed, connection.isUsable {
                 _ = change(leases, on: connection, seconds: seconds)
@@ -171,15 +186,18 @@ final class Tier {
 
     private func change(_ leases: [Lease], on connection: TierConnection, seconds: Int) -> TierConnection.Outcome {
         // Of two lookups of one key, either may have the lease.
-        let tokens = Dictionary(grouping: leases) { Self.leaseName($0.key) }
-        var versions: [(name: String, token: String, version: UInt64)] = []
-        let names = tokens.keys.sorted()
+        let tokens = Dictionary(grouping: leases, by: \.key)
+        var versions: [(key: String, token: String, version: UInt64)] = []
+        let keys = tokens.keys.sorted()
+        var names = ItemNames(expecting: keys.count, length: Self.longestName)
+        for key in keys { names.append(Self.leasePrefix, key) }
         let outcome = unsafe connection.get(names) { place, item in
             guard let token = unsafe Self.token(in: item.bytes) else { return }
-            let isOurs = tokens[names[place]]?.contains { $0.token == token } == true
-            if isOurs { versions.append((names[place], token, unsafe item.version)) }
+            let isOurs = tokens[keys[place]]?.contains { $0.token == token } == true
+            if isOurs { versions.append((keys[place], token, unsafe item.version)) }
         }
-        for (name, token, version) in versions {
+        for (key, token, version) in versions {
+            let name = Self.leaseName(key)
             if connection.replace(name, token, seconds: seconds, version: version) == .failed { return .failed }
         }
         return outcome

@@ -56,16 +56,18 @@ import WorkerProtocol
         return figures
     }
 
-    /// Asks for all keys with one message, and passes each item that the server sends to `body`, with the place of its key. A server may
+    /// Asks for all items with one message, and passes each one that the server sends to `body`, with the place of its name. A server may
     /// send an item twice. Its bytes are valid until `body` returns.
-    func get(_ keys: [String], _ body: (_ place: Int, Item) -> Void) -> Outcome {
-        if keys.isEmpty { return .done }
+    func get(_ names: ItemNames, _ body: (_ place: Int, Item) -> Void) -> Outcome {
+        if names.isEmpty { return .done }
         guard let raw = unsafe usable else { return .failed }
-        let status = unsafe ask(keys, on: raw)
+        let status = unsafe names.withTexts { texts, lengths in
+            unsafe ctier_ask(raw, texts, lengths.baseAddress, lengths.count)
+        }
         guard status == CTIER_DONE else { return outcome(status) }
         var next = 0
-        // One for each key, and the end.
-        for _ in 0...keys.count {
+        // One for each name, and the end.
+        for _ in 0...names.count {
             var item = unsafe ctier_item()
             let status = unsafe ctier_next(raw, &item)
             guard status == CTIER_DONE else {
@@ -73,10 +75,7 @@ import WorkerProtocol
                 return outcome == .missing ? .done : outcome
             }
             let name = unsafe UnsafeRawBufferPointer(start: item.key, count: item.key_length)
-            func isNamed(_ key: String) -> Bool { unsafe name.elementsEqual(key.utf8) }
-            // Items come in the order of their keys, but a server may send anything.
-            guard let place = keys[next...].firstIndex(where: isNamed) ?? keys[..<next].firstIndex(where: isNamed)
-            else { continue }
+            guard let place = unsafe names.place(of: name, after: next) else { continue }
             next = place + 1
             unsafe body(
                 place, Item(bytes: UnsafeRawBufferPointer(start: item.value, count: item.length), version: item.version)
@@ -85,22 +84,6 @@ import WorkerProtocol
         // The server sends more than it was asked for.
         unsafe ctier_close(raw)
         return outcome(CTIER_FAILED)
-    }
-
-    /// Sends the question for all keys, whose texts lie one after the other.
-    private func ask(_ keys: [String], on raw: OpaquePointer) -> ctier_status {
-        let lengths = keys.map(\.utf8.count)
-        var texts: [UInt8] = []
-        texts.reserveCapacity(lengths.reduce(0, +))
-        for key in keys { texts.append(contentsOf: key.utf8) }
-        return unsafe texts.withUnsafeBytes { texts in
-            var start = texts.baseAddress
-            let pointers = unsafe lengths.map { length in
-                defer { unsafe start = start.map { unsafe $0 + length } }
-                return unsafe start.map { unsafe $0.assumingMemoryBound(to: CChar.self) }
-            }
-            return unsafe ctier_ask(raw, pointers, lengths, lengths.count)
-        }
     }
 
     /// Writes an item that expires after some seconds.

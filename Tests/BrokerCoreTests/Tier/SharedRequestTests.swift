@@ -333,6 +333,40 @@ struct SharedRequestTests {
         #expect(world.state.brokenInvariant() == nil)
     }
 
+    @Test func `what is no record, or not that of the key and the time, is rejected, and the origin is asked`() throws {
+        let days = 86_400_000
+        let damages: [(inout StrictWorld, JobID) -> Void] = [
+            { $0.findUnreadable($1) },
+            { $0.findShared($1, content: nil, key: String(repeating: "b", count: 64)) },
+            { $0.findShared($1, content: nil, lifetimeMs: 0) },
+            { $0.findShared($1, content: nil, lifetimeMs: 31 * days) },
+        ]
+        for damage in damages {
+            var world = world()
+            let client = world.connect()
+            world.get(client, id: 1, "a")
+            let lookup = try #require(world.sharedLookup)
+            guard case .find(let key, _)? = world.tierJobs[lookup]?.kind else { return complain("no lookup") }
+            damage(&world, lookup)
+            #expect(world.rejectedShared == [key])
+            #expect(world.state.report.lastDeaths.isEmpty, "its process is not at fault")
+            world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+            try decode(&world)
+            #expect(world.image(client, 1)?.source == .network)
+            #expect(world.written.map(\.key) == [key], "the record is replaced")
+        }
+    }
+
+    @Test func `what is no record for a request that has left is of no account`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let lookup = try #require(world.sharedLookup)
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.findUnreadable(lookup)
+        #expect(world.rejectedShared.isEmpty && world.fetches.isEmpty)
+    }
+
     @Test func `after a record with other bytes than it states the origin is still asked for a confirmation`() throws {
         var (world, client) = try worldWithStaleOriginal()
         world.get(client, id: 2, "a")

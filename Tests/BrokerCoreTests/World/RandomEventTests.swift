@@ -278,7 +278,7 @@ struct RandomEventTests {
                 }
                 continue
             }
-            switch Int.random(in: 0..<8, using: &random) {
+            switch Int.random(in: 0..<9, using: &random) {
             case 0..<3:
                 let age = [nil, "max-age=1000000", "private", "max-age=0", "no-cache"].randomElement(using: &random)!
                 let content = Bool.random(using: &random) ? Int.random(in: 1...6, using: &random) : nil
@@ -292,6 +292,7 @@ struct RandomEventTests {
             case 4: world.noteShared(job, .unshared)
             case 5: world.answerShared(job, .busy)
             case 6: world.answerShared(job, .nothing)
+            case 7: world.findUnreadable(job)
             default: world.answerShared(job, .leased)
             }
         }

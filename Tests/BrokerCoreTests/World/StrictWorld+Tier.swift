@@ -83,19 +83,19 @@ extension StrictWorld {
     }
 
     /// Answers a lookup with an original, whose bytes are identified as `content` as soon as a decoder has them. The record states
-    /// the digest of `stated`.
+    /// the digest of `stated`, and is that of another key or time if these are given.
     mutating func findShared(
-        _ job: JobID, content: Int?, stated: Int? = nil, bytes: Int = 1000,
-        _ change: (inout ResponseRecord) -> Void = { _ in }
+        _ job: JobID, content: Int?, stated: Int? = nil, bytes: Int = 1000, key otherKey: String? = nil,
+        lifetimeMs: Int = 10_000, _ change: (inout ResponseRecord) -> Void = { _ in }
     ) {
         guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
             return complain("no lookup")
         }
         if let content, let download = state.tier.job(of: job) { expect(content, of: download) }
         let record = SharedRecord(
-            key: key,
+            key: otherKey ?? key,
             .original(digest: Self.digest(stated ?? content ?? 1), bytes: bytes, response(change), varyKey: nil),
-            expires: unixMs + 10_000)
+            expires: unixMs + lifetimeMs)
         products.insert(job)
         happen(.sharedFound(worker, job, record))
     }
@@ -115,6 +115,12 @@ extension StrictWorld {
         change(&raster)
         products.insert(job)
         happen(.sharedFound(worker, job, SharedRecord(key: key, .variant(raster), expires: unixMs + 10_000)))
+    }
+
+    /// Answers a lookup with something that is no record.
+    mutating func findUnreadable(_ job: JobID) {
+        guard case (let worker, .find)? = tierJobs.removeValue(forKey: job) else { return complain("no lookup") }
+        happen(.sharedUnreadable(worker, job))
     }
 
     /// Answers a lookup with a record without bytes.

@@ -98,14 +98,37 @@ import Testing
         #expect(try broker.stats().lastDeaths.allSatisfy { $0.cause == .deadline })
     }
 
+    /// A record with other metadata.
+    private static func record(_ bytes: [UInt8], _ change: (String) -> String) -> [UInt8] {
+        let length = (0..<4).reduce(0) { $0 | Int(bytes[8 + $1]) << (8 * $1) }
+        let text = Array(change(String(decoding: bytes[12..<12 + length], as: UTF8.self)).utf8)
+        return bytes[..<8] + (0..<4).map { UInt8(truncatingIfNeeded: text.count >> (8 * $0)) } + text
+            + bytes[(12 + length)...]
+    }
+
+    /// Members that a reader of the whole frame, or of the last member of a name, would take for the message's own.
+    private static let smuggled = #"},"type":"leased","job":1,"metadata":1"#
+
     @Test func `records that are poisoned, cut off or foreign are rejected and replaced`() throws {
         let fleet = try Fleet(brokers: 2, servers: 1)
         let clients = try fleet.clients()
         let server = fleet.servers[0]
+        let process = try #require(fleet.brokers[1].status.children.first { $0.name == "imgtier" })
+        let levels = String(repeating: "[", count: 70) + String(repeating: "]", count: 70)
+        let numbers = String(repeating: "1,", count: 32_000) + "1"
         let damages: [([UInt8]) -> [UInt8]] = [
             { bytes in Array(bytes.dropLast(10)) },
             { bytes in bytes.dropLast() + [bytes[bytes.count - 1] ^ 1] },
             { _ in Array("something else".utf8) },
+            { Self.record($0) { _ in "" } }, { Self.record($0) { String($0.dropLast()) } },
+            { Self.record($0) { "{\"x\":\(levels)," + $0.dropFirst() } },
+            { Self.record($0) { "[\(numbers)]" + $0 } },
+            { Self.record($0) { "\0" + $0 } }, { Self.record($0) { $0 + "\0{\"type\":\"leased\",\"job\":1}" } },
+            { Self.record($0) { $0.dropLast() + Self.smuggled + "}" } },
+            { Self.record($0) { $0.replacing("\"key\":\"", with: "\"key\":\"0") } },
+            { Self.record($0) { $0.replacing("\"bytes\":", with: "\"bytes\":1") } },
+            { Self.record($0) { $0.replacing("\"expires\":1", with: "\"expires\":0.1") } },
+            { Self.record($0) { $0.replacing("\"expires\":1", with: "\"expires\":9") } },
         ]
         for (number, damage) in damages.enumerated() {
             let url = fleet.origin.url("/\(number)")
@@ -126,7 +149,9 @@ import Testing
                 return now != damaged && now?.count == bytes.count
             }
         }
-        try fleet.brokers[1].wait(for: "they are counted") { $0.sharedServers[0].rejected >= 3 }
+        try fleet.brokers[1].wait(for: "they are counted") { $0.sharedServers[0].rejected >= damages.count }
+        #expect(try fleet.brokers[1].stats().lastDeaths.isEmpty, "who has written them is not the process")
+        #expect(fleet.brokers[1].status.children.contains { $0.name == "imgtier" && $0.pid == process.pid })
     }
 
     @Test func `ctl tier shows the servers`() throws {

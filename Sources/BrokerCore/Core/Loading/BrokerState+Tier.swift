@@ -97,9 +97,13 @@ extension BrokerState {
     /// Takes the bytes that were found, which are the lookup's product.
     mutating func sharedFound(_ worker: WorkerID, _ lookup: JobID, _ record: SharedRecord) {
         guard endLookup(lookup, on: worker) else { return }
-        if case .variant(let raster) = record.content { return sharedVariantFound(worker, lookup, record.key, raster) }
+        if let load = tier.job(of: lookup).flatMap({ tier[$0] }), !record.isUsable(as: load.key, unixMs: now.unixMs) {
+            actions.append(.discard(lookup))
+            return reject(lookup)
+        }
+        if case .variant(let raster) = record.content { return sharedVariantFound(worker, lookup, raster) }
         guard let job = tier.job(of: lookup), let load = tier[job], let download = downloads[job],
-            download.body == nil, let (response, digest) = usable(record, for: download, key: load.key)
+            download.body == nil, let (response, digest) = usable(record, for: download)
         else {
             actions.append(.discard(lookup))
             return carryOut(tier.answered(lookup, .nothing, at: now.instant))
@@ -116,11 +120,24 @@ extension BrokerState {
         decoding.identify(job, body, bytes: record.bytes, for: download.waiters)
     }
 
+    /// Takes a record that is none: damaged, or written by something else.
+    mutating func sharedUnreadable(_ worker: WorkerID, _ lookup: JobID) {
+        if endLookup(lookup, on: worker) { reject(lookup) }
+    }
+
+    /// Goes on without a record that is not what was asked for, and has it removed.
+    private mutating func reject(_ lookup: JobID) {
+        if let load = tier.job(of: lookup).flatMap({ tier[$0] }), let worker = supervision.available(.tier) {
+            actions.append(.rejectShared(worker, key: load.key))
+        }
+        carryOut(tier.answered(lookup, .nothing, at: now.instant))
+    }
+
     /// Takes an encoded variant, in place of the result of its decoding.
     private mutating func sharedVariantFound(
-        _ worker: WorkerID, _ lookup: JobID, _ key: String, _ raster: RasterRecord
+        _ worker: WorkerID, _ lookup: JobID, _ raster: RasterRecord
     ) {
-        guard let job = tier.job(of: lookup), let load = tier[job], load.key == key, let decode = decoding[job],
+        guard limits.sharesVariants, let job = tier.job(of: lookup), let load = tier[job], let decode = decoding[job],
             decode.run == nil, let form = Self.recordForm(of: decode.variant), raster.form == form,
             raster.original == decode.variant.content.digest.hexadecimal
         else {
@@ -137,10 +154,8 @@ extension BrokerState {
 
     /// The response of a record that answers all requests of a download, with the digest that it states of its bytes; nil for one
     /// that does not.
-    private func usable(
-        _ record: SharedRecord, for download: Download, key: String
-    ) -> (ResponseRecord, ContentDigest)? {
-        guard case .original(let digest, let bytes, var response, let varyKey) = record.content, record.key == key,
+    private func usable(_ record: SharedRecord, for download: Download) -> (ResponseRecord, ContentDigest)? {
+        guard case .original(let digest, let bytes, var response, let varyKey) = record.content,
             let digest = ContentDigest(hexadecimal: digest), bytes <= limits.maxDownloadBytes, response.status == 200,
             response.receivedAt <= now.unixMs + Self.toleratedLead,
             varyKey.hasSameBytes(as: OriginStatement.varyKey(response, of: download.headers)),
