@@ -28,8 +28,28 @@ extension FrameChannel {
     package func nextMessage<Message: WorkerMessage>(
         _: Message.Type = Message.self
     ) throws(Failure) -> (Message, [FileDescriptor])? {
+        guard let frame = try nextMessageFrame() else { return nil }
+        return try message(in: frame)
+    }
+
+    /// Takes the next complete frame, for `message(in:)`; nil if none is complete.
+    ///
+    /// - Throws: `Failure.badMessage`.
+    package func nextMessageFrame() throws(Failure) -> ArraySlice<UInt8>? {
         do {
-            guard let frame = try nextFrame() else { return nil }
+            return try nextFrame()
+        } catch {
+            throw .badMessage(BadWorkerMessage(description: "\(error)"))
+        }
+    }
+
+    /// Reads the message of the frame last taken, and takes its descriptors. Bytes in its frame are in `frameBytes`.
+    ///
+    /// - Throws: `Failure.badMessage`, also when descriptors are missing.
+    package func message<Message: WorkerMessage>(
+        _: Message.Type = Message.self, in frame: ArraySlice<UInt8>
+    ) throws(Failure) -> (Message, [FileDescriptor]) {
+        do {
             let (text, bytes) = Message.parts(of: frame)
             let message = try Message(decoding: text)
             if bytes != nil, !message.mayHaveBytes {

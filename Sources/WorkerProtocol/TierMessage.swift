@@ -72,11 +72,6 @@ extension TierOrder: WorkerMessage {
         }
     }
 
-    package init?(usual text: ArraySlice<UInt8>) {
-        guard let order = TierTexts.readFind(text) else { return nil }
-        self = order
-    }
-
     package static let blanks: [TierOrder] = [
         .find(job: 0, key: "", token: nil), .renew(key: "", token: ""), .release(key: "", token: ""),
         .keep(job: 0, .blank, token: nil), .note(job: 0, .blank, token: nil), .remove(keys: []),

@@ -10,8 +10,8 @@ package enum TierTexts {
     private static let token: StaticString = "\",\"token\":\""
     private static let end: StaticString = "\"}"
 
-    /// Reads `find` as it is always written; nil for any other text.
-    static func readFind(_ text: ArraySlice<UInt8>) -> TierOrder? {
+    /// Reads `find` as it is always written; nil for any other frame.
+    package static func readFind(_ text: ArraySlice<UInt8>) -> (job: Int, key: String, token: String?)? {
         let text = text.span
         var reader = TextReader()
         guard reader.take(find, of: text), let job = reader.takeNumber(of: text), reader.take(key, of: text),
@@ -23,7 +23,7 @@ package enum TierTexts {
             if token == nil { return nil }
         }
         guard reader.take(end, of: text), reader.isAtEnd(of: text) else { return nil }
-        return .find(job: job, key: key, token: token)
+        return (job, key, token)
     }
 
     // MARK: found-small
@@ -77,15 +77,16 @@ private struct TextReader {
         return position == first || hasLeadingZero ? nil : value
     }
 
-    /// Takes the characters of a string up to its end; nil for a string that is not ASCII without escapes, or that is no digest although
-    /// it must be.
+    /// Takes the characters of a string up to its end; nil for a string that is not ASCII without escapes, or that is no digest
+    /// although it must be.
     mutating func takeString(of text: Span<UInt8>, isDigest: Bool = false) -> String? {
         let first = position
         while position < text.count, text[position] != UInt8(ascii: "\"") {
             guard isDigest ? Self.isDigit(text[position]) : Self.isPlain(text[position]) else { return nil }
             position += 1
         }
-        guard !isDigest || position - first == 64, let characters = try? UTF8Span(validating: text.extracting(first..<position)) else { return nil }
+        if isDigest, position - first != 64 { return nil }
+        guard let characters = try? UTF8Span(validating: text.extracting(first..<position)) else { return nil }
         return String(copying: characters)
     }
 

@@ -13,8 +13,6 @@ package protocol WorkerMessage: Equatable, Sendable {
     static var blanks: [Self] { get }
     /// Names the fields other than `type` and `fds`, to read or to write them.
     mutating func list(_ fields: inout Fields)
-    /// Reads a text that is exactly as this version writes a frequent message; nil for any other, which is read as JSON.
-    init?(usual text: ArraySlice<UInt8>)
 }
 
 /// A malformed worker message: the two ends have different versions, or one of them is compromised.
@@ -30,8 +28,6 @@ package struct BadWorkerMessage: Error, CustomStringConvertible {
 
 extension WorkerMessage {
     package var mayHaveBytes: Bool { false }
-
-    package init?(usual text: ArraySlice<UInt8>) { return nil }
 
     /// The number of descriptors sent with the message, with or without bytes in its frame.
     package func descriptorCount(withBytes hasBytes: Bool) -> Int {
@@ -62,17 +58,6 @@ extension WorkerMessage {
     ///
     /// - Throws: `BadWorkerMessage`.
     package init(decoding text: ArraySlice<UInt8>) throws(BadWorkerMessage) {
-        if let message = Self(usual: text) {
-            self = message
-        } else {
-            try self.init(decodingJSON: text)
-        }
-    }
-
-    /// Reads a message from JSON text.
-    ///
-    /// - Throws: `BadWorkerMessage`.
-    package init(decodingJSON text: ArraySlice<UInt8>) throws(BadWorkerMessage) {
         var fields: Fields
         do {
             fields = try Fields(reading: text)

@@ -83,7 +83,12 @@ struct TierLoop {
     /// Takes the orders that have arrived, and answers the lookups among them.
     private mutating func takeOrders() throws {
         var lookups: [Tier.Lookup] = []
-        while let (order, descriptors) = try channel.nextMessage(TierOrder.self) {
+        while let frame = try channel.nextMessageFrame() {
+            if let (job, key, token) = TierTexts.readFind(frame) {
+                lookups.append(Tier.Lookup(job: job, key: key, token: token))
+                continue
+            }
+            let (order, descriptors) = try channel.message(TierOrder.self, in: frame)
             if case .find(let job, let key, let token) = order {
                 lookups.append(Tier.Lookup(job: job, key: key, token: token))
             } else {
