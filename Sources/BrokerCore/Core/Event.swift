@@ -96,7 +96,7 @@ package enum Event {
 
     /// The original was found, and is the job's product.
     case sharedFound(WorkerID, JobID, SharedRecord)
-    /// A record was found that is none.
+    /// A record was found that cannot be read.
     case sharedUnreadable(WorkerID, JobID)
     /// A record without bytes was found.
     case sharedNoted(WorkerID, JobID, SharedRecord)

@@ -120,7 +120,7 @@ extension BrokerState {
         decoding.identify(job, body, bytes: record.bytes, for: download.waiters)
     }
 
-    /// Takes a record that is none: damaged, or written by something else.
+    /// Takes a record that cannot be read: damaged, or written by something else.
     mutating func sharedUnreadable(_ worker: WorkerID, _ lookup: JobID) {
         if endLookup(lookup, on: worker) { reject(lookup) }
     }
