@@ -45,7 +45,7 @@ let c: [CSetting] =
     leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")]
     + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
-/// Loops over pixels are optimised also where tests run: they take most of its time.
+/// Loops over pixels and the random histories of the core are optimised also where tests run: they take most of their time.
 let optimized: [SwiftSetting] = [
     .unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
 ]
@@ -187,7 +187,7 @@ let package = Package(
                 "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "SystemValues",
                 "WorkerProtocol",
             ],
-            swiftSettings: swift),
+            swiftSettings: swift + optimized),
 
         // Processes.
         .executableTarget(
@@ -319,7 +319,7 @@ let package = Package(
                 "BrokerCore", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues",
                 "WorkerProtocol",
             ],
-            exclude: ["Golden"], swiftSettings: swift),
+            exclude: ["Golden"], swiftSettings: swift + optimized),
         .testTarget(
             name: "imgbrokerTests",
             dependencies: [
