@@ -75,9 +75,11 @@ enum DiskRequest {
 
     /// The order to discard everything made of bytes with these digests; with too many of them, the order to empty the tier.
     static func discarding(_ digests: Set<String>) -> DiskRequest {
-        digests.count > mostDigests
-            ? .clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0) : .discard(digests: digests.sorted())
+        digests.count > mostDigests ? .emptying : .discard(digests: digests.sorted())
     }
+
+    /// The broker's own order to empty the tier.
+    static var emptying: DiskRequest { .clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0) }
 
     /// The same request after its client was answered.
     var withoutRequester: DiskRequest {

@@ -281,13 +281,19 @@ package struct DiskTier {
         report = DiskReport(state: .off, reason: report.state == .off ? report.reason : nil)
     }
 
-    /// Takes back the request of a process that exited: it is asked again, but not of a third process after two died of it.
+    /// Takes back the request of a process that exited: it is asked again, but not of a third process after two died of it. The
+    /// broker's own orders are never given up: the tier is emptied instead, which takes many short steps.
     mutating func lost(_ job: JobID, ownMaking: Bool) -> Loss? {
         guard let request = setRunning(nil, job) else { return nil }
         if case .save(let buffer, _, _) = request { return .unhold(buffer) }
         if ownMaking { crashes[job, default: 0] += 1 }
-        if crashes[job, default: 0] >= 2 { return .dropped(request) }
-        queued[job] = request
+        let isFatal = crashes[job, default: 0] >= 2
+        if isFatal, !request.isDue { return .dropped(request) }
+        if isFatal, case .discard = request {
+            queued[job] = .emptying
+        } else {
+            queued[job] = request
+        }
         return .requeued
     }
 

@@ -1,7 +1,7 @@
 /// Clear orders that are not complete yet. Entries that an order covers count as removed from the moment it was taken.
 struct ClearOrders {
     private struct Order {
-        /// The job to answer; nil when it was answered.
+        /// The job to answer; nil when it was answered, or nobody waits.
         var job: Int?
         /// Whether all entries that existed then are covered, and not only unused ones.
         let isForAll: Bool
@@ -22,20 +22,20 @@ struct ClearOrders {
         max(now, latest + 1)
     }
 
-    /// Takes the order to clear everything that was written or used until `time`.
-    mutating func insertAll(job: Int, until time: Int) {
+    /// Takes the order to clear everything that was written or used until `time`; without a job, nobody waits for it.
+    mutating func insertAll(job: Int?, until time: Int) {
         latest = max(latest, time)
         orders.append(Order(job: job, isForAll: true, usedUntil: time))
     }
 
     /// Takes the order to clear everything last used at `time` or before.
-    mutating func insert(job: Int, usedUntil time: Int) {
+    mutating func insert(job: Int?, usedUntil time: Int) {
         orders.append(Order(job: job, isForAll: false, usedUntil: time))
     }
 
     /// Answers an order that can never be carried out.
-    mutating func answer(job: Int) {
-        answers.append((job, 0, 0))
+    mutating func answer(job: Int?) {
+        if let job { answers.append((job, 0, 0)) }
     }
 
     var isEmpty: Bool { orders.isEmpty }

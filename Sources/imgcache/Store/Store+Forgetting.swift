@@ -25,18 +25,24 @@ extension Store {
         return originals.map(\.key)
     }
 
-    /// Removes all originals with these digests, and their rasters.
+    /// Removes all originals with these digests, and their rasters. If that fails, and while there may be files that the index does not
+    /// know, it clears everything: unlike a URL, a digest cannot be compared with entries that come later.
     func discard(digests: [String]) {
         guard obstacle?.state != .locked, obstacle?.state != .off else { return }
+        var allRemoved = reconciliation == nil
         for digest in digests {
-            for name in originals(ofDigest: digest).compactMap({ EntryName.original(key: $0) }) { discard(name) }
-            discardRasters(ofDigest: digest)
+            for name in originals(ofDigest: digest).compactMap({ EntryName.original(key: $0) }) {
+                allRemoved = discard(name) != .failed && allRemoved
+            }
+            allRemoved = discardRasters(ofDigest: digest) && allRemoved
         }
-        commitSmall()
+        if !commitSmall() || !allRemoved { clear(job: nil, olderThanSeconds: nil) }
     }
 
-    private func discardRasters(ofDigest digest: String) {
-        for raster in rasters(ofDigest: digest) { discard(raster) }
+    /// Returns whether all could be removed.
+    @discardableResult
+    private func discardRasters(ofDigest digest: String) -> Bool {
+        rasters(ofDigest: digest).reduce(true) { discard($1) != .failed && $0 }
     }
 
     /// Repeats the orders whose files could not be removed.

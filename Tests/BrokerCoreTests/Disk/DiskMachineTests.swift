@@ -95,6 +95,22 @@ import WorkerProtocol
         #expect(tier.isIdle)
     }
 
+    @Test func `an order to discard that kills two processes becomes one to empty the tier, which is never dropped`() {
+        var tier = tier()
+        let refused = tier.enqueue(.discard(digests: ["a"]), as: job)
+        #expect(refused == nil)
+        for death in 1...5 {
+            let request = tier.startNext()?.request
+            switch (death, request) {
+            case (1...2, .discard?), (3..., .clear(nil, nil, _, _)?): break
+            default: complain("\(String(describing: request)) after \(death - 1) deaths")
+            }
+            tier.processExited()
+            guard case .requeued? = tier.lost(job, ownMaking: true) else { return complain("not asked again") }
+            tier.forgetCrashes()
+        }
+    }
+
     @Test func `a buffer that is being saved is released with its process`() throws {
         var tier = tier()
         tier.beginSaving(BufferID(number: 5), bytes: 1, as: nil, job: job)

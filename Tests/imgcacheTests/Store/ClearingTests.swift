@@ -167,6 +167,37 @@ import WorkerProtocol
         #expect(try CacheProcess("/proc/no/such/directory").clear().removed == 0)
     }
 
+    @Test func `bytes are discarded under all their keys, and nothing else`() throws {
+        let cache = try CacheProcess(directory)
+        let originals = try fill(cache, 20)
+        var twin = originals[1]
+        twin.record.key = TestOriginal(99).record.key
+        #expect(try cache.keep(twin))
+        try cache.discard([originals[1], originals[19]].map(\.record.digest))
+        for (index, original) in originals.enumerated() {
+            #expect(try cache.has(original) == (index != 1 && index != 19))
+        }
+        #expect(try !cache.has(twin))
+        try cache.close()
+    }
+
+    /// Otherwise what a compromised worker has made would be served again.
+    @Test(.enabled(if: CurrentProcess.uid == 0, "mounts need root"))
+    func `when bytes cannot be discarded, everything counts as removed`() throws {
+        let first = try CacheProcess(directory)
+        let originals = try fill(first, 20)
+        try first.close()
+        let mounted = try Mount(binding: directory, at: temporary.path + "/mounted", readOnly: true)
+        let cache = try CacheProcess(mounted.path)
+        try cache.waitForState(.readOnly, entries: 24)
+        try cache.discard([originals[1].record.digest])
+        for original in originals { #expect(try !cache.has(original)) }
+        try mounted.makeWritable()
+        try cache.waitForState(.on, entries: 0)
+        #expect(try cache.keep(originals[1]) && cache.has(originals[1]))
+        try cache.close()
+    }
+
     @Test(.enabled(if: CurrentProcess.uid == 0, "mounts need root")) func readOnly() throws {
         let first = try CacheProcess(directory)
         let originals = try fill(first, 20)

@@ -342,6 +342,11 @@ final class CacheProcess {
         return Set(keys)
     }
 
+    func discard(_ digests: [String]) throws {
+        try send(.discard(job: nextJob(), digests: digests))
+        guard case .forgotten(job, _) = try next().0 else { throw WireError(.internal, "no answer") }
+    }
+
     /// Ends the process as its broker does.
     func close() throws {
         #expect(try finish() == .status(0))
