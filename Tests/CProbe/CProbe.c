@@ -51,6 +51,23 @@ int cprobe_listen(void) {
     return ntohs(servers[0].sin_port);
 }
 
+int cprobe_lingering_socket(int seconds) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct linger option = {.l_onoff = 1, .l_linger = seconds};
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int connection = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
+        getsockname(listener, (struct sockaddr *)&address, &length) ||
+        connect(connection, (struct sockaddr *)&address, length) || accept(listener, NULL, NULL) < 0 ||
+        setsockopt(connection, SOL_SOCKET, SO_LINGER, &option, sizeof option)) {
+        return -1;
+    }
+    while (send(connection, address.sin_zero, sizeof address.sin_zero, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+    }
+    return connection;
+}
+
 static long connect_to(int server) {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     return fd < 0 ? -1 : connect(fd, (struct sockaddr *)&servers[server], sizeof servers[server]);

@@ -16,6 +16,8 @@ import WorkerProtocol
 struct CacheImpostor {
     private let channel: FrameChannel
     private let attack: String
+    /// A socket that takes a minute to close.
+    private let lingering: FileDescriptor?
 
     /// Serves until the broker closes the socket.
     static func run(_ arguments: [String]) -> Never {
@@ -24,8 +26,10 @@ struct CacheImpostor {
         let directory = arguments.firstIndex(of: "--directory").map { arguments[$0 + 1] } ?? folder
         let attack = (try? FileDescriptor.open(readingAt: folder + "/attack").readToEnd()) ?? ""
         cprobe_prepare()
+        let lingering = attack == "lingering" ? FileDescriptor(owning: cprobe_lingering_socket(60)) : nil
         let report = SandboxPolicy.cache(directory: directory, extraDirectories: []).enter().report
-        let impostor = CacheImpostor(channel: FrameChannel(socket: FileDescriptor(owning: 3)), attack: attack)
+        let impostor = CacheImpostor(
+            channel: FrameChannel(socket: FileDescriptor(owning: 3)), attack: attack, lingering: lingering)
         do {
             try impostor.channel.sendMessage(StoreReport.ready(report))
             try impostor.channel.sendMessage(StoreReport.state(DiskReport(state: .on)))
@@ -65,6 +69,14 @@ struct CacheImpostor {
             let buffer = try WritableBuffer(name: "impostor", size: Self.image.count)
             return try send(.foundOriginal(job: job, record), buffer.descriptor)
         case "short": return try send(.foundOriginal(job: job, record), try sealed([1]))
+        case "padded":
+            let buffer = try WritableBuffer(name: "impostor", size: 1 << 40)
+            unsafe try Self.image.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+            return try send(.foundOriginal(job: job, record), try buffer.seal().descriptor)
+        case "lingering":
+            try send(.foundOriginal(job: job, record), lingering)
+            if let lingering { close(lingering.raw) }
+            return
         case "giant": record.bytes = 1 << 60
         case "other-key": record.key = String(repeating: "a", count: 64)
         case "other-digest": record.digest = String(repeating: "a", count: 64)

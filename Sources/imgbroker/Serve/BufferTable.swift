@@ -81,13 +81,13 @@ final class BufferTable {
         }
     }
 
-    /// Packs a buffer; one whose bytes cannot be read keeps its memfd.
+    /// Packs a buffer; one whose bytes cannot be read, or whose memfd is larger than it should be, keeps its memfd.
     func pack(_ id: BufferID) {
         switch stored[id] {
         case nil: return
         case .received(let bytes): packed.insert(bytes, as: id)
         case .memfd(let descriptor):
-            guard let size = try? descriptor.size() else { return }
+            guard let size = try? descriptor.size(), size <= Self.mostPackedBytes else { return }
             var bytes = [UInt8](repeating: 0, count: size)
             let count = unsafe try? bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
             if count != size { return }

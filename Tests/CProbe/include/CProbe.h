@@ -9,6 +9,8 @@ void cprobe_prepare(void);
 
 /// Listens on two ports of loopback, for the attempts `connect` and `connect-other`. Returns the first; -1 if it cannot.
 int cprobe_listen(void);
+/// Returns a TCP socket with unsent bytes, whose last `close` waits for `seconds`; its peer stays open. -1 if it cannot.
+int cprobe_lingering_socket(int seconds);
 /// Makes the attempt `name`: 0 on success, -1 for an unknown name, else the error. It may not return.
 int cprobe_attempt(const char *name);
 /// Waits forever; with `waiting` 0 it keeps the processor busy for a while instead.

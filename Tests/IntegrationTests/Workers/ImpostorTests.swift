@@ -99,7 +99,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "silent", "nonsense", "no-frame", "other-job", "unsealed", "short", "giant", "other-key", "raster", "input",
+        "silent", "nonsense", "no-frame", "other-job", "unsealed", "short", "padded", "giant", "other-key", "raster",
+        "input",
         "execve", "missing",
     ])
     func `no answer of its is an image that was not asked for`(attack: String) throws {
@@ -110,6 +111,18 @@ import Testing
         }
         try setting.loadGood(2, from: .memory)
         #expect(try setting.broker.stats()[.reservedBytes] == 0)
+        try setting.broker.allChildren()
+    }
+
+    /// The process that closes files is replaced, and frees large buffers again.
+    @Test func `a file that takes long to close holds up no other`() throws {
+        let setting = try setting("lingering")
+        func closer() -> Int32? {
+            setting.broker.status.children.first { $0.arguments.dropFirst().first == "close-descriptors" }?.pid
+        }
+        let first = try #require(closer())
+        try setting.loadGood(1, from: .network)
+        try eventually("the process is replaced") { closer().map { $0 != first } ?? false }
         try setting.broker.allChildren()
     }
 

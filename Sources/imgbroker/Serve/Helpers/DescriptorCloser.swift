@@ -6,7 +6,8 @@ import SystemValues
 /// be served.
 ///
 /// The process keeps a descriptor until `release`, when the broker has closed its own: the last one to close it frees the
-/// pages.
+/// pages. A compromised worker may have sent another file, such as a TCP socket that lingers: a process that does not answer a
+/// release is replaced, and what it has is closed when it is killed.
 final class DescriptorCloser {
     /// Smaller buffers are closed faster than they are handed over.
     private static let worthwhileBytes = 1 << 20
@@ -17,6 +18,11 @@ final class DescriptorCloser {
     /// Bytes to the process.
     private static let keep: UInt8 = 0
     private static let release: UInt8 = 1
+    /// The byte that it answers a release with.
+    private static let released: UInt8 = 2
+
+    /// The time after which a process that has not answered is replaced. To free a gigabyte takes some 200 ms.
+    private static let patienceMicroseconds = 1_000_000
 
     /// The command line of the process.
     private let arguments: [String]
@@ -26,6 +32,11 @@ final class DescriptorCloser {
     private var isKeeping = false
     /// Given to be closed, and not sent yet, because the process is behind.
     private var pending: [FileDescriptor] = []
+    /// The releases that are not answered, and since when the first of them is.
+    private var unanswered = 0
+    private var waitingSince = Instant.now
+    /// Processes that were replaced.
+    private var exiting: [ChildProcess] = []
 
     /// - Parameter isStrict: whether an unexpected system call kills the process; for tests.
     init(isStrict: Bool) {
@@ -46,7 +57,15 @@ final class DescriptorCloser {
 
     /// Lets the process close what it was given before. Called when the broker has no references to it.
     func release() {
-        if isKeeping, send(Self.release) { isKeeping = false }
+        if !isBehind { return }
+        exiting.removeAll { $0.reap() != nil }
+        takeAnswers()
+        if unanswered > 0, Instant.now.microseconds(since: waitingSince) >= Self.patienceMicroseconds { start() }
+        if isKeeping, send(Self.release) {
+            isKeeping = false
+            if unanswered == 0 { waitingSince = .now }
+            unanswered += 1
+        }
         while let buffer = pending.last, send(Self.keep, [buffer]) {
             pending.removeLast()
             isKeeping = true
@@ -54,7 +73,20 @@ final class DescriptorCloser {
     }
 
     /// Whether `release` must be called again.
-    var isBehind: Bool { isKeeping || !pending.isEmpty }
+    var isBehind: Bool { isKeeping || !pending.isEmpty || unanswered > 0 || !exiting.isEmpty }
+
+    /// Receives the answers to releases.
+    private func takeAnswers() {
+        guard unanswered > 0, let socket else { return }
+        unsafe withUnsafeTemporaryAllocation(byteCount: 64, alignment: 16) { buffer in
+            while unanswered > 0, let received = try? unsafe UnixSocket.receive(into: buffer, from: socket),
+                case .bytes(let count, _, _) = received
+            {
+                unanswered = max(0, unanswered - count)
+                waitingSince = .now
+            }
+        }
+    }
 
     /// Ends the process.
     func end() {
@@ -86,9 +118,11 @@ final class DescriptorCloser {
     }
 
     private func start() {
-        child?.send(SignalNumber.kill)
-        _ = child?.waitForExit(milliseconds: 100)
-        (child, socket) = (nil, nil)
+        if let child {
+            child.send(SignalNumber.kill)
+            exiting.append(child)
+        }
+        (child, socket, isKeeping, unanswered) = (nil, nil, false, 0)
         guard let (child, socket) = try? WorkerLauncher.startAgain(arguments) else { return }
         self.child = child
         try? socket.setNonBlocking()
@@ -107,7 +141,14 @@ final class DescriptorCloser {
                     case .bytes(let count, let descriptors, _) = received
                 else { return 0 }
                 // Bytes after the one with a descriptor are not received together with it.
-                if unsafe buffer[..<count].contains(Self.release) { kept = [] }
+                if unsafe buffer[..<count].contains(Self.release) {
+                    kept = []
+                    var answers = unsafe buffer[..<count].filter { $0 == Self.release }
+                    for index in answers.indices { answers[index] = Self.released }
+                    _ = try? unsafe answers.withUnsafeBytes { (bytes) throws(SystemError) in
+                        try unsafe UnixSocket.send(bytes, descriptors: [], on: control)
+                    }
+                }
                 kept += descriptors
             }
         }
