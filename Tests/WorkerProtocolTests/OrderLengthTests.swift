@@ -48,6 +48,12 @@ import WorkerProtocol
         #expect(try length(FetchOrder.fetch(job)) < 900_000)
     }
 
+    /// As many keys as the broker names in one order.
+    @Test func `the longest order to remove shared records fits`() throws {
+        let key = String(repeating: "a", count: 64)
+        #expect(try length(TierOrder.remove(keys: Array(repeating: key, count: 4096))) < 400_000)
+    }
+
     @Test func theLongestOrdersOfTheDiskTierFit() throws {
         let digest = String(repeating: "a", count: 64)
         let record = OriginalRecord(

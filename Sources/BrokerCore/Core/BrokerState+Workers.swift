@@ -78,6 +78,7 @@ extension BrokerState {
         {
             startLookup(job, on: worker)
         }
+        removeFromSharedTier()
         while mayLoad, tier.hasQueued, let worker = supervision.available(.tier), let job = tier.popQueued() {
             startSharedLookup(job, on: worker)
         }
@@ -227,10 +228,12 @@ extension BrokerState {
         if supervision.contains(worker) { results.note(content, of: worker) }
     }
 
-    /// Discards what a compromised worker has contributed, in memory and on disk. What clients lease stays theirs.
+    /// Discards what a compromised worker has contributed, in memory and on disk. What clients lease stays theirs. Failures may have been
+    /// invented, and are few: all are forgotten.
     private mutating func discardResults(
         of worker: WorkerID, _ kind: WorkerKind, _ contents: WorkerResults.Contents
     ) {
+        _ = recentFailures.clear(url: nil)
         switch kind {
         case .fetch:
             discard(contents)
@@ -241,26 +244,42 @@ extension BrokerState {
             downloadAgain(writtenBy: worker)
         case .decode, .loader: discard(contents)
         case .cache:
-            removeFromMemory(memory.contentsFromDisk)
-            ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))
+            removeFromMemory(takeContents(fromDiskOnly: true).keys)
+            ask(.emptying)
         }
     }
 
     /// Discards everything made of some bytes: in memory, on disk, and in the shared tier as far as memory knows of it. Where not all
     /// are noted, everything is discarded.
     private mutating func discard(_ noted: WorkerResults.Contents) {
-        let contents = noted.isComplete ? noted.keys : memory.allContents
-        removeShared(of: contents)
+        let (contents, removed) = noted.isComplete ? (noted.keys, []) : takeContents(fromDiskOnly: false)
+        removeShared(removed.union(sharedKeys(of: contents)), later: true)
         removeFromMemory(contents)
         // Also while the cache process is restarted: the files stay, and the next process finds them.
         if limits.usesDisk {
             if !noted.isComplete {
-                ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))
+                ask(.emptying)
             } else if !contents.isEmpty {
                 ask(.discard(digests: contents.map(\.digest.hexadecimal)))
             }
         }
         repeatLookups()
+    }
+
+    /// The keys of all contents, or those of which something came from the disk tier. Frozen ones are removed at once, because to thaw
+    /// them would take several times their memory; of these, the keys in the shared tier are returned, too.
+    private mutating func takeContents(fromDiskOnly: Bool) -> (keys: Set<ContentKey>, removed: Set<String>) {
+        var keys = memory.unfrozenContents(fromDiskOnly: fromDiskOnly)
+        var removed: Set<String> = []
+        let usesSharedTier = limits.usesSharedTier
+        let frozen = memory.removeFrozen(where: { $0.isFromDisk || !fromDiskOnly }) { content in
+            keys.insert(content.key)
+            guard usesSharedTier else { return }
+            removed.formUnion(
+                Self.sharedKeys(of: content.key, content.originals.map(\.key), content.buffers.map(\.form)))
+        }
+        dropRemoved(frozen.dropped)
+        return (keys, removed)
     }
 
     /// Removes everything made of some bytes from memory, and detaches their decodings, so that none comes back.

@@ -300,13 +300,10 @@ struct MemoryIndex {
         contentSlot(of: content).map { contents[$0].buffers.map { buffers[$0].form } } ?? []
     }
 
-    /// The contents of which something came from the disk tier.
-    var contentsFromDisk: Set<ContentKey> {
-        Set(contents.lazy.filter(\.isFromDisk).map(\.key)).union(frozen.lazy.filter(\.isFromDisk).map(\.key))
+    /// The contents that are not frozen, all or those of which something came from the disk tier.
+    func unfrozenContents(fromDiskOnly: Bool) -> Set<ContentKey> {
+        Set(contents.lazy.filter { $0.isFromDisk || !fromDiskOnly }.map(\.key))
     }
-
-    /// All contents.
-    var allContents: Set<ContentKey> { Set(contents.lazy.map(\.key)).union(frozen.lazy.map(\.key)) }
 
     /// Returns the originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] {
@@ -775,23 +772,30 @@ struct MemoryIndex {
         return content
     }
 
-    /// Removes the frozen contents that were not used since `time`; all with nil. Returns the number of their originals, and their
-    /// buffers.
-    mutating func removeFrozen(unusedSince time: Instant?) -> (originals: Int, bytes: Int, dropped: [BufferID]) {
-        let removed = frozen.remove { content in time.map { content.usedAt <= $0 } ?? true }
-        if !removed.isEmpty { revision += 1 }
-        for content in removed { forget(content) }
-        return (
-            removed.reduce(0) { $0 + $1.originals.count }, removed.reduce(0) { $0 + $1.bufferBytes },
-            removed.flatMap { $0.buffers.map(\.id) }
-        )
+    /// Removes the frozen contents for which `isMeant` is true without thawing them, and passes each to `visit`. Returns the number
+    /// of their originals, and their buffers.
+    mutating func removeFrozen(
+        where isMeant: (FrozenContent) -> Bool, visit: (FrozenContent) -> Void = { _ in }
+    ) -> (originals: Int, bytes: Int, dropped: [BufferID]) {
+        var removed: (originals: Int, bytes: Int, dropped: [BufferID]) = (0, 0, [])
+        var owned: [OriginalKey] = []
+        frozen.remove(where: isMeant) { content in
+            removed.originals += content.originals.count
+            removed.bytes += content.bufferBytes
+            removed.dropped += content.buffers.map(\.id)
+            for (key, _) in content.originals where key.owner != nil { owned.append(key) }
+            visit(content)
+        }
+        if removed.originals > 0 || !removed.dropped.isEmpty { revision += 1 }
+        forget(bytes: removed.bytes, buffers: removed.dropped.count, originals: owned)
+        return removed
     }
 
-    /// Takes a frozen content, which was removed, out of the sums.
-    private mutating func forget(_ content: FrozenContent) {
-        residentBytes -= content.bufferBytes
-        unheldResidents -= content.buffers.count
-        for (key, _) in content.originals { forgetOwner(of: key) }
+    /// Takes what frozen contents had, which were removed, out of the sums.
+    private mutating func forget(bytes: Int, buffers: Int, originals: some Sequence<OriginalKey>) {
+        residentBytes -= bytes
+        unheldResidents -= buffers
+        for key in originals { forgetOwner(of: key) }
     }
 
     // MARK: Removing
@@ -862,7 +866,7 @@ struct MemoryIndex {
             recentEvictions.evicted(VariantKey(content: content.key, form: buffer.form).hashValue)
             if notesEvictions { evicted.append(Set(content.originals.map(\.key))) }
         }
-        forget(content)
+        forget(bytes: content.bufferBytes, buffers: content.buffers.count, originals: content.originals.lazy.map(\.key))
     }
 
     private mutating func evictUnpacked() -> Int? {

@@ -39,6 +39,9 @@ package struct SharedTier {
     static let maximumLookups = 256
     /// The most bytes that are being written; more are not shared.
     static let maximumWriting = 64 << 20
+    /// The most records that wait to be removed, and those that one order names; it is to be shorter than a frame.
+    static let maximumRemovals = 65_536
+    static let removalsTogether = 4096
 
     /// By job.
     private var loads: [JobID: SharedLoad] = [:]
@@ -52,6 +55,8 @@ package struct SharedTier {
     private var places: RunningShares
     private var writingBytes = 0
     private var bytesOfUsers: [JobOwner.User: Int] = [:]
+    /// The keys of the records that wait to be removed.
+    private var removals: ArraySlice<String> = []
     private var random: SplitMix64
     /// The part of the tokens that tells this broker from others.
     private let name: String
@@ -205,6 +210,23 @@ package struct SharedTier {
         (jobs, orphans) = ([:], [:])
         let buffers = writes.keys.sorted().compactMap { written($0) }
         return (outcomes, buffers)
+    }
+
+    // MARK: Removing
+
+    /// Queues the removal of records. Returns whether there was room for all.
+    mutating func enqueue(removing keys: Set<String>) -> Bool {
+        let room = Self.maximumRemovals - removals.count
+        removals.append(contentsOf: keys.sorted().prefix(room))
+        return keys.count <= room
+    }
+
+    /// Takes the keys for the next order; nil when none wait.
+    mutating func popRemovals() -> [String]? {
+        if removals.isEmpty { return nil }
+        let keys = removals.prefix(Self.removalsTogether)
+        removals.removeFirst(keys.count)
+        return Array(keys)
     }
 
     // MARK: Writing

@@ -237,6 +237,39 @@ struct FreezingTests {
         #expect(world.buffers.isEmpty && world.state.memory.entries == 0 && world.state.memory.residentBytes == 0)
     }
 
+    /// They would take several times their memory.
+    @Test mutating func `frozen images are removed without being thawed, each with all that is known of it`() throws {
+        try loadAll(1...20)
+        var index = world.state.memory
+        let count = index.frozenContents
+        var seen: [FrozenContent] = []
+        let removed = index.removeFrozen(where: { $0.originals[0].key.url.text.hasSuffix("1") }) { seen.append($0) }
+        #expect(seen.count > 0 && index.frozenContents == count - seen.count && removed.originals == seen.count)
+        #expect(removed.dropped == seen.flatMap { $0.buffers.map(\.id) })
+        #expect(removed.bytes == seen.reduce(0) { $0 + $1.bufferBytes })
+        #expect(index.brokenInvariant() == nil)
+    }
+
+    @Test mutating func `what a compromised worker has made is removed frozen if not all of it is noted`() throws {
+        var limits = BrokerLimits()
+        (limits.memoryEntries, limits.maxEvictedBuffers, limits.usesDisk) = (4, 10, false)
+        (limits.contentsOfAWorker, limits.usesSharedTier) = (2, true)
+        world = StrictWorld(limits)
+        world.readyAll()
+        _ = world.connect(isAdmin: true)
+        for number in 1...20 {
+            try load(number) { $0.cache = .reload }
+            while let job = world.tierJobs.keys.first { world.finishWriting(job) }
+        }
+        #expect(world.state.memory.frozenContents > 10)
+        for worker in world.workers.filter({ $0.value.kind == .fetch }).keys.sorted() {
+            world.happen(.workerMisbehaved(worker, "nonsense"))
+            world.endWorker(worker, .ended(.signal(9)))
+        }
+        #expect(world.state.memory.entries == 0 && world.state.memory.frozenContents == 0)
+        #expect(Set(world.removedShared).count == 20)
+    }
+
     @Test mutating func `frozen images are evicted for their bytes, and those used more often last`() throws {
         try loadAll(1...40)
         for id in 100..<110 {

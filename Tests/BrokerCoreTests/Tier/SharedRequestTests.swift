@@ -253,6 +253,20 @@ struct SharedRequestTests {
         #expect(world.sharedLookup != nil)
     }
 
+    @Test func `a failure that a compromised process has invented is forgotten`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let worker = try #require(world.tierJobs.values.first?.worker)
+        world.noteShared(try #require(world.sharedLookup), .failure(status: 410))
+        world.happen(.workerMisbehaved(worker, "nonsense"))
+        world.endWorker(worker, .ended(.signal(9)))
+        world.get(client, id: 2, "a")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try decode(&world)
+        #expect(world.image(client, 2)?.source == .network)
+    }
+
     @Test func `a request that retries what has failed asks the origin in spite of a shared failure`() throws {
         var world = world()
         let client = world.connect()
@@ -442,6 +456,11 @@ struct SharedRequestTests {
         world.happen(.workerMisbehaved(worker, "nonsense"))
         world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.memory.entries == 0)
+        // By the next one, which other brokers trust as little.
+        #expect(world.removedShared.isEmpty)
+        world.readyAll()
+        let url = try SourceURL("http://origin.test/a")
+        #expect(world.removedShared == [OriginalKey(GetRequest(id: 0, url: url), uid: 0).word])
     }
 
     @Test func `of a compromised process that has brought more than is noted, everything is discarded`() throws {
@@ -468,11 +487,11 @@ struct SharedRequestTests {
                 world.findShared(try #require(world.sharedLookup), content: number)
                 try decode(&world)
             }
-            let before = world.state.memory.allContents.count
+            let before = world.state.memory.unfrozenContents(fromDiskOnly: false).count
             #expect(before == (isMore ? 4 : 3))
             world.happen(.workerMisbehaved(worker, "nonsense"))
             world.endWorker(worker, .ended(.signal(9)))
-            #expect(world.state.memory.allContents.count == left)
+            #expect(world.state.memory.unfrozenContents(fromDiskOnly: false).count == left)
             #expect(world.diskJobs.values.contains { $0.kind == .clear } == isMore)
         }
     }

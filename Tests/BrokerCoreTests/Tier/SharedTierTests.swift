@@ -156,6 +156,23 @@ struct SharedTierTests {
         #expect(tier.answered(lookup, .leased, at: later(10)) == [])
     }
 
+    @Test func `removals are divided into orders, and bounded`() {
+        var tier = SharedTier(seed: 1)
+        func orders() -> [[String]] {
+            var orders: [[String]] = []
+            while let keys = tier.popRemovals() { orders.append(keys) }
+            return orders
+        }
+        func enqueue(_ count: Int) -> Bool { tier.enqueue(removing: Set((0..<count).map { "\($0)" })) }
+        #expect(orders() == [])
+        #expect(enqueue(2))
+        #expect(orders() == [["0", "1"]])
+        #expect(enqueue(10_000))
+        #expect(orders().map(\.count) == [4096, 4096, 1808])
+        #expect(enqueue(65_536))
+        #expect(!enqueue(1))
+    }
+
     @Test func `no more is written than the bound allows`() {
         var tier = SharedTier(seed: 1)
         let bytes = SharedTier.maximumWriting / 8

@@ -316,24 +316,34 @@ extension BrokerState {
         note(.unshared, milliseconds: Self.unsharedMs, key: key.word, for: user, ending: nil)
     }
 
-    /// Removes originals, and the encoded variants of them, that are in memory from the shared tier.
-    mutating func removeShared(of contents: Set<ContentKey>) {
-        guard limits.usesSharedTier, supervision.available(.tier) != nil else { return }
-        var keys: Set<String> = []
-        for content in contents {
-            for key in memory.keys(of: content) where key.isShareable { keys.insert(key.word) }
-            for form in memory.forms(of: content) {
-                let variant = VariantKey(content: content, form: form)
-                if let form = Self.recordForm(of: variant) { keys.insert(Self.sharedKey(of: variant, form: form)) }
-            }
+    /// The keys of the records of originals and their encoded variants that are in memory.
+    mutating func sharedKeys(of contents: Set<ContentKey>) -> Set<String> {
+        guard limits.usesSharedTier else { return [] }
+        return contents.reduce(into: []) { keys, content in
+            keys.formUnion(Self.sharedKeys(of: content, memory.keys(of: content), memory.forms(of: content)))
         }
-        removeShared(keys)
     }
 
-    /// Removes originals from the shared tier.
-    mutating func removeShared(_ keys: Set<String>) {
-        guard limits.usesSharedTier, let worker = supervision.available(.tier), !keys.isEmpty else { return }
-        actions.append(.removeShared(worker, keys: keys.sorted()))
+    /// The keys of the records of a content's originals, and of its variants in these forms.
+    static func sharedKeys(of content: ContentKey, _ originals: [OriginalKey], _ forms: [Form]) -> [String] {
+        let variants = forms.map { VariantKey(content: content, form: $0) }
+        return originals.filter(\.isShareable).map(\.word)
+            + variants.compactMap { variant in recordForm(of: variant).map { sharedKey(of: variant, form: $0) } }
+    }
+
+    /// Removes records from the shared tier: with `later`, as soon as its process can do it; otherwise only if it can now.
+    mutating func removeShared(_ keys: Set<String>, later: Bool) {
+        guard limits.usesSharedTier, later || supervision.available(.tier) != nil else { return }
+        if !tier.enqueue(removing: keys) {
+            log(.warning, .worker, [], "too many shared records are to be removed; some stay until they expire")
+        }
+        removeFromSharedTier()
+    }
+
+    /// Sends the removals that wait for the process.
+    mutating func removeFromSharedTier() {
+        guard let worker = supervision.available(.tier) else { return }
+        while let keys = tier.popRemovals() { actions.append(.removeShared(worker, keys: keys)) }
     }
 
     private mutating func note(

@@ -180,7 +180,7 @@ extension BrokerState {
         endLookups(where: matches)
         removeShared(
             Set(keys.filter(\.isShareable).map(\.word))
-                .union([OriginalKey(GetRequest(id: 0, url: url), uid: asking.uid).word]))
+                .union([OriginalKey(GetRequest(id: 0, url: url), uid: asking.uid).word]), later: false)
         guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
         let requester = began(id, weight: url.weight, of: client)
         ask(.forget(requester, url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))
@@ -196,8 +196,7 @@ extension BrokerState {
         if tier.includesMemory {
             let seconds = olderThanSeconds ?? 0
             let time = Instant(nanoseconds: now.instant.nanoseconds - Int64(seconds) * 1_000_000_000)
-            let isOld = seconds == 0 ? nil : time
-            let frozen = memory.removeFrozen(unusedSince: isOld)
+            let frozen = memory.removeFrozen { seconds == 0 || $0.usedAt <= time }
             (removed, bytes) = (frozen.originals, frozen.bytes)
             dropRemoved(frozen.dropped)
             let keys = seconds == 0 ? memory.keys { $0.nonce == 0 } : memory.keys(unusedSince: time)

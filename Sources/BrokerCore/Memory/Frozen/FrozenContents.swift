@@ -62,18 +62,17 @@ struct FrozenContents: Sequence {
         return content
     }
 
-    /// Removes the contents for which `isMeant` is true.
-    mutating func remove(where isMeant: (FrozenContent) -> Bool) -> [FrozenContent] {
-        var removed: [FrozenContent] = []
+    /// Removes the contents for which `isMeant` is true, and passes each to `visit`: together they would take far more memory than
+    /// their records.
+    mutating func remove(where isMeant: (FrozenContent) -> Bool, visit: (FrozenContent) -> Void) {
         for slot in records.slots {
             let content = read(slot)
             if !isMeant(content) { continue }
             order.remove(slot)
             forget(content, slot)
-            removed.append(content)
+            visit(content)
         }
         records.compact()
-        return removed
     }
 
     /// Takes a content out of the tables. Its record is dead until the records are compacted.
