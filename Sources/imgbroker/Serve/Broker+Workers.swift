@@ -451,7 +451,7 @@ extension Broker {
         try product.seal(size: size)
     }
 
-    /// Accepts a buffer that a tier's process made, if it is sealed and of the right size: more would be charged to nobody.
+    /// Accepts a buffer that a tier's process made, if it is sealed and of the right size: more would not be charged.
     private func accept(_ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess) -> Bool {
         guard let descriptor, state.isRunning(job, on: worker.id),
             let buffer = try? SealedBuffer(verifying: descriptor, atLeast: size), buffer.size == size

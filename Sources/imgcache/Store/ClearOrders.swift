@@ -1,7 +1,7 @@
 /// Clear orders that are not complete yet. Entries that an order covers count as removed from the moment it was taken.
 struct ClearOrders {
     private struct Order {
-        /// The job to answer; nil when it was answered, or nobody waits.
+        /// The job to answer; nil when it was answered, or there is none.
         var job: Int?
         /// Whether all entries that existed then are covered, and not only unused ones.
         let isForAll: Bool
@@ -22,7 +22,7 @@ struct ClearOrders {
         max(now, latest + 1)
     }
 
-    /// Takes the order to clear everything that was written or used until `time`; without a job, nobody waits for it.
+    /// Takes the order to clear everything that was written or used until `time`; without a job, it has no answer.
     mutating func insertAll(job: Int?, until time: Int) {
         latest = max(latest, time)
         orders.append(Order(job: job, isForAll: true, usedUntil: time))

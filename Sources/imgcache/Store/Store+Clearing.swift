@@ -6,7 +6,7 @@ import WorkerProtocol
 // Cleared entries count as removed at once. Their files are removed a few at a time, so that messages are answered in
 // between.
 extension Store {
-    /// Takes the order to clear entries that were not used for `seconds`; nil clears everything. Without a job, nobody waits for it.
+    /// Takes the order to clear entries that were not used for `seconds`; nil clears everything. Without a job, it has no answer.
     func clear(job: Int?, olderThanSeconds seconds: Int?) {
         switch obstacle?.state {
         // The files belong to another process.
