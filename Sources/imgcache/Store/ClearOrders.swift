@@ -1,7 +1,7 @@
 /// Clear orders that are not complete yet. Entries that an order covers count as removed from the moment it was taken.
 struct ClearOrders {
     private struct Order {
-        /// The job to answer; nil when it was answered, or there is none.
+        /// The job to answer; nil when it was answered, or nothing waits.
         var job: Int?
         /// Whether all entries that existed then are covered, and not only unused ones.
         let isForAll: Bool
