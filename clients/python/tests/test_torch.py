@@ -402,3 +402,25 @@ def test_errors(client: imgbroker.Client, folder: pathlib.Path) -> None:
     assert isinstance(items[4][0], FileNotFoundError)
     assert [target for _, target in items] == [0, 0, 0, 1, 1, 1, 2, 2]
     assert [number_of(image) for image, _ in items[:3] + items[5:]] == [1, 3, 2, 6, 7, 8]
+
+
+def test_memory_of_batches_is_used_again(
+    client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imgbroker.torch, "_memory", imgbroker.torch._Memory())
+    dataset = ImageFolder(folder, client=client)
+
+    def address(images: Any) -> int:
+        return int(images.untyped_storage().data_ptr())
+
+    first, second = dataset[[0] * 7][0], dataset[[1] * 7][0]
+    view, places = first[3], {address(first), address(second)}
+    assert len(places) == 2
+    del first
+    third = dataset[[2] * 7][0]
+    # Tensors made of a batch have its memory, too.
+    assert address(third) not in places and [number_of(image) for image in (view, second[6], third[0])] == [1, 3, 2]
+    del view, second
+    fewer, more = dataset[[3] * 2][0], dataset[[3] * 8][0]
+    assert address(fewer) in places and address(more) not in places
+    assert [number_of(image) for images in (fewer, more) for image in images] == [4] * 10

@@ -11,7 +11,8 @@ from typing import (
 from . import _memory
 from ._client import (
     EVENTS, CacheStatus, Client, ClearResult, Event, Events, FailedEntry, Hello, PrefetchResult, ReloadResult,
-    Result, Source, failed_of, hello_of, is_url, open_file, reload_of, source_request, stats_of, status_of, store_request,
+    Result, Source, Wish, failed_of, hello_of, is_url, open_file, reload_of, source_request, stats_of, status_of,
+    store_request,
 )
 from ._errors import ImageBrokerError
 from ._image import Image
@@ -68,15 +69,14 @@ class AsyncClient:
         **options: "Unpack[GetOptions]",
     ) -> Image:
         """Loads an image; see `Client.get`."""
-        find = functools.partial(
-            self._client.kept_or_open, source, cast(Dict[str, Any], options), preview is None, writable)
+        wish = Wish(cast(Dict[str, Any], options), writable)
+        find = functools.partial(self._client.kept_or_open, source, wish, preview is None)
         # Opening a file may take long.
-        image, descriptor = find() if is_url(source) else await _in_thread(find)
+        image, descriptor, key = find() if is_url(source) else await _in_thread(find)
         if image is not None:
             return image
-        request = self._client._get_request(
-            source, cast(Dict[str, Any], options), _on_loop(preview), _on_loop(partial), _on_loop(progress), writable,
-            descriptor)
+        request = self._client.get_request(
+            source, wish, descriptor, key, _on_loop(preview), _on_loop(partial), _on_loop(progress))
         return cast(Image, await self._ask(request))
 
     async def get_many(

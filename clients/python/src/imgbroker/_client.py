@@ -16,10 +16,11 @@ from . import _memory
 from ._engine import Engine
 from ._errors import ConnectionLostError, ImageBrokerError
 from ._image import Image
+from ._kept import Entry
 from ._options import prefetch_parts, wire_options
 from ._session import Request, RequestFuture
 from ._wire import (
-    CHANNELS, Fields, boolean, integer, objects, optional_integer, optional_string, string, violation,
+    CHANNELS, Fields, boolean, encode_fields, integer, objects, optional_integer, optional_string, string, violation,
 )
 
 if TYPE_CHECKING:
@@ -152,10 +153,49 @@ def file_identity(descriptor: int) -> Tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def kept_key(name: Any, options: Dict[str, Any], writable: bool) -> Tuple[Any, ...]:
-    """Returns the key of a kept image, by its URL or the identity of its file. `Client.get` contains the same expression for one
-    that is not writable."""
-    return ("writable", name, *options.items()) if writable else (name, *options.items())
+class Wish:
+    """How images are wanted: what requests have in common that differ in their sources only."""
+
+    __slots__ = ("_encoded", "_options", "_parts", "writable")
+
+    def __init__(self, options: Dict[str, Any], writable: bool) -> None:
+        self.writable = writable
+        self._options = tuple(options.items())
+        self._parts: Optional[Tuple[Fields, FrozenSet[str]]] = None
+        self._encoded: Optional[bytes] = None
+
+    def key(self, name: Any) -> Tuple[Any, ...]:
+        """Returns the key of a kept image, by its URL or the identity of its file. It may not be hashable. `Client.get` contains
+        the same expression for one that is not writable."""
+        return ("writable", name, *self._options) if self.writable else (name, *self._options)
+
+    def request(self, source: Source, descriptor: Optional[int]) -> Request:
+        """Returns a `get`: of a URL, or of a local file, whose descriptor it owns. Raises `TypeError`."""
+        try:
+            if self._parts is None:
+                self._parts = wire_options(dict(self._options))
+        except BaseException:
+            if descriptor is not None:
+                os.close(descriptor)
+            raise
+        fields, features = self._parts
+        if descriptor is None:
+            return Request({"type": "get", "url": source, **fields}, features=features)
+        return Request({"type": "get", **fields}, features=features | {"files"}, descriptors=(descriptor,))
+
+    def encoded_request(self, source: Source, descriptor: Optional[int]) -> Request:
+        """Returns the same request, with the fields of all local files encoded once. No field may be added to it."""
+        request = self.request(source, descriptor)
+        if descriptor is not None:
+            if self._encoded is None:
+                try:
+                    fields = {name: value for name, value in request.fields.items() if name != "type"}
+                    self._encoded = encode_fields({**fields, "fds": 1})
+                except BaseException:
+                    request.close()
+                    raise
+            request.encoded = self._encoded
+        return request
 
 
 def source_request(
@@ -367,17 +407,17 @@ class Client:
                 if tenth >= self._kept.report_at:
                     self._engine.report()
                 return entry.image
-        image, descriptor = self.kept_or_open(source, cast(Dict[str, Any], options), preview is None, writable)
+        wish = Wish(cast(Dict[str, Any], options), writable)
+        image, descriptor, key = self.kept_or_open(source, wish, preview is None)
         if image is not None:
             return image
-        request = self._get_request(
-            source, cast(Dict[str, Any], options), preview, partial, progress, writable, descriptor)
+        request = self.get_request(source, wish, descriptor, key, preview, partial, progress)
         return cast(Image, self._engine.ask(request))
 
     def kept_image(self, source: Source, **options: "Unpack[GetOptions]") -> Optional[Image]:
         """Returns the image that a `get` would return without a message to the broker; None if it needs one."""
         try:
-            image, descriptor = self.kept_or_open(source, cast(Dict[str, Any], options))
+            image, descriptor, _ = self.kept_or_open(source, Wish(cast(Dict[str, Any], options), False))
         except OSError:
             return None
         if descriptor is not None:
@@ -385,33 +425,37 @@ class Client:
         return image
 
     def kept_or_open(
-        self, source: Source, options: Dict[str, Any], may_be_kept: bool = True, writable: bool = False
-    ) -> Tuple[Optional[Image], Optional[int]]:
-        """Returns the image if it is kept, otherwise the descriptor of a local file. Raises `OSError`."""
-        may_be_kept = may_be_kept and bool(self._kept.entries)
-        if is_url(source):
-            return self._kept_image(source, options, writable) if may_be_kept else None, None
-        descriptor = open_file(source)
-        if not may_be_kept:
-            return None, descriptor
-        image: Optional[Image] = None
+        self, source: Source, wish: Wish, may_be_kept: bool = True
+    ) -> Tuple[Optional[Image], Optional[int], Optional[Tuple[Any, ...]]]:
+        """Returns the image if it is kept, otherwise the descriptor of a local file, and the key by which the image may be kept.
+        Raises `OSError`."""
+        descriptor: Optional[int] = None
+        name: Any = source
+        if not is_url(source):
+            descriptor = open_file(source)
+        if not may_be_kept or not self._kept.is_enabled:
+            return None, descriptor, None
         try:
-            image = self._kept_image(file_identity(descriptor), options, writable)
+            if descriptor is not None:
+                # If the file is changed before the broker sees it, this identity never comes back.
+                name = file_identity(descriptor)
+            key = wish.key(name)
+            entry = self._find(key)
+            image = None if entry is None else self._kept_image(entry, wish.writable)
+        except TypeError:  # An option is not hashable.
+            return None, descriptor, None
         except BaseException:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
             raise
-        if image is None:
-            return None, descriptor
-        os.close(descriptor)
-        return image, None
+        if image is not None and descriptor is not None:
+            os.close(descriptor)
+            descriptor = None
+        return image, descriptor, key
 
-    def _kept_image(self, name: Any, options: Dict[str, Any], writable: bool) -> Optional[Image]:
-        try:
-            entry = self._find(kept_key(name, options, writable))
-        except TypeError:
-            return None
+    def _kept_image(self, entry: Entry, writable: bool) -> Optional[Image]:
         tenth = _memory.now()
-        if entry is None or not entry.is_valid(tenth):
+        if not entry.is_valid(tenth):
             return None
         image = self._engine.map_kept(entry) if writable else entry.image
         if image is None:
@@ -429,13 +473,13 @@ class Client:
         **options: "Unpack[GetOptions]",
     ) -> "Future[Image]":
         """Requests an image without waiting; see `get`. Cancelling the future cancels the request."""
-        image, descriptor = self.kept_or_open(source, cast(Dict[str, Any], options), preview is None, writable)
+        wish = Wish(cast(Dict[str, Any], options), writable)
+        image, descriptor, key = self.kept_or_open(source, wish, preview is None)
         if image is not None:
             future: "Future[Image]" = Future()
             future.set_result(image)
             return future
-        return self.send(self._get_request(
-            source, cast(Dict[str, Any], options), preview, partial, progress, writable, descriptor))
+        return self.send(self.get_request(source, wish, descriptor, key, preview, partial, progress))
 
     def send(self, request: Request) -> "Future[Any]":
         """Sends a request; a part of this package's interior."""
@@ -449,13 +493,15 @@ class Client:
         if request is not None:
             self._engine.cancel(request)
 
-    def _get_request(
-        self, source: Source, options: Dict[str, Any], preview: Optional[Callable[[Image], None]],
-        partial: Optional[Callable[[Image], None]], progress: Optional[Callable[[int, Optional[int]], None]],
-        writable: bool, descriptor: Optional[int] = None,
+    def get_request(
+        self, source: Source, wish: Wish, descriptor: Optional[int], key: Optional[Tuple[Any, ...]],
+        preview: Optional[Callable[[Image], None]], partial: Optional[Callable[[Image], None]],
+        progress: Optional[Callable[[int, Optional[int]], None]],
     ) -> Request:
-        request = source_request("get", source, options, descriptor=descriptor)
-        request.is_writable = writable
+        """Returns the request for what `kept_or_open` has not found; a part of this package's interior."""
+        request = wish.request(source, descriptor)
+        request.is_writable = wish.writable
+        request.key = key
         if preview is not None:
             request.fields.update(cache="no-cache", staleFirst=True)
         if partial is not None:
@@ -472,17 +518,6 @@ class Client:
         if progress is not None:
             request.fields["progress"] = True
             request.on_progress = self._guarded(request, lambda fields: progress(*progress_of(fields)))
-        # An image that is kept may be returned again.
-        if preview is None and self._kept.is_enabled:
-            # If the file is changed before the broker sees it, this identity never comes back.
-            name: Any = source if is_url(source) else file_identity(request.descriptors[0])
-            key = kept_key(name, options, writable)
-            try:
-                hash(key)
-            except TypeError:
-                pass
-            else:
-                request.key = key
         return request
 
     def _guarded(self, request: Request, callback: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -510,8 +545,10 @@ class Client:
 
         writable: see `get`.
         """
+        wish = Wish(cast(Dict[str, Any], options), writable)
         forks = self._engine.forks
-        pending: Dict[int, Tuple[Source, "Future[Image]"]] = {}
+        # Those that need no request are ready at once.
+        pending: Dict[int, Tuple[Source, "Union[Future[Image], Image, ImageBrokerError, OSError]"]] = {}
         ready: "queue.SimpleQueue[int]" = queue.SimpleQueue()
         numbered = enumerate(sources)
         is_exhausted = False
@@ -523,31 +560,46 @@ class Client:
                     except StopIteration:
                         is_exhausted = True
                         break
-                    try:
-                        future = self.submit(source, writable=writable, **options)
-                    except (ImageBrokerError, OSError) as error:
-                        future = Future()
-                        future.set_exception(error)
-                    pending[index] = (source, future)
+                    load = self._load(source, wish)
+                    pending[index] = (source, load)
                     if not ordered:
                         # Without a reference to the future, so that its image lives no longer than its user wants.
-                        future.add_done_callback(functools.partial(_put, ready, index))
+                        if isinstance(load, Future):
+                            load.add_done_callback(functools.partial(_put, ready, index))
+                        else:
+                            ready.put(index)
                 if not pending:
                     return
                 if self._engine.forks != forks:
                     raise ConnectionLostError("the request belongs to the parent process")
                 index = next(iter(pending)) if ordered else ready.get()
-                source, future = pending[index]
-                try:
-                    result = Result(index, source, future.result(), None)
-                except (ImageBrokerError, OSError) as error:
-                    result = Result(index, source, None, error)
-                del pending[index], future
+                source, load = pending[index]
+                if isinstance(load, Future):
+                    try:
+                        load = load.result()
+                    except (ImageBrokerError, OSError) as error:
+                        load = error
+                del pending[index]
+                result = Result(index, source, load, None) if isinstance(load, Image) else Result(index, source, None, load)
+                del load
                 yield result
                 del result
         finally:
-            for _, future in pending.values():
-                future.cancel()
+            for _, load in pending.values():
+                if isinstance(load, Future):
+                    load.cancel()
+
+    def _load(self, source: Source, wish: Wish) -> "Union[Future[Image], Image, ImageBrokerError, OSError]":
+        try:
+            image, descriptor, key = self.kept_or_open(source, wish)
+            if image is not None:
+                return image
+            request = wish.encoded_request(source, descriptor)
+            request.is_writable = wish.writable
+            request.key = key
+            return self.send(request)
+        except (ImageBrokerError, OSError) as error:
+            return error
 
     # The cache
 

@@ -176,10 +176,10 @@ class Image:
             raise ValueError(f"the image is encoded as {reply.content_type}; request pixels")
         if not self._bytes.nbytes:
             raise ValueError("the image was not delivered")
-        offsets = [timing.offset for timing in reply.frames] or [0]
-        if not 0 <= frame < len(offsets):
-            raise IndexError(f"frame {frame} of {len(offsets)}")
-        return offsets[frame], reply.stride, CHANNELS[reply.pixel_format]
+        frames = reply.frames
+        if not 0 <= frame < (len(frames) or 1):
+            raise IndexError(f"frame {frame} of {len(frames) or 1}")
+        return frames[frame].offset if frames else 0, reply.stride, CHANNELS[reply.pixel_format]
 
     def numpy(self, frame: int = 0) -> "Pixels":
         """Returns the pixels as an array of shape (height, width, channels), without a copy and read-only unless requested

@@ -28,8 +28,8 @@ PAGE_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE
 Bytes = Union[bytes, bytearray, memoryview]
 
 
-def verify_sealed(descriptor: int, seals: int, size: int) -> None:
-    """Verifies that a descriptor is a memfd with `seals` and at least `size` bytes.
+def verify_sealed(descriptor: int, seals: int, size: int) -> int:
+    """Verifies that a descriptor is a memfd with `seals` and at least `size` bytes. Returns the number of its bytes.
 
     Raises `ProtocolViolationError`. A file on a tmpfs or an unsealable memfd has a seal too (`F_SEAL_SEAL`), so all
     are required.
@@ -43,6 +43,7 @@ def verify_sealed(descriptor: int, seals: int, size: int) -> None:
     available = os.fstat(descriptor).st_size
     if available < size:
         raise violation(f"a buffer of {available} bytes for an image that ends at {size}")
+    return available
 
 
 def sealed_copy(data: Bytes) -> int:
@@ -78,6 +79,8 @@ class Lease:
 
 class Mapping(mmap.mmap):
     """The mapping of a buffer. Views of its bytes keep it alive, and it keeps the lease alive."""
+
+    __slots__ = ("lease",)
 
     lease: Lease
 

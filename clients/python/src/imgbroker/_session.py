@@ -23,12 +23,15 @@ from ._errors import (
 from ._image import Image
 from ._memory import IMAGE_SEALS, Lease, Mapping, ValidityPage, map_buffer, verify_sealed
 from ._wire import (
-    BUFFERS_IN_ONE_FRAME, Fields, Frame, FrameDecoder, ImageReply, encode_frame, error_of, image_of, integer,
+    BUFFERS_IN_ONE_FRAME, Fields, Frame, FrameDecoder, ImageReply, encode_frame, encode_get, error_of, image_of, integer,
     request_id, string, violation,
 )
 
 #: The maximum number of descriptors in one message of a Unix socket.
 _MOST_DESCRIPTORS = 253
+_SPACE_FOR_DESCRIPTORS = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
+# Not an `IntFlag`, whose operators take microseconds.
+_TRUNCATED = int(socket.MSG_CTRUNC)
 #: The maximum number of messages with descriptors that no complete frame has taken.
 _MOST_ARRIVALS = 2
 _RECEIVED_AT_ONCE = 1 << 16
@@ -75,6 +78,8 @@ class Request:
         self.is_repeatable = is_repeatable
         #: Whether its images get mappings of their own that may be written to.
         self.is_writable = False
+        #: What `encode_get` makes a frame of in place of `fields`, if they were encoded before.
+        self.encoded: Optional[bytes] = None
         self.attempts = 0
         self.id: Optional[int] = None
         #: The time at which it was sent, of `time.monotonic`.
@@ -216,10 +221,13 @@ class Session:
                 f"the broker at {self.path} does not have {', '.join(sorted(missing))} among its features")
         self._renew_page()
         number = self._last_id + 1
-        fields = {"type": request.fields["type"], "id": number, **request.fields}
-        if request.descriptors:
-            fields["fds"] = len(request.descriptors)
-        frame = encode_frame(fields)
+        if request.encoded is not None:
+            frame = encode_get(number, request.encoded)
+        else:
+            fields = {"type": request.fields["type"], "id": number, **request.fields}
+            if request.descriptors:
+                fields["fds"] = len(request.descriptors)
+            frame = encode_frame(fields)
         self._last_id = number
         request.id = number
         request.attempts += 1
@@ -313,7 +321,7 @@ class Session:
         """Receives the available bytes. Returns whether there were any. Raises `ConnectionLostError`."""
         try:
             data, ancillary, flags, _ = self.socket.recvmsg(
-                _RECEIVED_AT_ONCE, socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
+                _RECEIVED_AT_ONCE, _SPACE_FOR_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
@@ -328,7 +336,7 @@ class Session:
             _close(descriptors)
             raise ConnectionLostError("the broker closed the connection")
         self._decoder.append(data)
-        if flags & socket.MSG_CTRUNC:
+        if flags & _TRUNCATED:
             # It is unknown which ones are missing, so none is used.
             _close(descriptors)
             self._arrivals.append(_Arrival(self._decoder.end, None))
@@ -528,8 +536,7 @@ class Session:
 
     def _hold(self, number: int, descriptor: int, end: int) -> None:
         try:
-            verify_sealed(descriptor, IMAGE_SEALS, end)
-            size = os.fstat(descriptor).st_size
+            size = verify_sealed(descriptor, IMAGE_SEALS, end)
         except BaseException:
             os.close(descriptor)
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Type
 
 from ._errors import ErrorCode, ProtocolViolationError, RefusedError
 
@@ -33,7 +33,21 @@ def encode_frame(fields: Mapping[str, Any]) -> bytes:
 
     Raises `MessageError` if it is too long, and `TypeError` or `ValueError` if a value has no JSON form.
     """
+    return _frame(_encode(fields).encode("utf-8"))
+
+
+def encode_fields(fields: Mapping[str, Any]) -> bytes:
+    """Returns the fields of a `get` besides `type` and `id`, for `encode_get`. Raises as `encode_frame`."""
     text = _encode(fields).encode("utf-8")
+    return b"," + text[1:] if fields else text[1:]
+
+
+def encode_get(number: int, encoded: bytes) -> bytes:
+    """Returns the frame of a `get` whose other fields were encoded before. Raises `MessageError`."""
+    return _frame(b'{"type":"get","id":%d%b' % (number, encoded))
+
+
+def _frame(text: bytes) -> bytes:
     if len(text) > MAXIMUM_FRAME:
         raise RefusedError.of(ErrorCode.BAD_REQUEST, f"The request of {len(text)} bytes is too long for a frame.")
     return len(text).to_bytes(HEADER_LENGTH, "big") + text
@@ -77,7 +91,7 @@ class FrameDecoder:
         end = HEADER_LENGTH + length
         if len(self._buffer) < end:
             return None
-        text = bytes(self._buffer[HEADER_LENGTH:end])
+        text = self._buffer[HEADER_LENGTH:end]
         position = self.position
         self._consume(end)
         return Frame(_object(text), position)
@@ -95,7 +109,7 @@ class FrameDecoder:
         self.position += count
 
 
-def _object(text: bytes) -> Fields:
+def _object(text: bytearray) -> Fields:
     try:
         value = _decode(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -245,48 +259,71 @@ class ImageReply(NamedTuple):
     spans: Tuple[TraceSpan, ...]
 
 
+#: The type, the least and the most of each field of an `image` that has one value. Only integers have limits.
+_IMAGE_FIELDS: Mapping[str, Tuple[Type[Any], int, int]] = {
+    **dict.fromkeys(("source", "url", "pixelFormat", "alpha", "contentType", "averageColor", "thumbHash", "etag", "damage"),
+                    (str, 0, 0)),
+    **dict.fromkeys(("final", "stale", "damaged"), (bool, 0, 0)),
+    **dict.fromkeys(
+        ("bytes", "offset", "slot", "payload", "stride", "originalWidth", "originalHeight", "frameCount", "loops", "expires"),
+        (int, 0, MAXIMUM_INTEGER)),
+    "width": (int, 0, MAXIMUM_SIDE), "height": (int, 0, MAXIMUM_SIDE), "buffer": (int, 1, MAXIMUM_INTEGER),
+    "generation": (int, 0, (1 << 32) - 1), "fds": (int, 0, 1),
+}
+_SOURCES = ("memory", "disk", "network", "shared", "file")
+
+
 def image_of(fields: Fields) -> ImageReply:
     """Reads an `image`, and checks that its pixels lie within its bytes."""
-    width = integer(fields, "width", 0, MAXIMUM_SIDE)
-    height = integer(fields, "height", 0, MAXIMUM_SIDE)
-    size = integer(fields, "bytes")
-    offset = optional_integer(fields, "offset") or 0
+    # One pass over the fields that are there, because this is done for each image of a training set.
+    find = _IMAGE_FIELDS.get
+    for name, value in fields.items():
+        rule = find(name)
+        if rule is None:
+            continue
+        kind, least, most = rule
+        if type(value) is kind:
+            if not most or least <= value <= most:
+                continue
+        elif value is None and kind is not bool:
+            continue
+        raise violation(f"{name} is not a {kind.__name__}" + (f" from {least} to {most}" if most else ""))
+    get = fields.get
+    width, height, size, source = get("width"), get("height"), get("bytes"), get("source")
+    if width is None or height is None or size is None:
+        raise violation("width, height or bytes is missing")
+    offset = get("offset") or 0
     # No overflow follows in C or in the kernel.
     if offset + size > MAXIMUM_INTEGER:
         raise violation("the sizes are invalid")
-    stride = optional_integer(fields, "stride")
-    pixel_format = alpha = None
-    frames = _frames(fields, offset)
+    stride = get("stride")
+    pixel_format: Optional[str] = None
+    alpha: Optional[str] = None
+    frames = _frames(fields, offset) if "frames" in fields else ()
     if stride is not None:
-        pixel_format = choice(fields, "pixelFormat", tuple(CHANNELS))
-        alpha = choice(fields, "alpha", ALPHAS)
+        pixel_format, alpha = get("pixelFormat"), get("alpha")
+        if pixel_format is None or pixel_format not in CHANNELS or alpha not in ALPHAS:
+            raise violation(f"pixels of the format {pixel_format} with alpha {alpha}")
         if stride < width * CHANNELS[pixel_format]:
             raise violation(f"a stride of {stride} bytes for {width} pixels")
-        for begin in [frame.offset for frame in frames] or [0]:
+        for begin in [frame.offset for frame in frames] or (0,):
             if begin < 0 or begin + stride * height > size:
                 raise violation(f"{height} rows of {stride} bytes in an image of {size} bytes")
-    buffer = optional_integer(fields, "buffer", 1)
-    fds = optional_integer(fields, "fds", 0, 1) or 0
-    payload = optional_integer(fields, "payload") or 0
+    buffer, fds, payload = get("buffer"), get("fds") or 0, get("payload") or 0
     if payload and (buffer is not None or fds or payload != size or offset or payload > MAXIMUM_INLINE_BYTES):
         raise violation(f"a payload of {payload} bytes for an image of {size}")
     if fds and buffer is None:
         raise violation("a descriptor without a buffer")
+    if source not in _SOURCES:
+        raise violation(f"source is not one of {', '.join(_SOURCES)}")
     return ImageReply(
-        final=boolean(fields, "final", True),
-        source=choice(fields, "source", ("memory", "disk", "network", "shared", "file")),
-        url=optional_string(fields, "url"), width=width, height=height, stride=stride, pixel_format=pixel_format,
-        alpha=alpha, bytes=size, offset=offset, buffer=buffer, slot=optional_integer(fields, "slot"),
-        generation=optional_integer(fields, "generation", 0, (1 << 32) - 1) or 0, fds=fds, payload=payload,
-        content_type=optional_string(fields, "contentType"),
-        original_width=_or(optional_integer(fields, "originalWidth"), width),
-        original_height=_or(optional_integer(fields, "originalHeight"), height),
-        frame_count=_or(optional_integer(fields, "frameCount"), 1), frames=frames,
-        loops=optional_integer(fields, "loops"), average_color=optional_string(fields, "averageColor"),
-        thumb_hash=optional_string(fields, "thumbHash"), etag=optional_string(fields, "etag"),
-        expires=optional_integer(fields, "expires"), stale=boolean(fields, "stale", False),
-        damaged=boolean(fields, "damaged", False), damage=optional_string(fields, "damage"),
-        spans=_spans(fields))
+        final=get("final", True), source=source, url=get("url"), width=width, height=height, stride=stride, pixel_format=pixel_format,
+        alpha=alpha, bytes=size, offset=offset, buffer=buffer, slot=get("slot"),
+        generation=get("generation") or 0, fds=fds, payload=payload, content_type=get("contentType"),
+        original_width=_or(get("originalWidth"), width), original_height=_or(get("originalHeight"), height),
+        frame_count=_or(get("frameCount"), 1), frames=frames, loops=get("loops"), average_color=get("averageColor"),
+        thumb_hash=get("thumbHash"), etag=get("etag"), expires=get("expires"), stale=get("stale", False),
+        damaged=get("damaged", False), damage=get("damage"), spans=_spans(fields) if "spans" in fields else ())
 
 
 def _or(value: Optional[int], default: int) -> int:

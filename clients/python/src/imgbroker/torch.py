@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
-import ctypes
+import mmap
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Union, cast
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Union, cast
 
 from ._client import Client, Result, Source
 from ._image import Image
@@ -126,7 +128,7 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         for result in results:
             image = result.get()
             if batch is None:
-                batch = _Batch(image, len(chosen))
+                batch = _Batch(image, len(chosen), _memory)
             batch.add(image, result.source)
         targets = [
             target if self.target_transform is None else self.target_transform(target) for _, target in chosen]
@@ -144,16 +146,51 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         return (image if self.transform is None else self.transform(image)), target
 
 
+class _Memory:
+    """The memory of an earlier batch, to be used again: the kernel has to supply and clear each page of new memory.
+
+    Any thread may take a block. It comes back when the last tensor with it has ended, in whichever thread that is.
+    """
+
+    def __init__(self) -> None:
+        # At most one: a loop that holds any number of batches ends one for each that it loads.
+        self._unused: "Deque[mmap.mmap]" = deque(maxlen=1)
+
+    def take(self, size: int) -> "memoryview[int]":
+        """Returns a block of `size` bytes or more, with any contents."""
+        try:
+            block: Optional[mmap.mmap] = self._unused.pop()
+        except IndexError:
+            block = None
+        if block is None or len(block) < size:
+            block = _new_block(size)
+        # A tensor refers to this object, whose end can be noticed while the block goes on.
+        view = memoryview(block)
+        weakref.finalize(view, self._unused.append, block).atexit = False
+        return view
+
+
+def _new_block(size: int) -> mmap.mmap:
+    block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        block.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:  # The kernel has none.
+        pass
+    return block
+
+
+_memory = _Memory()
+
+
 class _Batch:
     """Images of one size, one after the other in memory of their own."""
 
-    def __init__(self, first: Image, count: int) -> None:
+    def __init__(self, first: Image, count: int, memory: "_Memory") -> None:
         self._shape = (count, first.height, first.width, first._layout(0)[2])
         self._row = self._shape[2] * self._shape[3]
-        # From PyTorch, whose allocator uses the memory of earlier batches again.
-        self._images = torch.empty(self._shape, dtype=torch.uint8)
-        size = self._images.numel()
-        self._memory = memoryview((ctypes.c_ubyte * size).from_address(self._images.data_ptr())).cast("B")
+        size = count * self._shape[1] * self._row
+        self._memory = memory.take(size)
+        self._images = torch.frombuffer(self._memory, dtype=torch.uint8, count=size).view(self._shape)
         self._end = 0
 
     def add(self, image: Image, source: Source) -> None:
@@ -165,8 +202,9 @@ class _Batch:
                 f"{self._shape[2]} × {self._shape[1]}: request one size by width, height and fit='cover' or 'fill'")
         # At once, unless rows have padding.
         rows, step = (1, self._row * image.height) if stride == self._row else (image.height, self._row)
+        pixels = image.buffer
         for begin in range(offset, offset + rows * stride, stride):
-            self._memory[self._end:self._end + step] = image.buffer[begin:begin + step]
+            self._memory[self._end:self._end + step] = pixels[begin:begin + step]
             self._end += step
 
     def tensor(self, layout: str) -> "torch.Tensor":
