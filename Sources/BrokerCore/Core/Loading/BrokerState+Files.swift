@@ -77,7 +77,7 @@ extension BrokerState {
         switch asker {
         case .get(let id):
             guard let waiter = requests[id], waiter.stage == .opening else { return }
-            switch result.flatMap(checkedSize) {
+            switch checkedSize(result) {
             case .success(let facts):
                 requests.nameFile(facts, of: id)
                 advance(id)
@@ -102,7 +102,9 @@ extension BrokerState {
         }
     }
 
-    private func checkedSize(_ facts: FileFacts) -> Result<FileFacts, WireError> {
+    // Of the result, because a method given to `flatMap` has a copy of all of the state.
+    private func checkedSize(_ result: Result<FileFacts, WireError>) -> Result<FileFacts, WireError> {
+        guard case .success(let facts) = result else { return result }
         let size = facts.identity.size
         if size <= 0 { return .failure(WireError(.emptyImage, "The file is empty.")) }
         let limit = min(limits.maxFileBytes, memoryBudget.limit)
@@ -110,7 +112,7 @@ extension BrokerState {
             let message = "The file has \(size) bytes; --max-file and --memory-limit permit \(limit)."
             return .failure(WireError(.tooLarge, message))
         }
-        return .success(facts)
+        return result
     }
 
     /// Fails the request of a file that was not examined, or whose helper has ended before it was read.

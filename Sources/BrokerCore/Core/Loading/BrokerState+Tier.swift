@@ -159,7 +159,7 @@ extension BrokerState {
             let digest = ContentDigest(hexadecimal: digest), bytes <= limits.maxDownloadBytes, response.status == 200,
             response.receivedAt <= now.unixMs + Self.toleratedLead,
             varyKey.hasSameBytes(as: OriginStatement.varyKey(response, of: download.headers)),
-            download.waiters.allSatisfy({ requests[$0.id].map(mayUseTier) ?? true })
+            download.waiters.allSatisfy({ requests[$0.id].map { mayUseTier($0) } ?? true })
         else { return nil }
         // A clock that is a little ahead must not make the response look older than any.
         response.receivedAt = min(response.receivedAt, now.unixMs)

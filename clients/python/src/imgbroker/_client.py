@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import queue
 import time
@@ -161,7 +162,8 @@ class Wish:
     def __init__(self, options: Dict[str, Any], writable: bool) -> None:
         self.writable = writable
         self._options = tuple(options.items())
-        self._parts: Optional[Tuple[Fields, FrozenSet[str]]] = None
+        #: The fields, and the features that requests of URLs and of files need.
+        self._parts: Optional[Tuple[Fields, FrozenSet[str], FrozenSet[str]]] = None
         self._encoded: Optional[bytes] = None
 
     def key(self, name: Any) -> Tuple[Any, ...]:
@@ -173,15 +175,16 @@ class Wish:
         """Returns a `get`: of a URL, or of a local file, whose descriptor it owns. Raises `TypeError`."""
         try:
             if self._parts is None:
-                self._parts = wire_options(dict(self._options))
+                fields, features = wire_options(dict(self._options))
+                self._parts = fields, features, features | {"files"}
         except BaseException:
             if descriptor is not None:
                 os.close(descriptor)
             raise
-        fields, features = self._parts
+        fields, features, features_of_files = self._parts
         if descriptor is None:
             return Request({"type": "get", "url": source, **fields}, features=features)
-        return Request({"type": "get", **fields}, features=features | {"files"}, descriptors=(descriptor,))
+        return Request({"type": "get", **fields}, features=features_of_files, descriptors=(descriptor,))
 
     def encoded_request(self, source: Source, descriptor: Optional[int]) -> Request:
         """Returns the same request, with the fields of all local files encoded once. No field may be added to it."""
@@ -545,7 +548,16 @@ class Client:
 
         writable: see `get`.
         """
-        wish = Wish(cast(Dict[str, Any], options), writable)
+        return self.many(sources, Wish(cast(Dict[str, Any], options), writable), ordered=ordered, in_flight=in_flight)
+
+    def many(
+        self, sources: Iterable[Source], wish: Wish, *, ordered: bool, in_flight: int, together: bool = False
+    ) -> Iterator[Result]:
+        """As `get_many`; a part of this package's interior.
+
+        together: all results are needed before any is of use. A result that is not ready is then waited for together with those
+            after it, so that this thread is woken for many at once.
+        """
         forks = self._engine.forks
         # Those that need no request are ready at once.
         pending: Dict[int, Tuple[Source, "Union[Future[Image], Image, ImageBrokerError, OSError]"]] = {}
@@ -575,6 +587,12 @@ class Client:
                 index = next(iter(pending)) if ordered else ready.get()
                 source, load = pending[index]
                 if isinstance(load, Future):
+                    if together and not load.done():
+                        # All that were requested, or the half that leaves the broker some while others are requested.
+                        later = next(itertools.islice(reversed(pending.values()), 0 if is_exhausted else len(pending) // 2, None))
+                        if isinstance(later[1], Future):
+                            later[1].exception()
+                        del later
                     try:
                         load = load.result()
                     except (ImageBrokerError, OSError) as error:

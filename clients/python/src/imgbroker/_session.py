@@ -63,6 +63,19 @@ class RequestFuture(Future):  # type: ignore[type-arg]
 class Request:
     """A request: sent again over a new connection if its connection is lost."""
 
+    #: Whether its images get mappings of their own that may be written to.
+    is_writable = False
+    #: What `encode_get` makes a frame of in place of `fields`, if they were encoded before.
+    encoded: Optional[bytes] = None
+    attempts = 0
+    id: Optional[int] = None
+    #: The time at which it was sent, of `time.monotonic`.
+    sent_at = 0.0
+    #: The key under which its image is kept for repeated requests; None for no keeping.
+    key: Optional[Tuple[Any, ...]] = None
+    #: Called with the error that ends a subscription.
+    on_end: Optional[Callable[[ImageBrokerError], None]] = None
+
     def __init__(
         self, fields: Fields, *, descriptors: Tuple[int, ...] = (), features: FrozenSet[str] = frozenset(),
         on_image: Optional[Callable[[Image], None]] = None, on_progress: Optional[Callable[[Fields], None]] = None,
@@ -76,18 +89,6 @@ class Request:
         self.on_progress = on_progress
         self.on_event = on_event
         self.is_repeatable = is_repeatable
-        #: Whether its images get mappings of their own that may be written to.
-        self.is_writable = False
-        #: What `encode_get` makes a frame of in place of `fields`, if they were encoded before.
-        self.encoded: Optional[bytes] = None
-        self.attempts = 0
-        self.id: Optional[int] = None
-        #: The time at which it was sent, of `time.monotonic`.
-        self.sent_at = 0.0
-        #: The key under which its image is kept for repeated requests; None for no keeping.
-        self.key: Optional[Tuple[Any, ...]] = None
-        #: Called with the error that ends a subscription.
-        self.on_end: Optional[Callable[[ImageBrokerError], None]] = None
         self.future = RequestFuture()
         self.future.request = weakref.ref(self)
 
@@ -215,8 +216,8 @@ class Session:
         Raises `FeatureMissingError`, `MessageError`, or `TypeError` and `ValueError` for values without a JSON form.
         Errors of the socket are left to the receiving side, which finds the connection closed.
         """
-        missing = request.features - self.features
-        if missing:
+        if not request.features <= self.features:
+            missing = request.features - self.features
             raise FeatureMissingError(
                 f"the broker at {self.path} does not have {', '.join(sorted(missing))} among its features")
         self._renew_page()
@@ -363,7 +364,7 @@ class Session:
                     break
                 self._waiting_for_payload = None
                 data = bytearray(payload) if self.pending[request_id(frame.fields)].is_writable else payload
-                self._finish_image(frame, reply, Image(reply, memoryview(data)), effects)
+                self._finish_image(request_id(frame.fields), reply, Image(reply, memoryview(data)), effects)
                 continue
             next_frame = self._decoder.next()
             if next_frame is None:
@@ -412,7 +413,7 @@ class Session:
                 image = self._image(frame, reply, request.is_writable)
             except ProcessLimitError as limit:
                 image = limit
-            self._finish_image(frame, reply, image, effects)
+            self._finish_image(number, reply, image, effects)
         elif kind == "progress":
             on_progress = request.on_progress
             if on_progress is not None:
@@ -435,9 +436,8 @@ class Session:
         self._newest_answered = max(self._newest_answered, number)
 
     def _finish_image(
-        self, frame: Frame, reply: ImageReply, image: "Image | ImageBrokerError", effects: List[Effect]
+        self, number: int, reply: ImageReply, image: "Image | ImageBrokerError", effects: List[Effect]
     ) -> None:
-        number = request_id(frame.fields)
         request = self.pending[number]
         if not reply.final:
             on_image = request.on_image

@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Union, cast
 
-from ._client import Client, Result, Source
+from ._client import Client, Result, Source, Wish
 from ._image import Image
 
 try:
@@ -123,8 +123,8 @@ class ImageList(Dataset[Tuple[Any, Any]]):
             return cast(Tuple[Any, Any], tuple(default_collate(self.__getitems__(indices))))
         chosen = [self.samples[index] for index in indices]
         batch: Optional[_Batch] = None
-        results = self.client.get_many(
-            [source for source, _ in chosen], in_flight=self.in_flight, **cast(Any, self.options))
+        results = self.client.many(
+            [source for source, _ in chosen], Wish(self.options, False), ordered=True, in_flight=self.in_flight, together=True)
         for result in results:
             image = result.get()
             if batch is None:
