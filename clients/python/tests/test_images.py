@@ -57,6 +57,22 @@ def test_writable_image_changes_alone(client: imgbroker.Client, origin: Origin, 
     assert not client.get(url).numpy().flags.writeable
 
 
+@pytest.mark.parametrize("name, value", [
+    ("width", None), ("width", True), ("width", 65_536), ("height", -1), ("bytes", None), ("bytes", 1 << 53), ("bytes", 1.0),
+    ("source", None), ("source", "elsewhere"), ("final", None), ("final", 1), ("stale", "no"), ("url", 1), ("etag", []),
+    ("slot", -1), ("slot", "1"), ("generation", 1 << 32), ("buffer", 0), ("fds", 2), ("fds", 1), ("pixelFormat", "cmyk"),
+    ("pixelFormat", []), ("alpha", "some"), ("alpha", None), ("expires", False), ("frames", None), ("spans", {}),
+])
+def test_field_of_a_wrong_type_or_out_of_range(name: str, value: Any) -> None:
+    fields = {
+        "final": True, "source": "file", "width": 2, "height": 1, "stride": 8, "pixelFormat": "rgba8", "alpha": "straight",
+        "bytes": 8, "expires": None, "etag": None, "slot": None, "unknown": {},
+    }
+    assert image_of(fields).width == 2
+    with pytest.raises(imgbroker.ProtocolViolationError):
+        image_of({**fields, name: value})
+
+
 def test_array_respects_stride() -> None:
     data = bytes(range(48))
     pixels = _image(data, width=2, height=3, stride=16, pixelFormat="rgba8").numpy()

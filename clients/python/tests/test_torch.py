@@ -281,7 +281,10 @@ def test_batches_equal_collated_items(workers: int, client: imgbroker.Client, fo
     dataset = ImageFolder(folder, client=client)
     assert [epoch(batches(dataset, 3, num_workers=workers)) for _ in range(2)] == [EXPECTED, EXPECTED]
     assert epoch(batches(torch.utils.data.Subset(dataset, list(range(8))), 8, num_workers=workers)) == EXPECTED
-    for options in ({}, {"layout": "HWC"}, {"pixel_format": "gray8"}, {"pixel_format": "rgba8"}, {"transform": negative}):
+    for options in (
+        {}, {"layout": "HWC"}, {"pixel_format": "gray8"}, {"pixel_format": "rgba8"}, {"transform": negative},
+        {"in_flight": 1, "width": 32}, {"in_flight": 3, "width": 31}, {"in_flight": 4, "width": 30},
+    ):
         dataset = ImageFolder(folder, client=client, target_transform=lambda target: target + 5, **options)
         images, targets = dataset[[7, 0, 3, 0]]
         collated = torch.utils.data.default_collate([dataset[index] for index in (7, 0, 3, 0)])
