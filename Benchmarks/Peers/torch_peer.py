@@ -42,7 +42,7 @@ class WithPillow(Dataset):
 
 
 class InMemory(Dataset):
-    """Images that need no decoding, in batches that are each copied once: what any loader takes at least."""
+    """Images that need no decoding, in batches that are each copied once, into memory that PyTorch allocates for it."""
 
     def __init__(self, samples):
         self.targets = torch.tensor([target for _, target in samples])
