@@ -3,16 +3,17 @@ import Foundation
 import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import TestSupport
 import Testing
 
 @testable import imgbroker
 
 /// The configuration file, the environment and the command line: which one counts, and one clear line for what is wrong.
 struct ConfigurationTests {
-    private let folder = NSTemporaryDirectory() + "imgbroker-configuration-\(UUID().uuidString)"
-    private var path: String { folder + "/imgbroker.conf" }
+    private let folder: TemporaryDirectory
+    private var path: String { folder.file("imgbroker.conf") }
 
-    init() throws { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) }
+    init() throws { folder = try TemporaryDirectory() }
 
     private func write(_ text: String) throws { try Data(text.utf8).write(to: URL(fileURLWithPath: path)) }
 
@@ -158,13 +159,13 @@ struct ConfigurationTests {
 
     @Test func `another file`() throws {
         try write("retries = 2")
-        let other = folder + "/other.conf"
+        let other = folder.file("other.conf")
         try Data("retries = 3".utf8).write(to: URL(fileURLWithPath: other))
         #expect(try read().limits.retries == 2)
         #expect(try read([], ["IMGBROKER_CONFIG": other]).limits.retries == 3)
         #expect(try read(["--config", path], ["IMGBROKER_CONFIG": other]).limits.retries == 2)
-        #expect(complaint(["--config", folder + "/none"])?.contains("/none") == true)
-        #expect(complaint(["--config", folder])?.contains("is no regular file") == true)
+        #expect(complaint(["--config", folder.file("none")])?.contains("/none") == true)
+        #expect(complaint(["--config", folder.path])?.contains("is no regular file") == true)
     }
 
     @Test func `the effective settings are a configuration file with the same meaning`() throws {

@@ -2,16 +2,17 @@ import BrokerCore
 import Foundation
 import HTTPCaching
 import IPCProtocol
+import TestSupport
 import Testing
 
 @testable import imgbroker
 
 /// Settings that are read again: which change, which are refused, and that an error changes nothing.
 struct SettingReloadTests {
-    private let folder = NSTemporaryDirectory() + "imgbroker-reload-\(UUID().uuidString)"
-    private var path: String { folder + "/imgbroker.conf" }
+    private let folder: TemporaryDirectory
+    private var path: String { folder.file("imgbroker.conf") }
 
-    init() throws { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) }
+    init() throws { folder = try TemporaryDirectory() }
 
     private func write(_ text: String) throws { try Data(text.utf8).write(to: URL(fileURLWithPath: path)) }
 
