@@ -226,6 +226,8 @@ package struct SharedTier {
         if removals.isEmpty { return nil }
         let keys = removals.prefix(Self.removalsTogether)
         removals.removeFirst(keys.count)
+        // A slice keeps what was taken from it.
+        if removals.isEmpty { removals = [] }
         return Array(keys)
     }
 

@@ -31,6 +31,17 @@ import WorkerProtocol
         return originals
     }
 
+    /// A cache with 20 originals and four rasters whose directory has become read-only.
+    private func readOnlyCache() throws -> (CacheProcess, [TestOriginal], Mount) {
+        let first = try CacheProcess(directory)
+        let originals = try fill(first, 20)
+        try first.close()
+        let mounted = try Mount(binding: directory, at: temporary.path + "/mounted", readOnly: true)
+        let cache = try CacheProcess(mounted.path)
+        try cache.waitForState(.readOnly, entries: 24)
+        return (cache, originals, mounted)
+    }
+
     @Test func everything() throws {
         let cache = try CacheProcess(directory)
         #expect(try cache.clear() == CacheProcess.Cleared(removed: 0, bytes: 0))
@@ -184,12 +195,7 @@ import WorkerProtocol
     /// Otherwise what a compromised worker has made would be served again.
     @Test(.enabled(if: CurrentProcess.uid == 0, "mounts need root"))
     func `when bytes cannot be discarded, everything counts as removed`() throws {
-        let first = try CacheProcess(directory)
-        let originals = try fill(first, 20)
-        try first.close()
-        let mounted = try Mount(binding: directory, at: temporary.path + "/mounted", readOnly: true)
-        let cache = try CacheProcess(mounted.path)
-        try cache.waitForState(.readOnly, entries: 24)
+        let (cache, originals, mounted) = try readOnlyCache()
         try cache.discard([originals[1].record.digest])
         for original in originals { #expect(try !cache.has(original)) }
         try mounted.makeWritable()
@@ -199,12 +205,7 @@ import WorkerProtocol
     }
 
     @Test(.enabled(if: CurrentProcess.uid == 0, "mounts need root")) func readOnly() throws {
-        let first = try CacheProcess(directory)
-        let originals = try fill(first, 20)
-        try first.close()
-        let mounted = try Mount(binding: directory, at: temporary.path + "/mounted", readOnly: true)
-        let cache = try CacheProcess(mounted.path)
-        try cache.waitForState(.readOnly, entries: 24)
+        let (cache, originals, mounted) = try readOnlyCache()
         #expect(try cache.clear().removed == 0)
         for original in originals { #expect(try !cache.has(original)) }
         pause(milliseconds: 300)
