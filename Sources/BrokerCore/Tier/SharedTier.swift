@@ -221,9 +221,11 @@ package struct SharedTier {
         return keys.count <= room
     }
 
+    var hasRemovals: Bool { !removals.isEmpty }
+
     /// Takes the keys for the next order; nil when none wait.
     mutating func popRemovals() -> [String]? {
-        if removals.isEmpty { return nil }
+        if !hasRemovals { return nil }
         let keys = removals.prefix(Self.removalsTogether)
         removals.removeFirst(keys.count)
         // A slice keeps what was taken from it.

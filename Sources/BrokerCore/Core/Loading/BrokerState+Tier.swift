@@ -342,7 +342,7 @@ extension BrokerState {
 
     /// Sends the removals that wait for the process.
     mutating func removeFromSharedTier() {
-        guard let worker = supervision.available(.tier) else { return }
+        guard tier.hasRemovals, let worker = supervision.available(.tier) else { return }
         while let keys = tier.popRemovals() { actions.append(.removeShared(worker, keys: keys)) }
     }
 
