@@ -58,11 +58,15 @@ package final class FrameChannel {
     }
 
     /// A buffer for received bytes before they are decoded into frames. The channels of one thread can share it.
+    @safe
     package final class ReceiveBuffer {
-        fileprivate var bytes = [UInt8](repeating: 0, count: 1 << 16)
+        /// Not initialized: only pages that bytes were received into take memory.
+        fileprivate let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 16)
 
         /// Creates a buffer for the bytes of one `fill`.
         package init() {}
+
+        deinit { unsafe bytes.deallocate() }
     }
 
     /// The socket itself, for an event loop to watch.
@@ -154,17 +158,9 @@ package final class FrameChannel {
         case .disposed(let function): disposal = function
         case .left: return try fillWithoutDescriptors()
         }
-        var result: Result<UnixSocket.Received, SystemError> = .success(.wouldBlock)
-        unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
-            result = Result { () throws(SystemError) in
-                try unsafe UnixSocket.receive(into: buffer, from: socket, disposal: disposal)
-            }
-            if case .success(.bytes(let count, _, _)) = result {
-                unsafe decoder.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
-            }
-        }
-        switch try result.get() {
-        case .bytes(_, let received, let areLost):
+        switch try unsafe UnixSocket.receive(into: receiveBuffer.bytes, from: socket, disposal: disposal) {
+        case .bytes(let count, let received, let areLost):
+            append(count)
             // It is unknown which ones are missing, so none of the message is used.
             descriptors += areLost ? [.lost] : received.map { .descriptor($0) }
             return .received
@@ -175,22 +171,21 @@ package final class FrameChannel {
 
     /// Receives bytes that have no descriptors: those that a peek has shown to have none.
     private func fillWithoutDescriptors() throws(SystemError) -> Fill {
-        var result: Result<UnixSocket.Peeked, SystemError> = .success(.wouldBlock)
-        unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
-            result = Result { () throws(SystemError) in try unsafe UnixSocket.peek(into: buffer, from: socket) }
-            if case .success(.bytes(let count)) = result {
-                unsafe decoder.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
-                peeked = count
-            }
-        }
-        switch try result.get() {
-        case .bytes:
+        switch try unsafe UnixSocket.peek(into: receiveBuffer.bytes, from: socket) {
+        case .bytes(let count):
+            append(count)
+            peeked = count
             try receivePeeked()
             return .received
         case .bytesWithDescriptors: return .hasDescriptors
         case .wouldBlock: return .wouldBlock
         case .end: return .end
         }
+    }
+
+    /// Gives the first bytes of the receive buffer to the decoder.
+    private func append(_ count: Int) {
+        unsafe decoder.append(UnsafeRawBufferPointer(rebasing: receiveBuffer.bytes[..<count]).bytes)
     }
 
     /// Takes bytes that another process has received on this channel's socket, and the descriptor that came with them.
@@ -207,17 +202,13 @@ package final class FrameChannel {
     /// - Throws: `SystemError` of `recvmsg`.
     package func fillPeeking() throws(SystemError) -> Fill {
         try receivePeeked()
-        var result: Result<UnixSocket.Peeked, SystemError> = .success(.wouldBlock)
-        unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
-            let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<Self.peekedBytes])
-            result = Result { () throws(SystemError) in try unsafe UnixSocket.peek(into: part, from: socket) }
-            if case .success(.bytes(let count)) = result, count < Self.peekedBytes {
-                unsafe decoder.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
-                peeked = count
-            }
-        }
-        switch try result.get() {
-        case .bytes: return peeked > 0 ? .received : try fill()
+        let part = unsafe UnsafeMutableRawBufferPointer(rebasing: receiveBuffer.bytes[..<Self.peekedBytes])
+        switch try unsafe UnixSocket.peek(into: part, from: socket) {
+        case .bytes(let count):
+            if count == Self.peekedBytes { return try fill() }
+            append(count)
+            peeked = count
+            return .received
         case .bytesWithDescriptors: return try fill()
         case .wouldBlock: return .wouldBlock
         case .end: return .end
@@ -229,12 +220,8 @@ package final class FrameChannel {
     /// - Throws: `SystemError` of `recv`.
     package func receivePeeked() throws(SystemError) {
         while peeked > 0 {
-            var result: Result<Int, SystemError> = .success(0)
-            unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
-                let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<peeked])
-                result = Result { () throws(SystemError) in try unsafe UnixSocket.take(into: part, from: socket) }
-            }
-            let count = try result.get()
+            let part = unsafe UnsafeMutableRawBufferPointer(rebasing: receiveBuffer.bytes[..<peeked])
+            let count = try unsafe UnixSocket.take(into: part, from: socket)
             if count == 0 { throw SystemError("recv", code: SystemError.brokenPipe) }
             peeked -= count
         }
