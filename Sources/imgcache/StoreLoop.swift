@@ -27,6 +27,8 @@ struct StoreLoop {
     private static let reportInterval = 250
     /// The most keys in one report, because the length of a frame is limited.
     private static let maximumKeys = 5000
+    /// The time without an order after which memory is given back, in milliseconds.
+    private static let quietTime = 2000
 
     private let channel: FrameChannel
     let store: Store
@@ -34,6 +36,7 @@ struct StoreLoop {
     private var lastCommit = Instant.now
     private var lastUses = Instant.now
     private var lastReconciliation = Instant.now
+    private var quiet = QuietWatch(milliseconds: quietTime)
     private var lastReport: (report: DiskReport, time: Instant)?
 
     init(channel: FrameChannel, store: Store) throws(SystemError) {
@@ -57,6 +60,7 @@ struct StoreLoop {
             let isIdle = try queue.wait(until: nextWork).isEmpty
             store.log.writeCounts()
             if !isIdle {
+                quiet.note(at: .now)
                 if try channel.fill() == .end { return }
                 while let (order, descriptors) = try channel.nextMessage(StoreOrder.self) {
                     try handle(order, descriptors)
@@ -75,6 +79,7 @@ struct StoreLoop {
                 lastReconciliation = .now
                 store.reconcile(until: isIdle ? end : min(end, .now.adding(milliseconds: Self.reconcileSlice)))
             }
+            if quiet.hasBecomeQuiet(at: .now) { store.releaseMemory() }
             if let keys = store.takeKeys() { try channel.sendMessage(keys) }
             try sendEndedKeeps()
             for (job, removed, bytes) in store.clears.takeAnswers() {
@@ -100,6 +105,7 @@ struct StoreLoop {
         wake(at: store.exitAt)
         wake(at: store.nextEviction)
         wake(at: store.log.nextCount)
+        wake(at: quiet.nextLook)
         return next
     }
 

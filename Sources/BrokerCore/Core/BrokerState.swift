@@ -269,6 +269,13 @@ package struct BrokerState {
     /// evicted; if they are leased, they are charged to their holders then, who so cannot keep others from being served.
     func hasRoom(for bytes: Int) -> Bool { reservedBytes + bytes <= memory.limit }
 
+    /// Gives back memory that the requests of a busy time have taken. Changes nothing else.
+    package mutating func releaseMemory() {
+        requests.releaseMemory()
+        files.releaseMemory()
+        decoding.releaseMemory()
+    }
+
     /// Packs and evicts until the budget holds (`MemoryIndex.evictToFit`), and closes the buffers that are removed.
     mutating func evictToFit() {
         memory.reservedBytes = reservedBytes

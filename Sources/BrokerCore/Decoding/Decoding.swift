@@ -669,6 +669,15 @@ package struct Decoding {
         if cause.isOwnMaking, cause != .cpu, let part = parts[job] { countDeath(for: part.responsible, at: now) }
     }
 
+    // MARK: Memory
+
+    /// Gives back the memory of tables that are empty.
+    mutating func releaseMemory() {
+        decodes.releaseIfEmpty()
+        jobByVariant.releaseIfEmpty()
+        identifications.releaseIfEmpty()
+    }
+
     // MARK: Invariants
 
     /// The decodings and identifications on workers, for the report. `download` finds the download whose bytes a job is about.

@@ -194,6 +194,15 @@ package struct FileReads {
         return false
     }
 
+    // MARK: Memory
+
+    /// Gives back the memory of tables that are empty.
+    mutating func releaseMemory() {
+        files.releaseIfEmpty()
+        reads.releaseIfEmpty()
+        jobByKey.releaseIfEmpty()
+    }
+
     // MARK: Invariants
 
     /// The first rule that does not hold; nil when all do.

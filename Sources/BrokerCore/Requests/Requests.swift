@@ -203,6 +203,14 @@ package struct Requests {
 
     mutating func end(_ id: PrefetchID) -> Prefetch? { prefetches.removeValue(forKey: id) }
 
+    // MARK: Memory
+
+    /// Gives back the memory of tables that are empty.
+    mutating func releaseMemory() {
+        waiters.releaseIfEmpty()
+        prefetches.releaseIfEmpty()
+    }
+
     // MARK: Invariants
 
     /// The first rule that does not hold; nil when all do. `isOwned` says whether the waiter's client knows it, and `waits`

@@ -20,3 +20,8 @@ extension Dictionary {
         return body(&value)
     }
 }
+
+extension Dictionary {
+    /// Gives back the memory of a table that was large and is empty, which `removeValue` keeps.
+    mutating func releaseIfEmpty() { if isEmpty { self = [:] } }
+}

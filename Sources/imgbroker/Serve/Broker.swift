@@ -19,6 +19,8 @@ final class Broker {
     private static let microsecondsForClients = 1000
     /// The poll interval for work without a readiness event.
     private static let retryMilliseconds = 100
+    /// The time without an event, in milliseconds, after which freed memory is given back.
+    private static let quietTime = 2000
 
     /// The sources of the configuration, as they were last read.
     var settings: Settings
@@ -73,6 +75,7 @@ final class Broker {
     /// Reports that processes wait for memory; nil if the kernel does not.
     private let pressure: MemoryPressure?
     private var suspensions = SuspensionWatch()
+    private var quiet = QuietWatch(milliseconds: quietTime)
     /// The durations of the event loop's iterations: while one lasts, no other event is served.
     var iterations = LatencyHistogram()
     /// The durations of hits, from the frame to the queued reply.
@@ -200,7 +203,8 @@ final class Broker {
         while !isFinished {
             sendOrders()
             let deadline = Self.earlier(
-                state.nextDeadline, Self.earlier(log.nextCount, pendingReload?.nextDeadline))
+                Self.earlier(state.nextDeadline, quiet.nextLook),
+                Self.earlier(log.nextCount, pendingReload?.nextDeadline))
             if deadline != timerSetTo {
                 timerSetTo = deadline
                 timer.set(to: deadline)
@@ -236,6 +240,10 @@ final class Broker {
             sendOrders()
             flushClients()
             buffers.compact()
+            if quiet.hasBecomeQuiet(at: begun) {
+                state.releaseMemory()
+                CurrentProcess.returnFreedMemory()
+            }
             // After the flush, which may find that they have accepted bytes while the broker was kept from running.
             if retriedAt == begun { disconnectBlocked() }
             for user in unread.takeForgotten() { handle(.connectionClosed(uid: user)) }
@@ -303,7 +311,9 @@ final class Broker {
 
     private func dispatch(_ event: EventQueue.Event) {
         let number = Int(event.token & (1 << 56 - 1))
-        switch Source(rawValue: event.token >> 56) {
+        let source = Source(rawValue: event.token >> 56)
+        if source != .timer, source != .watchdog { quiet.note(at: iterationBegunAt) }
+        switch source {
         case .listener: accept()
         case .timer:
             // Setting it also makes it unreadable; otherwise the loop would spin when nothing is due any more.

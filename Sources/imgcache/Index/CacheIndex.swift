@@ -173,6 +173,9 @@ final class CacheIndex {
 
     // MARK: Reading
 
+    /// Frees the pages of the file that are kept in memory.
+    func releaseMemory() { connection.releaseMemory() }
+
     /// The size of an entry's file; nil when the entry is not in the index.
     func size(of name: EntryName) throws(SQLiteError) -> Int? {
         try table(name.kind).integers(name.fileName)?.size

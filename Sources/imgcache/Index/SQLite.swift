@@ -103,6 +103,9 @@ final class SQLiteConnection {
         if code != SQLITE_OK { throw unsafe SQLiteError(handle, code: code) }
     }
 
+    /// Frees the pages that the connection has read and keeps. They are read again when they are needed.
+    func releaseMemory() { _ = unsafe sqlite3_db_release_memory(handle) }
+
     /// Compiles a statement that is used many times.
     func prepare(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
         var statement: OpaquePointer?

@@ -389,6 +389,13 @@ final class Store {
         commitSmall()
     }
 
+    /// Gives back memory that makes nothing but the next access to the databases faster.
+    func releaseMemory() {
+        index?.releaseMemory()
+        small?.releaseMemory()
+        CurrentProcess.returnFreedMemory()
+    }
+
     /// Commits the pending writes of small entries; false when they are lost.
     @discardableResult
     func commitSmall() -> Bool {

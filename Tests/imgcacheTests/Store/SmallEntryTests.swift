@@ -66,6 +66,17 @@ import struct TestSupport.SeededRandom
         try cache.close()
     }
 
+    @Test func `what the databases keep in memory is given back when nothing is asked for`() throws {
+        let originals = (0..<150).map { TestOriginal($0, size: 10_000) }
+        let cache = try start()
+        for original in originals { #expect(try cache.keep(original)) }
+        func resident() -> Int { cache.process.residentBytes ?? 0 }
+        let busy = resident()
+        try eventually { resident() < busy - (1 << 20) }
+        for original in originals { #expect(try cache.has(original)) }
+        try cache.close()
+    }
+
     @Test func `an entry replaces one of the other storage`() throws {
         let cache = try start()
         var (small, large) = (TestOriginal(1, size: 500), TestOriginal(2, size: 100_000))
