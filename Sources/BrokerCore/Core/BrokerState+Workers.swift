@@ -70,6 +70,16 @@ extension BrokerState {
         schedule(.idleLoader(worker, ended: supervision.jobsEnded(of: worker)), in: limits.familyIdleMs)
     }
 
+    /// Lets the download workers go if they were given no job since they had been given `given`; else looks again later.
+    mutating func fetcherIdleTimePassed(given: Int) {
+        let isIdle = supervision.downloadsGiven == given && !downloads.hasQueued && !downloads.hasSuspects
+        if !isIdle || !supervision.restFetchers() { watchIdleFetchers() }
+    }
+
+    private mutating func watchIdleFetchers() {
+        schedule(.idleFetchers(given: supervision.downloadsGiven), in: limits.fetcherIdleMs)
+    }
+
     /// Assigns queued lookups and downloads.
     private mutating func assignLoads() {
         startDiskRequests()
@@ -81,6 +91,9 @@ extension BrokerState {
         removeFromSharedTier()
         while mayLoad, tier.hasQueued, let worker = supervision.available(.tier), let job = tier.popQueued() {
             startSharedLookup(job, on: worker)
+        }
+        if mayLoad, downloads.hasQueued || downloads.hasSuspects, supervision.wakeFetchers(at: now.instant) {
+            watchIdleFetchers()
         }
         // One at a time, on a spare if there is one, because no other job waits for the spare.
         while mayLoad, downloads.hasSuspects, !supervision.runsExclusively(.fetch),

@@ -112,6 +112,7 @@ package struct BrokerState {
         memoryBudget = MemoryBudget(limit: limits.memoryBytes)
         memory = MemoryIndex(
             limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots)
+        deadlines.add(.idleFetchers(given: 0), at: now.adding(milliseconds: limits.fetcherIdleMs))
     }
 
     // MARK: Events
@@ -452,7 +453,7 @@ package struct BrokerState {
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
         case .idleLoader(let worker, _): supervision.contains(worker)
-        case .memoryGrowth, .reportUse, .workerStart, .workerExit, .restart, .drain: true
+        case .memoryGrowth, .reportUse, .workerStart, .workerExit, .idleFetchers, .restart, .drain: true
         }
     }
 
@@ -497,6 +498,7 @@ package struct BrokerState {
                 }
             case .workerExit(let worker): condemn(worker, .deadline, "it did not end with its socket")
             case .idleLoader(let worker, let ended): supervision.retireIdle(worker, ended: ended)
+            case .idleFetchers(let given): fetcherIdleTimePassed(given: given)
             case .frame(let client, let begunAt):
                 guard clients[client]?.frameBegunAt == begunAt else { break }
                 reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))

@@ -173,6 +173,17 @@ package struct Supervision {
         self[kind].retire(worker)
     }
 
+    // MARK: Rest
+
+    /// The downloads that were given to workers so far.
+    var downloadsGiven: Int { fetch.jobsGiven }
+
+    /// Lets the download workers go until there is a download, if all could work and none has one. Returns whether it did.
+    mutating func restFetchers() -> Bool { fetch.rest() }
+
+    /// Has download workers started for a download if they rest. Returns whether they did.
+    mutating func wakeFetchers(at now: Instant) -> Bool { fetch.wake(at: now) }
+
     /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended, and with `brief` may get
     /// others of that user.
     mutating func assign(

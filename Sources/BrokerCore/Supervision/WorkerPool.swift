@@ -53,6 +53,10 @@ struct WorkerPool {
     let isOnDemand: Bool
     /// The workers wanted of an on-demand pool.
     private var wanted = 0
+    /// Whether no worker is kept until there is a job.
+    private(set) var isResting = false
+    /// The jobs given to all workers so far.
+    private(set) var jobsGiven = 0
 
     /// In the order of their starts. So few that each is found by looking at all, which is done for every event: in an array,
     /// without copying one.
@@ -84,9 +88,9 @@ struct WorkerPool {
     }
 
     /// The number of `staying` workers wanted.
-    var target: Int { isOnDemand ? wanted : size + spares }
-    /// Workers that can work, spares aside.
-    var ready: Int { min(size, count { $0.canWork }) }
+    var target: Int { isOnDemand ? wanted : isResting ? 0 : size + spares }
+    /// Workers that can work, spares aside; of a resting pool, those that a job would start.
+    var ready: Int { isResting ? size : min(size, count { $0.canWork }) }
     var runningJobs: Int {
         var sum = 0
         for place in workers.indices { sum += workers[place].jobs.count }
@@ -183,6 +187,7 @@ struct WorkerPool {
     mutating func assign(
         _ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil
     ) {
+        jobsGiven += 1
         change(worker) {
             if $0.jobs.isEmpty { $0.brief = brief }
             $0.jobs.insert(job)
@@ -307,6 +312,23 @@ struct WorkerPool {
         }
         wantNoSuccessor()
         return former.dropLast(Self.mostReplaced)
+    }
+
+    /// Lets all workers go and keeps none until `wake`, if all could work and none has a job. Returns whether it did.
+    mutating func rest() -> Bool {
+        guard count(where: { $0.canWork }) == target, runningJobs == 0, staying == target else { return false }
+        _ = retireAll()
+        isResting = true
+        return true
+    }
+
+    /// Ends the rest of a pool, as there is a job. The spare starts later than the worker that the job waits for. Returns whether
+    /// the pool rested.
+    mutating func wake(at now: Instant) -> Bool {
+        if !isResting { return false }
+        isResting = false
+        noSpareBefore = now.adding(milliseconds: Self.spareDelayMs)
+        return true
     }
 
     /// Retires a worker that has run `jobsOfALife` jobs; its successor is started at once.

@@ -108,6 +108,66 @@ extension SupervisionTests {
         #expect(world.image(client, 1) != nil)
     }
 
+    // MARK: Rest
+
+    /// The time after which idle download workers end.
+    private static let idleTime = BrokerLimits().fetcherIdleMs
+
+    private func readyFetchers(_ world: StrictWorld) -> [WorkerID] {
+        fetchers(world).filter { world.workers[$0]?.state == .ready }
+    }
+
+    @Test func `without downloads the download workers end, and the next download starts one at once`() throws {
+        var world = world()
+        let former = fetchers(world)
+        world.happen(.timePassed, after: Self.idleTime - 1)
+        #expect(readyFetchers(world) == former)
+        world.happen(.timePassed, after: 1)
+        #expect(readyFetchers(world).isEmpty)
+        for worker in former { world.endWorker(worker, .ended(.status(0))) }
+        // For clients they are there all the same, and none has died.
+        #expect(fetchers(world).isEmpty && world.state.report(for: 1000)[.fetchers] == 1)
+        #expect(world.state.supervision.restarts == 0)
+        world.happen(.timePassed, after: 10 * Self.idleTime)
+        #expect(fetchers(world).isEmpty)
+        // Its spare starts when it may have become ready.
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        #expect(fetchers(world).count == 1 && world.fetches.isEmpty)
+        world.happen(.timePassed, after: 10)
+        #expect(fetchers(world).count == 2)
+        world.readyAll()
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        // They stay for as long again, and then for as long as there are downloads.
+        world.happen(.timePassed, after: Self.idleTime - 11)
+        #expect(readyFetchers(world).count == 2)
+        world.get(client, id: 2, "b")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        world.happen(.timePassed, after: Self.idleTime - 1)
+        #expect(readyFetchers(world).count == 2)
+        world.happen(.timePassed, after: Self.idleTime)
+        #expect(readyFetchers(world).isEmpty)
+    }
+
+    @Test func `download workers stay while a transfer lasts`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
+        for _ in 0..<3 { world.happen(.timePassed, after: Self.idleTime) }
+        #expect(readyFetchers(world).count == 2)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        #expect(world.decodes.count == 1)
+    }
+
+    @Test func `download workers that fail to start are tried again instead of resting`() throws {
+        var world = world()
+        for _ in 0..<20 {
+            for worker in fetchers(world) { world.endWorker(worker, .ended(.signal(11))) }
+            world.happen(.timePassed, after: Self.idleTime / 4)
+        }
+        #expect(!fetchers(world).isEmpty && world.state.report(for: 1000)[.fetchers] == 0)
+    }
+
     // MARK: Attribution
 
     /// Loads images that crash two decoders each, and returns the number of deaths before the first refusal.

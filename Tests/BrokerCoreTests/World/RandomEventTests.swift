@@ -43,6 +43,7 @@ struct RandomEventTests {
         if seed % 3 == 0 { limits.earlyBodyBytes = 1200 }
         limits.families = [[], [.avif], [.avif, .heif]][Int(seed % 3)]
         limits.familyIdleMs = 2_000
+        if seed % 5 == 1 { limits.fetcherIdleMs = 3_000 }
         var world = StrictWorld(limits)
         if isShort { world.variety = 40 }
         (world.foreign, world.tellsFormats) = ([2: .avif, 5: .heif], seed % 4 < 2)
