@@ -24,7 +24,9 @@ let package = Package(
             name: "benchclient",
             dependencies: [
                 .product(name: "ImageBrokerClient", package: "imgbroker")
-            ], swiftSettings: swift),
+            ], swiftSettings: swift,
+            // As a program that is handed to users.
+            linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(configuration: .release))]),
         .executableTarget(
             name: "imgbench",
             dependencies: [

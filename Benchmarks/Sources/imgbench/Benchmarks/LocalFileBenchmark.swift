@@ -53,7 +53,7 @@ enum LocalFileBenchmark {
     static func files(_ run: BenchmarkRun) throws -> [Row] {
         let files = try Files(run.scaled(500, 6), width: run.scaled(4000, 800), height: run.scaled(3000, 600), kinds: 8)
         defer { files.remove() }
-        let work = Work(files: files, side: 256, epochs: 1, keepsAll: true)
+        let work = Work(files: files, side: 256, epochs: 1, keepsAll: true, restSeconds: run.scaled(200, 0))
         let peers = [
             Peer(name: "Pillow", id: "pillow"), Peer(name: "pyvips", id: "pyvips"), Peer(name: "OpenCV", id: "opencv"),
         ]
@@ -123,8 +123,10 @@ enum LocalFileBenchmark {
                     costs[processes, default: [:]][name, default: []].append(cost)
                     printCost(cost, "\(processes) × \(name)")
                 }
-                add("imgbroker", try work.shared(run, processes, memory: memory))
+                let broker = try Broker(run, memory: memory)
+                defer { broker.stop() }
                 for peer in peers { add(peer.name, try work.alone(run, processes, peer.id)) }
+                add("imgbroker", try work.shared(broker.process, processes))
             }
         }
         return costs
@@ -165,6 +167,22 @@ enum LocalFileBenchmark {
         func remove() { try? FileManager.default.removeItem(atPath: folder) }
     }
 
+    /// A broker with an empty disk tier.
+    private struct Broker {
+        let process: BrokerProcess
+        private let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
+
+        init(_ run: BenchmarkRun, memory: String) throws {
+            process = try BrokerProcess(run.broker, ["--memory-limit", memory, "--cache-dir", cache])
+            _ = try process.client()
+        }
+
+        func stop() {
+            process.stop()
+            try? FileManager.default.removeItem(atPath: cache)
+        }
+    }
+
     private struct Work {
         let files: Files
         /// The box in pixels; 0 for the full size, as three bytes a pixel.
@@ -172,18 +190,18 @@ enum LocalFileBenchmark {
         let epochs: Int
         /// Whether each process keeps all results until the end.
         let keepsAll: Bool
+        /// The longest time to wait until the broker has let its download workers go, and whether it gives memory back before its
+        /// memory is measured; 0 to measure at once.
+        var restSeconds = 0
 
         private func arguments(_ process: Int) -> [String] {
             [files.folder, "\(files.count)", "\(side)", "\(epochs)", "\(process + 1)", keepsAll ? "1" : "0"]
         }
 
-        /// Processes that use a broker with an empty disk tier; its start is part of the figures.
-        func shared(_ run: BenchmarkRun, _ processes: Int, memory: String) throws -> Cost {
-            let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
-            defer { try? FileManager.default.removeItem(atPath: cache) }
-            let broker = try BrokerProcess(run.broker, ["--memory-limit", memory, "--cache-dir", cache])
-            defer { broker.stop() }
-            _ = try broker.client()
+        /// Processes that use a broker; its start is part of the figures.
+        func shared(_ broker: BrokerProcess, _ processes: Int) throws -> Cost {
+            let rest = ContinuousClock.now + .seconds(restSeconds)
+            while ContinuousClock.now < rest, ProcessTree([broker.pid]).has("imgfetch") { sleep(1) }
             return try cost(of: broker, processes) {
                 try LineProcess(ownProgram("benchclient"), ["files", broker.socketPath] + arguments($0))
             }
@@ -209,6 +227,8 @@ enum LocalFileBenchmark {
             }
             let seconds = (clock.now - begun) / .seconds(1)
             try broker?.settle()
+            // After two to four seconds without a request.
+            if broker != nil, restSeconds > 0 { sleep(6) }
             let tree = ProcessTree(processes.map(\.pid) + (broker.map { [$0.pid] } ?? []))
             return Cost(
                 processorSeconds: tree.processorSeconds, seconds: seconds, mebibytes: mebibytes(tree.memory))

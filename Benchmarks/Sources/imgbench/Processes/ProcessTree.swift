@@ -44,6 +44,9 @@ struct ProcessTree {
         processes.compactMap { Self.status($0, "voluntary_ctxt_switches") }.reduce(0, +)
     }
 
+    /// Whether one of them has the given name.
+    func has(_ name: String) -> Bool { processes.contains { Self.read($0, "comm") == name + "\n" } }
+
     /// The resident bytes of each process of the given name.
     func residentMemory(of name: String) -> [Int] {
         processes.filter { Self.read($0, "comm") == name + "\n" }
