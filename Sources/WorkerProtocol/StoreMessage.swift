@@ -7,7 +7,9 @@ package import JSONCoding
 // them.
 //
 //     broker → find                                cache → found + 1 descriptor (a sealed memfd) | missing
-//     broker → keepOriginal, keepRaster + 1 descriptor (sealed; small contents may come in the frame instead)
+//     broker → keepOriginal, keepRaster + 1 descriptor (sealed)
+//                                                   Small contents may come in the frame instead, and a small original
+//                                                   that was found, too.
 //                                                   cache → kept | notKept
 //     broker → touch, update, quarantine, limit
 //     broker → query, forget, discard, clear        cache → queried, forgotten, forgotten, cleared
@@ -227,6 +229,10 @@ extension StoreReport: WorkerMessage {
         default: 0
         }
     }
+    /// Clients are sent rasters, in a memfd; to make it here costs less than in the broker. They are not sent most originals.
+    package var mayHaveBytes: Bool { if case .foundOriginal = self { true } else { false } }
+    /// The most bytes of an original that a report has in its frame.
+    package static let mostBytesInFrame = 64 << 10
 
     package var type: String {
         switch self {

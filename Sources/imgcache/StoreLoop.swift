@@ -25,6 +25,10 @@ struct StoreLoop {
     private static let reconcileSlice = 2
     /// The least time between two reports of the state, in milliseconds.
     private static let reportInterval = 250
+    /// The most reports, and their bytes, that are sent together when several orders have arrived: the broker is woken once for them,
+    /// and the first is hardly late.
+    private static let reportsTogether = 8
+    private static let bytesTogether = 1 << 16
     /// The most keys in one report, because the length of a frame is limited.
     private static let maximumKeys = 5000
     /// The time without an order after which memory is given back, in milliseconds.
@@ -36,6 +40,7 @@ struct StoreLoop {
     private var lastCommit = Instant.now
     private var lastUses = Instant.now
     private var lastReconciliation = Instant.now
+    private var queuedReports = 0
     private var quiet = QuietWatch(milliseconds: quietTime)
     private var lastReport: (report: DiskReport, time: Instant)?
 
@@ -64,10 +69,12 @@ struct StoreLoop {
                 if try channel.fill() == .end { return }
                 while let (order, descriptors) = try channel.nextMessage(StoreOrder.self) {
                     try handle(order, descriptors)
+                    if isFlushDue { try flush() }
                     commitIfDue(isIdle: false)
                     try sendEndedKeeps()
                     store.evict(until: .now.adding(milliseconds: Self.slice))
                 }
+                try flush()
             }
             commitIfDue(isIdle: isIdle)
             store.retryIfDue()
@@ -85,6 +92,7 @@ struct StoreLoop {
             for (job, removed, bytes) in store.clears.takeAnswers() {
                 try send(.cleared(job: job, removed: removed, bytes: bytes))
             }
+            try flush()
         }
     }
 
@@ -145,7 +153,7 @@ struct StoreLoop {
         try channel.sendMessage(StoreReport.state(report))
     }
 
-    private func handle(_ order: StoreOrder, _ descriptors: [FileDescriptor]) throws {
+    private mutating func handle(_ order: StoreOrder, _ descriptors: [FileDescriptor]) throws {
         switch order {
         case .find(let job, let keys, let form, let rasterOnly):
             switch store.find(keys: keys, form: form, rasterOnly: rasterOnly) {
@@ -182,7 +190,7 @@ struct StoreLoop {
         channel.frameBytes.map { .bytes($0) } ?? .file(descriptors[0])
     }
 
-    private func keep(_ content: EntryTrailer.Content, _ body: EntryBody, _ job: Int) throws {
+    private mutating func keep(_ content: EntryTrailer.Content, _ body: EntryBody, _ job: Int) throws {
         switch store.keep(content, body: body) {
         case .kept: try send(.kept(job: job))
         case .notKept: try send(.notKept(job: job))
@@ -190,13 +198,29 @@ struct StoreLoop {
         }
     }
 
-    /// Sends a report; in place of one that no frame can hold, that the entry is missing.
-    private func send(_ report: StoreReport, _ buffer: SealedBuffer? = nil) throws {
+    /// Whether queued reports must not wait for further ones. Commits and evictions between two orders may take long.
+    private var isFlushDue: Bool {
+        queuedReports >= Self.reportsTogether || channel.queuedBytes >= Self.bytesTogether
+            || channel.queuedDescriptors > 0 || store.pendingWrites > 0 || store.hasWork
+    }
+
+    private mutating func flush() throws {
+        try channel.flushMessages()
+        queuedReports = 0
+    }
+
+    /// Queues a report; in place of one that no frame can hold, that the entry is missing.
+    private mutating func send(_ report: StoreReport, _ body: EntryBody? = nil) throws {
         do {
-            try channel.sendMessage(report, descriptors: buffer.map { [$0.descriptor] } ?? [])
+            switch body {
+            case .file(let file): try channel.enqueue(report, descriptors: [file])
+            case .bytes(let bytes): try channel.enqueue(report, bytes: bytes)
+            case nil: try channel.enqueue(report)
+            }
         } catch {
-            guard case .tooLong = error, let replacement = report.replacement else { throw error }
-            try channel.sendMessage(replacement)
+            guard let replacement = report.replacement else { throw FrameChannel.Failure.tooLong(error) }
+            try channel.enqueue(replacement)
         }
+        queuedReports += 1
     }
 }

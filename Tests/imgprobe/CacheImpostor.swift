@@ -68,6 +68,11 @@ struct CacheImpostor {
         case "unsealed":
             let buffer = try WritableBuffer(name: "impostor", size: Self.image.count)
             return try send(.foundOriginal(job: job, record), buffer.descriptor)
+        case "bytes-short": return try send(StoreReport.foundOriginal(job: job, record).encoded(with: [1]))
+        case "bytes-long":
+            record.bytes = 100 << 10
+            let bytes = [UInt8](repeating: 66, count: record.bytes)
+            return try send(StoreReport.foundOriginal(job: job, record).encoded(with: bytes))
         case "short": return try send(.foundOriginal(job: job, record), try sealed([1]))
         case "padded":
             let buffer = try WritableBuffer(name: "impostor", size: 1 << 40)
@@ -80,12 +85,14 @@ struct CacheImpostor {
         case "giant": record.bytes = 1 << 60
         case "other-key": record.key = String(repeating: "a", count: 64)
         case "other-digest": record.digest = String(repeating: "a", count: 64)
-        case "raster":
+        case "raster", "bytes-raster":
             let size = PixelGeometry(width: 8, height: 8)!
             let raster = RasterRecord(
                 original: digest, form: "any", header: ImageHeader(format: .png, geometry: size), geometry: size,
                 bytes: 256)
-            return try send(.foundRaster(job: job, record, raster), try sealed([UInt8](repeating: 66, count: 256)))
+            let pixels = [UInt8](repeating: 66, count: 256)
+            if attack == "raster" { return try send(.foundRaster(job: job, record, raster), try sealed(pixels)) }
+            return try send(StoreReport.foundRaster(job: job, record, raster).encoded(with: pixels))
         case "input": return try send(.foundOriginal(job: job, record), FileDescriptor.open(readingAt: "/dev/null"))
         case "execve": _ = unsafe cprobe_attempt("execve")
         // The image is as good as any other; then the process is found out.

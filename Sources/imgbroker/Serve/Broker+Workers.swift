@@ -350,7 +350,8 @@ extension Broker {
         case .state(let report): handle(.diskReported(report))
         case .foundOriginal(let job, let record):
             let id = JobID(number: job)
-            if record.bytes <= configuration.limits.maxDownloadBytes, accept(descriptor, record.bytes, for: id, worker)
+            if record.bytes <= configuration.limits.maxDownloadBytes,
+                accept(worker.channel.frameBytes, descriptor, record.bytes, for: id, worker)
             {
                 handle(.foundOriginal(worker.id, id, record))
             } else {
@@ -465,7 +466,7 @@ extension Broker {
         _ bytes: [UInt8]?, _ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess
     ) -> Bool {
         guard let bytes else { return accept(descriptor, size, for: job, worker) }
-        guard bytes.count == size, size <= TierReport.mostBytesInFrame, state.isRunning(job, on: worker.id),
+        guard bytes.count == size, size <= BufferTable.mostPackedBytes, state.isRunning(job, on: worker.id),
             let product = try? Self.product(of: bytes)
         else { return false }
         products[job] = product

@@ -6,6 +6,7 @@ import JSONCoding
 import LinuxSystem
 import SharedCache
 import SystemValues
+import WorkerProtocol
 
 /// The reason why an entry cannot be read or written.
 enum EntryProblem: Error, CustomStringConvertible {
@@ -28,7 +29,7 @@ enum EntryProblem: Error, CustomStringConvertible {
     }
 }
 
-/// The bytes of an entry that is to be stored: those of a file, or in memory.
+/// The bytes of an entry: those of a file, or in memory.
 enum EntryBody {
     case file(FileDescriptor)
     case bytes([UInt8])
@@ -170,12 +171,13 @@ struct EntryFile {
         }
     }
 
-    /// Copies the body to a sealed buffer and verifies its digest.
-    func copyBody() throws(EntryProblem) -> SealedBuffer {
+    /// Copies the body and verifies its digest: to bytes for a frame, if `mayBeBytes` and it is small and in memory already, else to
+    /// a sealed buffer.
+    func copyBody(mayBeBytes: Bool) throws(EntryProblem) -> EntryBody {
         let file: FileDescriptor
         switch place {
         case .file(let descriptor): file = descriptor
-        case .memory(let bytes): return try copyBody(bytes.prefix(trailer.bodySize))
+        case .memory(let bytes): return try copyBody(bytes.prefix(trailer.bodySize), mayBeBytes)
         }
         let (digest, sealed) = try Self.system { () throws(SystemError) in
             let buffer = try WritableBuffer(name: Self.bufferName, size: trailer.bodySize)
@@ -183,16 +185,14 @@ struct EntryFile {
             return (digest, try buffer.seal())
         }
         guard digest == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
-        return sealed
+        return .file(sealed.descriptor)
     }
 
-    private func copyBody(_ body: ArraySlice<UInt8>) throws(EntryProblem) -> SealedBuffer {
+    private func copyBody(_ body: ArraySlice<UInt8>, _ mayBeBytes: Bool) throws(EntryProblem) -> EntryBody {
         guard Self.digest(of: body) == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
-        var result: Result<SealedBuffer, SystemError>?
-        unsafe body.withUnsafeBytes { bytes in
-            result = Result { () throws(SystemError) in unsafe try SealedBuffer(copying: bytes, name: Self.bufferName) }
-        }
-        return try Self.system { () throws(SystemError) in try result!.get() }
+        let copy = EntryBody.bytes(Array(body))
+        if mayBeBytes, body.count <= StoreReport.mostBytesInFrame { return copy }
+        return .file(try Self.system { () throws(SystemError) in try copy.file() })
     }
 
     private static let bufferName = "imgbroker-disk"

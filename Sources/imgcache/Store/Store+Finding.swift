@@ -8,8 +8,8 @@ import WorkerProtocol
 extension Store {
     /// The result of `find`.
     enum Found {
-        case original(OriginalRecord, SealedBuffer)
-        case raster(OriginalRecord, RasterRecord, SealedBuffer)
+        case original(OriginalRecord, EntryBody)
+        case raster(OriginalRecord, RasterRecord, EntryBody)
     }
 
     /// A directory to find entries in.
@@ -43,7 +43,7 @@ extension Store {
                 }
                 // The raster of another key would be another image.
                 if rasterOnly { return nil }
-                if let bytes = copyBody(of: original, name, source) {
+                if let bytes = copyBody(of: original, name, source, mayBeBytes: true) {
                     markUsed(original, name, source)
                     return .original(record, bytes)
                 }
@@ -52,7 +52,7 @@ extension Store {
         return nil
     }
 
-    private func findRaster(of original: OriginalRecord, form: String) -> (RasterRecord, SealedBuffer)? {
+    private func findRaster(of original: OriginalRecord, form: String) -> (RasterRecord, EntryBody)? {
         let name = EntryName.raster(original: original.digest, form: form)
         for source in sources {
             if let raster = open(name, in: source), case .raster(let record, _) = raster.trailer.content,
@@ -121,8 +121,10 @@ extension Store {
         return isGone
     }
 
-    private func copyBody(of entry: EntryFile, _ name: EntryName, _ source: Source) -> SealedBuffer? {
-        reading(name, in: source) { () throws(EntryProblem) in try entry.copyBody() }
+    private func copyBody(
+        of entry: EntryFile, _ name: EntryName, _ source: Source, mayBeBytes: Bool = false
+    ) -> EntryBody? {
+        reading(name, in: source) { () throws(EntryProblem) in try entry.copyBody(mayBeBytes: mayBeBytes) }
     }
 
     /// Reads an entry. A damaged one is removed if it is in the own directory.

@@ -75,8 +75,8 @@ extension Store {
             } else {
                 // The extra directory cannot be written; without an entry here the origin would be asked again each
                 // time.
-                if let body = entry.descriptor ?? (try? entry.copyBody())?.descriptor {
-                    _ = keep(.original(record), body: .file(body))
+                if let body = entry.descriptor.map({ .file($0) }) ?? (try? entry.copyBody(mayBeBytes: true)) {
+                    _ = keep(.original(record), body: body)
                 }
             }
             return

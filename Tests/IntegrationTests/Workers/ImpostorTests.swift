@@ -99,7 +99,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "silent", "nonsense", "no-frame", "other-job", "unsealed", "short", "padded", "giant", "other-key", "raster",
+        "silent", "nonsense", "no-frame", "other-job", "unsealed", "short", "bytes-short", "bytes-long",
+        "bytes-raster", "padded", "giant", "other-key", "raster",
         "input",
         "execve", "missing",
     ])
