@@ -1,7 +1,7 @@
 /// Tells when nothing has happened for a while. It looks at the clock once in each interval, and not at each event.
 package struct QuietWatch: Sendable {
     private let milliseconds: Int
-    /// When to ask `isQuiet` again; nil while nothing has happened since it was quiet.
+    /// When to ask `hasBecomeQuiet` again; nil while nothing has happened since it was quiet.
     package private(set) var nextLook: Instant?
     private var hasHappened = false
 

@@ -231,8 +231,6 @@ extension StoreReport: WorkerMessage {
     }
     /// Clients are sent rasters, in a memfd; to make it here costs less than in the broker. They are not sent most originals.
     package var mayHaveBytes: Bool { if case .foundOriginal = self { true } else { false } }
-    /// The most bytes of an original that a report has in its frame.
-    package static let mostBytesInFrame = 64 << 10
 
     package var type: String {
         switch self {

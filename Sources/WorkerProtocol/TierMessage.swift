@@ -117,9 +117,6 @@ extension TierReport: WorkerMessage {
     package var descriptorCount: Int { if case .found = self { 1 } else { 0 } }
     package var mayHaveBytes: Bool { if case .foundSmall = self { true } else { false } }
 
-    /// The most bytes of contents that `foundSmall` has in its frame.
-    package static let mostBytesInFrame = 64 << 10
-
     package var type: String {
         switch self {
         case .ready: "ready"

@@ -15,6 +15,13 @@ package protocol WorkerMessage: Equatable, Sendable {
     mutating func list(_ fields: inout Fields)
 }
 
+/// Contents that a frame has in place of a memfd.
+package enum SmallContents {
+    /// The most bytes of an original or of a record of the shared tier that the process of a tier sends in a frame, and that the broker
+    /// keeps without a memfd.
+    package static let mostBytes = 64 << 10
+}
+
 /// A malformed worker message: the two ends have different versions, or one of them is compromised.
 package struct BadWorkerMessage: Error, CustomStringConvertible {
     /// The fault.

@@ -25,10 +25,11 @@ struct StoreLoop {
     private static let reconcileSlice = 2
     /// The least time between two reports of the state, in milliseconds.
     private static let reportInterval = 250
-    /// The most reports, and their bytes, that are sent together when several orders have arrived: the broker is woken once for them,
-    /// and the first is hardly late.
+    /// The most reports, and their bytes, that are sent together when several orders to find small entries have arrived, so that the
+    /// broker is woken once for them; and how long the first of them waits before one more order is carried out.
     private static let reportsTogether = 8
     private static let bytesTogether = 1 << 16
+    private static let queuedMicroseconds = 1000
     /// The most keys in one report, because the length of a frame is limited.
     private static let maximumKeys = 5000
     /// The time without an order after which memory is given back, in milliseconds.
@@ -40,7 +41,7 @@ struct StoreLoop {
     private var lastCommit = Instant.now
     private var lastUses = Instant.now
     private var lastReconciliation = Instant.now
-    private var queuedReports = 0
+    private var (queuedReports, queuedSince) = (0, Instant.now)
     private var quiet = QuietWatch(milliseconds: quietTime)
     private var lastReport: (report: DiskReport, time: Instant)?
 
@@ -49,6 +50,8 @@ struct StoreLoop {
         self.store = store
         queue = try EventQueue()
         try queue.add(channel.socket.raw, token: 0)
+        // If that fails, so does the next attempt.
+        store.willOpenFile = { _ = try? channel.flush() }
     }
 
     /// Serves until the broker closes the channel, or another process is to take over.
@@ -68,15 +71,16 @@ struct StoreLoop {
                 quiet.note(at: .now)
                 if try channel.fill() == .end { return }
                 while let (order, descriptors) = try channel.nextMessage(StoreOrder.self) {
+                    if isFlushDue(before: order) { try flush() }
                     try handle(order, descriptors)
-                    if isFlushDue { try flush() }
-                    commitIfDue(isIdle: false)
+                    try commitIfDue(isIdle: false)
                     try sendEndedKeeps()
+                    if store.hasWork { try flush() }
                     store.evict(until: .now.adding(milliseconds: Self.slice))
                 }
                 try flush()
             }
-            commitIfDue(isIdle: isIdle)
+            try commitIfDue(isIdle: isIdle)
             store.retryIfDue()
             let end = Instant.now.adding(milliseconds: Self.slice)
             store.evict(until: end)
@@ -117,7 +121,7 @@ struct StoreLoop {
         return next
     }
 
-    private mutating func commitIfDue(isIdle: Bool) {
+    private mutating func commitIfDue(isIdle: Bool) throws {
         let (pending, uses) = (store.pendingWrites, store.pendingUses)
         if pending == 0 { lastCommit = .now }
         if uses == 0 { lastUses = .now }
@@ -130,16 +134,17 @@ struct StoreLoop {
         // Large transactions would make the logs large.
         let isLarge = pending >= Self.commitWrites || store.isLogDue
         guard withUses || isLate || isLarge else { return }
+        try flush()
         store.commit(withUses: withUses)
         lastCommit = .now
     }
 
     /// Reports the entries that were committed, all in one write.
-    private func sendEndedKeeps() throws {
+    private mutating func sendEndedKeeps() throws {
         let ended = store.takeEndedKeeps()
         if ended.isEmpty { return }
-        for (job, isKept) in ended { try channel.enqueue(isKept ? StoreReport.kept(job: job) : .notKept(job: job)) }
-        try channel.flush()
+        for (job, isKept) in ended { try send(isKept ? StoreReport.kept(job: job) : .notKept(job: job)) }
+        try flush()
     }
 
     /// Reports the state if it has changed, after some time; the last one at once, because it says why this process exits.
@@ -198,10 +203,12 @@ struct StoreLoop {
         }
     }
 
-    /// Whether queued reports must not wait for further ones. Commits and evictions between two orders may take long.
-    private var isFlushDue: Bool {
-        queuedReports >= Self.reportsTogether || channel.queuedBytes >= Self.bytesTogether
-            || channel.queuedDescriptors > 0 || store.pendingWrites > 0 || store.hasWork
+    /// Whether queued reports must not wait for the next order to be carried out.
+    private func isFlushDue(before order: StoreOrder) -> Bool {
+        guard channel.hasOutgoing else { return false }
+        guard case .find = order else { return true }
+        return queuedReports >= Self.reportsTogether || channel.queuedBytes >= Self.bytesTogether
+            || channel.queuedDescriptors > 0 || Instant.now.microseconds(since: queuedSince) > Self.queuedMicroseconds
     }
 
     private mutating func flush() throws {
@@ -221,6 +228,7 @@ struct StoreLoop {
             guard let replacement = report.replacement else { throw FrameChannel.Failure.tooLong(error) }
             try channel.enqueue(replacement)
         }
+        if queuedReports == 0 { queuedSince = .now }
         queuedReports += 1
     }
 }

@@ -70,14 +70,14 @@ extension BrokerState {
         schedule(.idleLoader(worker, ended: supervision.jobsEnded(of: worker)), in: limits.familyIdleMs)
     }
 
-    /// Lets the download workers go if they were given no job since they had been given `given`; else looks again later.
-    mutating func fetcherIdleTimePassed(given: Int) {
-        let isIdle = supervision.downloadsGiven == given && !downloads.hasQueued && !downloads.hasSuspects
+    /// Lets the download workers go if they have had no job since they had ended `ended`; else looks again later.
+    mutating func fetcherIdleTimePassed(ended: Int) {
+        let isIdle = supervision.downloadsEnded == ended && !downloads.hasQueued && !downloads.hasSuspects
         if !isIdle || !supervision.restFetchers() { watchIdleFetchers() }
     }
 
     private mutating func watchIdleFetchers() {
-        schedule(.idleFetchers(given: supervision.downloadsGiven), in: limits.fetcherIdleMs)
+        schedule(.idleFetchers(ended: supervision.downloadsEnded), in: limits.fetcherIdleMs)
     }
 
     /// Assigns queued lookups and downloads.

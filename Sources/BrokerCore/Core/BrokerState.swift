@@ -112,7 +112,7 @@ package struct BrokerState {
         memoryBudget = MemoryBudget(limit: limits.memoryBytes)
         memory = MemoryIndex(
             limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots)
-        deadlines.add(.idleFetchers(given: 0), at: now.adding(milliseconds: limits.fetcherIdleMs))
+        deadlines.add(.idleFetchers(ended: 0), at: now.adding(milliseconds: limits.fetcherIdleMs))
     }
 
     // MARK: Events
@@ -498,7 +498,7 @@ package struct BrokerState {
                 }
             case .workerExit(let worker): condemn(worker, .deadline, "it did not end with its socket")
             case .idleLoader(let worker, let ended): supervision.retireIdle(worker, ended: ended)
-            case .idleFetchers(let given): fetcherIdleTimePassed(given: given)
+            case .idleFetchers(let ended): fetcherIdleTimePassed(ended: ended)
             case .frame(let client, let begunAt):
                 guard clients[client]?.frameBegunAt == begunAt else { break }
                 reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))

@@ -42,8 +42,8 @@ enum Deadline {
     case workerExit(WorkerID)
     /// A worker of a family may have had no job for long: it has ended as many jobs as before.
     case idleLoader(WorkerID, ended: Int)
-    /// The download workers may have had no job for long: they have been given as many as before.
-    case idleFetchers(given: Int)
+    /// The download workers may have had no job for long: they have ended as many as before.
+    case idleFetchers(ended: Int)
     /// A missing worker may be started.
     case restart
     case frame(ClientID, begunAt: Instant)

@@ -175,8 +175,8 @@ package struct Supervision {
 
     // MARK: Rest
 
-    /// The downloads that were given to workers so far.
-    var downloadsGiven: Int { fetch.jobsGiven }
+    /// The downloads that workers have ended so far, by success or not.
+    var downloadsEnded: Int { fetch.jobsEnded }
 
     /// Lets the download workers go until there is a download, if all could work and none has one. Returns whether it did.
     mutating func restFetchers() -> Bool { fetch.rest() }

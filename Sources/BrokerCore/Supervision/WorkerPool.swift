@@ -54,9 +54,10 @@ struct WorkerPool {
     /// The workers wanted of an on-demand pool.
     private var wanted = 0
     /// Whether no worker is kept until there is a job.
-    private(set) var isResting = false
-    /// The jobs given to all workers so far.
-    private(set) var jobsGiven = 0
+    private var isResting = false
+    /// Whether the first worker after a rest has been neither ready nor lost.
+    private var isWaking = false
+    private var jobsGiven = 0
 
     /// In the order of their starts. So few that each is found by looking at all, which is done for every event: in an array,
     /// without copying one.
@@ -90,7 +91,9 @@ struct WorkerPool {
     /// The number of `staying` workers wanted.
     var target: Int { isOnDemand ? wanted : isResting ? 0 : size + spares }
     /// Workers that can work, spares aside; of a resting pool, those that a job would start.
-    var ready: Int { isResting ? size : min(size, count { $0.canWork }) }
+    var ready: Int { isResting || isWaking ? size : min(size, count { $0.canWork }) }
+    /// The jobs that all workers have ended so far.
+    var jobsEnded: Int { jobsGiven - runningJobs }
     var runningJobs: Int {
         var sum = 0
         for place in workers.indices { sum += workers[place].jobs.count }
@@ -241,6 +244,7 @@ struct WorkerPool {
     mutating func becameReady(_ worker: WorkerID) {
         change(worker) { $0.isReady = true }
         lostStarts = 0
+        isWaking = false
     }
 
     mutating func hungUp(_ worker: WorkerID) {
@@ -267,6 +271,7 @@ struct WorkerPool {
     mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) {
         guard let place = place(of: worker) else { return }
         let ended = workers.remove(at: place)
+        if !ended.isRetiring { isWaking = false }
         wantNoSuccessor()
         if ended.isRetiring { return }
         restarts += 1
@@ -326,7 +331,7 @@ struct WorkerPool {
     /// the pool rested.
     mutating func wake(at now: Instant) -> Bool {
         if !isResting { return false }
-        isResting = false
+        (isResting, isWaking) = (false, true)
         noSpareBefore = now.adding(milliseconds: Self.spareDelayMs)
         return true
     }

@@ -25,8 +25,8 @@ package struct BrokerLimits: Sendable {
     package var workersOfFamily: Int { max(1, workers / 2) }
     /// The time after which a worker of such a family exits if it has no job.
     package var familyIdleMs = 60_000
-    /// The time after which the download workers exit if there is no download. libcurl closes idle connections after 118 s, so
-    /// the next download is late by no more than the start of a process.
+    /// The time after which the download workers exit if there is no download. libcurl has closed idle connections by then, after
+    /// 118 s.
     package var fetcherIdleMs = 120_000
     /// The most brief jobs of one user that a decode worker is given at once, so that it need not be woken for each.
     package var briefJobs = 8

@@ -382,7 +382,7 @@ extension Broker {
 
     /// The product of a body that came in a frame. Only small ones stay in the broker's own memory.
     private static func product(of bytes: [UInt8]) throws(SystemError) -> Product {
-        if bytes.count <= BufferTable.mostPackedBytes { return Product(bytes: bytes) }
+        if bytes.count <= SmallContents.mostBytes { return Product(bytes: bytes) }
         var result: Result<SealedBuffer, SystemError>?
         unsafe bytes.withUnsafeBytes { bytes in
             result = Result { () throws(SystemError) in
@@ -466,10 +466,9 @@ extension Broker {
         _ bytes: [UInt8]?, _ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess
     ) -> Bool {
         guard let bytes else { return accept(descriptor, size, for: job, worker) }
-        guard bytes.count == size, size <= BufferTable.mostPackedBytes, state.isRunning(job, on: worker.id),
-            let product = try? Self.product(of: bytes)
+        guard bytes.count == size, size <= SmallContents.mostBytes, state.isRunning(job, on: worker.id)
         else { return false }
-        products[job] = product
+        products[job] = Product(bytes: bytes)
         return true
     }
 

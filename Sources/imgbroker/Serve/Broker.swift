@@ -242,7 +242,7 @@ final class Broker {
             buffers.compact()
             if quiet.hasBecomeQuiet(at: begun) {
                 state.releaseMemory()
-                CurrentProcess.returnFreedMemory()
+                buffers.returnFreedMemory()
             }
             // After the flush, which may find that they have accepted bytes while the broker was kept from running.
             if retriedAt == begun { disconnectBlocked() }

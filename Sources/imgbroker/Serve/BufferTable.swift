@@ -1,6 +1,7 @@
 import BrokerCore
 import LinuxSystem
 import SharedCache
+import WorkerProtocol
 
 /// The bytes of the state's buffers. Each has a sealed memfd, unless it is packed: then the broker's own memory has its bytes, so
 /// that a small image that nobody uses takes neither a descriptor nor the rest of a page. Bodies that came in a frame have no memfd
@@ -57,13 +58,14 @@ final class BufferTable {
     /// The C library keeps freed memory that lies among memory in use, until it is told.
     private func noteFreed(_ count: Int) {
         freedBytes += count
-        if freedBytes < Self.worthwhileBytes { return }
+        if freedBytes >= Self.worthwhileBytes { returnFreedMemory() }
+    }
+
+    /// Gives back the memory that this process has freed.
+    func returnFreedMemory() {
         freedBytes = 0
         CurrentProcess.returnFreedMemory()
     }
-
-    /// The most bytes of a body in a frame that gets no memfd.
-    static let mostPackedBytes = 64 << 10
 
     /// Inserts bytes that came in a frame.
     func insert(_ bytes: [UInt8], as id: BufferID) {
@@ -87,7 +89,7 @@ final class BufferTable {
         case nil: return
         case .received(let bytes): packed.insert(bytes, as: id)
         case .memfd(let descriptor):
-            guard let size = try? descriptor.size(), size <= Self.mostPackedBytes else { return }
+            guard let size = try? descriptor.size(), size <= SmallContents.mostBytes else { return }
             var bytes = [UInt8](repeating: 0, count: size)
             let count = unsafe try? bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
             if count != size { return }

@@ -190,9 +190,12 @@ struct EntryFile {
 
     private func copyBody(_ body: ArraySlice<UInt8>, _ mayBeBytes: Bool) throws(EntryProblem) -> EntryBody {
         guard Self.digest(of: body) == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
-        let copy = EntryBody.bytes(Array(body))
-        if mayBeBytes, body.count <= StoreReport.mostBytesInFrame { return copy }
-        return .file(try Self.system { () throws(SystemError) in try copy.file() })
+        if mayBeBytes, body.count <= SmallContents.mostBytes { return .bytes(Array(body)) }
+        var result: Result<SealedBuffer, SystemError>?
+        unsafe body.withUnsafeBytes { bytes in
+            result = Result { () throws(SystemError) in unsafe try SealedBuffer(copying: bytes, name: Self.bufferName) }
+        }
+        return .file(try Self.system { () throws(SystemError) in try result!.get().descriptor })
     }
 
     private static let bufferName = "imgbroker-disk"

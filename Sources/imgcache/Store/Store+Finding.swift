@@ -88,7 +88,8 @@ extension Store {
     }
 
     private func openFile(_ name: EntryName, in source: Source) -> EntryFile? {
-        reading(name, in: source) { () throws(EntryProblem) in
+        willOpenFile()
+        return reading(name, in: source) { () throws(EntryProblem) in
             try EntryFile(
                 opening: source.directory.file(name), as: name, largestBody: options.largestBody)
         }

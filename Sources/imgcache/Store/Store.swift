@@ -13,6 +13,8 @@ final class Store {
     private(set) var options: StoreOptions
     let directory: CacheDirectory
     let log: Log
+    /// Called before a file is opened and read, which may take long.
+    var willOpenFile: () -> Void = {}
     private let opened: FileDescriptor?
     private(set) var lock: FileDescriptor?
     private(set) var index: CacheIndex?

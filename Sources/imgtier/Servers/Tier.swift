@@ -142,7 +142,7 @@ final class Tier {
     private func answer(of bytes: UnsafeRawBufferPointer, as key: String) -> Answer? {
         guard let parts = unsafe envelope.parts(of: bytes) else { return nil }
         let size = unsafe parts.body.count
-        if (1...TierReport.mostBytesInFrame).contains(size) {
+        if (1...SmallContents.mostBytes).contains(size) {
             return unsafe .foundSmall(metadata: parts.text.count, parts.both)
         }
         guard let record = unsafe envelope.metadata(of: parts, as: key, unixMs: WallClock.milliseconds) else {

@@ -104,6 +104,21 @@ struct DiskTierTests {
         }
     }
 
+    @Test func `what is found for a job that looks for nothing is discarded`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerDiskJob(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let (job, save) = try #require(world.diskJobs.first)
+        guard case .save(_, let record?) = save.kind else { return complain("nothing is saved") }
+        world.products.insert(job)
+        // The world complains if it stays.
+        world.happen(.foundOriginal(save.worker, job, record))
+        world.answerDiskJob(job, content: 1)
+        #expect(world.state.disk.isIdle)
+    }
+
     @Test func `an original from disk is decoded without a download`() throws {
         var world = world()
         let (first, second) = (world.connect(), world.connect())

@@ -134,6 +134,8 @@ extension SupervisionTests {
         let client = world.connect()
         world.get(client, id: 1, "a")
         #expect(fetchers(world).count == 1 && world.fetches.isEmpty)
+        // At this moment, too, the broker counts as able to load.
+        #expect(world.state.report(for: 1000)[.fetchers] == 1)
         world.happen(.timePassed, after: 10)
         #expect(fetchers(world).count == 2)
         world.readyAll()
@@ -157,6 +159,35 @@ extension SupervisionTests {
         #expect(readyFetchers(world).count == 2)
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         #expect(world.decodes.count == 1)
+        // The time counts from the end of the transfer: its connection is still open.
+        world.happen(.timePassed, after: Self.idleTime)
+        #expect(readyFetchers(world).count == 2)
+        world.happen(.timePassed, after: Self.idleTime)
+        #expect(readyFetchers(world).isEmpty)
+    }
+
+    @Test func `download workers that rest start for what waited while loading was suspended`() throws {
+        var world = world()
+        let client = world.connect(isAdmin: true)
+        world.state.isSuspended = true
+        world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
+        world.happen(.timePassed, after: 2 * Self.idleTime)
+        // With a download in the queue they stay; without, they rest, and a suspended one does not wake them.
+        #expect(readyFetchers(world).count == 2)
+        world.state.isSuspended = false
+        world.happen(.timePassed)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.happen(.timePassed, after: Self.idleTime)
+        world.happen(.timePassed, after: Self.idleTime)
+        #expect(readyFetchers(world).isEmpty)
+        world.state.isSuspended = true
+        world.get(client, id: 2, "b")
+        for worker in fetchers(world) { world.endWorker(worker, .ended(.status(0))) }
+        #expect(fetchers(world).isEmpty)
+        world.state.isSuspended = false
+        world.happen(.timePassed)
+        world.readyAll()
+        #expect(world.fetches.count == 1)
     }
 
     @Test func `download workers that fail to start are tried again instead of resting`() throws {

@@ -52,6 +52,7 @@ struct RandomEventTests {
             step(&world, &random, &nextID)
             if random.state % 400 == 0 { world.readyAll() }
             if number % 100 == 99 { try world.checkSuccessor() }
+            if number % 50 == 49 { world.state.releaseMemory() }
         }
         // In other histories all images are held, or share their URLs.
         #expect(world.mostFrozen > 0 || ![2, 10, 17, 25, 26, 29].contains(seed))

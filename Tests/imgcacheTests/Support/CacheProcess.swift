@@ -290,7 +290,7 @@ final class CacheProcess {
 
     private func verified(_ descriptors: [FileDescriptor], _ size: Int) throws -> [UInt8] {
         if let bytes = channel.frameBytes {
-            #expect(descriptors.isEmpty && bytes.count == size && size <= StoreReport.mostBytesInFrame)
+            #expect(descriptors.isEmpty && bytes.count == size && size <= SmallContents.mostBytes)
             return bytes
         }
         let file = try #require(descriptors.first)

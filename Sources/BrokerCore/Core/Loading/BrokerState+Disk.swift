@@ -41,7 +41,9 @@ extension BrokerState {
     }
 
     mutating func found(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord, _ raster: RasterRecord?) {
-        guard supervision.isRunning(job, on: worker), let lookup = disk[job] else { return }
+        guard supervision.isRunning(job, on: worker) else { return }
+        // Of any other job of the process, nothing can have been found.
+        guard let lookup = disk[job] else { return actions.append(.discard(job)) }
         guard let digest = ContentDigest(hexadecimal: record.digest),
             let key = lookup.keys.first(where: { $0.word == record.key }),
             raster.map({ isMatch($0, of: record, lookup) }) ?? true,
