@@ -1,3 +1,4 @@
+internal import Glibc
 package import IPCProtocol
 package import LinuxSystem
 
@@ -60,13 +61,19 @@ package final class FrameChannel {
     /// A buffer for received bytes before they are decoded into frames. The channels of one thread can share it.
     @safe
     package final class ReceiveBuffer {
-        /// Not initialized: only pages that bytes were received into take memory.
-        fileprivate let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 16)
+        fileprivate let bytes: UnsafeMutableRawBufferPointer
 
-        /// Creates a buffer for the bytes of one `fill`.
-        package init() {}
+        private static let size = 1 << 16
 
-        deinit { unsafe bytes.deallocate() }
+        /// Creates a buffer for the bytes of one `fill`. Only pages that bytes were received into take memory. It is not of the
+        /// heap: when a warm-up ends, others would be given its untouched pages instead of those of earlier jobs.
+        package init() {
+            let memory = unsafe mmap(nil, Self.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+            guard let memory = unsafe memory, unsafe memory != MAP_FAILED else { fatalError("out of memory") }
+            unsafe bytes = UnsafeMutableRawBufferPointer(start: memory, count: Self.size)
+        }
+
+        deinit { unsafe munmap(bytes.baseAddress, bytes.count) }
     }
 
     /// The socket itself, for an event loop to watch.
