@@ -37,7 +37,8 @@ enum FootprintBenchmark {
             let process = try BrokerProcess(run.broker)
             defer { process.stop() }
             _ = try process.client()
-            usleep(1_000_000)
+            // In the first four seconds after a request it gives memory back.
+            sleep(run.scaled(6, 1))
             let tree = ProcessTree([process.pid])
             let before = tree.voluntarySwitches
             let seconds = run.scaled(5.0, 1)
