@@ -37,8 +37,8 @@ enum FootprintBenchmark {
             let process = try BrokerProcess(run.broker)
             defer { process.stop() }
             _ = try process.client()
-            // In the first four seconds after a request it gives memory back.
-            sleep(run.scaled(6, 1))
+            // In the first four seconds after a request it gives memory back; after ten, a worker that is not ready would be killed.
+            sleep(run.scaled(12, 1))
             let tree = ProcessTree([process.pid])
             let before = tree.voluntarySwitches
             let seconds = run.scaled(5.0, 1)
