@@ -216,6 +216,11 @@ import WorkerProtocol
         #expect(try FetchReport(decoding: FetchReport.parts(of: frame).text) == Self.atOnce)
         #expect(FetchReport.parts(of: try Self.atOnce.encoded().dropFirst(Frame.headerLength)).bytes == nil)
         #expect(!DecodeOrder.decode(.blank).mayHaveBytes && !FetchReport.stopped(job: 1, received: 0).mayHaveBytes)
+        // Only an original that the cache process has found comes so.
+        let found = StoreReport.foundOriginal(job: 1, .blank)
+        #expect(found.mayHaveBytes && found.descriptorCount(withBytes: true) == 0)
+        #expect(StoreReport.parts(of: try found.encoded(with: bytes).dropFirst(Frame.headerLength)).bytes == bytes[...])
+        #expect(StoreReport.blanks.count { $0.mayHaveBytes } == 1)
         #expect(throws: Frame.TooLong.self) {
             try Self.atOnce.encoded(with: [UInt8](repeating: 0, count: Frame.maximumLength))
         }

@@ -2,6 +2,7 @@ import DiskRecords
 import Glibc
 import HTTPValues
 import IPCProtocol
+import IPCTransport
 import LinuxSystem
 import SharedCache
 import SystemValues
@@ -74,6 +75,30 @@ import struct TestSupport.SeededRandom
         let busy = resident()
         try eventually { resident() < busy - (1 << 20) }
         for original in originals { #expect(try cache.has(original)) }
+        try cache.close()
+    }
+
+    /// Answers to orders that arrive together are sent together, but none is held back or overtaken.
+    @Test func `orders that arrive together are all answered, in their order`() throws {
+        let originals = (0..<30).map { TestOriginal($0, size: $0 % 5 == 4 ? 100_000 : 3000) }
+        let cache = try start()
+        for original in originals { #expect(try cache.keep(original)) }
+        let missing = TestOriginal(1000)
+        for (job, original) in originals.enumerated() {
+            let keys = [original.record.key]
+            try cache.channel.enqueue(StoreOrder.find(job: 2 * job, keys: keys, form: nil))
+            try cache.channel.enqueue(
+                job % 3 == 0
+                    ? StoreOrder.query(job: 2 * job + 1, keys: keys)
+                    : .find(job: 2 * job + 1, keys: [missing.record.key], form: nil))
+        }
+        try cache.channel.flushMessages()
+        for (job, original) in originals.enumerated() {
+            #expect(try cache.next().0 == .foundOriginal(job: 2 * job, original.record))
+            #expect(
+                try cache.next().0
+                    == (job % 3 == 0 ? .queried(job: 2 * job + 1, original.record) : .missing(job: 2 * job + 1)))
+        }
         try cache.close()
     }
 
