@@ -38,8 +38,8 @@ package enum Action: Equatable {
     case startFetch(WorkerID, FetchJob)
     case stopFetch(WorkerID, JobID)
     /// Have the digest of the bytes in a buffer computed, and the image decoded if it is small: into a product of
-    /// `earlyResultBytes`.
-    case identify(WorkerID, JobID, BufferID, early: EarlyDecode?)
+    /// `room` bytes.
+    case identify(WorkerID, JobID, BufferID, early: EarlyDecode?, room: Int)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
     /// Hand over the received part of a download's body, read-only.
     case startPartialDecode(WorkerID, DecodeJob, of: JobID)

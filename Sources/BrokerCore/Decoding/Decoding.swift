@@ -288,9 +288,9 @@ package struct Decoding {
     func isIdentification(_ job: JobID) -> Bool { identifications[job] != nil }
 
     /// Starts an identification that was popped, on a worker. Returns the bytes, and the decoding in `form` that goes along
-    /// if nothing speaks against it.
+    /// if nothing speaks against it, with `room` for its result.
     mutating func start(
-        identification job: JobID, on worker: WorkerID, as form: Form?, responsible: [String], at now: Moment
+        identification job: JobID, on worker: WorkerID, as form: Form?, responsible: [String], room: Int, at now: Moment
     ) -> (body: BufferID, early: EarlyDecode?)? {
         guard let identification = identifications[job] else { return nil }
         var run = Identification.Run(
@@ -307,8 +307,8 @@ package struct Decoding {
                 maxWorkingBytes: min(limits.maxWorkingBytes, Self.earlyWorkingBytes))
             order.wantsPlaceholder = true
             run.early = Identification.Early(
-                form: form, order: order, responsible: responsible, reserved: limits.earlyResultBytes)
-            reservedBytes += limits.earlyResultBytes
+                form: form, order: order, responsible: responsible, reserved: room)
+            reservedBytes += room
             decode = EarlyDecode(order, refused: refused)
         }
         identifications.change(job) { $0.run = run }

@@ -112,8 +112,11 @@ package struct BrokerLimits: Sendable {
     package var briefDeadlineMs = 1000
     /// The largest body that is decoded while it is identified, in bytes.
     package var earlyBodyBytes = 64 << 10
-    /// The room for its result, in bytes; pages that are not written take no memory.
-    package var earlyResultBytes = 256 << 10
+    /// The least and the greatest room for its result, in bytes, and the room for each byte of the body; pages that are not
+    /// written take no memory.
+    package var leastEarlyResultBytes = 256 << 10
+    package var mostEarlyResultBytes = 1 << 20
+    package var earlyResultBytesPerByte = 16
     package var workerStartDeadlineMs = 10_000
     /// The time that a worker may live on without its socket.
     package var workerEndDeadlineMs = 1_000
@@ -171,5 +174,10 @@ package struct BrokerLimits: Sendable {
         }
         workerMemoryBytes = min(workerMemoryBytes, max(room, Self.leastWorkerMemory))
         return true
+    }
+
+    /// The room for the result of decoding a body of `bytes` bytes while it is identified.
+    package func earlyResultBytes(ofBody bytes: Int) -> Int {
+        min(max(earlyResultBytesPerByte * bytes, leastEarlyResultBytes), mostEarlyResultBytes)
     }
 }

@@ -129,7 +129,7 @@ extension Broker {
         send(FetchOrder.stop(job: job.number), to: worker)
     }
 
-    func identify(_ buffer: BufferID, for job: JobID, _ early: EarlyDecode?, on id: WorkerID) {
+    func identify(_ buffer: BufferID, for job: JobID, _ early: EarlyDecode?, room: Int, on id: WorkerID) {
         if isExiting(id, before: job) { return }
         let bytes = buffers.bytes(of: buffer)
         let body = bytes == nil ? buffers[buffer].map { [$0] } : []
@@ -137,7 +137,6 @@ extension Broker {
             return events.append(.decodeFailed(id, job, WireError(.internal, "The bytes are gone.")))
         }
         worker.jobBegins(at: iterationBegunAt)
-        let room = configuration.limits.earlyResultBytes
         guard early != nil,
             let product = try? Product(name: "imgbroker-pixels", size: room, mayShrink: true),
             let output = product.descriptor

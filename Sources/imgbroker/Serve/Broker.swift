@@ -424,7 +424,8 @@ final class Broker {
         case .readFile(let job, let file, let identity): readFile(file, identity, for: job)
         case .releaseFile(let file): receiver.release(file)
         case .startFetch(let worker, let job): startFetch(job, on: worker)
-        case .identify(let worker, let job, let buffer, let early): identify(buffer, for: job, early, on: worker)
+        case .identify(let worker, let job, let buffer, let early, let room):
+            identify(buffer, for: job, early, room: room, on: worker)
         case .adopt(let client, let buffer): hold(uploads.removeValue(forKey: client), as: buffer)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):

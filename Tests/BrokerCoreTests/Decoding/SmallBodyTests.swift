@@ -61,6 +61,19 @@ import WorkerProtocol
         #expect(world.decodes.count + world.identifying.count == 2)
     }
 
+    @Test mutating func `the room for pixels that are made at once grows with the body, within bounds`() throws {
+        // 300 × 300 pixels take 360,000 bytes: more than the least room, and less than 16 times a body of 30,000 bytes.
+        for (id, bytes, fits) in [(1, 30_000, true), (2, 1000, false)] {
+            try download(id, bytes: bytes)
+            let job = try #require(world.identifying.keys.first)
+            #expect(world.state.reservedBytes == bytes + (fits ? 16 * bytes : 256 << 10))
+            world.identify(job, content: id, earlyWidth: 300)
+            #expect((world.answers[client]?[id] != nil) == fits && world.decodes.isEmpty == fits)
+        }
+        #expect(BrokerLimits().earlyResultBytes(ofBody: 64 << 10) == 1 << 20)
+        #expect(BrokerLimits().earlyResultBytes(ofBody: 1 << 30) == 1 << 20)
+    }
+
     @Test mutating func `users take turns at the workers whatever the sizes`() throws {
         try occupyWorkers()
         let other = world.connect(uid: 2000)

@@ -39,7 +39,9 @@ struct RandomEventTests {
         limits.maxSavingBytes = 4_000
         limits.maxPixels = 600
         limits.presets["small"] = GetOptions.Variant()
-        limits.earlyResultBytes = 400
+        limits.leastEarlyResultBytes = 200
+        limits.mostEarlyResultBytes = 400
+        limits.earlyResultBytesPerByte = 2
         if seed % 3 == 0 { limits.earlyBodyBytes = 1200 }
         limits.families = [[], [.avif], [.avif, .heif]][Int(seed % 3)]
         limits.familyIdleMs = 2_000

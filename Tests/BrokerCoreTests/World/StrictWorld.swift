@@ -71,6 +71,8 @@ struct StrictWorld {
     var identifying: [JobID: WorkerID] = [:]
     /// The decodings that go along with identifications.
     var early: [JobID: EarlyDecode] = [:]
+    /// The room for their results.
+    var earlyRooms: [JobID: Int] = [:]
     /// The formats of contents that other families than the plain one decode.
     var foreign: [Int: ImageFormat] = [:]
     /// Whether they are reported with the digest; otherwise a worker finds out by the decoding.
@@ -263,6 +265,7 @@ struct StrictWorld {
     mutating func identify(_ job: JobID, content: Int, earlyWidth: Int? = nil) {
         guard let worker = identifying.removeValue(forKey: job) else { return complain("no such bytes") }
         let decode = early.removeValue(forKey: job)
+        let room = earlyRooms.removeValue(forKey: job)
         var result: EarlyResult?
         if let width = earlyWidth, foreign[content] == nil {
             guard let order = decode?.job, let size = PixelGeometry(width: width, height: width),
@@ -270,7 +273,7 @@ struct StrictWorld {
             else { return complain("no early decoding") }
             // Of an image that does not fit, only the digest is reported.
             let bytes = plan.result.bytes(in: order.transform.pixelFormat)
-            if bytes <= state.limits.earlyResultBytes {
+            if bytes <= room ?? 0 {
                 let header = ImageHeader(format: .png, geometry: size)
                 result = EarlyResult(
                     DecodePlan(header: header, result: plan.result, workingBytes: 0),
@@ -429,7 +432,7 @@ struct StrictWorld {
         for (job, owner) in stopping where owner == worker { stopping[job] = nil }
         for (job, identifier) in identifying where identifier == worker {
             identifying[job] = nil
-            early[job] = nil
+            (early[job], earlyRooms[job]) = (nil, nil)
         }
         for (job, request) in diskJobs where request.worker == worker { diskJobs[job] = nil }
         happen(.workerExited(worker, exit))
@@ -484,7 +487,7 @@ struct StrictWorld {
             if fetches[job]?.worker != worker { complain("stops a fetch that does not run there") }
             fetches[job] = nil
             if state.downloads.isStopping(job) { stopping[job] = worker }
-        case .identify(let worker, let job, let buffer, let decode):
+        case .identify(let worker, let job, let buffer, let decode, let room):
             expectReady(worker, .decode)
             use(buffer, "identifies a buffer that is gone")
             if decodes.values.contains(where: { $0.worker == worker }) {
@@ -495,7 +498,7 @@ struct StrictWorld {
             if !others.isEmpty, !isSmall(job) || !others.allSatisfy(isSmall) { complain("a large body among others") }
             if isEnding(worker, for: job) { break }
             identifying[job] = worker
-            early[job] = decode
+            (early[job], earlyRooms[job]) = (decode, room)
             if decode != nil { products.insert(job) }
         case .update(let worker, let record):
             expectReady(worker, .cache)

@@ -27,33 +27,35 @@ extension BrokerState {
     mutating func startIdentifying(
         _ job: JobID, on worker: WorkerID, isSpare: Bool = false, brief: JobOwner.User? = nil
     ) {
-        let (form, responsible) = earlyForm(of: job)
+        let (form, responsible, room) = earlyForm(of: job)
         guard
             let (body, early) = decoding.start(
-                identification: job, on: worker, as: form, responsible: responsible, at: now)
+                identification: job, on: worker, as: form, responsible: responsible, room: room, at: now)
         else { return }
         supervision.assign(job, to: worker, exclusively: isSpare, brief: brief)
         watchDecoder(job, on: worker)
         if brief != nil { watchBrief(job, on: worker) }
         if early != nil { evictToFit() }
-        actions.append(.identify(worker, job, body, early: early))
+        actions.append(.identify(worker, job, body, early: early, room: room))
     }
 
-    /// The form in which small bytes are wanted first, and those that their cost is counted for. Nil for other bytes, for encoded
-    /// images and animations, where damage is accepted, without room for the result, and where the bytes may be those that are in memory already.
-    private mutating func earlyForm(of job: JobID) -> (form: Form?, responsible: [String]) {
+    /// The form in which small bytes are wanted first, those that their cost is counted for, and the room for the result. Nil for
+    /// other bytes, for encoded images and animations, where damage is accepted, without room for the result, and where the bytes
+    /// may be those that are in memory already.
+    private mutating func earlyForm(of job: JobID) -> (form: Form?, responsible: [String], room: Int) {
         guard let download = downloads[job], download.received <= limits.earlyBodyBytes,
-            hasRoom(for: limits.earlyResultBytes), memory.original(download.original) == nil,
+            case let room = limits.earlyResultBytes(ofBody: download.received), hasRoom(for: room),
+            memory.original(download.original) == nil,
             let waiter = download.waiters.first(where: { requests[$0.id] != nil }).flatMap({ requests[$0.id] }),
             waiter.purpose != .refresh,
             case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0),
             !transform.acceptsDamage
-        else { return (nil, []) }
-        if case .store(let request) = waiter.purpose, request.pixels != nil { return (nil, []) }
-        if waiter.bringsBytes { return (.pixels(transform), ["user \(waiter.uid)"]) }
+        else { return (nil, [], 0) }
+        if case .store(let request) = waiter.purpose, request.pixels != nil { return (nil, [], 0) }
+        if waiter.bringsBytes { return (.pixels(transform), ["user \(waiter.uid)"], room) }
         let responsible = Download.responsibleOrigins(
             asked: waiter.request.url.origin, servedBy: download.response?.servedBy)
-        return (.pixels(transform), responsible)
+        return (.pixels(transform), responsible, room)
     }
 
     /// Ends a queued identification, because no decoder works.
