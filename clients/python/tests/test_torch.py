@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import pathlib
@@ -10,7 +11,9 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import warnings
+from collections import deque
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy
@@ -276,16 +279,20 @@ def batches(dataset: Any, size: int, **arguments: Any) -> Any:
     return data.DataLoader(dataset, batch_size=None, sampler=sampler, **arguments)
 
 
+@pytest.mark.parametrize("contiguous", [True, False])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_batches_equal_collated_items(workers: int, client: imgbroker.Client, folder: pathlib.Path) -> None:
-    dataset = ImageFolder(folder, client=client)
+def test_batches_equal_collated_items(
+    workers: int, contiguous: bool, client: imgbroker.Client, folder: pathlib.Path
+) -> None:
+    dataset = ImageFolder(folder, client=client, contiguous=contiguous)
     assert [epoch(batches(dataset, 3, num_workers=workers)) for _ in range(2)] == [EXPECTED, EXPECTED]
     assert epoch(batches(torch.utils.data.Subset(dataset, list(range(8))), 8, num_workers=workers)) == EXPECTED
     for options in (
         {}, {"layout": "HWC"}, {"pixel_format": "gray8"}, {"pixel_format": "rgba8"}, {"transform": negative},
-        {"in_flight": 1, "width": 32}, {"in_flight": 3, "width": 31}, {"in_flight": 4, "width": 30},
+        {"in_flight": 1, "width": 32}, {"in_flight": 3, "width": 31}, {"in_flight": 4, "width": 30}, {"delivery": "inline"},
     ):
-        dataset = ImageFolder(folder, client=client, target_transform=lambda target: target + 5, **options)
+        dataset = ImageFolder(
+            folder, client=client, target_transform=lambda target: target + 5, contiguous=contiguous, **options)
         images, targets = dataset[[7, 0, 3, 0]]
         collated = torch.utils.data.default_collate([dataset[index] for index in (7, 0, 3, 0)])
         assert images.shape == collated[0].shape and (images == collated[0]).all()
@@ -300,7 +307,94 @@ def test_batch_is_memory_of_its_own(client: imgbroker.Client, folder: pathlib.Pa
     assert number_of(images[1]) == 1 and number_of(dataset[0][0]) == 1 and number_of(dataset[[0]][0][0]) == 1
 
 
-def test_batch_of_rows_with_padding(client: imgbroker.Client) -> None:
+def test_mapped_batch(tmp_path: pathlib.Path, picture: Picture) -> None:
+    """Its images are the memory of the broker's, which stay leased, and of which a change is seen by no other."""
+    paths = [tmp_path / f"{number}.png" for number in range(3)]
+    for number, path in enumerate(paths):
+        path.write_bytes(picture(50, 41, (20 * number, 100, 50)))
+    # Files that were changed just now are not kept.
+    time.sleep(0.05)
+    broker = Broker(tmp_path)
+    try:
+        with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket, keep_images=2) as client:
+            dataset = ImageList([(path, 0) for path in paths], client=client, contiguous=False)
+            assert client.stats()["leasedBytes"] == other.stats()["leasedBytes"] == 0
+            before = open_descriptors()
+            batch = dataset[[0, 1, 2, 1]][0]
+            # 6,150 bytes each.
+            assert batch.shape == (4, 3, 41, 50) and batch.stride() == (8192, 1, 150, 3)
+            assert batch[:, 0, 40, 49].tolist() == [0, 20, 40, 20]
+            lines = pathlib.Path("/proc/self/maps").read_text().splitlines()
+            for image in batch:
+                line = next(line for line in lines if _contains(line, image.data_ptr()))
+                assert "/memfd:" in line and " rw-p " in line
+            # Only for the image that is not kept.
+            requests = other.stats()["requests"]
+            again = dataset[[2, 1, 0]][0]
+            assert other.stats()["requests"] == requests + 1
+            batch[1].zero_()
+            assert again[:, 0, 0, 0].tolist() == [40, 20, 0] and batch[:, 1, 0, 0].tolist() == [100, 0, 100, 100]
+            assert (dataset[[0, 1]][0][1] == again[1]).all()
+            assert other.stats()["leasedBytes"] >= 3 * 41 * 150
+            part = batch[2:, :, :3]
+            del batch, again, image
+            client._engine.kept.clear()
+            client.flush()
+            assert part[0, 0, 0, 0] == 40 and other.stats()["leasedBytes"] >= 3 * 41 * 150
+            del part
+            gc.collect()
+            eventually(lambda: other.stats()["leasedBytes"] == 0)
+            eventually(lambda: client.stats() and open_descriptors() <= before)
+            last = dataset[[2]][0]
+        gc.collect()
+        assert last[0, :, 40, 49].tolist() == [40, 100, 50]
+    finally:
+        broker.stop()
+
+
+def test_mapped_batch_whose_connection_is_lost(
+    client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = ImageFolder(folder, client=client, contiguous=False)
+    map_into = imgbroker.Client.map_into
+    mapped: List[bool] = []
+
+    def lose_after_two(self: imgbroker.Client, *arguments: Any) -> bool:
+        if len(mapped) == 2:
+            session = self._engine._session
+            assert session is not None
+            session.shut_down()
+            eventually(lambda: self._engine._session is not session)
+        mapped.append(map_into(self, *arguments))
+        return mapped[-1]
+
+    monkeypatch.setattr(imgbroker.Client, "map_into", lose_after_two)
+    images = dataset[list(range(8))][0]
+    assert [number_of(image) for image in images] == [1, 3, 2, 4, 5, 6, 7, 8]
+    assert mapped == [True, True] + 6 * [False]
+
+
+def test_mapped_batch_without_addresses(
+    client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = imgbroker._memory.Region(8192)
+    with pytest.raises(ValueError):
+        region.map(4096, 0, 0, 4097, imgbroker._memory.Lease(1, deque()))
+    with pytest.raises(OSError):
+        region.map(4096, -1, 0, 4096, imgbroker._memory.Lease(1, deque()))
+    # It has not become invalid memory.
+    region.memory[0] = 1
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    monkeypatch.setattr(imgbroker._memory.Region, "map", fail)
+    with pytest.raises(imgbroker.ProcessLimitError, match="cannot map"):
+        ImageFolder(folder, client=client, contiguous=False)[[0, 1]]
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_batch_of_rows_with_padding(contiguous: bool, client: imgbroker.Client) -> None:
     pixels = numpy.arange(7 * 4 * 3, dtype=numpy.uint8).reshape(4, 7, 3)
     padded = numpy.zeros((4, 24), numpy.uint8)
     padded[:, :21] = pixels.reshape(4, 21)
@@ -311,21 +405,25 @@ def test_batch_of_rows_with_padding(client: imgbroker.Client) -> None:
         client._engine.ask(request)
     finally:
         os.close(memory)
-    dataset = ImageList([("http://stored.example/padded", 3)], client=client, layout="HWC", cache="only-if-cached")
+    dataset = ImageList([("http://stored.example/padded", 3)], client=client, layout="HWC", cache="only-if-cached",
+                        contiguous=contiguous)
     images, targets = dataset[[0, 0]]
     assert (images.numpy() == pixels).all() and targets.tolist() == [3, 3]
 
 
-def test_errors_of_batches(client: imgbroker.Client, folder: pathlib.Path, picture: Picture) -> None:
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_errors_of_batches(
+    contiguous: bool, client: imgbroker.Client, folder: pathlib.Path, picture: Picture
+) -> None:
     (folder / "dog" / "4.png").write_bytes(picture(8, 8))
     (folder / "dog" / "5.png").write_bytes(b"other bytes")
-    dataset = ImageFolder(folder, client=client)
+    dataset = ImageFolder(folder, client=client, contiguous=contiguous)
     with pytest.raises(ValueError, match=r"4.png has 8 × 8 pixels, and the first image of the batch 32 × 24: request one size"):
         dataset[[0, 3]]
     assert dataset[[3]][0].shape == (1, 3, 8, 8)
     with pytest.raises(imgbroker.ImageError):
         dataset[[0, 4]]
-    for each in [dataset, ImageFolder(folder, client=client, transform=lambda image: image)]:
+    for each in [dataset, ImageFolder(folder, client=client, contiguous=contiguous, transform=lambda image: image)]:
         with pytest.raises(ValueError, match="no items"):
             each[[]]
     with pytest.raises(ValueError, match="errors='raise'"):

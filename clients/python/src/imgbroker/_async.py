@@ -11,7 +11,7 @@ from typing import (
 from . import _memory
 from ._client import (
     EVENTS, CacheStatus, Client, ClearResult, Event, Events, FailedEntry, Hello, PrefetchResult, ReloadResult,
-    Result, Source, Wish, failed_of, hello_of, is_url, open_file, reload_of, source_request, stats_of, status_of,
+    Result, Source, Wish, failed_of, form_of, hello_of, is_url, open_file, reload_of, source_request, stats_of, status_of,
     store_request,
 )
 from ._errors import ImageBrokerError
@@ -69,7 +69,7 @@ class AsyncClient:
         **options: "Unpack[GetOptions]",
     ) -> Image:
         """Loads an image; see `Client.get`."""
-        wish = Wish(cast(Dict[str, Any], options), writable)
+        wish = Wish(cast(Dict[str, Any], options), form_of(writable))
         find = functools.partial(self._client.kept_or_open, source, wish, preview is None)
         # Opening a file may take long.
         image, descriptor, key = find() if is_url(source) else await _in_thread(find)

@@ -19,7 +19,7 @@ from ._errors import ConnectionLostError, ImageBrokerError
 from ._image import Image
 from ._kept import Entry
 from ._options import prefetch_parts, wire_options
-from ._session import Request, RequestFuture
+from ._session import Form, Request, RequestFuture
 from ._wire import (
     CHANNELS, Fields, boolean, encode_fields, integer, objects, optional_integer, optional_string, string, violation,
 )
@@ -154,13 +154,18 @@ def file_identity(descriptor: int) -> Tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+def form_of(writable: bool) -> Form:
+    """Returns the form of an image that has its bytes."""
+    return Form.WRITABLE if writable else Form.SHARED
+
+
 class Wish:
     """How images are wanted: what requests have in common that differ in their sources only."""
 
-    __slots__ = ("_encoded", "_options", "_parts", "writable")
+    __slots__ = ("_encoded", "_options", "_parts", "form")
 
-    def __init__(self, options: Dict[str, Any], writable: bool) -> None:
-        self.writable = writable
+    def __init__(self, options: Dict[str, Any], form: Form) -> None:
+        self.form = form
         self._options = tuple(options.items())
         #: The fields, and the features that requests of URLs and of files need.
         self._parts: Optional[Tuple[Fields, FrozenSet[str], FrozenSet[str]]] = None
@@ -168,8 +173,8 @@ class Wish:
 
     def key(self, name: Any) -> Tuple[Any, ...]:
         """Returns the key of a kept image, by its URL or the identity of its file. It may not be hashable. `Client.get` contains
-        the same expression for one that is not writable."""
-        return ("writable", name, *self._options) if self.writable else (name, *self._options)
+        the same expression for a shared one."""
+        return (name, *self._options) if self.form is Form.SHARED else ("unshared", name, *self._options)
 
     def request(self, source: Source, descriptor: Optional[int]) -> Request:
         """Returns a `get`: of a URL, or of a local file, whose descriptor it owns. Raises `TypeError`."""
@@ -410,7 +415,7 @@ class Client:
                 if tenth >= self._kept.report_at:
                     self._engine.report()
                 return entry.image
-        wish = Wish(cast(Dict[str, Any], options), writable)
+        wish = Wish(cast(Dict[str, Any], options), form_of(writable))
         image, descriptor, key = self.kept_or_open(source, wish, preview is None)
         if image is not None:
             return image
@@ -420,7 +425,7 @@ class Client:
     def kept_image(self, source: Source, **options: "Unpack[GetOptions]") -> Optional[Image]:
         """Returns the image that a `get` would return without a message to the broker; None if it needs one."""
         try:
-            image, descriptor, _ = self.kept_or_open(source, Wish(cast(Dict[str, Any], options), False))
+            image, descriptor, _ = self.kept_or_open(source, Wish(cast(Dict[str, Any], options), Form.SHARED))
         except OSError:
             return None
         if descriptor is not None:
@@ -444,7 +449,7 @@ class Client:
                 name = file_identity(descriptor)
             key = wish.key(name)
             entry = self._find(key)
-            image = None if entry is None else self._kept_image(entry, wish.writable)
+            image = None if entry is None else self._kept_image(entry, wish.form)
         except TypeError:  # An option is not hashable.
             return None, descriptor, None
         except BaseException:
@@ -456,11 +461,11 @@ class Client:
             descriptor = None
         return image, descriptor, key
 
-    def _kept_image(self, entry: Entry, writable: bool) -> Optional[Image]:
+    def _kept_image(self, entry: Entry, form: Form) -> Optional[Image]:
         tenth = _memory.now()
         if not entry.is_valid(tenth):
             return None
-        image = self._engine.map_kept(entry) if writable else entry.image
+        image = entry.image if form is Form.SHARED else self._engine.map_kept(entry, form)
         if image is None:
             return None
         entry.is_used = entry.is_unreported = True
@@ -476,7 +481,7 @@ class Client:
         **options: "Unpack[GetOptions]",
     ) -> "Future[Image]":
         """Requests an image without waiting; see `get`. Cancelling the future cancels the request."""
-        wish = Wish(cast(Dict[str, Any], options), writable)
+        wish = Wish(cast(Dict[str, Any], options), form_of(writable))
         image, descriptor, key = self.kept_or_open(source, wish, preview is None)
         if image is not None:
             future: "Future[Image]" = Future()
@@ -503,7 +508,7 @@ class Client:
     ) -> Request:
         """Returns the request for what `kept_or_open` has not found; a part of this package's interior."""
         request = wish.request(source, descriptor)
-        request.is_writable = wish.writable
+        request.form = wish.form
         request.key = key
         if preview is not None:
             request.fields.update(cache="no-cache", staleFirst=True)
@@ -548,7 +553,8 @@ class Client:
 
         writable: see `get`.
         """
-        return self.many(sources, Wish(cast(Dict[str, Any], options), writable), ordered=ordered, in_flight=in_flight)
+        wish = Wish(cast(Dict[str, Any], options), form_of(writable))
+        return self.many(sources, wish, ordered=ordered, in_flight=in_flight)
 
     def many(
         self, sources: Iterable[Source], wish: Wish, *, ordered: bool, in_flight: int, together: bool = False
@@ -613,11 +619,19 @@ class Client:
             if image is not None:
                 return image
             request = wish.encoded_request(source, descriptor)
-            request.is_writable = wish.writable
+            request.form = wish.form
             request.key = key
             return self.send(request)
         except (ImageBrokerError, OSError) as error:
             return error
+
+    def map_into(self, region: "_memory.Region", position: int, image: Image, size: int) -> bool:
+        """Maps the first `size` bytes of an image whose form is `UNMAPPED` into a region. Returns false if it has its bytes, or
+        if its connection was lost. Raises `OSError`. A part of this package's interior."""
+        nothing = image.buffer.obj
+        if not isinstance(nothing, _memory.Unmapped):
+            return False
+        return self._engine.map_into(region, position, image._reply, size, nothing.lease)
 
     # The cache
 

@@ -16,8 +16,9 @@ from ._errors import (
 )
 from ._image import Image
 from ._kept import Entry, KeptImages
-from ._session import Effect, Request, Session
-from ._wire import VERSION
+from ._memory import Lease, Region
+from ._session import Effect, Form, Request, Session
+from ._wire import VERSION, ImageReply
 
 #: The time between two attempts to connect to a broker that restarts, in seconds.
 _PAUSE = 0.05
@@ -105,12 +106,18 @@ class Engine:
                 return
         request.finish(RefusedError.of(ErrorCode.CANCELLED, "The request was cancelled."))
 
-    def map_kept(self, entry: Entry) -> Optional[Image]:
-        """Returns a writable image of a kept entry; None if its connection was lost."""
+    def map_kept(self, entry: Entry, form: Form) -> Optional[Image]:
+        """Returns an image of a kept entry, which is not shared; None if its connection was lost."""
         with self._lock:
             if self._session is None or entry.lease is None:
                 return None
-            return self._session.map_kept(entry.reply, entry.lease)
+            return self._session.map_kept(entry.reply, entry.lease, form)
+
+    def map_into(self, region: Region, position: int, reply: ImageReply, size: int, lease: Lease) -> bool:
+        """Maps the first `size` bytes of an image that is unmapped into a region. Returns false if its connection was lost.
+        Raises `OSError`."""
+        with self._lock:
+            return self._session is not None and self._session.map_into(region, position, reply, size, lease)
 
     def report(self) -> None:
         """Sends what is due: released leases, and the report of uses of kept images."""

@@ -169,17 +169,23 @@ class Image:
     def __bytes__(self) -> bytes:
         return self._bytes.tobytes()
 
+    @property
+    def _channels(self) -> int:
+        """The bytes of a pixel. Raises `ValueError` for an encoded image."""
+        if self._reply.pixel_format is None:
+            raise ValueError(f"the image is encoded as {self._reply.content_type}; request pixels")
+        return CHANNELS[self._reply.pixel_format]
+
     def _layout(self, frame: int) -> Tuple[int, int, int]:
         """Returns the offset of a frame, its stride and the bytes of a pixel."""
-        reply = self._reply
-        if reply.stride is None or reply.pixel_format is None:
-            raise ValueError(f"the image is encoded as {reply.content_type}; request pixels")
+        reply, channels = self._reply, self._channels
+        assert reply.stride is not None
         if not self._bytes.nbytes:
             raise ValueError("the image was not delivered")
         frames = reply.frames
         if not 0 <= frame < (len(frames) or 1):
             raise IndexError(f"frame {frame} of {len(frames) or 1}")
-        return frames[frame].offset if frames else 0, reply.stride, CHANNELS[reply.pixel_format]
+        return frames[frame].offset if frames else 0, reply.stride, channels
 
     def numpy(self, frame: int = 0) -> "Pixels":
         """Returns the pixels as an array of shape (height, width, channels), without a copy and read-only unless requested

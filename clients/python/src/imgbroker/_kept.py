@@ -24,10 +24,10 @@ class Entry:
     def __init__(
         self, image: Image, reply: ImageReply, page: ValidityPage, slot: int, lease: Optional[Lease]
     ) -> None:
-        #: Without bytes for writable images, each of which has a mapping of its own.
+        #: Without bytes for images that are not shared, each of which has a mapping of its own.
         self.image = image
         self.reply = reply
-        #: That of writable images, while none of them may exist.
+        #: That of images that are not shared, while none of them may exist.
         self.lease = lease
         self.size = reply.bytes
         self.buffer = reply.buffer

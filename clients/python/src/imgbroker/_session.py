@@ -6,6 +6,7 @@ A session has no thread and no lock. The engine calls it under its lock.
 from __future__ import annotations
 
 import array
+import enum
 import errno
 import os
 import socket
@@ -21,7 +22,7 @@ from ._errors import (
     ConnectionLostError, ErrorCode, FeatureMissingError, ImageBrokerError, NoBrokerError, ProcessLimitError,
 )
 from ._image import Image
-from ._memory import IMAGE_SEALS, Lease, Mapping, ValidityPage, map_buffer, verify_sealed
+from ._memory import IMAGE_SEALS, Lease, Mapping, Region, Unmapped, ValidityPage, map_buffer, verify_sealed
 from ._wire import (
     BUFFERS_IN_ONE_FRAME, Fields, Frame, FrameDecoder, ImageReply, encode_frame, encode_get, error_of, image_of, integer,
     request_id, string, violation,
@@ -35,6 +36,17 @@ _TRUNCATED = int(socket.MSG_CTRUNC)
 #: The maximum number of messages with descriptors that no complete frame has taken.
 _MOST_ARRIVALS = 2
 _RECEIVED_AT_ONCE = 1 << 16
+
+
+class Form(enum.Enum):
+    """How an image has its bytes."""
+
+    #: Read-only. Images of one buffer have one mapping.
+    SHARED = 0
+    #: In a mapping of its own, which may be written to.
+    WRITABLE = 1
+    #: Not at all: its user has its buffer mapped, into a region. Inline bytes may be written to.
+    UNMAPPED = 2
 
 
 class RequestFuture(Future):  # type: ignore[type-arg]
@@ -63,8 +75,7 @@ class RequestFuture(Future):  # type: ignore[type-arg]
 class Request:
     """A request: sent again over a new connection if its connection is lost."""
 
-    #: Whether its images get mappings of their own that may be written to.
-    is_writable = False
+    form = Form.SHARED
     #: What `encode_get` makes a frame of in place of `fields`, if they were encoded before.
     encoded: Optional[bytes] = None
     attempts = 0
@@ -363,7 +374,8 @@ class Session:
                 if payload is None:
                     break
                 self._waiting_for_payload = None
-                data = bytearray(payload) if self.pending[request_id(frame.fields)].is_writable else payload
+                is_shared = self.pending[request_id(frame.fields)].form is Form.SHARED
+                data = payload if is_shared else bytearray(payload)
                 self._finish_image(request_id(frame.fields), reply, Image(reply, memoryview(data)), effects)
                 continue
             next_frame = self._decoder.next()
@@ -410,7 +422,7 @@ class Session:
                 return
             image: "Image | ImageBrokerError"
             try:
-                image = self._image(frame, reply, request.is_writable)
+                image = self._image(frame, reply, request.form)
             except ProcessLimitError as limit:
                 image = limit
             self._finish_image(number, reply, image, effects)
@@ -447,7 +459,7 @@ class Session:
             return
         self._remove_pending(number)
         if isinstance(image, Image) and request.key is not None and self.page is not None:
-            if request.is_writable:
+            if request.form is not Form.SHARED:
                 empty = Image(reply, memoryview(b""))
                 self.keep(request.key, empty, reply, self.page, getattr(image.buffer.obj, "lease", None))
             else:
@@ -477,9 +489,9 @@ class Session:
 
     # Images
 
-    def _image(self, frame: Frame, reply: ImageReply, is_writable: bool) -> Image:
-        """Combines a reply with its bytes, after verifying the seals of their buffer. Read-only images of one buffer share
-        a mapping.
+    def _image(self, frame: Frame, reply: ImageReply, form: Form) -> Image:
+        """Combines a reply with its bytes, after verifying the seals of their buffer. Shared images of one buffer have one
+        mapping.
 
         Raises `ProtocolViolationError`, or `ProcessLimitError` if the image exists but cannot be mapped.
         """
@@ -502,37 +514,53 @@ class Session:
             raise ProcessLimitError("this process may open no more descriptors (RLIMIT_NOFILE); the image is lost")
         held.leases += 1
         lease = Lease(number, self.releases)
-        mapping = held.mapping() if held.mapping is not None and not is_writable else None
+        mapping = held.mapping() if held.mapping is not None and form is Form.SHARED else None
         if mapping is None or len(mapping) < end:
             if held.size < end:
                 raise violation(f"a buffer of {held.size} bytes for an image that ends at {end}")
             if reply.bytes == 0:
                 return Image(reply, memoryview(b""))
+            if form is Form.UNMAPPED:
+                return _unmapped(reply, lease)
             try:
-                mapping = map_buffer(held.descriptor, held.size, writable=is_writable)
+                mapping = map_buffer(held.descriptor, held.size, writable=form is Form.WRITABLE)
             except (OSError, ValueError, OverflowError) as error:
                 if isinstance(error, OSError) and error.errno == errno.EMFILE:
                     raise ProcessLimitError(
                         "this process may open no more descriptors (RLIMIT_NOFILE); the image is lost") from error
                 raise ProcessLimitError(f"this process cannot map an image of {end} bytes ({error})") from error
             mapping.lease = lease
-            if not is_writable:
+            if form is Form.SHARED:
                 held.mapping = weakref.ref(mapping)
         # Otherwise `lease` is released at once: the mapping has one already.
         return Image(reply, memoryview(mapping)[reply.offset:end])
 
-    def map_kept(self, reply: ImageReply, lease: Lease) -> Optional[Image]:
-        """Maps the buffer of an earlier reply again, to be written to. `lease` is that of the reply. None if it cannot be
-        mapped, or is of another connection."""
-        held = self._held.get(lease.buffer) if lease.releases is self.releases else None
+    def map_kept(self, reply: ImageReply, lease: Lease, form: Form) -> Optional[Image]:
+        """Makes another image of the buffer of an earlier reply. `lease` is that of the reply. None if it cannot be mapped,
+        or is of another connection."""
+        held = self._of(lease)
         if held is None:
             return None
+        if form is Form.UNMAPPED:
+            return _unmapped(reply, lease)
         try:
             mapping = map_buffer(held.descriptor, held.size, writable=True)
         except (OSError, ValueError, OverflowError):
             return None
         mapping.lease = lease
         return Image(reply, memoryview(mapping)[reply.offset:reply.offset + reply.bytes])
+
+    def _of(self, lease: Lease) -> Optional[_Held]:
+        return self._held.get(lease.buffer) if lease.releases is self.releases else None
+
+    def map_into(self, region: Region, position: int, reply: ImageReply, size: int, lease: Lease) -> bool:
+        """Maps the first `size` bytes of an image that is unmapped into a region. Returns false if its connection was lost.
+        Raises `OSError`."""
+        held = self._of(lease)
+        if held is None:
+            return False
+        region.map(position, held.descriptor, reply.offset, size, lease)
+        return True
 
     def _hold(self, number: int, descriptor: int, end: int) -> None:
         try:
@@ -564,6 +592,12 @@ class Session:
         """Closes the descriptors of messages that end at or before a position, which no frame expected."""
         while self._arrivals and self._arrivals[0].end <= position:
             _close(self._arrivals.pop(0).descriptors)
+
+
+def _unmapped(reply: ImageReply, lease: Lease) -> Image:
+    nothing = Unmapped()
+    nothing.lease = lease
+    return Image(reply, memoryview(nothing))
 
 
 _FULL = (ErrorCode.QUOTA_EXCEEDED, ErrorCode.OVERLOADED)

@@ -15,7 +15,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Union, cast
 
 from ._client import Client, Result, Source, Wish
+from ._errors import ProcessLimitError
 from ._image import Image
+from ._memory import Region
+from ._session import Form
 
 try:
     import torch
@@ -62,8 +65,8 @@ class ImageList(Dataset[Tuple[Any, Any]]):
     def __init__(
         self, samples: Iterable[Tuple[Source, Any]], transform: Optional[Callable[[Any], Any]] = None,
         target_transform: Optional[Callable[[Any], Any]] = None, *, layout: Literal["CHW", "HWC"] = "CHW",
-        errors: Literal["raise", "return"] = "raise", client: Optional[Client] = None, in_flight: int = 64,
-        **options: "Unpack[GetOptions]",
+        errors: Literal["raise", "return"] = "raise", contiguous: bool = True, client: Optional[Client] = None,
+        in_flight: int = 64, **options: "Unpack[GetOptions]",
     ) -> None:
         """Creates a dataset of pairs of a source and a target.
 
@@ -71,6 +74,9 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         layout: the order of an image's dimensions: channels, height and width, or as in memory height, width and channels.
         errors: `raise` raises the error of an image, an `ImageBrokerError` or `OSError`; with `return`, the item has the
             error instead of the image.
+        contiguous: whether the images of a batch that is requested by a list of indices follow each other without a gap, for
+            which each is copied. With `False`, each is mapped, from the beginning of a page on, and is a part of the batch
+            without a copy. See `__getitem__`.
         client: the connection; by default one to the default socket.
         in_flight: the maximum of concurrent requests for one batch.
         options: of `Client.get`, for pixels of one frame; `pixel_format` is by default `rgb8`.
@@ -86,6 +92,7 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         self.target_transform = target_transform
         self.layout: Literal["CHW", "HWC"] = layout
         self.errors = errors
+        self.contiguous = contiguous
         self.in_flight = in_flight
         self.options: Dict[str, Any] = {"pixel_format": "rgb8", **options}
         self.client = Client() if client is None else client
@@ -103,6 +110,11 @@ class ImageList(Dataset[Tuple[Any, Any]]):
 
         A `DataLoader` with `batch_size=None` and a `BatchSampler` as its `sampler` requests batches in this way. Each image is
         copied once, from the shared memory into the batch.
+
+        With `contiguous=False`, none is copied. Between two images are up to a page of other bytes, so that `view` cannot join the
+        first dimension with others, and PyTorch makes a contiguous copy where it needs one, as for a GPU. The images stay in the
+        memory of the broker, and take a descriptor each, as long as the batch exists: do not collect such batches. A changed
+        page becomes private memory of the batch.
         """
         return self._batch(index) if isinstance(index, list) else self.__getitems__([index])[0]
 
@@ -123,13 +135,18 @@ class ImageList(Dataset[Tuple[Any, Any]]):
             return cast(Tuple[Any, Any], tuple(default_collate(self.__getitems__(indices))))
         chosen = [self.samples[index] for index in indices]
         batch: Optional[_Batch] = None
+        wish = Wish(self.options, Form.SHARED if self.contiguous else Form.UNMAPPED)
         results = self.client.many(
-            [source for source, _ in chosen], Wish(self.options, False), ordered=True, in_flight=self.in_flight, together=True)
+            [source for source, _ in chosen], wish, ordered=True, in_flight=self.in_flight, together=True)
         for result in results:
             image = result.get()
             if batch is None:
-                batch = _Batch(image, len(chosen), _memory)
+                if self.contiguous:
+                    batch = _CopiedBatch(image, len(chosen), _memory)
+                else:
+                    batch = _MappedBatch(image, len(chosen), self.client, self.options)
             batch.add(image, result.source)
+            del image, result
         targets = [
             target if self.target_transform is None else self.target_transform(target) for _, target in chosen]
         assert batch is not None
@@ -183,33 +200,98 @@ _memory = _Memory()
 
 
 class _Batch:
-    """Images of one size, one after the other in memory of their own."""
+    """Images of one size."""
 
-    def __init__(self, first: Image, count: int, memory: "_Memory") -> None:
-        self._shape = (count, first.height, first.width, first._layout(0)[2])
+    def __init__(self, first: Image, count: int) -> None:
+        #: Numbers of images, rows, pixels and channels.
+        self._shape = (count, first.height, first.width, first._channels)
         self._row = self._shape[2] * self._shape[3]
-        size = count * self._shape[1] * self._row
-        self._memory = memory.take(size)
-        self._images = torch.frombuffer(self._memory, dtype=torch.uint8, count=size).view(self._shape)
-        self._end = 0
+        self._size = self._shape[1] * self._row
 
     def add(self, image: Image, source: Source) -> None:
-        """Copies the pixels of the next image. Raises `ValueError` for one of another size."""
-        offset, stride, channels = image._layout(0)
-        if (image.height, image.width, channels) != self._shape[1:]:
+        """Adds the next image. Raises `ValueError` for one of another size."""
+        if (image.height, image.width, image._channels) != self._shape[1:]:
             raise ValueError(
                 f"{source} has {image.width} × {image.height} pixels, and the first image of the batch "
                 f"{self._shape[2]} × {self._shape[1]}: request one size by width, height and fit='cover' or 'fill'")
-        # At once, unless rows have padding.
-        rows, step = (1, self._row * image.height) if stride == self._row else (image.height, self._row)
-        pixels = image.buffer
-        for begin in range(offset, offset + rows * stride, stride):
-            self._memory[self._end:self._end + step] = pixels[begin:begin + step]
-            self._end += step
 
     def tensor(self, layout: str) -> "torch.Tensor":
         """Returns all images. `CHW` has the strides of `torch.channels_last`."""
-        return self._images if layout == "HWC" else self._images.permute(0, 3, 1, 2)
+        images = self._images()
+        return images if layout == "HWC" else images.permute(0, 3, 1, 2)
+
+    def _images(self) -> "torch.Tensor":
+        raise NotImplementedError
+
+    def _copy(self, image: Image, memory: "memoryview[int]", begin: int) -> None:
+        offset, stride, _ = image._layout(0)
+        # At once, unless rows have padding.
+        rows, step = (1, self._size) if stride == self._row else (image.height, self._row)
+        pixels = image.buffer
+        for source in range(offset, offset + rows * stride, stride):
+            memory[begin:begin + step] = pixels[source:source + step]
+            begin += step
+
+
+class _CopiedBatch(_Batch):
+    """One after the other in memory of their own."""
+
+    def __init__(self, first: Image, count: int, memory: "_Memory") -> None:
+        super().__init__(first, count)
+        self._memory = memory.take(count * self._size)
+        self._end = 0
+
+    def add(self, image: Image, source: Source) -> None:
+        super().add(image, source)
+        self._copy(image, self._memory, self._end)
+        self._end += self._size
+
+    def _images(self) -> "torch.Tensor":
+        size = self._shape[0] * self._size
+        return torch.frombuffer(self._memory, dtype=torch.uint8, count=size).view(self._shape)
+
+
+class _MappedBatch(_Batch):
+    """Each mapped at the next beginning of a page."""
+
+    def __init__(self, first: Image, count: int, client: Client, options: Dict[str, Any]) -> None:
+        super().__init__(first, count)
+        self._client = client
+        self._options = options
+        self._distance = -(-self._size // mmap.PAGESIZE) * mmap.PAGESIZE
+        try:
+            self._region = Region(count * self._distance)
+        except OSError as error:
+            raise _no_addresses(error) from error
+        self._end = 0
+
+    def add(self, image: Image, source: Source) -> None:
+        super().add(image, source)
+        begin = self._end
+        self._end += self._distance
+        try:
+            if self._is_mappable(image) and self._client.map_into(self._region, begin, image, self._size):
+                return
+        except OSError as error:
+            raise _no_addresses(error) from error
+        if not len(image):
+            # Its connection was lost meanwhile, or it cannot be mapped there.
+            image = self._client.get(source, **cast(Any, self._options))
+            super().add(image, source)
+        self._copy(image, memoryview(self._region.memory).cast("B"), begin)
+
+    def _is_mappable(self, image: Image) -> bool:
+        reply = image._reply
+        return reply.stride == self._row and reply.offset % mmap.PAGESIZE == 0
+
+    def _images(self) -> "torch.Tensor":
+        self._region.populate()
+        pixels = torch.frombuffer(self._region.memory, dtype=torch.uint8)
+        return pixels.as_strided(self._shape, (self._distance, self._row, self._shape[3], 1))
+
+
+def _no_addresses(error: OSError) -> ProcessLimitError:
+    return ProcessLimitError(f"this process cannot map the images of a batch ({error})")
 
 
 class ImageFolder(ImageList):
@@ -223,7 +305,7 @@ class ImageFolder(ImageList):
         self, root: "str | os.PathLike[str]", transform: Optional[Callable[[Any], Any]] = None,
         target_transform: Optional[Callable[[Any], Any]] = None, *,
         is_valid_file: Optional[Callable[[str], bool]] = None, allow_empty: bool = False,
-        layout: Literal["CHW", "HWC"] = "CHW", errors: Literal["raise", "return"] = "raise",
+        layout: Literal["CHW", "HWC"] = "CHW", errors: Literal["raise", "return"] = "raise", contiguous: bool = True,
         client: Optional[Client] = None, in_flight: int = 64, **options: "Unpack[GetOptions]",
     ) -> None:
         """Finds the files; see `ImageList` for the other arguments.
@@ -243,8 +325,8 @@ class ImageFolder(ImageList):
                 raise FileNotFoundError(f"{os.path.join(self.root, name)} has no image; allow_empty=True permits that")
             samples += [(path, index) for path in paths]
         super().__init__(
-            samples, transform, target_transform, layout=layout, errors=errors, client=client, in_flight=in_flight,
-            **options)
+            samples, transform, target_transform, layout=layout, errors=errors, contiguous=contiguous, client=client,
+            in_flight=in_flight, **options)
 
 
 def _has_extension(path: str) -> bool:
