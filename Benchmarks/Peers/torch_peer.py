@@ -3,9 +3,10 @@
 torch_peer.py LOADER FOLDER COUNT EPOCHS SEED WORKERS
     says "ready", waits for a line, loads FOLDER/0 ... FOLDER/COUNT-1 in random order, EPOCHS times, in batches of 32 with
     WORKERS processes (0: itself), says "done", waits for the end of its input.
-    LOADER is "pillow"; "cached", Pillow whose images each process keeps; "memory", images that the process has already; or the
-    path of a broker's socket, whose batches come from the dataset.
+    LOADER is "pillow"; "cached", Pillow whose images each process keeps; "memory", images that the process has already; the path
+    of a broker's socket, for batches of mapped images from the dataset; or such a path after "contiguous:", for contiguous ones.
 """
+import gc
 import pathlib
 import resource
 import sys
@@ -75,11 +76,15 @@ def main(loader, folder, count, epochs, seed, workers):
 
         # Each kept image takes a descriptor.
         resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-        dataset = ImageList(samples, client=Client(loader, keep_images=2 * len(samples), keep_bytes=1 << 40))
+        socket = loader.removeprefix("contiguous:")
+        client = Client(socket, keep_images=2 * len(samples), keep_bytes=1 << 40)
+        dataset = ImageList(samples, client=client, contiguous=loader != socket)
     size = {"batch_size": 32, "shuffle": True}
     if not isinstance(dataset, WithPillow):
         size = {"batch_size": None, "sampler": BatchSampler(RandomSampler(dataset), 32, drop_last=False)}
     batches = DataLoader(dataset, **size, num_workers=int(workers), persistent_workers=int(workers) > 0)
+    # A program with a model has long since collected the objects that loading PyTorch makes, which takes 0.1 s.
+    gc.collect()
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(int(epochs)):

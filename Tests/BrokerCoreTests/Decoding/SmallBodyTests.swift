@@ -74,6 +74,20 @@ import WorkerProtocol
         #expect(BrokerLimits().earlyResultBytes(ofBody: 1 << 30) == 1 << 20)
     }
 
+    @Test func `with little memory, the room is the least one`() throws {
+        var limits = BrokerLimits()
+        limits.workers = 2
+        limits.memoryBytes = 4 << 20
+        var world = StrictWorld(limits)
+        let client = world.connect()
+        world.readyAll()
+        for id in 1...2 {
+            world.get(client, id: id, "\(id)")
+            world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: 30_000)
+        }
+        #expect(world.earlyRooms.values.sorted() == [256 << 10, 480_000])
+    }
+
     @Test mutating func `users take turns at the workers whatever the sizes`() throws {
         try occupyWorkers()
         let other = world.connect(uid: 2000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import os
@@ -25,6 +26,7 @@ from support import ROOT, Broker, Origin, eventually, open_descriptors
 
 torch: Any = pytest.importorskip("torch")
 
+from imgbroker._region import Region  # noqa: E402
 from imgbroker.torch import ImageFolder, ImageList, tensor  # noqa: E402
 
 Picture = Callable[..., bytes]
@@ -374,21 +376,92 @@ def test_mapped_batch_whose_connection_is_lost(
     assert mapped == [True, True] + 6 * [False]
 
 
+def test_addresses_of_a_mapped_batch_are_given_back(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    def mappings() -> int:
+        gc.collect()
+        return len(pathlib.Path("/proc/self/maps").read_text().splitlines())
+
+    dataset = ImageFolder(folder, client=client, contiguous=False)
+    dataset[list(range(8))]
+    before = mappings()
+    for _ in range(20):
+        images, _ = dataset[list(range(8))]
+    del images
+    assert mappings() <= before + 2
+
+
+def test_kept_images_serve_items_and_mapped_batches(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    time.sleep(0.05)
+    dataset = ImageFolder(folder, client=client, contiguous=False)
+    for first in (0, 4):
+        # Items first, then batches, and the other way around.
+        numbers = list(range(first, first + 4))
+        ways: List[Callable[[], List[Any]]] = [
+            lambda: [item[0] for item in dataset.__getitems__(numbers)], lambda: list(dataset[numbers][0])]
+        expected = [number_of(image) for image in ways[first > 0]()]
+        requests = client.stats()["requests"]
+        images = ways[first == 0]()
+        assert [number_of(image) for image in images] == expected and client.stats()["requests"] == requests
+        images[0].zero_()
+        assert [number_of(image) for image in ways[0]() + ways[1]()] == 2 * expected
+
+
+def test_large_mapped_batch_is_copied(
+    client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imgbroker.torch._MOST_IN_MAPPED_BATCH", 7)
+    dataset = ImageFolder(folder, client=client, contiguous=False)
+    assert dataset[list(range(7))][0].stride()[0] == 4096
+    assert dataset[list(range(8))][0].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_buffer_that_became_shorter_is_not_mapped(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    """As a broker that does not follow the protocol can make it: by another descriptor for the same buffer."""
+    path = folder / "cat" / "1.png"
+    wish = imgbroker._client.Wish({"pixel_format": "rgb8"}, imgbroker._session.Form.UNMAPPED)
+    (result,) = client.many([path], wish, ordered=True, in_flight=1)
+    image, region = result.get(), Region(4096)
+    session = client._engine._session
+    assert session is not None and image.nbytes == 24 * 32 * 3
+    (held,) = session._held.values()
+    held.size = image.nbytes - 1
+    assert not client.map_into(region, 0, image, image.nbytes)
+    held.size += 1
+    assert client.map_into(region, 0, image, image.nbytes)
+    assert region[:image.nbytes] == bytes(client.get(path, pixel_format="rgb8"))
+
+
+def mapped_at(region: Region) -> int:
+    """Returns the number of mapped pages among the addresses of a region."""
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(region))
+    lines = pathlib.Path("/proc/self/maps").read_text().splitlines()
+    return sum(any(_contains(line, address) for line in lines) for address in range(begin, begin + len(region), 4096))
+
+
 def test_mapped_batch_without_addresses(
     client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    region = imgbroker._memory.Region(8192)
-    with pytest.raises(ValueError):
-        region.map(4096, 0, 0, 4097, imgbroker._memory.Lease(1, deque()))
-    with pytest.raises(OSError):
-        region.map(4096, -1, 0, 4096, imgbroker._memory.Lease(1, deque()))
-    # It has not become invalid memory.
-    region.memory[0] = 1
+    memory = imgbroker._memory.sealed_copy(b"x" * 5000)
+    region = Region(5 * 4096)
+    released: "deque[int]" = deque()
+    try:
+        region.map(4096, memory, 0, 5000, imgbroker._memory.Lease(1, released))
+        with pytest.raises(ValueError):
+            region.map(4 * 4096, memory, 0, 4097, imgbroker._memory.Lease(2, released))
+        assert region[4095:4098] == b"\0xx" and mapped_at(region) == 5
+        with pytest.raises(OSError):
+            region.map(3 * 4096, -1, 0, 4096, imgbroker._memory.Lease(3, released))
+    finally:
+        os.close(memory)
+    # Only the part at which mapping failed is left, and nothing unmaps that.
+    assert mapped_at(region) <= 1 and sorted(released) == [1, 2, 3]
+    del region
+    gc.collect()
 
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOMEM, "no memory")
 
-    monkeypatch.setattr(imgbroker._memory.Region, "map", fail)
+    monkeypatch.setattr(Region, "map", fail)
     with pytest.raises(imgbroker.ProcessLimitError, match="cannot map"):
         ImageFolder(folder, client=client, contiguous=False)[[0, 1]]
 
@@ -443,6 +516,8 @@ def test_workers(method: str, client: imgbroker.Client, folder: pathlib.Path) ->
         part, batch_size=2, num_workers=1, multiprocessing_context=method, collate_fn=keep_list)
     # Tensors that a worker has not put together.
     assert [number_of(image) for batch in loader for image, _ in batch] == [1, 8]
+    mapped = ImageFolder(folder, client=client, contiguous=False)
+    assert epoch(batches(mapped, 3, num_workers=2, multiprocessing_context=method)) == EXPECTED
     assert number_of(dataset[0][0]) == 1
 
 
@@ -455,10 +530,14 @@ def test_restart_of_the_broker_between_epochs(
         dataset = ImageFolder(folder, client=imgbroker.Client(broker.socket))
         loader = torch.utils.data.DataLoader(
             dataset, batch_size=2, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
-        assert epoch(loader) == EXPECTED
+        mapped = batches(ImageFolder(folder, client=dataset.client, contiguous=False), 3, num_workers=workers)
+        assert epoch(loader) == epoch(mapped) == EXPECTED
+        before = next(iter(mapped))[0] if workers == 0 else None
         broker.stop()
         broker.start()
-        assert epoch(loader) == EXPECTED
+        assert epoch(loader) == epoch(mapped) == EXPECTED
+        # Its pages are those of the broker that has ended.
+        assert before is None or all(number_of(image) in EXPECTED for image in before)
         with imgbroker.Client(broker.socket) as other:
             assert other.stats()["requests"] >= len(EXPECTED)
         dataset.client.close()

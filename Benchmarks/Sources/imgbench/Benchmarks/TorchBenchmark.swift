@@ -4,7 +4,8 @@ import IPCProtocol
 import ImageBrokerClient
 
 /// A training set in PyTorch that is read twice in random order: by several training processes, and by one with several workers.
-/// With the datasets of `imgbroker.torch`, and with Pillow.
+/// With the datasets of `imgbroker.torch`, whose batches are mapped images, and with Pillow. Rows of their own have contiguous
+/// batches, for which each image is copied.
 ///
 /// With images that each process has in its memory before, which need no decoding, the processor time is what the batches alone
 /// take. Rows of training processes state it.
@@ -13,6 +14,7 @@ import ImageBrokerClient
 enum TorchBenchmark {
     private typealias Cost = LocalFileBenchmark.Cost
     private static let batches = "batches of images in memory"
+    private static let contiguous = "imgbroker, contiguous batches"
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         guard run.peers.versions.contains(where: { $0.hasPrefix("PyTorch ") }) else {
@@ -25,12 +27,11 @@ enum TorchBenchmark {
         var costs: (processes: LocalFileBenchmark.Costs, workers: LocalFileBenchmark.Costs) = ([:], [:])
         for turn in 0..<run.scaled(3, 1) {
             for count in run.scaled([1, 4, 8], [2]) {
-                // Many processes without a broker take minutes; one run is enough.
-                for name in ["imgbroker", "Pillow", "Pillow with a cache", Self.batches] where turn == 0 || count == 1 {
+                for name in ["imgbroker", Self.contiguous, "Pillow", "Pillow with a cache", Self.batches] {
                     var cost = try measure(run, files, name, processes: count, workers: 0)
                     costs.processes[count, default: [:]][name, default: []].append(cost)
                     LocalFileBenchmark.printCost(cost, "\(count) × \(name)")
-                    if turn > 0 || name == Self.batches { continue }
+                    if turn > 0 || name == Self.batches || name == Self.contiguous { continue }
                     cost = try measure(run, files, name, processes: 1, workers: count)
                     costs.workers[count, default: [:]][name, default: []].append(cost)
                     LocalFileBenchmark.printCost(cost, "\(name), \(count) workers")
@@ -43,13 +44,23 @@ enum TorchBenchmark {
             judged: Set<String>
         ) -> [Row] {
             LocalFileBenchmark.rows(
-                id, what, against: "\(peer) in each \(noun.rawValue)", costs,
+                id, id == "torch.contiguous" ? "\(what), in contiguous batches" : what,
+                against: "\(peer) in each \(noun.rawValue)", costs,
                 [LocalFileBenchmark.Peer(name: peer, id: peer)], noun, judged: judged, floor: Self.batches)
         }
         return rows("torch", "Pillow", costs.processes, .trainingProcess, judged: ["cpu"])
             + rows("torch.kept", "Pillow with a cache", costs.processes, .trainingProcess, judged: ["cpu", "memory"])
+            + rows(
+                "torch.contiguous", "Pillow", costs.processes.mapValues(withContiguous), .trainingProcess, judged: []
+            )
+            .filter { $0.id.contains(".cpu-") }
             + rows("torch.workers", "Pillow", costs.workers, .worker, judged: [])
             + rows("torch.workers.kept", "Pillow with a cache", costs.workers, .worker, judged: [])
+    }
+
+    /// The costs with those of contiguous batches as the broker's.
+    private static func withContiguous(_ costs: [String: [Cost]]) -> [String: [Cost]] {
+        costs.merging(["imgbroker": costs[contiguous] ?? []]) { $1 }
     }
 
     /// Measures from the moment at which all processes have loaded PyTorch; a broker, also its start.
@@ -59,12 +70,12 @@ enum TorchBenchmark {
         let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
         defer { try? FileManager.default.removeItem(atPath: cache) }
         let broker =
-            name == "imgbroker"
+            name == "imgbroker" || name == contiguous
             ? try BrokerProcess(run.broker, ["--memory-limit", "1500M", "--cache-dir", cache]) : nil
         defer { broker?.stop() }
         _ = try broker?.client()
         let loaders = ["Pillow": "pillow", "Pillow with a cache": "cached", batches: "memory"]
-        let loader = broker?.socketPath ?? loaders[name]!
+        let loader = broker.map { name == contiguous ? "contiguous:\($0.socketPath)" : $0.socketPath } ?? loaders[name]!
         let processes = try (0..<count).map { number in
             let arguments = [loader, files.folder, "\(files.count)", "2", "\(number + 1)", "\(workers)"]
             guard let process = try LineProcess(python: run.peers, script: "torch_peer.py", arguments) else {

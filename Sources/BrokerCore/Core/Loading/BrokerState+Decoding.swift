@@ -44,7 +44,7 @@ extension BrokerState {
     /// may be those that are in memory already.
     private mutating func earlyForm(of job: JobID) -> (form: Form?, responsible: [String], room: Int) {
         guard let download = downloads[job], download.received <= limits.earlyBodyBytes,
-            case let room = limits.earlyResultBytes(ofBody: download.received), hasRoom(for: room),
+            case let room = earlyRoom(ofBody: download.received), hasRoom(for: room),
             memory.original(download.original) == nil,
             let waiter = download.waiters.first(where: { requests[$0.id] != nil }).flatMap({ requests[$0.id] }),
             waiter.purpose != .refresh,
@@ -56,6 +56,12 @@ extension BrokerState {
         let responsible = Download.responsibleOrigins(
             asked: waiter.request.url.origin, servedBy: download.response?.servedBy)
         return (.pixels(transform), responsible, room)
+    }
+
+    /// The room for what a small body is decoded to: the least, where the decodings would take more than an eighth of the memory.
+    private func earlyRoom(ofBody bytes: Int) -> Int {
+        let room = limits.earlyResultBytes(ofBody: bytes)
+        return decoding.reservedBytes + room <= memory.limit / 8 ? room : limits.leastEarlyResultBytes
     }
 
     /// Ends a queued identification, because no decoder works.

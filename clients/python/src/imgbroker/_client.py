@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ._image import Pixels
     from ._options import GetOptions
+    from ._region import Region
 
 #: A URL, or the path of a local file: a string without `://`, or an `os.PathLike`.
 Source = Union[str, "os.PathLike[str]"]
@@ -465,7 +466,9 @@ class Client:
         tenth = _memory.now()
         if not entry.is_valid(tenth):
             return None
-        image = entry.image if form is Form.SHARED else self._engine.map_kept(entry, form)
+        image: Optional[Image] = entry.image
+        if form is not Form.SHARED:
+            image = None if entry.lease is None else self._engine.map_again(entry.reply, entry.lease, form)
         if image is None:
             return None
         entry.is_used = entry.is_unreported = True
@@ -625,13 +628,20 @@ class Client:
         except (ImageBrokerError, OSError) as error:
             return error
 
-    def map_into(self, region: "_memory.Region", position: int, image: Image, size: int) -> bool:
+    def map_into(self, region: "Region", position: int, image: Image, size: int) -> bool:
         """Maps the first `size` bytes of an image whose form is `UNMAPPED` into a region. Returns false if it has its bytes, or
         if its connection was lost. Raises `OSError`. A part of this package's interior."""
         nothing = image.buffer.obj
+        return isinstance(nothing, _memory.Unmapped) and self._engine.map_into(
+            region, position, image._reply, size, nothing.lease)
+
+    def with_bytes(self, image: Image) -> Optional[Image]:
+        """Returns an image that has its bytes for one whose form is `UNMAPPED`; None if its connection was lost. A part of this
+        package's interior."""
+        nothing = image.buffer.obj
         if not isinstance(nothing, _memory.Unmapped):
-            return False
-        return self._engine.map_into(region, position, image._reply, size, nothing.lease)
+            return image
+        return self._engine.map_again(image._reply, nothing.lease, Form.WRITABLE)
 
     # The cache
 

@@ -7,7 +7,7 @@ import select
 import threading
 import time
 import weakref
-from typing import Any, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 
 from . import _options
 from ._errors import (
@@ -15,10 +15,13 @@ from ._errors import (
     RefusedError,
 )
 from ._image import Image
-from ._kept import Entry, KeptImages
-from ._memory import Lease, Region
+from ._kept import KeptImages
+from ._memory import Lease
 from ._session import Effect, Form, Request, Session
 from ._wire import VERSION, ImageReply
+
+if TYPE_CHECKING:
+    from ._region import Region
 
 #: The time between two attempts to connect to a broker that restarts, in seconds.
 _PAUSE = 0.05
@@ -106,14 +109,12 @@ class Engine:
                 return
         request.finish(RefusedError.of(ErrorCode.CANCELLED, "The request was cancelled."))
 
-    def map_kept(self, entry: Entry, form: Form) -> Optional[Image]:
-        """Returns an image of a kept entry, which is not shared; None if its connection was lost."""
+    def map_again(self, reply: ImageReply, lease: Lease, form: Form) -> Optional[Image]:
+        """Returns another image of an earlier reply, which is not shared; None if its connection was lost."""
         with self._lock:
-            if self._session is None or entry.lease is None:
-                return None
-            return self._session.map_kept(entry.reply, entry.lease, form)
+            return None if self._session is None else self._session.map_again(reply, lease, form)
 
-    def map_into(self, region: Region, position: int, reply: ImageReply, size: int, lease: Lease) -> bool:
+    def map_into(self, region: "Region", position: int, reply: ImageReply, size: int, lease: Lease) -> bool:
         """Maps the first `size` bytes of an image that is unmapped into a region. Returns false if its connection was lost.
         Raises `OSError`."""
         with self._lock:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import mmap
 import os
 import sys
 import time
-import weakref
 from collections import deque
-from typing import Any, Deque, List, Union
+from typing import Deque, Union
 
 from ._wire import violation
 
@@ -105,70 +103,17 @@ def map_buffer(descriptor: int, size: int, *, writable: bool = False) -> Mapping
     else:
         mapping = Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=prot)
     if writable:
-        # All of it will be read. One call costs half the time of a page fault for each 64 KiB; kernels before 5.14 lack it.
-        try:
-            mapping.madvise(_MADV_POPULATE_READ)
-        except OSError:
-            pass
+        populate(mapping)
     return mapping
 
 
-class Region:
-    """Contiguous addresses, at which parts of buffers are mapped. What is written to changes private pages.
-
-    `memory` keeps the mappings alive, and with them the leases; views of its bytes keep it alive. Addresses at which nothing
-    was mapped have private memory.
-    """
-
-    def __init__(self, size: int) -> None:
-        """Reserves the addresses. Raises `OSError`."""
-        protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-        address = _mmap(None, size, protection, flags, -1, 0)
-        if address == _MAP_FAILED:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        self._address, self._size = address, size
-        leases: "List[Lease]" = []
-        self._leases = leases
-        self.memory: Any = (ctypes.c_ubyte * size).from_address(address)
-        self._end = weakref.finalize(self.memory, _unmap, address, size, leases)
-        self._end.atexit = False
-
-    def map(self, position: int, descriptor: int, offset: int, size: int, lease: Lease) -> None:
-        """Maps a part of a sealed buffer. All but `lease` are multiples of the size of a page, except that `size` may end at the
-        end of the buffer. Raises `OSError`, after which the region is of no more use."""
-        if not 0 <= position <= self._size - size or size <= 0:
-            raise ValueError("a place outside of the region")
-        flags = mmap.MAP_PRIVATE | _MAP_FIXED
-        where = self._address + position
-        if _mmap(where, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, offset) != where:
-            code = ctypes.get_errno()
-            # The kernel may have removed what was there, and others may map something there, so it stays.
-            self._end.detach()
-            raise OSError(code, os.strerror(code))
-        self._leases.append(lease)
-
-    def populate(self) -> None:
-        """Maps all pages now: one call costs half the time of a page fault for each 64 KiB; kernels before 5.14 lack it."""
-        _madvise(self._address, self._size, _MADV_POPULATE_READ)
-
-
-_MAP_FIXED = 0x10
-_MAP_NORESERVE = 0x4000
-_MAP_FAILED = ctypes.c_void_p(-1).value
-_libc = ctypes.CDLL(None, use_errno=True)
-# `mmap.mmap` maps at no given address.
-_mmap = _libc.mmap
-_mmap.restype = ctypes.c_void_p
-_mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-_munmap = _libc.munmap
-_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_madvise = _libc.madvise
-_madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-
-
-def _unmap(address: int, size: int, leases: "List[Lease]") -> None:
-    _munmap(address, size)
-    leases.clear()
+def populate(mapping: mmap.mmap) -> None:
+    """Maps all pages of a mapping that will be read."""
+    # One call costs half the time of a page fault for each 64 KiB; kernels before 5.14 lack it.
+    try:
+        mapping.madvise(_MADV_POPULATE_READ)
+    except OSError:
+        pass
 
 
 _MAGIC = 0x3164696C61766269  # "ibvalid1"

@@ -15,18 +15,21 @@ import time
 import weakref
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from . import _memory
 from ._errors import (
     ConnectionLostError, ErrorCode, FeatureMissingError, ImageBrokerError, NoBrokerError, ProcessLimitError,
 )
 from ._image import Image
-from ._memory import IMAGE_SEALS, Lease, Mapping, Region, Unmapped, ValidityPage, map_buffer, verify_sealed
+from ._memory import IMAGE_SEALS, Lease, Mapping, Unmapped, ValidityPage, map_buffer, verify_sealed
 from ._wire import (
     BUFFERS_IN_ONE_FRAME, Fields, Frame, FrameDecoder, ImageReply, encode_frame, encode_get, error_of, image_of, integer,
     request_id, string, violation,
 )
+
+if TYPE_CHECKING:
+    from ._region import Region
 
 #: The maximum number of descriptors in one message of a Unix socket.
 _MOST_DESCRIPTORS = 253
@@ -535,10 +538,10 @@ class Session:
         # Otherwise `lease` is released at once: the mapping has one already.
         return Image(reply, memoryview(mapping)[reply.offset:end])
 
-    def map_kept(self, reply: ImageReply, lease: Lease, form: Form) -> Optional[Image]:
-        """Makes another image of the buffer of an earlier reply. `lease` is that of the reply. None if it cannot be mapped,
-        or is of another connection."""
-        held = self._of(lease)
+    def map_again(self, reply: ImageReply, lease: Lease, form: Form) -> Optional[Image]:
+        """Makes another image of an earlier reply, which is not shared. `lease` is that of the reply. None if it cannot be
+        mapped, or is of another connection."""
+        held = self._holding(lease, reply.offset + reply.bytes)
         if held is None:
             return None
         if form is Form.UNMAPPED:
@@ -550,13 +553,15 @@ class Session:
         mapping.lease = lease
         return Image(reply, memoryview(mapping)[reply.offset:reply.offset + reply.bytes])
 
-    def _of(self, lease: Lease) -> Optional[_Held]:
-        return self._held.get(lease.buffer) if lease.releases is self.releases else None
+    def _holding(self, lease: Lease, end: int) -> Optional[_Held]:
+        """Returns the buffer of a lease, if it has `end` bytes: a later reply may have brought another descriptor for it."""
+        held = self._held.get(lease.buffer) if lease.releases is self.releases else None
+        return held if held is not None and held.size >= end else None
 
-    def map_into(self, region: Region, position: int, reply: ImageReply, size: int, lease: Lease) -> bool:
+    def map_into(self, region: "Region", position: int, reply: ImageReply, size: int, lease: Lease) -> bool:
         """Maps the first `size` bytes of an image that is unmapped into a region. Returns false if its connection was lost.
         Raises `OSError`."""
-        held = self._of(lease)
+        held = self._holding(lease, reply.offset + size)
         if held is None:
             return False
         region.map(position, held.descriptor, reply.offset, size, lease)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, List, Li
 from ._client import Client, Result, Source, Wish
 from ._errors import ProcessLimitError
 from ._image import Image
-from ._memory import Region
+from ._memory import populate
+from ._region import Region
 from ._session import Form
 
 try:
@@ -38,6 +39,8 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".avif")
 
 #: In a larger list of items, images are copied: each that is not takes one or two of the process's descriptors.
 _MOST_WITHOUT_COPY = 128
+#: In a larger batch, images are copied: each that is not takes a descriptor, also in the batch before.
+_MOST_IN_MAPPED_BATCH = 256
 
 
 def tensor(image: Image, *, layout: Literal["CHW", "HWC"] = "CHW") -> "torch.Tensor":
@@ -75,8 +78,7 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         errors: `raise` raises the error of an image, an `ImageBrokerError` or `OSError`; with `return`, the item has the
             error instead of the image.
         contiguous: whether the images of a batch that is requested by a list of indices follow each other without a gap, for
-            which each is copied. With `False`, each is mapped, from the beginning of a page on, and is a part of the batch
-            without a copy. See `__getitem__`.
+            which each is copied. See `__getitem__`.
         client: the connection; by default one to the default socket.
         in_flight: the maximum of concurrent requests for one batch.
         options: of `Client.get`, for pixels of one frame; `pixel_format` is by default `rgb8`.
@@ -111,10 +113,13 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         A `DataLoader` with `batch_size=None` and a `BatchSampler` as its `sampler` requests batches in this way. Each image is
         copied once, from the shared memory into the batch.
 
-        With `contiguous=False`, none is copied. Between two images are up to a page of other bytes, so that `view` cannot join the
-        first dimension with others, and PyTorch makes a contiguous copy where it needs one, as for a GPU. The images stay in the
-        memory of the broker, and take a descriptor each, as long as the batch exists: do not collect such batches. A changed
-        page becomes private memory of the batch.
+        With `contiguous=False` and at most 256 images, none is copied: each is mapped, from the beginning of a page on. Between two
+        images are up to a page of other bytes, so that `view` cannot join the first dimension with others, and PyTorch makes a
+        contiguous copy where it needs one, as for a GPU. As long as the batch or a part of it exists, the broker keeps its images
+        in memory, and each takes a descriptor: do not collect them. A changed page becomes private memory of the batch. From a
+        worker of a `DataLoader`, PyTorch copies the batch to the other process, with the bytes between the images.
+
+        With a `transform`, single items are put together as by a `DataLoader`.
         """
         return self._batch(index) if isinstance(index, list) else self.__getitems__([index])[0]
 
@@ -135,13 +140,14 @@ class ImageList(Dataset[Tuple[Any, Any]]):
             return cast(Tuple[Any, Any], tuple(default_collate(self.__getitems__(indices))))
         chosen = [self.samples[index] for index in indices]
         batch: Optional[_Batch] = None
-        wish = Wish(self.options, Form.SHARED if self.contiguous else Form.UNMAPPED)
+        copies = self.contiguous or len(chosen) > _MOST_IN_MAPPED_BATCH
+        wish = Wish(self.options, Form.SHARED if copies else Form.UNMAPPED)
         results = self.client.many(
             [source for source, _ in chosen], wish, ordered=True, in_flight=self.in_flight, together=True)
         for result in results:
             image = result.get()
             if batch is None:
-                if self.contiguous:
+                if copies:
                     batch = _CopiedBatch(image, len(chosen), _memory)
                 else:
                     batch = _MappedBatch(image, len(chosen), self.client, self.options)
@@ -274,19 +280,19 @@ class _MappedBatch(_Batch):
                 return
         except OSError as error:
             raise _no_addresses(error) from error
-        if not len(image):
-            # Its connection was lost meanwhile, or it cannot be mapped there.
-            image = self._client.get(source, **cast(Any, self._options))
-            super().add(image, source)
-        self._copy(image, memoryview(self._region.memory).cast("B"), begin)
+        found = self._client.with_bytes(image)
+        if found is None:
+            found = self._client.get(source, **cast(Any, self._options))
+            super().add(found, source)
+        self._copy(found, memoryview(self._region), begin)
 
     def _is_mappable(self, image: Image) -> bool:
         reply = image._reply
         return reply.stride == self._row and reply.offset % mmap.PAGESIZE == 0
 
     def _images(self) -> "torch.Tensor":
-        self._region.populate()
-        pixels = torch.frombuffer(self._region.memory, dtype=torch.uint8)
+        populate(self._region)
+        pixels = torch.frombuffer(self._region, dtype=torch.uint8)
         return pixels.as_strided(self._shape, (self._distance, self._row, self._shape[3], 1))
 
 
