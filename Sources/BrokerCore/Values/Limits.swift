@@ -178,6 +178,7 @@ package struct BrokerLimits: Sendable {
 
     /// The room for the result of decoding a body of `bytes` bytes while it is identified.
     package func earlyResultBytes(ofBody bytes: Int) -> Int {
-        min(max(earlyResultBytesPerByte * bytes, leastEarlyResultBytes), mostEarlyResultBytes)
+        let wanted = earlyResultBytesPerByte * min(bytes, mostEarlyResultBytes)
+        return min(max(wanted, leastEarlyResultBytes), mostEarlyResultBytes)
     }
 }

@@ -71,7 +71,7 @@ import WorkerProtocol
             #expect((world.answers[client]?[id] != nil) == fits && world.decodes.isEmpty == fits)
         }
         #expect(BrokerLimits().earlyResultBytes(ofBody: 64 << 10) == 1 << 20)
-        #expect(BrokerLimits().earlyResultBytes(ofBody: 1 << 30) == 1 << 20)
+        #expect(BrokerLimits().earlyResultBytes(ofBody: .max) == 1 << 20)
     }
 
     @Test func `with little memory, the room is the least one`() throws {

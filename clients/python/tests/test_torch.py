@@ -466,6 +466,31 @@ def test_mapped_batch_without_addresses(
         ImageFolder(folder, client=client, contiguous=False)[[0, 1]]
 
 
+def test_abandoned_addresses_are_not_unmapped_at_the_end() -> None:
+    """Another mapping, which has got addresses of a region that was given up, outlasts the region and its module."""
+    script = """
+import ctypes, gc, mmap, sys
+from imgbroker import _region
+region = _region.Region(3 * mmap.PAGESIZE)
+begin = ctypes.addressof(ctypes.c_char.from_buffer(region))
+try:
+    region.map(mmap.PAGESIZE, -1, 0, mmap.PAGESIZE, None)
+    sys.exit("mapped")
+except OSError:
+    pass
+other = _region._mmap(begin, mmap.PAGESIZE, 3, 0x100022, -1, 0)
+assert other == begin
+# As when the interpreter ends.
+vars(_region).clear()
+del region, _region, sys.modules["imgbroker._region"]
+gc.collect()
+(ctypes.c_char * 5).from_address(other).value = b"alive"
+print((ctypes.c_char * 5).from_address(other).value.decode())
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout) == (0, "alive\n"), run.stderr
+
+
 @pytest.mark.parametrize("contiguous", [True, False])
 def test_batch_of_rows_with_padding(contiguous: bool, client: imgbroker.Client) -> None:
     pixels = numpy.arange(7 * 4 * 3, dtype=numpy.uint8).reshape(4, 7, 3)

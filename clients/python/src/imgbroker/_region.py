@@ -27,13 +27,15 @@ class Region(mmap.mmap):
     Views of its bytes keep it alive, and it keeps the leases alive.
     """
 
-    __slots__ = ("_leases",)
+    __slots__ = ("_begin", "_leases")
 
+    _begin: int
     _leases: List[Lease]
 
     def __new__(cls, size: int) -> "Region":
         """Reserves the addresses. Raises `OSError`."""
         region = super().__new__(cls, -1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+        region._begin = ctypes.addressof(ctypes.c_char.from_buffer(region))
         region._leases = []
         return region
 
@@ -44,25 +46,21 @@ class Region(mmap.mmap):
         """
         if position < 0 or size <= 0 or position + size > len(self):
             raise ValueError("a place outside of the region")
-        begin = ctypes.addressof(ctypes.c_char.from_buffer(self))
-        where = begin + position
+        where = self._begin + position
         flags, protection = mmap.MAP_PRIVATE | _MAP_FIXED, mmap.PROT_READ | mmap.PROT_WRITE
         if _mmap(where, size, protection, flags, descriptor, offset) != where:
             code = ctypes.get_errno()
-            self._abandon(begin, position, position + _pages(size))
+            self._abandon(position, position + _pages(size))
             raise OSError(code, os.strerror(code))
         self._leases.append(lease)
 
-    def _abandon(self, begin: int, low: int, high: int) -> None:
+    def _abandon(self, low: int, high: int) -> None:
         """Unmaps all but the part at which mapping failed: the kernel may have removed what was there, and another thread may
-        have got the addresses, which must not be unmapped when this object ends."""
-        _abandoned.append(self)
-        _munmap(begin, low)
-        _munmap(begin + high, _pages(len(self)) - high)
+        have got the addresses. This object would unmap them all, so it never ends, not even with the interpreter."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        _munmap(self._begin, low)
+        _munmap(self._begin + high, _pages(len(self)) - high)
         self._leases.clear()
-
-
-_abandoned: List[Region] = []
 
 
 def _pages(size: int) -> int:
