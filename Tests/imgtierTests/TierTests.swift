@@ -8,51 +8,26 @@ import WorkerProtocol
 
 @testable import imgtier
 
-/// Commands on a real server: what is found, which leases are taken and ended.
+private let key = String(repeating: "a", count: 64)
+private let lease = "imgbroker1-lease:" + key
+
+/// A tier of one server with a wait of 3 s, so that on a busy machine only a lost answer is late.
+private func tier(_ port: Int) throws -> Tier {
+    let name = try #require(ServerName("127.0.0.1:\(port)"))
+    let ring = try #require(ServerRing([name]))
+    return Tier(
+        ring: ring, connections: [TierConnection(name, address: "127.0.0.1", waitMs: 3000)],
+        envelope: RecordEnvelope(key: nil))
+}
+
+private func find(_ tier: Tier, token: String?) -> Tier.Answer? {
+    var found: Tier.Answer?
+    tier.find([Tier.Lookup(job: 1, key: key, token: token)]) { found = $1 }
+    return found
+}
+
+/// Commands on a real server: what is found, and which leases are taken.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct TierTests {
-    private let key = String(repeating: "a", count: 64)
-    private var lease: String { "imgbroker1-lease:" + key }
-
-    /// A tier of one server with a wait of 3 s, so that on a busy machine only a lost answer is late.
-    private func tier(_ port: Int) throws -> Tier {
-        let name = try #require(ServerName("127.0.0.1:\(port)"))
-        let ring = try #require(ServerRing([name]))
-        return Tier(
-            ring: ring, connections: [TierConnection(name, address: "127.0.0.1", waitMs: 3000)],
-            envelope: RecordEnvelope(key: nil))
-    }
-
-    private func find(_ tier: Tier, token: String?) -> Tier.Answer? {
-        var found: Tier.Answer?
-        tier.find([Tier.Lookup(job: 1, key: key, token: token)]) { found = $1 }
-        return found
-    }
-
-    @Test func `a lease is taken once, and ended by its owner`() throws {
-        let server = try Memcached()
-        let (first, second) = (try tier(server.port), try tier(server.port))
-        #expect(find(first, token: "a-1") == .leased)
-        #expect(find(second, token: "b-1") == .busy)
-        second.release(key: key, token: "b-1")
-        second.releaseUnneeded()
-        #expect(try server.value(lease) == Array("a-1".utf8))
-        first.release(key: key, token: "a-1")
-        first.releaseUnneeded()
-        // Before it expires by itself, after 10 s.
-        try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
-        #expect(find(second, token: "b-2") == .leased)
-    }
-
-    @Test func `either of two lookups of a key may have the lease that is ended`() throws {
-        let server = try Memcached()
-        let tier = try tier(server.port)
-        #expect(find(tier, token: "a-1") == .leased)
-        for token in ["a-1", "a-2"] { tier.release(key: key, token: token) }
-        tier.releaseUnneeded()
-        // Before it expires by itself, after 10 s.
-        try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
-    }
-
     @Test func `a server that sends more than it was asked for is left`() throws {
         let server = try Relay.flooding()
         let tier = try tier(server.port)
@@ -98,6 +73,32 @@ import WorkerProtocol
         #expect(find(tier, token: nil) == .unavailable)
         #expect(try server.value(lease) == nil)
     }
+}
+
+/// Leases on a real server that are ended before they expire by themselves, after 10 s.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct TierTimingTests {
+    @Test func `a lease is taken once, and ended by its owner`() throws {
+        let server = try Memcached()
+        let (first, second) = (try tier(server.port), try tier(server.port))
+        #expect(find(first, token: "a-1") == .leased)
+        #expect(find(second, token: "b-1") == .busy)
+        second.release(key: key, token: "b-1")
+        second.releaseUnneeded()
+        #expect(try server.value(lease) == Array("a-1".utf8))
+        first.release(key: key, token: "a-1")
+        first.releaseUnneeded()
+        try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
+        #expect(find(second, token: "b-2") == .leased)
+    }
+
+    @Test func `either of two lookups of a key may have the lease that is ended`() throws {
+        let server = try Memcached()
+        let tier = try tier(server.port)
+        #expect(find(tier, token: "a-1") == .leased)
+        for token in ["a-1", "a-2"] { tier.release(key: key, token: token) }
+        tier.releaseUnneeded()
+        try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
+    }
 
     @Test func `a lease is ended although the server was late once`() throws {
         let server = try Memcached()
@@ -108,7 +109,6 @@ import WorkerProtocol
         tier.release(key: key, token: "a-1")
         tier.releaseUnneeded()
         #expect(tier.figures[0].failures == 1)
-        // Before it expires by itself, after 10 s.
         try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
     }
 
@@ -120,7 +120,6 @@ import WorkerProtocol
         #expect(find(tier, token: "a-1") == .unavailable)
         #expect(tier.unneededLeases == 1)
         tier.releaseUnneeded()
-        // Before it expires by itself, after 10 s.
         try eventually("the lease is ended", within: 3) { try server.value(lease) == nil }
     }
 }

@@ -7,30 +7,30 @@ import Testing
 
 @testable import BrokerCore
 
+private func key(_ url: String, uid: UInt32 = 1, _ change: (inout GetOptions) -> Void = { _ in }) throws
+    -> OriginalKey
+{
+    var options = GetOptions()
+    change(&options)
+    return OriginalKey(GetRequest(id: 1, url: try SourceURL(url), options: options), uid: uid)
+}
+
+private func statement(
+    _ key: OriginalKey, receivedAt: Int = OriginStatementTests.unixMs, age: String? = nil, headers: [HeaderField] = [],
+    _ change: (inout ResponseRecord) -> Void = { _ in }
+) -> OriginStatement {
+    var response = ResponseRecord(
+        requestedAt: receivedAt, receivedAt: receivedAt, age: age, cacheControl: "max-age=60", etag: "\"v\"")
+    change(&response)
+    return OriginStatement(
+        response, for: key, varyKey: OriginStatement.varyKey(response, of: headers), settings: CacheSettings(),
+        at: OriginStatementTests.now, unixMs: OriginStatementTests.unixMs)
+}
+
 /// The age, freshness and fields of an origin's statement, and the equality of keys.
 @Suite struct OriginStatementTests {
-    private static let now = Instant(nanoseconds: 5_000_000_000_000)
-    private static let unixMs = 1_800_000_000_000
-
-    private func key(_ url: String, uid: UInt32 = 1, _ change: (inout GetOptions) -> Void = { _ in }) throws
-        -> OriginalKey
-    {
-        var options = GetOptions()
-        change(&options)
-        return OriginalKey(GetRequest(id: 1, url: try SourceURL(url), options: options), uid: uid)
-    }
-
-    private func statement(
-        _ key: OriginalKey, receivedAt: Int = unixMs, age: String? = nil, headers: [HeaderField] = [],
-        _ change: (inout ResponseRecord) -> Void = { _ in }
-    ) -> OriginStatement {
-        var response = ResponseRecord(
-            requestedAt: receivedAt, receivedAt: receivedAt, age: age, cacheControl: "max-age=60", etag: "\"v\"")
-        change(&response)
-        return OriginStatement(
-            response, for: key, varyKey: OriginStatement.varyKey(response, of: headers), settings: CacheSettings(),
-            at: Self.now, unixMs: Self.unixMs)
-    }
+    fileprivate static let now = Instant(nanoseconds: 5_000_000_000_000)
+    fileprivate static let unixMs = 1_800_000_000_000
 
     @Test func `age is counted from when the response was made`() throws {
         let statement = statement(try key("http://a.test/"), age: "20")
@@ -116,7 +116,10 @@ import Testing
         #expect(index.keys(at: first).isEmpty && index.keys(at: second) == [key])
         #expect(index.original(key)?.origin.url == second)
     }
+}
 
+/// The time of finding originals among many.
+@Suite(.serialized) struct OriginStatementTimingTests {
     @Test func `the originals of a URL are found without those of others`() throws {
         var index = MemoryIndex(limit: 1 << 20, maximumEntries: 100_000)
         func add(_ text: String, _ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {

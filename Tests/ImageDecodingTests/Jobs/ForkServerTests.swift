@@ -74,7 +74,8 @@ import WorkerProtocol
     /// The warm-up completes one-time initialization: the first job causes no more page faults than the second.
     ///
     /// What the warm-up leaves out, it leaves out in every worker. On a busy machine the kernel takes pages from some, so
-    /// the best of five is compared.
+    /// the best of five is compared, and 12 pages are allowed: 9 were seen beside other tests, 20 where a receive buffer was
+    /// left out.
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root sees the descriptors of a process that nobody may trace"))
     func firstJobCausesNoMoreFaultsThanTheSecond() throws {
         var surpluses: [Int] = []
@@ -88,8 +89,8 @@ import WorkerProtocol
                 return try #require(status.minorFaults) - before
             }
             surpluses.append(faults[0] - faults[1])
-        } while surpluses.last! > 8 && surpluses.count < 5
-        #expect(surpluses.min()! <= 8, "\(surpluses)")
+        } while surpluses.last! > 12 && surpluses.count < 5
+        #expect(surpluses.min()! <= 12, "\(surpluses)")
     }
 
     /// The kernel limits the descriptors in flight per user, so the warm-up may be unable to send any.

@@ -14,9 +14,6 @@ import Testing
         [broker.status] + broker.status.children
     }
 
-    /// The limit in milliseconds for a shutdown that waits at most four seconds for requests in flight.
-    private static let soon = 15_000
-
     private func isGone(_ processes: [ProcessStatus]) throws {
         for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
     }
@@ -54,41 +51,6 @@ import Testing
         #expect(try broker.waitForExit() == .status(0))
         try isGone(processes)
         #expect(broker.directory.names == ["log"])
-    }
-
-    @Test func endsRequestsThatDoNotComplete() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
-        let broker = setting.broker
-        let id = try client.get(setting.url("/a"))
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
-        let processes = Self.processes(of: broker)
-        let took = try milliseconds {
-            broker.signal(SIGTERM)
-            let error = try client.answer(to: id).error
-            #expect(error?.code == .shuttingDown)
-            #expect(try broker.waitForExit() == .status(0))
-        }
-        #expect(took < Self.soon)
-        try isGone(processes)
-        #expect(broker.directory.names == ["log"])
-    }
-
-    @Test func stoppedWorkerDoesNotDelayShutdown() throws {
-        let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
-        let client = try setting.client()
-        try setting.idle()
-        try setting.broker.stopAll(.decode)
-        let id = try client.get(setting.url("/a"))
-        try setting.broker.wait(for: "the decoding is running") { $0[.reservedBytes] > 0 && $0[.running] == 1 }
-        let processes = Self.processes(of: setting.broker)
-        let took = try milliseconds {
-            let exit = try setting.broker.stop()
-            #expect(exit == .status(0))
-        }
-        #expect(took < Self.soon)
-        #expect(try client.answer(to: id).error?.code == .shuttingDown)
-        try isGone(processes)
     }
 
     /// An inline image that has been started is sent completely, although it is larger than the socket's buffer.

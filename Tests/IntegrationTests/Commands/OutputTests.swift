@@ -232,7 +232,7 @@ import Testing
         let line = Array((url + "\n").utf8)
         _ = try unsafe line.withUnsafeBytes { unsafe try UnixSocket.send($0, descriptors: [], on: input) }
         UnixSocket.shutDownSending(input)
-        #expect(command.waitForExit(milliseconds: 10_000) == .status(0))
+        #expect(command.waitForExit(milliseconds: Int(patience * 1000)) == .status(0))
         #expect(text(ofFile: directory.file("out")) == "1 loaded, 0 failed of 1\n")
     }
 

@@ -84,4 +84,17 @@ import Testing
         #expect(try clients[1].failure(url).httpStatus == 404)
         #expect(fleet.originRequests == 1)
     }
+
+    @Test func `the origin is asked when a server does not answer for 250 ms`() throws {
+        let fleet = try FleetTests.Fleet(brokers: 1, servers: 1)
+        let client = try fleet.clients()[0]
+        _ = try client.load(fleet.origin.url("/1")).image()
+        fleet.servers[0].stop()
+        let image = try client.load(fleet.origin.url("/2"), #""trace":true"#).image()
+        fleet.servers[0].goOn()
+        #expect(image.source == .network)
+        // The time from the lookup to the request to the origin.
+        #expect(image.spans.contains { $0.name == "shared" && $0.microseconds >= 250_000 }, "\(image.spans)")
+        #expect(try fleet.brokers[0].stats()[.failed] == 0)
+    }
 }

@@ -69,19 +69,6 @@ import Testing
         }
     }
 
-    @Test func `the origin is asked when a server does not answer for 250 ms`() throws {
-        let fleet = try Fleet(brokers: 1, servers: 1)
-        let client = try fleet.clients()[0]
-        _ = try client.load(fleet.origin.url("/1")).image()
-        fleet.servers[0].stop()
-        let image = try client.load(fleet.origin.url("/2"), #""trace":true"#).image()
-        fleet.servers[0].goOn()
-        #expect(image.source == .network)
-        // The time from the lookup to the request to the origin.
-        #expect(image.spans.contains { $0.name == "shared" && $0.microseconds >= 250_000 }, "\(image.spans)")
-        #expect(try fleet.brokers[0].stats()[.failed] == 0)
-    }
-
     @Test func `records that wait to be written fit into the process's descriptors`() throws {
         let fleet = try Fleet(brokers: 1, servers: 1)
         let (client, broker) = (try fleet.clients()[0], fleet.brokers[0])

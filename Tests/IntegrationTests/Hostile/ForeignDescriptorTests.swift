@@ -1,4 +1,3 @@
-import CTestSupport
 import Glibc
 import IPCProtocol
 import LinuxSystem
@@ -7,95 +6,18 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// Descriptors whose closing takes as long as their sender likes: other clients are served meanwhile.
+/// Descriptors whose closing takes as long as their sender likes: other clients are served meanwhile, and nothing is left behind.
+/// `ForeignDescriptorTimingTests` has the tests of the time.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ForeignDescriptorTests {
     private let setting: Setting
     private let client: RawClient
+    /// A client that has loaded an image.
     private let other: RawClient
-    private let undisturbed: UndisturbedBroker
 
     init() throws {
         setting = try Setting(routes: ["/a": png(tile(1))])
         (client, other) = (try setting.client(), try setting.client())
-        undisturbed = try UndisturbedBroker()
         _ = try other.load(setting.url("/a"))
-    }
-
-    /// Loads from memory by another client while `attack` goes on, and returns the slowest load in milliseconds.
-    private func slowestHit(during attack: () throws -> Void) throws -> Int {
-        var slowest = 0
-        try attack()
-        for _ in 0..<200 {
-            slowest = max(slowest, try milliseconds { _ = try other.load(setting.url("/a"), #""delivery":"none""#) })
-            try undisturbed.load()
-            usleep(1000)
-        }
-        return slowest
-    }
-
-    private func expectFast(_ slowest: Int, sourceLocation: SourceLocation = #_sourceLocation) {
-        #expect(slowest < 200 + 10 * undisturbed.slowest, sourceLocation: sourceLocation)
-    }
-
-    /// A TCP socket with unsent bytes, whose last `close` waits for `seconds`.
-    private func lingeringSocket(seconds: Int32) throws -> (FileDescriptor, peer: FileDescriptor) {
-        let listener = FileDescriptor(owning: socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let connection = FileDescriptor(owning: socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
-        let isConnected = unsafe withUnsafeMutablePointer(to: &address) {
-            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe bind(listener.raw, $0, length) == 0 && Glibc.listen(listener.raw, 1) == 0
-                    && getsockname(listener.raw, $0, &length) == 0 && connect(connection.raw, $0, length) == 0
-            }
-        }
-        #expect(isConnected)
-        let peer = FileDescriptor(owning: accept(listener.raw, nil, nil))
-        var option = linger(l_onoff: 1, l_linger: seconds)
-        unsafe setsockopt(
-            connection.raw, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<Glibc.linger>.size))
-        try connection.setNonBlocking()
-        let bytes = [UInt8](repeating: 0, count: 1 << 16)
-        func send() -> Int {
-            unsafe bytes.withUnsafeBytes {
-                unsafe Glibc.send(connection.raw, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
-        }
-        while send() > 0 {}
-        return (connection, peer)
-    }
-
-    /// With a message that takes no descriptor, with one that does, and as a surplus one.
-    @Test(arguments: 0..<3) func socketsThatLinger(kind: Int) throws {
-        let warm = try setting.broker.settledDescriptors()
-        var peers: [FileDescriptor] = []
-        let slowest = try slowestHit {
-            for _ in 0..<3 {
-                let (socket, peer) = try lingeringSocket(seconds: 3)
-                peers.append(peer)
-                let id = client.newID()
-                let memory = try WritableBuffer(name: "given", size: 10).descriptor
-                let message =
-                    kind == 0
-                    ? #"{"type":"hello","id":\#(id),"protocol":1}"#
-                    : RawClient.storeText(id, setting.url("/b"), #""fds":1"#)
-                try client.send(RawClient.frame(message), descriptors: kind == 2 ? [memory, socket] : [socket])
-            }
-        }
-        expectFast(slowest)
-        // The sender is answered in the end, and nothing is left behind.
-        for id in 1...3 {
-            let error = try client.answer(to: id).error
-            switch kind {
-            case 0: #expect(error == nil)
-            case 1: #expect(error?.code == .badRequest)
-            default: #expect(error != nil)
-            }
-        }
-        try setting.broker.waitForSettledDescriptors(warm)
-        withExtendedLifetime(peers) {}
     }
 
     /// The processes that have descriptors of others have a sandbox before they receive the first one.
@@ -106,32 +28,6 @@ import Testing
         }
         #expect(Set(all.compactMap { $0.arguments.dropFirst().first }).count == 2)
         for process in all { try eventually("it is confined") { process.isConfined } }
-    }
-
-    /// Urgent bytes and their descriptors are received like others.
-    @Test func urgentBytes() throws {
-        let warm = try setting.broker.settledDescriptors()
-        var peers: [FileDescriptor] = []
-        let slowest = try slowestHit {
-            for _ in 0..<3 {
-                let hostile = try setting.client()
-                let (socket, peer) = try lingeringSocket(seconds: 3)
-                peers.append(peer)
-                let connection = try #require(hostile.socket)
-                #expect(ctest_send_urgent(connection.raw, socket.raw) == 1)
-                try? hostile.send(RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#))
-            }
-        }
-        expectFast(slowest)
-        // Nor does the broker wait for it busily.
-        let idle = try setting.client()
-        #expect(ctest_send_urgent(try #require(idle.socket).raw, -1) == 1)
-        let before = setting.broker.status.processorTime
-        usleep(500_000)
-        #expect(setting.broker.status.processorTime - before < 25)
-        idle.close()
-        try setting.broker.waitForSettledDescriptors(warm)
-        withExtendedLifetime(peers) {}
     }
 
     /// Connections that are closed while their descriptors wait for a helper count for their user.
@@ -174,27 +70,6 @@ import Testing
         #expect(setting.broker.status.processorTime - before < 15)
     }
 
-    /// The broker closes a connection whose messages it has not received.
-    @Test func connectionsWithUnreceivedDescriptors() throws {
-        let warm = try setting.broker.settledDescriptors()
-        var peers: [FileDescriptor] = []
-        let slowest = try slowestHit {
-            let hostile = try setting.client()
-            // More replies than the connection and the broker take, so that the broker stops receiving.
-            try hostile.sendWhatIsTaken(
-                Array((0..<6000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
-            for _ in 0..<3 {
-                let (socket, peer) = try lingeringSocket(seconds: 3)
-                peers.append(peer)
-                try? hostile.send(RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [socket])
-            }
-            hostile.close()
-        }
-        expectFast(slowest)
-        try setting.broker.waitForSettledDescriptors(warm)
-        withExtendedLifetime(peers) {}
-    }
-
     /// It sends its own end of the connection over it, so that the end of the process does not close it, and reads nothing.
     @Test func aDeadConnectionIsClosed() throws {
         let before = try setting.broker.stats()[.clients]
@@ -209,29 +84,6 @@ import Testing
         }
         #expect(try setting.broker.stats()[.clients] == before + 1)
         try eventually("the connection is closed", within: 90) { try setting.broker.stats()[.clients] == before }
-    }
-
-    /// A file of a file system whose process never answers: asking for its size or closing it waits for that process.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func filesOfASilentFileSystem() throws {
-        let silent = try SilentFileSystem()
-        defer { silent.end() }
-        let slowest = try slowestHit {
-            for number in 0..<3 {
-                let file = try silent.open()
-                let text = RawClient.storeText(number + 1, setting.url("/b"), #""fds":1"#)
-                try client.send(RawClient.frame(text), descriptors: [file])
-            }
-        }
-        expectFast(slowest)
-        // Another user's descriptors are received by another process.
-        let stranger = try setting.client(as: 20_012)
-        let good = try WritableBuffer(name: "given").descriptor
-        let bytes = tile(7).png
-        _ = unsafe bytes.withUnsafeBytes { unsafe pwrite(good.raw, $0.baseAddress, $0.count, 0) }
-        #expect(try stranger.store(setting.url("/c"), good).error == nil)
-        silent.end()
-        #expect(try client.answer(to: 1).error?.code == .badRequest)
     }
 
     /// Four users hold up all processes that they may, and those of a fifth one are still received.

@@ -124,31 +124,4 @@ import Testing
         try setting.idle()
         try setting.broker.waitForSettledDescriptors(warm)
     }
-
-    /// Large files are copied in parts, and other clients are served meanwhile.
-    @Test func largeAndShrinkingFiles() throws {
-        let (other, undisturbed) = (try setting.client(), try UndisturbedBroker())
-        _ = try other.store(setting.url("/small"), picture.png)
-        _ = try other.load(setting.url("/small"))
-        let warm = try setting.broker.settledDescriptors()
-        var slowest = 0
-        for round in 0..<6 {
-            let large = try WritableBuffer(name: "given").descriptor
-            try large.allocate(31 << 20)
-            let id = client.newID()
-            try client.send(
-                RawClient.frame(RawClient.storeText(id, setting.url("/a"), #""fds":1"#)), descriptors: [large])
-            if round % 2 == 1 {
-                usleep(UInt32(round) * 1000)
-                try large.truncate(to: 1000)
-            }
-            slowest = max(slowest, try milliseconds { _ = try other.load(setting.url("/small")) })
-            try undisturbed.load()
-            let code = try #require(try client.answer(to: id).error).code
-            #expect([.badRequest, .unsupportedFormat].contains(code), "\(code)")
-        }
-        #expect(slowest < 10_000 + 10 * undisturbed.slowest)
-        try setting.idle()
-        try setting.broker.waitForSettledDescriptors(warm)
-    }
 }

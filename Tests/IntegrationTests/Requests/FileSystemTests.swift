@@ -5,7 +5,7 @@ import LinuxSystem
 import TestSupport
 import Testing
 
-/// Local files of file systems that are full, or stop answering while a file is read.
+/// Local files of file systems that are full, or end while a file is read.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FileSystemTests {
     private let directory: TemporaryDirectory
     private let setting: Setting
@@ -17,11 +17,7 @@ import Testing
         client = try setting.client()
     }
 
-    private func ask(
-        _ file: FileDescriptor, _ members: String = "", by other: RawClient? = nil
-    ) throws -> RawClient.Incoming {
-        try (other ?? client).ask("get", members, of: file)
-    }
+    private func ask(_ file: FileDescriptor) throws -> RawClient.Incoming { try client.ask("get", of: file) }
 
     // MARK: A full file system
 
@@ -67,37 +63,6 @@ import Testing
         #expect(try client.picture(first) == picture)
         #expect(try first.image().source == .file)
         #expect(try ask(try answering.open()).image().source == .memory)
-    }
-
-    /// The process of a file system stops in the middle of a read: the request ends when its time has passed, others are served at once,
-    /// and so is the same user.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func aFileSystemThatStopsWhileItIsRead() throws {
-        let contents = [UInt8](repeating: 1, count: 1_000_000)
-        let stopping = try SilentFileSystem(contents: contents, answering: 400_000)
-        defer { stopping.end() }
-        _ = try client.load(setting.url("/a"))
-        let undisturbed = try UndisturbedBroker()
-        let owner = try setting.client(as: 20_024)
-        let other = try setting.client(as: 20_025)
-        let path = directory.file("image.png")
-        try Data(tile(5).png).write(to: URL(filePath: path))
-        let good = try FileDescriptor.open(readingAt: path)
-        let id = owner.newID()
-        try owner.send(
-            RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":3000}"#),
-            descriptors: [try stopping.open()])
-        try eventually("a part was read") { stopping.isSilent }
-        var slowest = 0
-        for _ in 0..<50 {
-            slowest = max(slowest, try milliseconds { _ = try client.load(setting.url("/a"), #""delivery":"none""#) })
-            slowest = max(slowest, try milliseconds { _ = try ask(good, by: other).image() })
-            try undisturbed.load()
-        }
-        #expect(slowest < 200 + 10 * undisturbed.slowest)
-        #expect(try owner.picture(try ask(good, by: owner)) == tile(5))
-        #expect(try owner.answer(to: id).error?.code == .timeout)
-        #expect(try setting.broker.stats()[.reservedBytes] == 0)
     }
 
     /// The process of a file system ends in the middle of a read. The read fails, and is tried again until the request's time has

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Local files: identity from the kernel, never stale, never delaying others.
+/// Local files: identity from the kernel, never stale.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LocalFileTests {
     private let directory: TemporaryDirectory
     private let setting: Setting
@@ -178,32 +178,6 @@ import WorkerProtocol
         usleep(30_000)
         #expect(try client.picture(try ask(sealed.descriptor)) == tile(4))
         #expect(try ask(sealed.descriptor).image().source == .memory)
-    }
-
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func aDeadFileSystemHoldsUpNobodyElse() throws {
-        let silent = try SilentFileSystem()
-        defer { silent.end() }
-        _ = try client.load(setting.url("/a"))
-        let undisturbed = try UndisturbedBroker()
-        let hostile = try setting.client(as: 20_022)
-        let other = try setting.client(as: 20_023)
-        let file = try FileDescriptor.open(readingAt: try write(tile(5)))
-        let begun = Instant.now
-        for id in 1...5 {
-            try hostile.send(
-                RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":1000}"#),
-                descriptors: [try silent.open()])
-        }
-        var slowest = 0
-        for _ in 0..<50 {
-            slowest = max(slowest, try milliseconds { _ = try client.load(setting.url("/a"), #""delivery":"none""#) })
-            try undisturbed.load()
-            #expect(try other.picture(try ask(file, by: other)) == tile(5))
-        }
-        #expect(slowest < 200 + 10 * undisturbed.slowest)
-        #expect(try hostile.answer(to: 1).error?.code == .timeout)
-        #expect(Instant.now.microseconds(since: begun) >= 1_000_000)
     }
 
     /// A helper receives several messages for one order. Each gets its own file, and those between them are in order.
