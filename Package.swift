@@ -45,7 +45,7 @@ let c: [CSetting] =
     leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")]
     + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
-/// Loops over pixels and the random histories of the core are optimised also where tests run: they take most of their time.
+/// Loops over pixels and the core are optimised also where tests run: they take most of the tests' time.
 let optimized: [SwiftSetting] = [
     .unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
 ]
@@ -71,9 +71,6 @@ let package = Package(
         .executable(name: "imgworker", targets: ["imgworker"]),
         // The public API: all other modules are `package`.
         .library(name: "ImageBrokerClient", targets: ["ImageBrokerClient", "IPCProtocol", "HTTPValues"]),
-        // For the benchmarks, which are a package of their own.
-        .library(name: "BrokerHarness", targets: ["BrokerHarness"]),
-        .library(name: "LocalOrigin", targets: ["LocalOrigin"]),
     ],
     targets: [
         // C libraries of the system.
@@ -243,7 +240,7 @@ let package = Package(
                 "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding",
                 "LinuxSystem", "SharedCache", "SystemValues",
             ],
-            path: "Demo/BrokerHarness", swiftSettings: swift),
+            path: "Demo/BrokerHarness", swiftSettings: swift + optimized),
         .executableTarget(
             name: "imgdemo",
             dependencies: [
@@ -262,7 +259,7 @@ let package = Package(
                 "BrokerHarness", "CTestSupport", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem",
                 "LocalOrigin", "SharedCache", "SystemValues",
             ],
-            path: "Tests/TestSupport", swiftSettings: swift),
+            path: "Tests/TestSupport", swiftSettings: swift + optimized),
         .target(
             name: "CodingTestSupport", dependencies: ["JSONCoding"], path: "Tests/CodingTestSupport",
             swiftSettings: swift),
@@ -319,7 +316,7 @@ let package = Package(
                 "BrokerCore", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues",
                 "WorkerProtocol",
             ],
-            exclude: ["Golden"], swiftSettings: swift + optimized),
+            exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
             name: "imgbrokerTests",
             dependencies: [
@@ -400,8 +397,69 @@ for family in families {
     ]
 }
 
-// `IMGBROKER_TEST_TARGETS="JSONCodingTests …"` builds these tests only, for builds with a sanitizer.
+/// What is built only where it is asked for: `IMGBROKER_WITH="benchmarks simulator" swift build -c release`.
+let with = Set((Context.environment["IMGBROKER_WITH"] ?? "").split(separator: " ").map(String.init))
+let benchmarkSwift: [SwiftSetting] = [.swiftLanguageMode(.v6), .enableUpcomingFeature("MemberImportVisibility")]
+if with.contains("benchmarks") {
+    package.targets += [
+        .target(name: "CEcho", path: "Benchmarks/CEcho"),
+        .target(
+            name: "CReference", path: "Benchmarks/CReference",
+            linkerSettings: ["jpeg", "png", "webp", "avif", "gif"].map { .linkedLibrary($0) }),
+        .executableTarget(name: "delayrelay", path: "Benchmarks/delayrelay"),
+        .executableTarget(
+            name: "cget", path: "Benchmarks/cget", linkerSettings: [.linkedLibrary("memcached")]),
+        .executableTarget(name: "ctier", path: "Benchmarks/ctier"),
+        .executableTarget(name: "ownstart", path: "Benchmarks/ownstart"),
+        .executableTarget(name: "ckept", path: "Benchmarks/ckept", linkerSettings: [.linkedLibrary("jansson")]),
+        .executableTarget(
+            name: "cfeed", dependencies: ["CReference"], path: "Benchmarks/cfeed",
+            linkerSettings: [.linkedLibrary("curl")]),
+        .executableTarget(
+            name: "benchclient", dependencies: ["HTTPValues", "IPCProtocol", "ImageBrokerClient"],
+            path: "Benchmarks/benchclient", swiftSettings: benchmarkSwift,
+            // As a program that is handed to users.
+            linkerSettings: contained),
+        .executableTarget(
+            name: "imgbench",
+            dependencies: [
+                "BrokerHarness", "CEcho", "CReference", "HTTPValues", "IPCProtocol", "ImageBrokerClient", "LinuxSystem",
+                "LocalOrigin", "SharedCache",
+            ],
+            path: "Benchmarks/imgbench", swiftSettings: benchmarkSwift),
+        // A model of many brokers with one shared tier (docs/fleet.md).
+        .executableTarget(name: "fleetsim", path: "Benchmarks/fleetsim", swiftSettings: benchmarkSwift),
+    ]
+}
+// It imports the core `@testable`, so a release build of it needs `-Xswiftc -enable-testing` and a build folder of its own.
+if with.contains("simulator") {
+    package.targets.append(
+        .executableTarget(
+            name: "cachesim",
+            dependencies: ["BrokerCore", "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues"],
+            path: "Benchmarks/cachesim", swiftSettings: benchmarkSwift))
+}
+
+// For builds with a sanitizer: `IMGBROKER_TEST_TARGETS="JSONCodingTests IntegrationTests:Support,Requests/CancelTests.swift"` builds
+// these tests, of the second target these sources, and what they need besides programs that the tests only start.
 if let chosen = Context.environment["IMGBROKER_TEST_TARGETS"] {
-    let names = Set(chosen.split(separator: " ").map(String.init))
-    package.targets.removeAll { $0.type == .test && !names.contains($0.name) }
+    package.products = []
+    var needed: Set<String> = []
+    func need(_ name: String) {
+        guard needed.insert(name).inserted, let target = package.targets.first(where: { $0.name == name }) else {
+            return
+        }
+        for case .byNameItem(let dependency, _) in target.dependencies { need(dependency) }
+    }
+    let programs = Set(package.targets.filter { $0.type == .executable }.map(\.name))
+    for words in chosen.split(separator: " ").map({ $0.split(separator: ":").map(String.init) }) {
+        if words.count == 2, let target = package.targets.first(where: { $0.name == words[0] }) {
+            target.sources = words[1].split(separator: ",").map(String.init)
+            target.dependencies.removeAll {
+                if case .byNameItem(let name, _) = $0 { programs.contains(name) } else { false }
+            }
+        }
+        need(words[0])
+    }
+    package.targets.removeAll { !needed.contains($0.name) }
 }

@@ -3,7 +3,7 @@
 // usage: ckept SOCKET URL ROUNDS       prints "ready" once the client keeps the image; then, for each line of its input, the
 // processor time of a `get` with its release, in nanoseconds, as the mean of ROUNDS
 
-#include "../../../clients/c/imgbroker.c"
+#include "../../clients/c/imgbroker.c"
 
 #include <stdio.h>
 

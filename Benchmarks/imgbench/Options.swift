@@ -2,9 +2,9 @@
 struct Options {
     /// The benchmarks to run.
     private(set) var names: Set<String> = []
-    private(set) var broker = "../.build/release/imgbroker"
-    private(set) var peers = "../.build/peers"
-    private(set) var index = "Simulation/.build/release/cachesim"
+    private(set) var broker = ownProgram("imgbroker")
+    private(set) var peers = ".build/peers"
+    private(set) var index = ".build/simulator/release/cachesim"
     private(set) var isSmoke = false
     /// The number of entries of the large disk cache.
     private(set) var entries = 100_000

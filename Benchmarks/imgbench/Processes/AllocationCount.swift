@@ -8,7 +8,7 @@ struct AllocationCount {
 
     /// Compiles the library, which the tests also use, into `folder`.
     init(in folder: URL) throws {
-        let package = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../..").standardized
+        let package = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardized
         let source = package.appending(path: "Tests/AllocationCounter/AllocationCounter.c")
         let library = folder.appending(path: "counter.so")
         counts = folder.appending(path: "counts")

@@ -5,7 +5,7 @@ extension LineProcess {
     /// Starts a script of `Peers`; nil without a Python environment with the peers.
     convenience init?(python peers: Peers, script: String = "peer.py", _ arguments: [String]) throws {
         guard let python = peers.python else { return nil }
-        let path = URL(filePath: #filePath).appending(path: "../../../../Peers/\(script)").standardized.path
+        let path = URL(filePath: #filePath).appending(path: "../../../Peers/\(script)").standardized.path
         try self.init(python, [path] + arguments)
     }
 
