@@ -16,13 +16,12 @@ BUILT ?= .build/release
 # Where zsh finds completions: Debian's zsh reads those of packages elsewhere.
 ZSH_FUNCTIONS ?= $(PREFIX)/share/zsh/site-functions
 
-swift := swift
+# The package manager leaves empty directories where temporary files are.
+swift := TMPDIR="$(shell mkdir -p .build/tmp && cd .build/tmp && pwd)" swift
 release := $(swift) build -c release
-benchmarks := $(swift) build -c release --package-path Benchmarks
-simulator := $(swift) build -c release --package-path Benchmarks/Simulation
-imgbench = "$$($(benchmarks) --show-bin-path)/imgbench" --broker "$(release_directory)/imgbroker" --peers .build/peers \
-	--index "$$($(simulator) --show-bin-path)/cachesim"
-release_directory = $(shell $(release) --show-bin-path)
+benchmarks := IMGBROKER_WITH=benchmarks $(release)
+simulator := IMGBROKER_WITH=simulator $(release) --scratch-path .build/simulator -Xswiftc -enable-testing
+release_directory := $(CURDIR)/.build/release
 
 .PHONY: help
 help: ## This list
@@ -32,71 +31,94 @@ help: ## This list
 bootstrap: ## Install missing packages for the build (apt, with sudo when not root)
 	@scripts/bootstrap.sh
 
+# With IMGBROKER_BUILT=1, programs and tests are taken as they are, as continuous integration does.
+ifneq ($(IMGBROKER_BUILT),1)
 .PHONY: build
 build: bootstrap ## Release build of everything
 	$(release)
+
+.PHONY: build-tests
+build-tests: ## Debug build of everything, with the tests; warnings are errors
+	@scripts/bootstrap.sh --for-tests
+	IMGBROKER_STRICT=1 $(swift) build --build-tests
+
+.PHONY: build-benchmarks
+build-benchmarks: ## Release build of everything, with the benchmarks
+	@scripts/bootstrap.sh --for-benchmarks
+	$(benchmarks)
+
+.PHONY: build-addresses
+build-addresses: # With the address sanitizer
+	@scripts/bootstrap.sh --for-tests
+	$(for_addresses) $(swift) build --build-tests $(with_addresses)
+
+.PHONY: build-threads
+build-threads: # With the thread sanitizer
+	@scripts/bootstrap.sh --for-tests
+	$(for_threads) $(swift) build --build-tests $(with_threads)
+else
+build build-tests build-benchmarks build-addresses build-threads:
+endif
 
 .PHONY: demo
 demo: build ## A broker, an origin, six clients, a restart; IMAGES=DIR shows a folder's images, OUTPUT=DIR takes the result
 	@"$(release_directory)/imgdemo" --output "$(OUTPUT)" $(if $(IMAGES),--images "$(IMAGES)")
 
 .PHONY: test
-test: lint ## Lint, release build and all tests; warnings are errors
+test: ## Lint, a debug build and all tests of the package; warnings are errors
 	@scripts/bootstrap.sh --for-tests
-	IMGBROKER_STRICT=1 $(release)
-	IMGBROKER_STRICT=1 $(swift) build --build-tests
-	IMGBROKER_STRICT=1 scripts/run-tests.sh
+	@IMGBROKER_STRICT=1 scripts/groups.py Tests/groups
+
+.PHONY: check
+check: ## Lint, build and test what has changed since the last commit; TESTS=NAME selects tests, SINCE=COMMIT an older state
+	@scripts/bootstrap.sh --for-tests
+	@IMGBROKER_STRICT=1 scripts/check.py --since "$(or $(SINCE),HEAD)" $(TESTS)
 
 .PHONY: bench
-bench: build ## The benchmarks, into docs/performance.md; BENCH="hit decode" runs some of them
+bench: build-benchmarks ## The benchmarks, into docs/performance.md; BENCH="hit decode" runs some of them
 	@scripts/benchmark-peers.sh
-	$(benchmarks)
-	$(simulator)
-	$(imgbench) $(BENCH) --write docs
+	$(simulator) --product cachesim
+	"$(release_directory)/imgbench" $(BENCH) --write docs
 
 .PHONY: bench-smoke
-bench-smoke: build ## Run all benchmarks briefly, in two minutes, to check that they work; the figures mean nothing
+bench-smoke: build-benchmarks build-tests ## Run all benchmarks briefly, in two minutes, to check that they work; the figures mean nothing
 	@scripts/benchmark-peers.sh
-	$(benchmarks)
-	$(simulator)
-	timeout --foreground 4m $(imgbench) all --smoke
+	# The core is optimised also in the build of the tests.
+	IMGBROKER_STRICT=1 IMGBROKER_WITH=simulator $(swift) build --product cachesim
+	timeout --foreground 15m "$(release_directory)/imgbench" all --smoke --index .build/debug/cachesim
 
 .PHONY: simulate
 simulate: bootstrap ## Simulate eviction policies over generated traces; CHART=FILE writes a chart instead of the tables
-	$(simulator)
-	"$$($(simulator) --show-bin-path)/cachesim" \
-		$(if $(CHART),chart "$(CHART)")
+	$(simulator) --product cachesim
+	.build/simulator/release/cachesim $(if $(CHART),chart "$(CHART)")
 
 .PHONY: simulate-fleet
-simulate-fleet: ## Simulate fleets of 3 to 10,000 brokers with a shared tier
-	$(swift) run -c release --package-path Benchmarks/Fleet fleetsim
+simulate-fleet: build-benchmarks ## Simulate fleets of 3 to 10,000 brokers with a shared tier
+	"$(release_directory)/fleetsim"
 
 with_addresses := --sanitize address --scratch-path .build/addresses
 with_threads := --sanitize thread --scratch-path .build/threads
 # Only what they test is built. The core has next to no unsafe code.
 for_addresses := IMGBROKER_TEST_TARGETS="FuzzTests HTTPCachingTests HTTPValuesTests IPCProtocolTests JSONCodingTests \
 	WorkerProtocolTests ImageDecodingTests"
-for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests SharedCacheTests imgfetchTests ImageDecodingTests"
+for_threads := IMGBROKER_TEST_TARGETS="IntegrationTests:Support,Commands/ClientTests.swift,Commands/ClientAsyncTests.swift,$\
+	Requests/CoalescingTests.swift,Requests/CancelTests.swift SharedCacheTests imgfetchTests ImageDecodingTests"
 # Confined processes do not work with a sanitizer, so these tests start the programs of the ordinary build.
-sanitized_tests = IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh
+sanitized_tests := IMGBROKER_TEST_PRODUCTS="$(CURDIR)/.build/debug" scripts/run-tests.sh
 
 .PHONY: test-sanitized
 test-sanitized: test-addresses test-threads ## Tests that work with the address and the thread sanitizer
 
 .PHONY: test-addresses
-test-addresses: ## Tests of parsers and codecs, with the address sanitizer
-	@scripts/bootstrap.sh --for-tests
-	$(swift) build --build-tests
-	$(for_addresses) $(swift) build --build-tests $(with_addresses)
+test-addresses: build-tests build-addresses ## Tests of parsers and codecs, with the address sanitizer
 	# Without leak detection, which reports tables of the Swift runtime.
-	ASAN_OPTIONS=detect_leaks=0 $(for_addresses) $(sanitized_tests) $(with_addresses) \
+	ASAN_OPTIONS=detect_leaks=0 BUILD=.build/addresses $(sanitized_tests) \
 		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|ImageDecodingTests' \
 		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
 
 .PHONY: test-nginx
-test-nginx: ## Tests of TLS and HTTP/2 with nginx, which is installed if it is missing
+test-nginx: build-tests ## Tests of TLS and HTTP/2 with nginx, which is installed if it is missing
 	@scripts/bootstrap.sh --for-nginx
-	IMGBROKER_STRICT=1 $(swift) build --build-tests
 	IMGBROKER_TEST_NGINX=1 scripts/run-tests.sh --filter NginxTests
 
 .PHONY: test-python
@@ -149,9 +171,7 @@ test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE tak
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
 
 .PHONY: test-fleet
-test-fleet: build ## How often brokers with a shared tier ask the origin: many images, a killed broker, a partition; with the release build
-	@scripts/bootstrap.sh --for-tests
-	$(swift) build --build-tests
+test-fleet: build build-tests ## How often brokers with a shared tier ask the origin: many images, a killed broker, a partition; with the release build
 	IMGBROKER_TEST_FLEET=1 IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/run-tests.sh --filter FleetTimingTests
 
 .PHONY: test-families
@@ -171,21 +191,16 @@ test-top: build ## The live view (ctl top) in a terminal of tmux, with the relea
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-top.sh
 
 .PHONY: test-threads
-test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer
-	@scripts/bootstrap.sh --for-tests
-	$(swift) build --build-tests
-	$(for_threads) $(swift) build --build-tests $(with_threads)
-	$(for_threads) $(sanitized_tests) $(with_threads) \
+test-threads: build-tests build-threads ## Tests of clients, downloads and codecs, with the thread sanitizer
+	BUILD=.build/threads $(sanitized_tests) \
 		--filter 'SharedCacheTests|imgfetchTests|IntegrationTests\.(Client|Coalescing|Cancel)'
 	# A separate run, because the testing library misses the end of exit tests while another test has an exited child
 	# that it has not waited for.
-	$(for_threads) $(sanitized_tests) $(with_threads) \
+	BUILD=.build/threads $(sanitized_tests) \
 		--filter 'ImageDecodingTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: test-hostile
-test-hostile: build ## Forty hostile connections of one user for SECONDS=n (120), while another user loads images; needs root
-	@scripts/bootstrap.sh --for-tests
-	$(swift) build --build-tests
+test-hostile: build build-tests ## Forty hostile connections of one user for SECONDS=n (120), while another user loads images; needs root
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" IMGBROKER_HOSTILE_SECONDS="$(or $(SECONDS),120)" \
 		scripts/run-tests.sh --filter HostileUserTests
 
@@ -276,4 +291,4 @@ uninstall: ## Remove what `install` put under PREFIX
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf .build Benchmarks/.build Benchmarks/Fleet/.build Benchmarks/Simulation/.build demo-output
+	rm -rf .build demo-output

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-families | --for-exporter | --for-top | --for-deb |
-# --for-benchmarks]: installs missing packages for the build (and the tests, those with nginx, those of the Python or the C client, of
-# its gallery, of monitoring, the Debian packages, or the benchmarks).
+# bootstrap.sh [--for-tests] [--for-nginx] [--for-python] [--for-c] [--for-gtk] [--for-steps] [--for-families] [--for-exporter] [--for-top]
+# [--for-deb] [--for-benchmarks]: installs missing packages for the build (and the tests, those with nginx, those of the Python or the C
+# client, of its gallery, of monitoring, the Debian packages, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
 
@@ -41,6 +41,9 @@ if ! command -v swift >/dev/null; then
     exit 1
 fi
 
+options=" $* "
+asked() { [[ "$options" == *" --for-$1 "* ]]; }
+
 is_installed() {
     [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
 }
@@ -62,21 +65,21 @@ command -v pkg-config >/dev/null || missing+=("pkg-config")
 # For `make install`.
 command -v patchelf >/dev/null || missing+=("patchelf")
 # Scaling is compared with Pillow's.
-if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
+if asked tests && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
 # Servers of the shared tier, which tests start and stop.
-if [[ "${1:-}" == --for-tests ]] && ! command -v memcached >/dev/null; then missing+=("memcached"); fi
+if asked tests && ! command -v memcached >/dev/null; then missing+=("memcached"); fi
 # A server with TLS and HTTP/2, its certificates, and the check that it answers.
-if [[ "${1:-}" == --for-nginx ]]; then
+if asked nginx; then
     [[ -x /usr/sbin/nginx ]] || missing+=("nginx-light nginx")
     command -v openssl >/dev/null || missing+=("openssl")
     command -v curl >/dev/null || missing+=("curl")
 fi
 # pip for the tests of the Python client: see scripts/test-python.sh.
-if [[ "${1:-}" == --for-python ]]; then
+if asked python; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
 fi
 # The library, its sanitized build and pytest: see scripts/test-c.sh.
-if [[ "${1:-}" == --for-c || "${1:-}" == --for-gtk ]]; then
+if asked c || asked gtk; then
     has_library jansson || missing+=("libjansson-dev")
     command -v gcc >/dev/null || missing+=("gcc")
     command -v g++ >/dev/null || missing+=("g++")
@@ -85,37 +88,37 @@ if [[ "${1:-}" == --for-c || "${1:-}" == --for-gtk ]]; then
     /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
 fi
 # The example gallery, a display for its window, and a pointer: see scripts/test-gtk.sh.
-if [[ "${1:-}" == --for-gtk ]]; then
+if asked gtk; then
     has_library gtk4 || missing+=("libgtk-4-dev")
     command -v Xvfb >/dev/null || missing+=("xvfb")
     command -v xdotool >/dev/null || missing+=("xdotool")
     compgen -G "/usr/share/fonts/truetype/*/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
 fi
 # A browser computes the CSS functions: see scripts/test-steps.sh.
-if [[ "${1:-}" == --for-steps ]]; then
+if asked steps; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
     command -v chromium >/dev/null || missing+=("chromium")
 fi
 # An encoder and a decoder of JPEG XL, and a browser that draws SVG: see scripts/test-families.sh.
-if [[ "${1:-}" == --for-families ]]; then
+if asked families; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
     command -v chromium >/dev/null || missing+=("chromium")
     command -v cjxl >/dev/null || missing+=("libjxl-tools")
     compgen -G "/usr/share/fonts/truetype/dejavu/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
 fi
 # A browser shows the dashboard, and pictures are drawn for it: see scripts/test-exporter.sh.
-if [[ "${1:-}" == --for-exporter ]]; then
+if asked exporter; then
     command -v chromium >/dev/null || missing+=("chromium")
     command -v memcached >/dev/null || missing+=("memcached")
     /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
 fi
 # A terminal for the live view, and pictures for its load: see scripts/test-top.sh.
-if [[ "${1:-}" == --for-top ]]; then
+if asked top; then
     command -v tmux >/dev/null || missing+=("tmux")
     /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
 fi
 # Debian packages of the broker and its clients, and their test in a clean root: see scripts/package-deb.sh, scripts/test-deb.sh.
-if [[ "${1:-}" == --for-deb ]]; then
+if asked deb; then
     has_library jansson || missing+=("libjansson-dev")
     command -v gcc >/dev/null || missing+=("gcc")
     command -v dpkg-shlibdeps >/dev/null || missing+=("dpkg-dev")
@@ -123,7 +126,7 @@ if [[ "${1:-}" == --for-deb ]]; then
     [[ -x /usr/sbin/debootstrap ]] || missing+=("debootstrap")
 fi
 # The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
-if [[ "${1:-}" == --for-benchmarks ]]; then
+if asked benchmarks; then
     is_installed python3-venv || missing+=("python3-venv")
     has_library jansson || missing+=("libjansson-dev")
     for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do

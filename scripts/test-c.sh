@@ -4,6 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# Not pytest's own directory, which it leaves.
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+
 IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 IMGBROKER_C_PROGRAMS=$PWD/.build/c/sanitized
 export IMGBROKER_TEST_PRODUCTS IMGBROKER_C_PROGRAMS
@@ -13,4 +17,4 @@ build "$IMGBROKER_C_PROGRAMS" "-fsanitize=address,undefined -fno-sanitize-recove
 build "$PWD/.build/c/threads" "-fsanitize=thread"
 build "$PWD/.build/c/plain" ""
 cd clients/c/tests
-PYTHONDONTWRITEBYTECODE=1 timeout --foreground 3m /usr/bin/python3 -m pytest -q -p no:cacheprovider --ignore test_gallery.py "$@"
+PYTHONDONTWRITEBYTECODE=1 timeout --foreground 15m /usr/bin/python3 -m pytest -q --basetemp "$temporary/pytest" -p no:cacheprovider --ignore test_gallery.py "$@"

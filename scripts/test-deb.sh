@@ -33,8 +33,9 @@ done
 size=$(dpkg-deb -f "$work/current"/imgbroker_*.deb Installed-Size)
 ((size < 28 * 1024)) || fail "the programs take $size KiB"
 
-# The packages are not for Debian's archive, whose first uploads close a bug.
-lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root "$work/current"/*.deb
+# The packages are not for Debian's archive, whose first uploads close a bug. Lintian leaves temporary files.
+mkdir "$work/lintian"
+TMPDIR=$work/lintian lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root "$work/current"/*.deb
 
 # The mirror, the suites and their components are those of apt on this machine.
 codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -56,5 +57,5 @@ PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 Tests/Families/samples.py "$root/srv/
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' clients/c/README.md >"$root/srv/example.c"
 # What the test mounts and starts ends with it.
 timeout --foreground 15m unshare --mount --pid --fork --kill-child bash -c \
-    'mount -t proc proc "$1/proc" && exec chroot "$1" /srv/test-deb-installed.sh' test-deb "$root"
+    'mount -t proc proc "$1/proc" && exec chroot "$1" env --unset TMPDIR /srv/test-deb-installed.sh' test-deb "$root"
 rm -rf --one-file-system "$work"

@@ -21,8 +21,8 @@ fi
 (cd packaging/monitoring && "$PROMTOOL" check rules imgbroker.rules.yml && "$PROMTOOL" test rules imgbroker.rules.test.yml)
 
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Families
-timeout --foreground 3m /usr/bin/python3 Tests/Exporter/dashboard.py
-timeout --foreground 4m /usr/bin/python3 Tests/Exporter/agreement.py
+timeout --foreground 15m /usr/bin/python3 Tests/Exporter/dashboard.py
+timeout --foreground 15m /usr/bin/python3 Tests/Exporter/agreement.py
 
 # Every metric that the alerts and the dashboard of Grafana name exists.
 missing=$(comm -23 \

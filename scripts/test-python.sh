@@ -5,6 +5,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# Not pytest's own directory, which it leaves.
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+
 environment=$PWD/.build/python
 packages=(mypy numpy Pillow pytest)
 tests=()
@@ -31,4 +35,4 @@ rm -rf clients/python/build clients/python/src/imgbroker.egg-info
 
 cd clients/python
 "$environment/bin/mypy" --strict --cache-dir "$environment/mypy"
-PYTHONDONTWRITEBYTECODE=1 timeout --foreground 2m "$environment/bin/python" -m pytest "${tests[@]}" "$@"
+PYTHONDONTWRITEBYTECODE=1 timeout --foreground 15m "$environment/bin/python" -m pytest --basetemp "$temporary/pytest" "${tests[@]}" "$@"

@@ -27,5 +27,5 @@ if [[ -n "$others" ]]; then
     echo "error: the example needs libraries besides glibc and the Swift runtime:" $others >&2
     exit 1
 fi
-timeout --foreground 2m python3 clients/swift/test_example.py "$products/release/imgexample"
-timeout --foreground 5m python3 clients/conformance/run.py "$IMGBROKER_TEST_PRODUCTS/imgprobe" calls
+timeout --foreground 15m python3 clients/swift/test_example.py "$products/release/imgexample"
+timeout --foreground 15m python3 clients/conformance/run.py "$IMGBROKER_TEST_PRODUCTS/imgprobe" calls

@@ -87,6 +87,6 @@ for ((try = 0; try < 300; try++)); do
     sleep 0.2
 done
 [[ "$state" == running || "$state" == degraded ]] || fail "systemd is not ready: $state"
-timeout --foreground 5m nsenter --target "$manager" --mount --pid --uts --ipc --cgroup --root --wd \
+timeout --foreground 15m nsenter --target "$manager" --mount --pid --uts --ipc --cgroup --root --wd \
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C /srv/test-systemd-inside.sh
 [[ -n "${ROOT:-}" ]] || rm -rf --one-file-system "$work"

@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 
 IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 export IMGBROKER_TEST_PRODUCTS
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Families timeout --foreground 4m /usr/bin/python3 Tests/Top/terminal.py
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Families timeout --foreground 15m /usr/bin/python3 Tests/Top/terminal.py
 echo "The live view is as expected."

@@ -28,7 +28,9 @@ class Browser:
         self.process = subprocess.Popen(
             ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
              f"--user-data-dir={self.folder.name}", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=install, close_fds=False)
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=install, close_fds=False,
+            # It leaves temporary files.
+            env={**os.environ, "TMPDIR": self.folder.name})
         os.close(to_browser)
         os.close(from_browser)
         self.buffer = b""

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -46,16 +47,23 @@ async function run() {{
 }}
 run()
 </script>""")
-    words = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--force-color-profile=srgb", f"--user-data-dir={folder}/profile",
-        "--virtual-time-budget=60000", "--dump-dom", f"file://{page}"]
-    text = subprocess.run(
-        words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout.decode()
-    lines = re.search(r"<pre[^>]*>(.*)</pre>", text, re.DOTALL).group(1).split("\n")
-    assert lines[-1].strip() == "end", text[:300]
     results = {}
-    for line in lines[:-1]:
+    for line in written_lines(page, folder):
         name, width, height, data = line.rsplit(" ", 3)
         size = (int(width), int(height))
         results[name] = None if data == "none" else Image.frombytes("RGBA", size, base64.b64decode(data))
     return results
+
+
+def written_lines(page, folder):
+    """Returns the lines that the script of a page writes into its element `pre` before the line "end"."""
+    words = [
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--force-color-profile=srgb", f"--user-data-dir={folder}/profile",
+        "--virtual-time-budget=60000", "--dump-dom", f"file://{page}"]
+    # It leaves temporary files.
+    text = subprocess.run(
+        words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=600,
+        env={**os.environ, "TMPDIR": str(folder)}).stdout.decode()
+    lines = re.search(r"<pre[^>]*>(.*)</pre>", text, re.DOTALL).group(1).split("\n")
+    assert lines[-1].strip() == "end", text[:300]
+    return lines[:-1]

@@ -8,8 +8,6 @@ import base64
 import io
 import json
 import pathlib
-import re
-import subprocess
 import sys
 import tempfile
 
@@ -17,6 +15,7 @@ import numpy
 import pyvips
 from PIL import Image, ImageDraw, ImageOps, ImageSequence
 
+from browser import written_lines
 from setting import Setting
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients" / "python" / "src"))
@@ -184,15 +183,8 @@ async function run() {{
 }}
 run()
 </script>""")
-    words = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--force-color-profile=srgb", f"--user-data-dir={folder}/profile",
-        "--virtual-time-budget=60000", "--dump-dom", f"file://{page}"]
-    text = subprocess.run(
-        words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout.decode()
-    lines = re.search(r"<pre[^>]*>(.*)</pre>", text, re.DOTALL).group(1).split("\n")
-    assert lines[-1].strip() == "end", text[:300]
     results = {}
-    for line in lines[:-1]:
+    for line in written_lines(page, folder):
         name, step, data = line.split(" ")
         pixels = numpy.frombuffer(base64.b64decode(data), numpy.uint8).reshape(HEIGHT, WIDTH, 4)
         results[name, step] = Image.fromarray(pixels, "RGBA")

@@ -2,18 +2,20 @@ internal import Foundation
 internal import LinuxSystem
 package import SystemValues
 
-/// A directory of one test, with a path short enough for sockets. It is removed with its content when this object is
-/// released.
+/// A directory of one test in `TMPDIR` (`/tmp`), with a path short enough for sockets. It is removed with its content when
+/// this object is released.
 package final class TemporaryDirectory: Sendable {
     /// Its path, without a slash at the end.
     package let path: String
+
+    private static let parent = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
 
     /// Creates an empty directory that other users may read but not change.
     ///
     /// - Throws: an error of the file system.
     package init() throws {
         let number = UInt32.random(in: .min ... .max)
-        path = "/tmp/ib-" + String(number, radix: 36)
+        path = Self.parent + "/ib-" + String(number, radix: 36)
         try FileManager.default.createDirectory(
             atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o755])
     }

@@ -13,12 +13,13 @@ import WorkerProtocol
 import enum TestSupport.BuiltProducts
 import let TestSupport.patience
 
-/// A directory for one test, removed at its end.
+/// A directory for one test in `TMPDIR` (`/tmp`), removed at its end.
 final class TemporaryDirectory: Sendable {
     let path: String
 
     init() throws {
-        var template = Array("/tmp/imgcache-test-XXXXXX".utf8CString)
+        let parent = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
+        var template = Array("\(parent)/imgcache-test-XXXXXX".utf8CString)
         path = unsafe String(cString: try #require(unsafe mkdtemp(&template)))
     }
 
