@@ -28,7 +28,7 @@ package struct TestPicture: Equatable, Sendable {
         for y in 0..<height {
             for x in 0..<width {
                 let pixel = color(x, y)
-                bytes += [pixel.x, pixel.y, pixel.z, pixel.w]
+                for channel in 0..<4 { bytes.append(pixel[channel]) }
             }
         }
     }
@@ -101,12 +101,7 @@ package struct TestPicture: Equatable, Sendable {
     }
 
     /// The image as a PNG file of 8 bits a channel with alpha.
-    package var png: [UInt8] {
-        TestPNG(width: width, height: height, kind: .rgba, depth: 8) { x, y in
-            let pixel = self[x, y]
-            return [Int(pixel.x), Int(pixel.y), Int(pixel.z), Int(pixel.w)]
-        }.file
-    }
+    package var png: [UInt8] { PNGFile(rgba: bytes, width: width, height: height).bytes }
 }
 
 /// Describes the image by its size in the output of tests, which would otherwise print all of its bytes.
