@@ -45,10 +45,12 @@ let c: [CSetting] =
     leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")]
     + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
-/// Loops over pixels and the core are optimised also where tests run: they take most of the tests' time.
+/// Loops over pixels, the core and the coding of messages are optimised also where tests run: they take most of the tests' time.
 let optimized: [SwiftSetting] = [
     .unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))
 ]
+/// The same for targets of the client library, of which packages that use it accept no such flags.
+let optimizedHere = strictBuild ? optimized : []
 let optimizedC: [CSetting] = [.unsafeFlags(["-O2"], .when(configuration: .debug))]
 
 /// What the library of all decode workers needs besides the codecs.
@@ -145,10 +147,10 @@ let package = Package(
         .target(name: "SystemValues", swiftSettings: swift),
         .target(name: "Digests", dependencies: ["CNettle"], swiftSettings: swift),
         .target(name: "DiskFiles", dependencies: ["Digests"], swiftSettings: swift),
-        .target(name: "JSONCoding", swiftSettings: swift),
+        .target(name: "JSONCoding", swiftSettings: swift + optimizedHere),
         .target(name: "HTTPValues", dependencies: ["JSONCoding", "SystemValues"], swiftSettings: swift),
         .target(
-            name: "IPCProtocol", dependencies: ["HTTPValues", "JSONCoding"], swiftSettings: swift,
+            name: "IPCProtocol", dependencies: ["HTTPValues", "JSONCoding"], swiftSettings: swift + optimizedHere,
             linkerSettings: [.linkedLibrary("m")]),
         .target(
             name: "DiskRecords", dependencies: ["HTTPValues", "IPCProtocol", "JSONCoding"], swiftSettings: swift),
@@ -163,7 +165,7 @@ let package = Package(
         .target(name: "Sandbox", dependencies: ["CSandbox", "WorkerProtocol"], swiftSettings: swift),
         .target(
             name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem", "WorkerProtocol"],
-            swiftSettings: swift),
+            swiftSettings: swift + optimizedHere),
         .target(
             name: "WorkerRuntime",
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SystemValues", "WorkerProtocol"],

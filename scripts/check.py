@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """Checks a change: lint, an incremental debug build, and the tests of the targets that it touches.
 
-usage: scripts/check.py [--since COMMIT] [NAME]...
-
 The change is what differs from COMMIT (HEAD), with files that git does not know. Tests of a touched target are the test targets that name it
-among their dependencies in Package.swift. Of IntegrationTests, which start whole brokers, only the suites of changed files run. With NAMEs,
+among their dependencies in Package.swift. Of IntegrationTests, which start whole brokers, only the suites of changed files run. With names,
 the tests whose names contain one of them run instead.
 """
-import json, os, pathlib, re, subprocess, sys, tempfile
+import argparse, json, pathlib, re, subprocess, sys, tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Its suites test the programs together, so each change would run all of them.
@@ -54,12 +52,12 @@ def filters(paths):
 
 
 def main():
-    arguments, since = sys.argv[1:], "HEAD"
-    if arguments[:1] == ["--since"] and len(arguments) > 1:
-        since, arguments = arguments[1], arguments[2:]
-    if any(a.startswith("-") for a in arguments):
-        sys.exit(__doc__)
-    patterns = arguments or filters(changed(since))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--since", metavar="COMMIT", default="HEAD")
+    parser.add_argument("name", nargs="*")
+    options = parser.parse_args()
+    since = options.since
+    patterns = options.name or filters(changed(since))
     if patterns:
         print("tests:", *(re.sub(r"[\^\\/]", "", p).rstrip(".") for p in patterns))
     else:

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """Runs groups of checks side by side, as many at once as the processors allow.
 
-usage: scripts/groups.py [--processors N] [--logs DIR] TABLE [NAME]...
+A line of the table is a group: its name, the processors that it uses ("all": it runs alone), optionally "after=NAME,...", and its command.
+Groups start in the order of the table. With names, only these groups run, and those after which they run must have run before.
 
-A line of the file TABLE is a group: its name, the processors that it uses ("all": it runs alone), optionally "after=NAME,...", and its
-command. Groups start in the order of the table. With NAMEs, only these groups run, and what stands after "after=" must be done.
-
-Each group has a log, .build/logs/NAME.log or DIR/NAME.log, and a temporary directory, $TMPDIR. The first failure prints the end of its log and ends the
+Each group has a log, .build/logs/NAME.log, and a temporary directory, $TMPDIR. The first failure prints the end of its log and ends the
 others. A group also fails when it leaves a process, a mount, or an entry of its temporary directory.
 """
 import argparse, ctypes, os, pathlib, shutil, signal, subprocess, sys, tempfile, time
@@ -149,7 +147,8 @@ def run(groups, processors, temporary):
                 shown = time.monotonic()
                 line = ", ".join(f"{g.name} {minutes(shown - g.began)}" for g in running)
                 line = f"{minutes(shown - began):>6}  {line}; {len(waiting)} to come"
-                print(f"\r\033[K{line}" if terminal else line, end="" if terminal else "\n", flush=True)
+                width = shutil.get_terminal_size().columns - 1
+                print(f"\r\033[K{line[:width]}" if terminal else line, end="" if terminal else "\n", flush=True)
         if left := unmounted(mounts(ROOT) - mounted):
             say(f"✘ error: a group left {', '.join(left)}")
             return False
@@ -164,20 +163,21 @@ def run(groups, processors, temporary):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--processors", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--logs", type=pathlib.Path, default=pathlib.Path(".build/logs"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processors", metavar="N", type=int, default=len(os.sched_getaffinity(0)), help="those of the machine unless given")
+    parser.add_argument("--logs", metavar="DIR", type=pathlib.Path, default=pathlib.Path(".build/logs"), help="takes the logs")
     parser.add_argument("table", type=pathlib.Path)
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("name", nargs="*", help="a group to run")
     options = parser.parse_args()
     lines = [line for line in options.table.read_text().splitlines() if line.strip() and not line.startswith("#")]
     options.logs.mkdir(parents=True, exist_ok=True)
     groups = [Group(line, options.processors, options.logs.resolve()) for line in lines]
-    if unknown := set(options.names) - {g.name for g in groups}:
+    if unknown := set(options.name) - {g.name for g in groups}:
         sys.exit(f"error: no group is named {', '.join(unknown)}; there are: {' '.join(g.name for g in groups)}")
-    groups = [g for g in groups if g.name in options.names or not options.names]
+    groups = [g for g in groups if g.name in options.name or not options.name]
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     # Short, because sockets are in it, whose paths may have 107 bytes; readable, because tests have other users.
     with tempfile.TemporaryDirectory(prefix="ib-", dir="/tmp", ignore_cleanup_errors=True) as temporary:
         os.chmod(temporary, 0o755)

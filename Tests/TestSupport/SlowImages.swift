@@ -19,15 +19,15 @@ package struct SlowImage: Sendable, CustomStringConvertible {
         var images: [SlowImage] = []
         let flat = TestPicture(width: 64, height: 64, bytes: [UInt8](repeating: 200, count: 4 * 64 * 64))
         let scaled = #""variant":{"width":50}"#
+        // Blurred again and again, because libavif and libheif may take less than a second.
+        let blurs = [String](repeating: #"{"op":"blur","sigma":30}"#, count: 16).joined(separator: ",")
+        let blurred = #""variant":{"width":4500,"steps":[\#(blurs)]}"#
         #if !WITHOUT_AVIF
             // A container that states 49 million pixels for 64 × 64, of the most expensive kind.
             var avif = TestAVIF()
             (avif.depth, avif.hasAlpha, avif.quantizer, avif.matrix) = (12, true, 60, 6)
             let samples = [UInt16](repeating: 200, count: 4 * 64 * 64)
             let stretched = TestBoxes.declaring(7000, 7000, in: avif.file(width: 64, height: 64, samples))
-            // Blurred again and again, because libavif may take less than a second.
-            let blurs = [String](repeating: #"{"op":"blur","sigma":30}"#, count: 16).joined(separator: ",")
-            let blurred = #""variant":{"width":4500,"steps":[\#(blurs)]}"#
             images.append(
                 SlowImage(family: "avif", small: TestAVIF().file(flat), members: blurred, file: stretched))
         #endif
@@ -35,7 +35,7 @@ package struct SlowImage: Sendable, CustomStringConvertible {
             let grid = TestHEIFGrid.file(flat, side: 109)
             if !grid.isEmpty {
                 images.append(
-                    SlowImage(family: "heif", small: TestHEIFGrid.file(flat, side: 2), members: scaled, file: grid))
+                    SlowImage(family: "heif", small: TestHEIFGrid.file(flat, side: 2), members: blurred, file: grid))
             }
         #endif
         #if !WITHOUT_JXL

@@ -985,32 +985,10 @@ struct MemoryIndex {
 
     // MARK: Invariants
 
-    /// Returns the first invariant that does not hold; nil when all hold. Visits every record.
+    /// Returns the first invariant that does not hold; nil when all hold. Visits every record once or twice.
     func brokenInvariant() -> String? {
-        let residents = buffers.filter(\.isResident)
-        let evicted = buffers.filter { !$0.isResident }
-        let held = buffers.filter { $0.holders > 0 }
-        func bytes(_ some: [BufferEntry]) -> Int { some.reduce(0) { $0 + $1.bytes } }
-        let frozenBytes = frozen.reduce(0) { $0 + $1.bufferBytes }
-        if bytes(residents) + frozenBytes != residentBytes { return "resident bytes" }
-        if bytes(held) != heldBytes { return "held bytes" }
-        if bytes(evicted) != evictedBytes { return "evicted bytes" }
-        if evicted.contains(where: { $0.holders == 0 }) { return "an evicted buffer without a holder" }
-        let headers = contents.reduce(0) { $0 + Self.size(of: $1.header) }
-        if originals.reduce(headers, { $0 + $1.textBytes }) != textBytes { return "bytes of texts" }
-        if contents.contains(where: { content in
-            content.originals.reduce(0) { $0 + originals[$1].textBytes } != content.textBytes
-        }) {
-            return "bytes of a content's texts"
-        }
-        if damages.keys.contains(where: { !(record(of: $0)?.variant.form.acceptsDamage ?? false) }) {
-            return "damage of a buffer that may have none"
-        }
-        if residents.count + frozen.bufferCount != entries { return "order of eviction" }
+        if let broken = brokenBuffers() ?? brokenContents() ?? brokenOriginals() { return broken }
         if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }
-        if residents.count(where: { $0.holders == 0 }) + frozen.bufferCount != unheldResidents {
-            return "unheld residents"
-        }
         if let broken = frozen.brokenInvariant() { return "frozen contents: \(broken)" }
         if frozen.contains(where: { content in
             contents.slot(of: content.key) != nil
@@ -1019,46 +997,88 @@ struct MemoryIndex {
         }) {
             return "a frozen content that is in the tables, too"
         }
-        if buffers.count(where: \.isQueued) != queuedBuffers { return "number of queued buffers" }
-        if queuedBuffers > packing.count { return "a queued buffer that is not in the queue" }
-        if queuedBuffers > mostQueued { return "too many buffers that may be packed" }
-        let packed = buffers.filter(\.isPacked)
-        if packed.count != packedOrder.count { return "number of packed buffers" }
         if let broken = packedOrder.brokenInvariant() { return "order of eviction of packed buffers: \(broken)" }
-        if packed.contains(where: { $0.holders > 0 || !$0.isResident || $0.bytes > Self.largestPacked }) {
-            return "a packed buffer that may not be"
+        if damages.keys.contains(where: { !(record(of: $0)?.variant.form.acceptsDamage ?? false) }) {
+            return "damage of a buffer that may have none"
         }
-        let unqueued = residents.filter { $0.holders == 0 && !$0.isQueued && !$0.isPacked && !awaited.contains($0.key) }
-        if unqueued.contains(where: { $0.bytes <= Self.largestPacked }) { return "a buffer that is never packed" }
-        if buffers.contains(where: { buffer(variant(of: $0), in: $0.content) != $0.key }) {
-            return "a buffer that cannot be found"
-        }
-        if originals.contains(where: { original in
-            !contents[original.content].originals.contains { originals[$0].key == original.key }
-        }) {
-            return "an original without content"
-        }
-        if originals.contains(where: { $0.key.url != $0.origin.url }) { return "an original under another URL" }
-        let byURL = Dictionary(grouping: originals.keys, by: \.url)
-        if urls.count != byURL.count { return "number of URLs" }
-        if byURL.contains(where: {
-            Set(unfrozenKeys(at: $0)) != Set($1) || unfrozenKeys(at: $0).count != $1.count
-        }) {
-            return "originals of a URL"
-        }
-        if contents.contains(where: { $0.originals.isEmpty || $0.buffers.isEmpty }) { return "an empty content" }
-        if contents.reduce(0, { $0 + $1.buffers.count }) != buffers.count { return "a buffer without content" }
-        if contents.reduce(0, { $0 + $1.originals.count }) != originals.count { return "number of originals" }
-        let allKeys = keys { _ in true }
-        let owners = allKeys.compactMap(\.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        let owners = keys { _ in true }.compactMap(\.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
         if owners != owned { return "owners" }
         if reservedBytes < 0 { return "reserved bytes" }
         if mustEvict, reservedBytes <= limit { return "more than the budget" }
-        if buffers.contains(where: isSpare) { return "a spare original" }
         return validity.brokenInvariant { key, buffer in
             guard let record = buffers[buffer], record.isResident, record.holders > 0 else { return false }
             return originals[key]?.content == record.content
         }
+    }
+
+    private func brokenBuffers() -> String? {
+        var (resident, unheld, queued, packed) = (frozen.bufferCount, frozen.bufferCount, 0, 0)
+        var (bytes, held, evicted) = (frozen.reduce(0) { $0 + $1.bufferBytes }, 0, 0)
+        for buffer in buffers {
+            if buffer.holders > 0 { held += buffer.bytes }
+            if buffer.isResident {
+                resident += 1
+                bytes += buffer.bytes
+                if buffer.holders == 0 { unheld += 1 }
+            } else {
+                evicted += buffer.bytes
+                if buffer.holders == 0 { return "an evicted buffer without a holder" }
+            }
+            if buffer.isQueued { queued += 1 }
+            if buffer.isPacked {
+                packed += 1
+                if buffer.holders > 0 || !buffer.isResident || buffer.bytes > Self.largestPacked {
+                    return "a packed buffer that may not be"
+                }
+            } else if buffer.isResident, buffer.holders == 0, !buffer.isQueued, buffer.bytes <= Self.largestPacked,
+                !awaited.contains(buffer.key)
+            {
+                return "a buffer that is never packed"
+            }
+            if self.buffer(variant(of: buffer), in: buffer.content) != buffer.key {
+                return "a buffer that cannot be found"
+            }
+            if isSpare(buffer) { return "a spare original" }
+        }
+        if bytes != residentBytes { return "resident bytes" }
+        if held != heldBytes { return "held bytes" }
+        if evicted != evictedBytes { return "evicted bytes" }
+        if resident != entries { return "order of eviction" }
+        if unheld != unheldResidents { return "unheld residents" }
+        if queued != queuedBuffers { return "number of queued buffers" }
+        if queuedBuffers > packing.count { return "a queued buffer that is not in the queue" }
+        if queuedBuffers > mostQueued { return "too many buffers that may be packed" }
+        return packed == packedOrder.count ? nil : "number of packed buffers"
+    }
+
+    private func brokenContents() -> String? {
+        var (texts, ownBuffers, ownOriginals) = (0, 0, 0)
+        for content in contents {
+            texts += Self.size(of: content.header) + content.textBytes
+            ownBuffers += content.buffers.count
+            ownOriginals += content.originals.count
+            if content.originals.reduce(0, { $0 + originals[$1].textBytes }) != content.textBytes {
+                return "bytes of a content's texts"
+            }
+            if content.originals.isEmpty || content.buffers.isEmpty { return "an empty content" }
+        }
+        if texts != textBytes { return "bytes of texts" }
+        if ownBuffers != buffers.count { return "a buffer without content" }
+        return ownOriginals == originals.count ? nil : "number of originals"
+    }
+
+    private func brokenOriginals() -> String? {
+        var byURL: [SourceURL: Set<OriginalKey>] = [:]
+        for original in originals {
+            if !contents[original.content].originals.contains(where: { originals[$0].key == original.key }) {
+                return "an original without content"
+            }
+            if original.key.url != original.origin.url { return "an original under another URL" }
+            byURL[original.key.url, default: []].insert(original.key)
+        }
+        if urls.count != byURL.count { return "number of URLs" }
+        return byURL.contains { Set(unfrozenKeys(at: $0)) != $1 || unfrozenKeys(at: $0).count != $1.count }
+            ? "originals of a URL" : nil
     }
 
     private func variant(of record: BufferEntry) -> VariantKey {
