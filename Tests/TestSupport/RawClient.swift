@@ -49,6 +49,8 @@ package final class RawClient {
     private var descriptors: [FileDescriptor] = []
     private var stash: [Incoming] = []
     private var buffers: [Int: SealedBuffer] = [:]
+    /// The number of buffers that it has received and keeps.
+    package var receivedBuffers: Int { buffers.count }
     private var lastID = 0
 
     /// Connects to the broker at `path`.

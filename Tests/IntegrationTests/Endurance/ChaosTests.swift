@@ -112,8 +112,11 @@ import Testing
         }
         // On a busy machine longer, until the least numbers are reached.
         while !end.isPast || killed.values.reduce(0, +) <= Self.leastKills || answered <= Self.leastAnswers {
-            for guest in guests {
-                while guest.wishes.count < Self.pendingAtOnce {
+            for (number, guest) in guests.enumerated() {
+                // A client keeps all descriptors that it has received.
+                let isFull = guest.client.receivedBuffers > 500
+                if isFull, guest.wishes.isEmpty { guests[number] = Guest(try RawClient(setting.broker.socketPath)) }
+                while !isFull, guest.wishes.count < Self.pendingAtOnce {
                     let wish = Wish(
                         number: Int.random(in: 0..<Self.pictures, using: &random),
                         variant: Int.random(in: 0..<Self.variants.count, using: &random))
