@@ -189,7 +189,10 @@ import WorkerProtocol
         let directory = try TemporaryDirectory()
         let mount = try Mount(memoryOf: 1 << 20, at: directory.file("m"))
         let setting = try DiskSetting(["--memory-limit", "1M"], hasFiles: hasFiles, cache: mount.path, in: directory)
-        for number in 0..<80 { #expect(try setting.load(number).picture == flat(number)) }
+        // On a busy machine all might come into one transaction, which fails as a whole.
+        for number in 0..<5 { #expect(try setting.load(number).picture == flat(number)) }
+        try setting.wait(for: .on, entries: 5)
+        for number in 5..<80 { #expect(try setting.load(number).picture == flat(number)) }
         try setting.wait(for: .full)
         #expect(setting.broker.logLines.contains { $0.contains("full") })
         let report = try setting.client.stats()
