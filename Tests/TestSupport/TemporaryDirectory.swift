@@ -21,7 +21,10 @@ package final class TemporaryDirectory: Sendable {
     }
 
     deinit {
-        try? FileManager.default.removeItem(atPath: path)
+        // The processes of a broker that was killed may still create files.
+        _ = try? eventually("it is removed", within: 5) {
+            (try? FileManager.default.removeItem(atPath: path)) != nil || !FileManager.default.fileExists(atPath: path)
+        }
     }
 
     /// The path of `name` in it.

@@ -85,7 +85,7 @@ import Testing
     /// A process that is killed from outside is replaced as long as there is time.
     @Test(arguments: SlowImage.all) func killed(_ image: SlowImage) throws {
         let faults = try FaultSetting(image)
-        let answer = try faults.answer(#""totalTimeoutMs":2000"#) { faults.setting.broker.signal($0, SIGKILL) }
+        let answer = try faults.answer(#""totalTimeoutMs":5000"#) { faults.setting.broker.signal($0, SIGKILL) }
         #expect(answer.error?.code == .timeout)
         try faults.expectRecovery()
     }
