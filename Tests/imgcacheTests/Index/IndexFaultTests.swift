@@ -64,7 +64,8 @@ import func TestSupport.text
             if let found = try cache.find(original) { #expect(found == .original(original.record, original.bytes)) }
         }
         #expect(try cache.keep(originals[0]))
-        #expect(try cache.has(originals[0]))
+        // On a busy machine this may be what finds the damage: the entry is missing until the index is rebuilt.
+        try eventually { try cache.has(originals[0]) }
         #expect(try cache.clear().removed >= 1)
         try cache.waitForState(.on, entries: 0)
         try cache.close()
