@@ -56,15 +56,16 @@ def main():
     parser.add_argument("--since", metavar="COMMIT", default="HEAD")
     parser.add_argument("name", nargs="*")
     options = parser.parse_args()
-    since = options.since
-    patterns = options.name or filters(changed(since))
+    patterns = options.name or filters(changed(options.since))
     if patterns:
         print("tests:", *(re.sub(r"[\^\\/]", "", p).rstrip(".") for p in patterns))
     else:
-        print(f"no target differs from {since}: only lint and the build; TESTS=NAME runs tests")
+        print(f"no target differs from {options.since}: only lint and the build; TESTS=NAME runs tests")
     lines = ["lint 1 scripts/lint.sh", "build 1 make --no-print-directory build-tests"]
     if patterns:
-        lines.append(f"tests 1 after=build scripts/run-tests.sh --filter '{'|'.join(patterns)}'")
+        # A timing suite runs where it is named or has changed.
+        beside = "" if any("Timing" in p for p in patterns) else "--beside"
+        lines.append(f"tests 1 after=build scripts/run-tests.sh {beside} --filter '{'|'.join(patterns)}'")
     with tempfile.NamedTemporaryFile("w", suffix=".groups") as table:
         table.write("\n".join(lines))
         table.flush()

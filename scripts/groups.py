@@ -7,7 +7,7 @@ Groups start in the order of the table. With names, only these groups run, and t
 Each group has a log, .build/logs/NAME.log, and a temporary directory, $TMPDIR. The first failure prints the end of its log and ends the
 others. A group also fails when it leaves a process, a mount, or an entry of its temporary directory.
 """
-import argparse, ctypes, os, pathlib, shutil, signal, subprocess, sys, tempfile, time
+import argparse, ctypes, os, pathlib, re, shutil, signal, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Lines of the log of a failed group that are printed.
@@ -15,7 +15,7 @@ TAIL = 80
 # Seconds that the processes of a group that has ended may take to exit.
 PATIENCE = 10
 # What the Swift toolchain leaves: empty directories and lock files.
-FROM_TOOLCHAIN = ("TemporaryDirectory.", "swift-generated-sources")
+FROM_TOOLCHAIN = r"TemporaryDirectory\.|swift-generated-sources$|_.*\.lock$"
 PR_SET_CHILD_SUBREAPER = 36
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -68,7 +68,7 @@ class Group:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         found += unmounted(mounts(self.temporary))
-        entries = [e for e in self.temporary.iterdir() if not e.name.startswith(FROM_TOOLCHAIN) and e.suffix != ".lock"]
+        entries = [e for e in self.temporary.iterdir() if not re.match(FROM_TOOLCHAIN, e.name)]
         found += [f"{'directory' if e.is_dir() else 'file'} {e}" for e in entries]
         shutil.rmtree(self.temporary, ignore_errors=True)
         return found

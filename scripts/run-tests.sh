@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run-tests.sh [OPTION]...: runs tests that are already built in $BUILD (.build): those that --filter and --skip select, without the timing
-# suites; with the option --alone, the timing suites only, one test after the other. Prints a line for each suite that ends, then each
-# failure and the closing line. The full log is .build/logs/NAME.swift-test, where NAME is $IMGBROKER_GROUP or "tests".
+# run-tests.sh [--beside | --alone] [OPTION]...: runs tests that are already built in $BUILD (.build): those that --filter and --skip select;
+# with --beside without the timing suites, with --alone these only, one test after the other. Prints a line for each suite that ends, then
+# each failure and the closing line. The full log is .build/logs/NAME.swift-test, where NAME is $IMGBROKER_GROUP or "tests".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,8 @@ timing='TimingTests|IntegrationTests\.MemoryGroupTests'
 if [[ "${1:-}" == --alone ]]; then
     shift
     set -- --no-parallel --filter "$timing" "$@"
-elif [[ "$*" != *TimingTests* ]]; then
+elif [[ "${1:-}" == --beside ]]; then
+    shift
     set -- --skip "$timing" "$@"
 fi
 

@@ -2,24 +2,21 @@
 # test-groups.sh: tests scripts/groups.py with groups that pass, fail, and leave something.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-table=$(mktemp)
-trap 'rm -f "$table"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 # expect STATUS TEXT LINE...: runs a table of lines, which must end with a status and print a text.
 expect() {
     local status=$1 text=$2 found=0 output
     shift 2
-    printf '%s\n' "$@" >"$table"
-    output=$(scripts/groups.py --logs "$TMPDIR/logs" --processors 2 "$table" 2>&1) || found=$?
+    printf '%s\n' "$@" >"$work/table"
+    output=$(scripts/groups.py --logs "$work/logs" --processors 2 "$work/table" 2>&1) || found=$?
     if [[ "$found" != "$status" || "$output" != *"$text"* ]]; then
         printf 'error: status %s and "%s" expected, status %s and this found:\n%s\n' "$status" "$text" "$found" "$output" >&2
         exit 1
     fi
 }
 
-export TMPDIR=${TMPDIR:-/tmp}
-work=$(mktemp -d)
-trap 'rm -rf "$table" "$work" "$TMPDIR/logs"' EXIT
 expect 0 "All 2 groups passed." "a 1 true" "b 1 after=a [[ -d \"\$TMPDIR\" ]]"
 # Two groups that wait for each other run side by side.
 expect 0 "All 2 groups passed." "a 1 touch $work/a; until [[ -e $work/b ]]; do sleep 0.05; done" \
@@ -31,6 +28,10 @@ expect 1 "the reason" "a 1 echo the reason; exit 3" "b 1 after=a true"
 expect 1 "✘ b" "a 1 sleep 600" "b 1 sleep 0.2; false"
 expect 1 "left process" "a 1 setsid sleep 600 & true"
 expect 1 "left file" "a 1 touch \"\$TMPDIR/file\""
+expect 1 "left file" "a 1 touch \"\$TMPDIR/own.lock\""
 expect 1 "left directory" "a 1 mktemp -d >/dev/null"
+if mount -t tmpfs tmpfs "$work" 2>/dev/null && umount "$work"; then
+    expect 1 "left mount" "a 1 mkdir \"\$TMPDIR/m\" && mount -t tmpfs tmpfs \"\$TMPDIR/m\""
+fi
 expect 0 "All 1 groups passed." "a 1 mkdir \"\$TMPDIR/TemporaryDirectory.x\"; (sleep 1 &)"
 echo "The groups are run as expected."
