@@ -33,6 +33,15 @@ package final class ControlGroup {
     /// Words of a shell that move it into the group.
     package var entering: String { "echo $$ >\(directory)/cgroup.procs; " }
 
+    /// Words of a shell that move it into the group and start a program that no file tells of pressure, so that it learns of a
+    /// shortage by kills alone.
+    package var enteringUnaware: String {
+        let hiding =
+            "for f in /proc/pressure/memory \(directory)/memory.pressure; do "
+            + "mount --bind $f $f && mount -o remount,bind,ro $f; done 2>/dev/null"
+        return entering + "exec unshare --mount sh -c '\(hiding); exec \"$@\"' "
+    }
+
     /// The number of processes that the kernel has killed for want of memory.
     package var kills: Int {
         for name in ["memory.oom_control", "memory.events"] {
