@@ -27,6 +27,11 @@ package struct Instant: Comparable, Hashable, Sendable {
         Int((nanoseconds - earlier.nanoseconds) / 1000)
     }
 
+    /// Returns the milliseconds from `earlier` to this point, rounded up; at least 1.
+    package func milliseconds(after earlier: Instant) -> Int {
+        max((microseconds(since: earlier) + 999) / 1000, 1)
+    }
+
     /// Whether `left` is before `right`.
     package static func < (left: Instant, right: Instant) -> Bool {
         left.nanoseconds < right.nanoseconds

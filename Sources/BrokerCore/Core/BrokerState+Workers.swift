@@ -89,6 +89,7 @@ extension BrokerState {
             startLookup(job, on: worker)
         }
         removeFromSharedTier()
+        if downloads.heldCount > 0 { releaseHeld() }
         while mayLoad, tier.hasQueued, let worker = supervision.available(.tier), let job = tier.popQueued() {
             startSharedLookup(job, on: worker)
         }

@@ -441,6 +441,7 @@ package struct BrokerState {
         case .diskRequest(let job): disk.contains(request: job)
         case .shared(let job): tier[job] != nil
         case .retry(let job): downloads.isBackingOff(job)
+        case .hold(let key): downloads.isHeld(key)
         case .stop(let job): downloads.isStopping(job)
         case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt
         case .suspicion(let worker, let job): supervision.isRunning(job, on: worker)
@@ -474,6 +475,8 @@ package struct BrokerState {
                 if let wait = downloads.retryDue(job, at: now.instant), let download = downloads[job] {
                     downloadFailed(job, hostUnavailable(download.origin, milliseconds: wait))
                 }
+            case .hold(let key):
+                if let next = downloads.holdDue(key, at: now.instant) { deadlines.add(.hold(key), at: next) }
             case .stop(let job):
                 if let worker = downloads.overdueStop(job) {
                     condemn(worker, .deadline, "it did not stop a transfer")

@@ -16,6 +16,8 @@ enum Deadline {
     /// The shared tier is waited for no longer, asked again, or told that a lease is needed on.
     case shared(JobID)
     case retry(JobID)
+    /// Downloads may be released that have waited because their origin asked for it.
+    case hold(HostTable.Key)
     /// A worker has not stopped a transfer.
     case stop(JobID)
     /// The origin of a transfer may have been silent for so long that the transfer gives way to others.

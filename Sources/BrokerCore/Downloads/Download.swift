@@ -41,12 +41,14 @@ struct Download {
     enum State {
         /// The shared tier is asked first. → `queued`, `received`; ends with its last waiter, or with a failure that the tier has.
         case parked
-        /// → `running`; `received` (from the shared tier); ends with its last waiter.
+        /// → `running`; `held`; `received` (from the shared tier); ends with its last waiter.
         case queued
-        /// → `queued` (lost worker, continuation), `backingOff`, `stopping`, `received`; ends when confirmed or failed.
+        /// → `queued` (lost worker, continuation), `backingOff`, `held`, `stopping`, `received`; ends when confirmed or failed.
         case running(Transfer)
         /// Waits to be retried. → `queued`; ends with its last waiter.
         case backingOff(until: Instant)
+        /// Waits because its origin asked not to be contacted. → `queued`; ends with its last waiter.
+        case held(since: Instant)
         /// It has no waiters; its worker was told to stop. Ends when the worker has.
         case stopping(Transfer)
         /// The bytes are complete, in a buffer that the index does not have yet; a decode worker computes their digest. A
@@ -71,8 +73,10 @@ struct Download {
     /// Its bytes, if they are in memory: held, as they may be decoded next.
     var revalidatedBody: BufferID?
     var state = State.queued
-    /// When it was queued after a wait for the shared tier; nil without one.
+    /// When it was queued after a wait for the shared tier or its origin's patience; nil without one.
     var queuedAt: Instant?
+    /// The origin for whose patience it has waited: the requested one, or the one that it was redirected to.
+    var patience: HostTable.Key?
     /// The bytes received; they are reserved memory.
     var received = 0
     /// The bytes, if they came from the shared tier.
@@ -118,6 +122,7 @@ struct Download {
     /// Whether it waits for the shared tier.
     var isParked: Bool { if case .parked = state { true } else { false } }
     var isStopping: Bool { if case .stopping = state { true } else { false } }
+    var isHeld: Bool { if case .held = state { true } else { false } }
     var retryAt: Instant? { if case .backingOff(let until) = state { until } else { nil } }
 
     /// The transfer, running or stopping.
@@ -125,7 +130,7 @@ struct Download {
         get {
             switch state {
             case .running(let transfer), .stopping(let transfer): transfer
-            case .parked, .queued, .backingOff, .received: nil
+            case .parked, .queued, .backingOff, .held, .received: nil
             }
         }
         set {

@@ -26,6 +26,8 @@ package struct Downloads {
         case unhold(BufferID)
         /// `retryDue` is to be called then.
         case retry(JobID, at: Instant)
+        /// `holdDue` is to be called then.
+        case hold(HostTable.Key, until: Instant)
         /// `stopOverdue` is to be called when the worker has not stopped by then.
         case stopDeadline(JobID)
         /// `keptBodyDue` is to be called then.
@@ -39,6 +41,8 @@ package struct Downloads {
         case transfer(FetchJob)
         /// The origin must not be asked for this many milliseconds.
         case hostUnavailable(milliseconds: Int)
+        /// It waits, because the origin asked for it; `holdDue` is to be called at the end of that time.
+        case held(HostTable.Key, until: Instant?)
     }
 
     /// The fate of the job of a worker that exited.
@@ -64,6 +68,7 @@ package struct Downloads {
     /// The transfer that was last to give way.
     private var yielding: JobID?
     private var hosts = HostTable()
+    private var held = HeldDownloads()
     /// The cookies of each user who has used any.
     private var cookies: [UInt32: CookieStore] = [:]
     private var random: SplitMix64
@@ -81,6 +86,8 @@ package struct Downloads {
     /// An active download: one that is queued, running or backing off, but not stopping.
     subscript(job: JobID) -> Download? { downloads[job].flatMap { $0.isStopping ? nil : $0 } }
 
+    /// The number of downloads that wait because their origins asked for it.
+    var heldCount: Int { held.count }
     /// The number of queued downloads.
     var queued: Int { queue.count + suspects.count }
     var isEmpty: Bool { !downloads.values.contains { !$0.isStopping } }
@@ -157,8 +164,7 @@ package struct Downloads {
             hosts.abandoned(HostTable.Key(download))
         } else {
             if download.received > 0 { outcomes.append(.discard(job)) }
-            queue.remove(job)
-            suspects.remove(job)
+            takeOut(job, download)
         }
         downloads.change(job) {
             $0.response = response
@@ -186,6 +192,7 @@ package struct Downloads {
         downloads.change(job) { $0.priority = priority }
         queue.change(job, to: priority)
         suspects.change(job, to: priority)
+        held.change(job, to: priority)
     }
 
     /// Sets the bytes received, which are reserved memory.
@@ -208,7 +215,17 @@ package struct Downloads {
     /// Starts a download that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
-        if let wait = hosts.admit(HostTable.Key(download), at: now) {
+        let origin = HostTable.Key(download)
+        for key in download.patience.map({ $0 == origin ? [origin] : [origin, $0] }) ?? [origin] {
+            guard let most = hosts.mostTransfers(of: key, at: now) else { continue }
+            if held.admits(job, key, most: most) {
+                downloads.change(job) { $0.patience = key }
+            } else {
+                if !download.isSuspect { queue.jobEnded(job) }
+                return .held(key, until: hold(job, for: key, at: now))
+            }
+        }
+        if let wait = hosts.admit(origin, at: now) {
             if !download.isSuspect { queue.jobEnded(job) }
             return .hostUnavailable(milliseconds: wait)
         }
@@ -277,10 +294,15 @@ package struct Downloads {
     /// Notes an answer of the origin at which the transfer is, and of the one that has redirected there.
     private mutating func answered(_ download: Download, status: Int, at now: Instant) {
         var key = HostTable.Key(download)
-        hosts.answered(key, status: status, retryAfterMs: nil, at: now)
+        answered(key, status: status, at: now)
         guard let origin = download.transfer?.redirectedTo else { return }
         key.origin = origin
-        hosts.answered(key, status: status, retryAfterMs: nil, at: now)
+        answered(key, status: status, at: now)
+    }
+
+    private mutating func answered(_ key: HostTable.Key, status: Int, retryAfterMs: Int? = nil, at now: Instant) {
+        hosts.answered(key, status: status, retryAfterMs: retryAfterMs, at: now)
+        held.mayRelease(key)
     }
 
     /// Notes a failure for the origin at which the transfer was when it failed.
@@ -291,7 +313,7 @@ package struct Downloads {
             key.origin = origin
         }
         if let status = error.httpStatus {
-            hosts.answered(key, status: status, retryAfterMs: error.retryAfterMs, at: now)
+            answered(key, status: status, retryAfterMs: error.retryAfterMs, at: now)
         } else {
             hosts.failed(key, error, at: now)
         }
@@ -307,6 +329,42 @@ package struct Downloads {
         }
         silent.remove(job)
         return self[job]
+    }
+
+    // MARK: Patience
+
+    /// Lets a queued download wait until its origin may be asked. Returns when that is; nil if others have to be answered first.
+    private mutating func hold(_ job: JobID, for key: HostTable.Key, at now: Instant) -> Instant? {
+        guard let download = downloads[job] else { return nil }
+        if let before = download.patience { held.ended(job, before) }
+        downloads.change(job) { ($0.state, $0.patience) = (.held(since: now), key) }
+        held.hold(job, key, priority: download.priority, client: download.owner.client)
+        return hosts.holdEnd(of: key, at: now)
+    }
+
+    /// Until when a download must wait because its origin asked for it.
+    func holdEnd(of job: JobID, at now: Instant) -> Instant? {
+        self[job]?.patience.flatMap { hosts.holdEnd(of: $0, at: now) }
+    }
+
+    func isHeld(_ key: HostTable.Key) -> Bool { held.contains(key) }
+
+    /// Notes that an origin's time may be over. Returns when that must be checked again.
+    mutating func holdDue(_ key: HostTable.Key, at now: Instant) -> Instant? {
+        guard held.contains(key) else { return nil }
+        if let until = hosts.holdEnd(of: key, at: now) { return until }
+        held.mayRelease(key)
+        return nil
+    }
+
+    /// Queues the next download that has waited for its origin and may be started. Returns it, and since when it has waited.
+    mutating func releaseNext(at now: Instant) -> (download: Download, since: Instant)? {
+        guard let job = held.release(most: { hosts.mostTransfers(of: $0, at: now) ?? .max }),
+            let download = downloads[job], case .held(let since) = download.state
+        else { return nil }
+        downloads.change(job) { ($0.state, $0.queuedAt) = (.queued, now) }
+        push(job)
+        return (download, since)
     }
 
     // MARK: Giving way
@@ -350,8 +408,7 @@ package struct Downloads {
         } else if let body = download.body {
             outcomes.append(.drop(job, body))
         } else {
-            queue.remove(job)
-            suspects.remove(job)
+            takeOut(job, download)
         }
         downloads[job] = nil
         jobByKey[download.key] = nil
@@ -407,7 +464,7 @@ package struct Downloads {
             case .received:
                 outcomes += end(job)
                 restarting.append(download)
-            case .parked, .queued, .backingOff, .running:
+            case .parked, .queued, .backingOff, .held, .running:
                 // The product of one that runs is discarded with its worker.
                 if download.transfer == nil, download.resumption != nil { outcomes.append(.discard(job)) }
                 downloads.change(job) {
@@ -431,6 +488,15 @@ package struct Downloads {
         blame(before, error, at: now)
         setReceived(of: job, before.validator == nil ? 0 : min(max(received, 0), limits.maxDownloadBytes))
         guard let download = downloads[job], !isDraining else { return nil }
+        if HostTable.asksForPatience(error.httpStatus, error.retryAfterMs) {
+            var key = HostTable.Key(download)
+            key.origin = download.transfer?.redirectedTo ?? key.origin
+            guard let until = hosts.holdEnd(of: key, at: now), download.waiters.contains(where: { $0.deadline > until })
+            else { return nil }
+            let outcomes = startOver(job) + unassign(job)
+            _ = hold(job, for: key, at: now)
+            return outcomes + [.hold(key, until: until)]
+        }
         let wasCutShort = error.code == .transferFailed || error.code == .timeout
         if wasCutShort, download.resumption != nil, download.received > download.resumedFrom,
             download.resumptions < limits.resumptions
@@ -445,17 +511,18 @@ package struct Downloads {
         guard let deadline = download.waiters.map(\.deadline).max(), at < deadline,
             hosts.mayRetry(HostTable.Key(download))
         else { return nil }
-        var outcomes: [Outcome] = []
-        if download.resumption == nil {
-            outcomes.append(.discard(job))
-            setReceived(of: job, 0)
-        } else {
-            // A continuation counts as an attempt once it has failed.
-            downloads.change(job) { $0.attempts += 1 }
-        }
-        outcomes += unassign(job)
+        // A continuation counts as an attempt once it has failed.
+        if download.resumption != nil { downloads.change(job) { $0.attempts += 1 } }
+        let outcomes = startOver(job) + unassign(job)
         downloads.change(job) { $0.state = .backingOff(until: at) }
         return outcomes + [.retry(job, at: at)]
+    }
+
+    /// Discards the received bytes, unless the body can be continued.
+    private mutating func startOver(_ job: JobID) -> [Outcome] {
+        guard let download = downloads[job], download.resumption == nil else { return [] }
+        setReceived(of: job, 0)
+        return [.discard(job)]
     }
 
     /// Queues a download whose pause is over; returns for how many milliseconds its origin must not be asked, if so.
@@ -567,11 +634,20 @@ package struct Downloads {
         queue.push(job, priority: download.priority, owner: download.owner, group: download.origin, atFront: atFront)
     }
 
+    /// Takes a download that waits for its turn or its origin out of the queues.
+    private mutating func takeOut(_ job: JobID, _ download: Download) {
+        queue.remove(job)
+        suspects.remove(job)
+        held.remove(job)
+        if let key = download.patience { held.ended(job, key) }
+    }
+
     /// Takes a running download from its worker.
     private mutating func unassign(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         if !transfer.isAlone { queue.jobEnded(job) }
         silent.remove(job)
+        if let key = download.patience { held.ended(job, key) }
         downloads.change(job) { $0.state = .queued }
         return [.freed(job, transfer.worker)]
     }
@@ -581,9 +657,13 @@ package struct Downloads {
 
     // MARK: Origins
 
-    /// For how many milliseconds the origin must not be asked; nil when it may be.
-    func delay(of origin: String, for user: UInt32, at now: Instant) -> Int? {
-        hosts.refusal(of: HostTable.Key(origin: origin, user: user), at: now)
+    /// For how many milliseconds the origin must not be asked, if a request that gives up at `deadline` fails for that at once;
+    /// nil when the origin may be asked before.
+    func delay(of origin: String, for user: UInt32, until deadline: Instant, at now: Instant) -> Int? {
+        let key = HostTable.Key(origin: origin, user: user)
+        if let refusal = hosts.refusal(of: key, at: now) { return refusal }
+        guard let end = hosts.holdEnd(of: key, at: now), deadline <= end else { return nil }
+        return end.milliseconds(after: now)
     }
 
     /// When the origin of a running download was last heard from.
@@ -733,7 +813,7 @@ package struct Downloads {
     /// The active downloads: all but those that are stopping.
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
-    /// About how many deadlines still matter: a retry, a stop, a next partial decoding and a silence for each download, and
+    /// About how many deadlines still matter: a retry or the end of a hold, a stop, a next partial decoding and a silence for each download, and
     /// the end of each kept body.
     var deadlineCount: Int { 4 * downloads.count + keptBodies.count }
 
@@ -753,6 +833,12 @@ package struct Downloads {
         let sharing = downloads.filter { $0.value.transfer?.isAlone == false }
         if queue.runningIDs != Set(sharing.keys) { return "running jobs" }
         if let broken = queue.brokenInvariant() ?? suspects.brokenInvariant() { return "queue: \(broken)" }
+        if let broken = held.brokenInvariant() { return broken }
+        if held.waiting != Set(active.filter(\.value.isHeld).keys) { return "held downloads" }
+        let released = downloads.filter {
+            if case .queued = $0.value.state { true } else { $0.value.transfer != nil }
+        }
+        if !held.released.isSubset(of: released.keys) { return "a released download that is gone" }
         let received =
             downloads.values.reduce(0) { $0 + $1.received } + keptBodies.values.reduce(0) { $0 + $1.received }
         if received != reservedBytes { return "reserved bytes" }

@@ -20,6 +20,14 @@ struct HostTable {
         }
     }
 
+    /// What an origin asked for with `Retry-After`.
+    private struct Hold {
+        /// Until then it must not be contacted.
+        var until: Instant
+        /// The most transfers at once after that.
+        var most = 1
+    }
+
     private struct Host {
         /// The connections in a row that were refused or timed out.
         var failures = 0
@@ -29,13 +37,12 @@ struct HostTable {
         var openMilliseconds = 0
         /// Whether the one transfer that a half-open breaker admits is running.
         var isProbing = false
-        /// The end of the time for which the origin asked not to be contacted (`Retry-After`).
-        var retryAfterUntil: Instant?
+        var hold: Hold?
         var budget = RetryBudget()
 
         /// Whether it equals an unknown origin.
         var saysNothing: Bool {
-            failures == 0 && opensUntil == nil && retryAfterUntil == nil && budget.isFull
+            failures == 0 && opensUntil == nil && hold == nil && budget.isFull
         }
 
         mutating func open(for milliseconds: Int, at now: Instant) {
@@ -49,6 +56,8 @@ struct HostTable {
     static let longestOpenMilliseconds = 60_000
     /// The range of `Retry-After` that is respected.
     static let retryAfterMilliseconds = 1000...600_000
+    /// The number of transfers at once from which on an origin that asked for patience is asked as usual.
+    static let mostGentle = 32
     /// The delay while a probe runs, whose duration is unknown.
     static let probeMilliseconds = 1000
 
@@ -69,7 +78,7 @@ struct HostTable {
     mutating func admit(_ origin: Key, at now: Instant) -> Int? {
         if let wait = refusal(of: origin, at: now) { return wait }
         guard hosts[origin] != nil else { return nil }
-        update(origin, at: now) { host in
+        update(origin) { host in
             if host.opensUntil != nil { host.isProbing = true }
             host.budget.transferBegan()
         }
@@ -79,32 +88,53 @@ struct HostTable {
     /// The answer that `admit` would give, without admitting.
     func refusal(of origin: Key, at now: Instant) -> Int? {
         guard let host = hosts[origin] else { return nil }
-        let until = [host.retryAfterUntil, host.opensUntil].compactMap(\.self).max()
-        if let until, until > now { return max((until.microseconds(since: now) + 999) / 1000, 1) }
+        if let until = host.opensUntil, until > now { return until.milliseconds(after: now) }
         return host.isProbing ? Self.probeMilliseconds : nil
+    }
+
+    /// Until when the origin asked not to be contacted; nil if it may be.
+    func holdEnd(of origin: Key, at now: Instant) -> Instant? {
+        hosts[origin]?.hold.flatMap { $0.until > now ? $0.until : nil }
+    }
+
+    /// The most transfers that the origin may have at once after it asked for patience; nil without a limit.
+    func mostTransfers(of origin: Key, at now: Instant) -> Int? {
+        hosts[origin]?.hold.map { $0.until > now ? 0 : $0.most }
+    }
+
+    /// Whether `Retry-After` of this error is respected.
+    static func asksForPatience(_ status: Int?, _ retryAfterMs: Int?) -> Bool {
+        (status == 429 || status == 503) && retryAfterMs != nil
     }
 
     /// Notes an HTTP response of any status, because the origin can be reached. A 429 or 503 with `Retry-After` is respected.
     mutating func answered(_ origin: Key, status: Int, retryAfterMs: Int?, at now: Instant) {
-        let asksForPatience = [429, 503].contains(status) && retryAfterMs != nil
+        let asksForPatience = Self.asksForPatience(status, retryAfterMs)
         guard hosts[origin] != nil || asksForPatience else { return }
-        update(origin, at: now) { host in
+        update(origin) { host in
             host.failures = 0
             host.opensUntil = nil
             host.openMilliseconds = 0
             host.isProbing = false
-            guard asksForPatience, let retryAfterMs else { return }
+            guard asksForPatience, let retryAfterMs else {
+                // A redirect is not the answer yet.
+                if let hold = host.hold, hold.until <= now, status == 304 || !(300...399).contains(status) {
+                    host.hold?.most += 1
+                    if hold.most + 1 >= Self.mostGentle { host.hold = nil }
+                }
+                return
+            }
             let range = Self.retryAfterMilliseconds
             let until = now.adding(milliseconds: min(max(retryAfterMs, range.lowerBound), range.upperBound))
             // Concurrent transfers end in any order.
-            host.retryAfterUntil = max(host.retryAfterUntil ?? until, until)
+            host.hold = Hold(until: max(host.hold?.until ?? until, until))
         }
     }
 
     /// Notes a transfer that failed without an HTTP response. Only refused connections and timeouts count.
     mutating func failed(_ origin: Key, _ error: WireError, at now: Instant) {
         guard error.code == .connectFailed || error.code == .timeout else { return abandoned(origin) }
-        update(origin, at: now) { host in
+        update(origin) { host in
             host.failures += 1
             if host.isProbing {
                 host.isProbing = false
@@ -124,14 +154,13 @@ struct HostTable {
     /// Takes a retry from the origin's budget, if there is one left.
     mutating func mayRetry(_ origin: Key) -> Bool {
         var isAllowed = false
-        update(origin, at: nil) { isAllowed = $0.budget.takeRetry() }
+        update(origin) { isAllowed = $0.budget.takeRetry() }
         return isAllowed
     }
 
     /// Changes an origin's entry, and removes it once it equals an unknown origin's.
-    private mutating func update(_ origin: Key, at now: Instant?, _ change: (inout Host) -> Void) {
+    private mutating func update(_ origin: Key, _ change: (inout Host) -> Void) {
         var host = hosts[origin] ?? Host()
-        if let until = host.retryAfterUntil, let now, until <= now { host.retryAfterUntil = nil }
         change(&host)
         if host.saysNothing {
             uses.remove(origin)

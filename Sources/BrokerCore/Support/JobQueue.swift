@@ -312,7 +312,7 @@ struct JobQueue {
     private mutating func rest(_ user: User) {
         turns.pauseFirst()
         resting.insert(user)
-        // What was offered to it may be another's.
+        // Its offers may now be for another user.
         for group in offers[user] ?? [] where groups[group]?.asides.contains(where: { $0.key != user }) == true {
             offerPlace(of: group)
         }

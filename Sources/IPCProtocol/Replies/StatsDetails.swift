@@ -29,6 +29,8 @@ extension StatsReport {
         case loop
         /// A job's wait for its turn.
         case queue
+        /// A download's wait because its origin asked for it (`Retry-After`).
+        case held
         /// A lookup in the disk tier, from its order to its answer.
         case disk
         /// A job's wait for the shared tier: for its lookup, and for a record that another broker is about to write.

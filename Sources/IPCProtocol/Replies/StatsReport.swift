@@ -15,6 +15,8 @@ public struct StatsReport: Equatable, Sendable {
         case bytesDownloaded, pixelsDecoded, decodes, partialDecodes, ignoredProfiles, downloads
         case recentlyFailedURLs = "blacklistedUrls"
         case openDescriptors
+        /// Downloads that wait now because their origins asked for it (`Retry-After`).
+        case held
 
         /// The outcomes of a `get`. Their sum plus the pending requests is `requests`.
         public static let outcomes: [Figure] = [

@@ -94,6 +94,9 @@ enum Metrics {
 
     private static func write(jobsOf report: StatsReport, to text: inout PrometheusText) {
         text.metric("imgbroker_queue_depth", .gauge, "Jobs waiting, of all stages.", report[.queued])
+        text.metric(
+            "imgbroker_held_downloads", .gauge, "Downloads that wait because their origins asked for it (Retry-After).",
+            report[.held])
         text.begin("imgbroker_queued", .gauge, "Jobs waiting, by stage.")
         for stage in StatsReport.Stage.allCases {
             text.sample(["stage": stage.rawValue], report.queuedJobs[stage] ?? 0)

@@ -186,11 +186,11 @@ import WorkerProtocol
             _ = downloads.start(next, on: worker, at: now)
             downloads.blameSilence(of: next, WireError(.timeout, "Silent."), at: now.adding(milliseconds: 999))
         }
-        #expect(downloads.delay(of: "http://origin.test", for: 1000, at: now) == nil)
+        #expect(downloads.delay(of: "http://origin.test", for: 1000, until: now, at: now) == nil)
         let late = now.adding(milliseconds: 1000)
         for number in 1...6 {
             for _ in 0..<2 { downloads.blameSilence(of: JobID(number: number), WireError(.timeout, ""), at: late) }
         }
-        #expect(downloads.delay(of: "http://origin.test", for: 1000, at: late) != nil)
+        #expect(downloads.delay(of: "http://origin.test", for: 1000, until: late, at: late) != nil)
     }
 }

@@ -86,21 +86,46 @@ struct HostTableTests {
 
     @Test func `Retry-After is respected`() {
         var table = HostTable()
+        func ends(_ end: Int?, at now: Int, location: SourceLocation = #_sourceLocation) {
+            #expect(table.holdEnd(of: host, at: at(now)) == end.map(at), sourceLocation: location)
+        }
         table.answered(host, status: 503, retryAfterMs: nil, at: at(0))
         table.answered(host, status: 500, retryAfterMs: 5000, at: at(0))
-        expect(nil, table.admit(host, at: at(0)))
+        ends(nil, at: 0)
         table.answered(host, status: 503, retryAfterMs: 3000, at: at(0))
         // Transfers that began earlier finish later.
         table.answered(host, status: 429, retryAfterMs: 1, at: at(0))
         table.answered(host, status: 200, retryAfterMs: nil, at: at(500))
-        expect(2500, table.admit(host, at: at(500)))
-        expect(2500, table.refusal(of: host, at: at(500)))
-        expect(nil, table.admit(host, at: at(3000)))
-        #expect(table.count == 0)
+        ends(3000, at: 500)
+        // No failure is of the breaker's kind.
+        expect(nil, table.refusal(of: host, at: at(500)))
+        ends(nil, at: 3000)
         table.answered(host, status: 429, retryAfterMs: 0, at: at(3000))
-        expect(1000, table.admit(host, at: at(3000)))
+        ends(4000, at: 3000)
         table.answered(host, status: 429, retryAfterMs: .max, at: at(3000))
-        expect(600_000, table.admit(host, at: at(3000)))
+        ends(603_000, at: 3000)
+    }
+
+    @Test func `an origin that asked for patience gets one transfer, and one more with each answer`() {
+        var table = HostTable()
+        #expect(table.mostTransfers(of: host, at: at(0)) == nil)
+        table.answered(host, status: 429, retryAfterMs: 1000, at: at(0))
+        #expect(table.mostTransfers(of: host, at: at(999)) == 0)
+        #expect(table.mostTransfers(of: host, at: at(1000)) == 1)
+        // An answer that came in the meantime was asked for before.
+        table.answered(host, status: 200, retryAfterMs: nil, at: at(999))
+        #expect(table.mostTransfers(of: host, at: at(1000)) == 1)
+        for status in [200, 304, 404, 301] {
+            table.answered(host, status: status, retryAfterMs: nil, at: at(1000))
+        }
+        #expect(table.mostTransfers(of: host, at: at(1000)) == 4)
+        table.answered(host, status: 503, retryAfterMs: 1000, at: at(1000))
+        #expect(table.mostTransfers(of: host, at: at(2000)) == 1)
+        for _ in 1..<HostTable.mostGentle {
+            #expect(table.mostTransfers(of: host, at: at(2000)) != nil)
+            table.answered(host, status: 200, retryAfterMs: nil, at: at(2000))
+        }
+        #expect(table.mostTransfers(of: host, at: at(2000)) == nil && table.count == 0)
     }
 
     @Test func `retries are one in ten transfers, after the first ten`() {
@@ -129,7 +154,7 @@ struct HostTableTests {
         table.failed(Self.key("http://a"), refused, at: at(0))
         table.answered(Self.key("http://d"), status: 429, retryAfterMs: 60_000, at: at(0))
         #expect(table.count == 3)
-        let held = ["a", "b", "c", "d"].filter { table.refusal(of: Self.key("http://\($0)"), at: at(0)) != nil }
+        let held = ["a", "b", "c", "d"].filter { table.holdEnd(of: Self.key("http://\($0)"), at: at(0)) != nil }
         #expect(held == ["a", "c", "d"])
     }
 

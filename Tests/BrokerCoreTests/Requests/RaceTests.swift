@@ -59,7 +59,8 @@ struct RaceTests {
             world.happen(.timePassed, after: 2)
             #expect(world.error(client, id) == .timeout)
         }
-        #expect(world.state.downloads.delay(of: "http://origin.test", for: 1000, at: world.clock) == nil)
+        let now = world.clock
+        #expect(world.state.downloads.delay(of: "http://origin.test", for: 1000, until: now, at: now) == nil)
     }
 
     @Test mutating func `an origin that is silent repeatedly is not contacted for a while`() {

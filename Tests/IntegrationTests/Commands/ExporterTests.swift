@@ -89,7 +89,7 @@ import Testing
         "pixelsDecoded": "imgbroker_decoded_pixels_total", "decodes": "imgbroker_decodes_total",
         "partialDecodes": "imgbroker_partial_decodes_total", "ignoredProfiles": "imgbroker_ignored_profiles_total",
         "downloads": "imgbroker_downloads_total", "blacklistedUrls": "imgbroker_recently_failed_urls",
-        "openDescriptors": "imgbroker_open_fds",
+        "openDescriptors": "imgbroker_open_fds", "held": "imgbroker_held_downloads",
     ]
 
     @Test func `after a load with failures the metrics are the statistics`() throws {

@@ -10,24 +10,43 @@ import Testing
     @Test func retryAfterPausesTheOrigin() throws {
         let setting = try Setting { request in
             if request.path == "/cached" { return png(tile(1)) }
-            return .status(503, headers: [.init("Retry-After", "30")])
+            return .status(503, headers: [.init("Retry-After", "300")])
         }
         let client = try setting.client()
         _ = try client.load(setting.url("/cached"))
         let first = try client.failure(setting.url("/a"))
         #expect(first.code == .httpStatus)
         #expect(first.httpStatus == 503)
-        #expect(first.retryAfterMs == 30_000)
+        #expect(first.retryAfterMs == 300_000)
         #expect(!first.recentlyFailed)
         for path in ["/a", "/b"] {
             let error = try client.failure(setting.url(path))
             #expect(error.code == .hostUnavailable)
             #expect(error.code.isRetryable)
-            #expect((1...30_000).contains(error.retryAfterMs ?? 0))
+            #expect((1...300_000).contains(error.retryAfterMs ?? 0))
         }
         // Cached entries are still served.
         #expect(try client.load(setting.url("/cached")).image().source == .memory)
         #expect(setting.origin.requests.count == 2)
+    }
+
+    @Test func `a short Retry-After delays requests, and fails none`() throws {
+        let setting = try Setting { request in
+            request.path == "/9" && request.number == 1
+                ? .status(429, headers: [.init("Retry-After", "1")]) : png(tile(request.path.utf8.count))
+        }
+        let client = try setting.client()
+        let numbers = try (0..<200).map { try client.get(setting.url("/\($0)"), #""delivery":"none","trace":true"#) }
+        var waits = 0
+        for _ in numbers {
+            let spans = try client.next().image().spans
+            waits += spans.count { $0.name == "held" && $0.microseconds > 0 }
+        }
+        // The one that was refused has waited, and others.
+        #expect(waits > 1)
+        let report = try setting.broker.stats()
+        #expect(report[.held] == 0 && report.histograms[.held]?.count ?? 0 == waits)
+        #expect(setting.origin.requests.count == 201)
     }
 
     @Test func recentFailuresAreListed() throws {

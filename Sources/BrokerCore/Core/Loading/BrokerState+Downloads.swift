@@ -18,6 +18,11 @@ extension BrokerState {
         switch start {
         case .hostUnavailable(let milliseconds):
             return downloadFailed(job, hostUnavailable(download.origin, milliseconds: milliseconds))
+        case .held(let key, let until):
+            guard let until else { return }
+            deadlines.add(.hold(key), at: until)
+            failImpatient(
+                job, hostUnavailable(key.origin, milliseconds: until.milliseconds(after: now.instant)))
         case .transfer(let order):
             assign(job, download, to: worker)
             for waiter in download.waiters {
@@ -26,6 +31,26 @@ extension BrokerState {
             schedule(.yield(job, startedAt: now.instant), in: limits.yieldSilenceMs)
             actions.append(.startFetch(worker, order))
             tell(.started, of: download, job)
+        }
+    }
+
+    /// Ends the requests of a download that waits for its origin whose time does not last beyond that: with the stale original, if
+    /// that may be served, else with the error. Those that may be served the stale original do not wait either.
+    private mutating func failImpatient(_ job: JobID, _ error: WireError) {
+        guard let download = downloads[job], let end = downloads.holdEnd(of: job, at: now.instant) else { return }
+        for waiter in download.waiters
+        where waiter.deadline <= end || staleOriginal(for: waiter.id, after: error, known: download.revalidating) != nil
+        {
+            carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+            requests.endStage(waiter.id)
+            failOrServeStale(waiter.id, error, revalidating: download.revalidating)
+        }
+    }
+
+    /// Queues the downloads whose origins may be asked again.
+    mutating func releaseHeld() {
+        while let (download, since) = downloads.releaseNext(at: now.instant) {
+            ended(JobStep.job(.held, from: since, to: now.instant), queuedAt: nil, for: download.waiters)
         }
     }
 
@@ -428,7 +453,10 @@ extension BrokerState {
         downloads.apply(failure.cookies, of: download.original)
         let retry = downloads.failed(
             job, failure.error, received: failure.received, isDraining: isDraining, at: now.instant)
-        if let retry { return carryOut(retry) }
+        if let retry {
+            carryOut(retry)
+            return failImpatient(job, failure.error)
+        }
         downloadFailed(job, failure.error, response: failure.response)
     }
 
@@ -537,6 +565,7 @@ extension BrokerState {
                 drop([body])
             case .unhold(let buffer): heldUntilEnd.append(buffer)
             case .retry(let job, let at): deadlines.add(.retry(job), at: at)
+            case .hold(let key, let until): deadlines.add(.hold(key), at: until)
             case .stopDeadline(let job): schedule(.stop(job), in: limits.stopDeadlineMs)
             case .keptBody(let key, let until): deadlines.add(.keptBody(key), at: until)
             case .ended(let job): leaveTier(job)

@@ -61,6 +61,7 @@ extension BrokerState {
         report[.reservedBytes] = reservedBytes
         report[.evictions] = memory.evictions
         report[.remadeAfterEviction] = memory.recentEvictions.remade
+        report[.held] = downloads.heldCount
         report[.diskBytes] = disk.report.bytes
         report[.diskEntries] = disk.report.entries
         report.queuedJobs = [

@@ -259,10 +259,10 @@ extension BrokerState {
         guard let waiter = requests[id] else { return }
         if let refusal = recentFailure(of: waiter) { return failOrServeStale(id, refusal) }
         let url = waiter.request.url
-        if let wait = downloads.delay(of: url.origin, for: waiter.uid, at: now.instant) {
+        let jobWaiter = jobWaiter(for: waiter)
+        if let wait = downloads.delay(of: url.origin, for: waiter.uid, until: jobWaiter.deadline, at: now.instant) {
             return failOrServeStale(id, hostUnavailable(url.origin, milliseconds: wait))
         }
-        let jobWaiter = jobWaiter(for: waiter)
         if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, jobWaiter) {
             requests.wait(id, for: .downloading(job), joining: true)
             decoding.joined(identification: job, downloads[job]?.waiters ?? [])
@@ -510,14 +510,21 @@ extension BrokerState {
         _ id: WaiterID, _ error: WireError, revalidating known: OriginalFacts? = nil
     ) {
         guard let waiter = requests[id] else { return }
+        guard let stale = staleOriginal(for: id, after: error, known: known) else { return fail(waiter, error) }
+        requests.allowStale(id, isInMemory: body(of: stale) != nil && stored(for: waiter) != nil)
+        advance(id)
+    }
+
+    /// The stale original that may be served in place of an error; nil without one.
+    mutating func staleOriginal(for id: WaiterID, after error: WireError, known: OriginalFacts?) -> OriginalFacts? {
+        guard let waiter = requests[id] else { return nil }
         let mode = waiter.request.options.cache
         let stored = stored(for: waiter)?.original
         guard waiter.trust == .unchecked, mode == .default || mode == .noCache, waiter.purpose != .refresh,
             let original = stored ?? (waiter.cachedIn == .disk ? known : nil),
             waiter.mayServeStale(original, after: error, at: agingNow)
-        else { return fail(waiter, error) }
-        requests.allowStale(id, isInMemory: stored.flatMap { body(of: $0) } != nil)
-        advance(id)
+        else { return nil }
+        return original
     }
 
     /// Ends a request whose image is not decoded now; a preview that cannot be had is left out.

@@ -56,6 +56,7 @@ enum StatsTable {
         let deaths = report.workerDeaths.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
         for (cause, count) in deaths { lines.append(row("  died: " + cause.rawValue, count, "")) }
         lines.append(row("  jobs running", report[.running], "\(report[.queued]) queued"))
+        if report[.held] > 0 { lines.append(row("  held", report[.held], "their origins asked to wait")) }
         lines.append(row("  downloads", report[.downloads], ByteCount(report[.bytesDownloaded]).description))
         let megapixels = FigureText.oneDecimal(Double(report[.pixelsDecoded]) / 1e6)
         lines.append(row("  decodings", report[.decodes], megapixels + " megapixels"))

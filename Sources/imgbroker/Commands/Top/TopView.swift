@@ -267,6 +267,7 @@ struct TopView {
             .init(title: "95 %", width: 6, rank: 3),
         ]
         if width > 0 { headings.append(.init(title: axis, width: width, rank: 6, isText: true)) }
+        let isHeld = now[.held] > 0 || now.histograms[.held] != nil
         return TopTable(
             columns: headings,
             rows: [
@@ -281,8 +282,7 @@ struct TopView {
                 row(
                     "disk", nil, workers: now.diskState == "off" ? 0 : 1, running: running[.disk] ?? 0,
                     queued: queued[.disk] ?? 0, done: now[.diskHits]),
-                row("loop", .loop),
-            ])
+            ] + (isHeld ? [row("held", .held, queued: now[.held])] : []) + [row("loop", .loop)])
     }
 
     /// A distribution in `width` bars, of one bucket or two each.

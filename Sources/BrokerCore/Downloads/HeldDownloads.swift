@@ -1,0 +1,126 @@
+import IPCProtocol
+
+/// The downloads that wait because their origin has asked not to be contacted for a while (`Retry-After`), by origin and user.
+///
+/// After that time the origin is asked gently: one download is released, and with each answer one more may run at once, so that
+/// the number doubles each time that all were answered.
+struct HeldDownloads {
+    private struct Line {
+        /// By priority and client.
+        var waiting = UserQueue()
+        /// The released downloads that were not answered yet: they are queued or running.
+        var released: Set<JobID> = []
+    }
+
+    private struct Place {
+        let key: HostTable.Key
+        let level: Int
+        let client: ClientID?
+        let rank: Int
+
+        var standing: RoundRobinQueue.Standing { RoundRobinQueue.Standing(client: client, rank: rank) }
+    }
+
+    private var lines: [HostTable.Key: Line] = [:]
+    private var places: [JobID: Place] = [:]
+    /// The lines from which a download may be released: their time has come, or a released download has ended.
+    private var changed = TurnOrder<HostTable.Key>()
+    private var lastRank = 0
+
+    /// The number of downloads that wait.
+    var count: Int { places.count }
+    func contains(_ job: JobID) -> Bool { places[job] != nil }
+    func contains(_ key: HostTable.Key) -> Bool { lines[key] != nil }
+
+    /// Whether a download may start while its origin is asked gently: it was released, or the limit of the released ones permits
+    /// one more, which it then is.
+    mutating func admits(_ job: JobID, _ key: HostTable.Key, most: Int) -> Bool {
+        if lines[key]?.released.contains(job) == true { return most > 0 }
+        guard lines[key]?.released.count ?? 0 < most, lines[key]?.waiting.isEmpty ?? true else { return false }
+        lines.change(key, default: Line()) { $0.released.insert(job) }
+        return true
+    }
+
+    /// Lets a download wait.
+    mutating func hold(_ job: JobID, _ key: HostTable.Key, priority: GetOptions.Priority, client: ClientID?) {
+        lines.change(key) { $0.released.remove(job) }
+        lastRank += 1
+        insert(job, Place(key: key, level: UserQueue.level(of: priority), client: client, rank: lastRank))
+        changed.enter(key)
+    }
+
+    /// Changes the priority of a download that waits.
+    mutating func change(_ job: JobID, to priority: GetOptions.Priority) {
+        guard let place = places[job] else { return }
+        lines.change(place.key) { $0.waiting.remove(job, at: place.level) }
+        insert(
+            job,
+            Place(
+                key: place.key, level: UserQueue.level(of: priority), client: place.client, rank: place.rank))
+    }
+
+    private mutating func insert(_ job: JobID, _ place: Place) {
+        places[job] = place
+        lines.change(place.key, default: Line()) { $0.waiting.insert(job, place.standing, at: place.level) }
+    }
+
+    /// Removes a download that waits.
+    mutating func remove(_ job: JobID) {
+        guard let place = places.removeValue(forKey: job) else { return }
+        lines.change(place.key) { $0.waiting.remove(job, at: place.level) }
+        forgetIfEmpty(place.key)
+    }
+
+    /// Notes that a download runs no more, so that another one may.
+    mutating func ended(_ job: JobID, _ key: HostTable.Key) {
+        guard lines[key]?.released.contains(job) == true else { return }
+        lines.change(key) { $0.released.remove(job) }
+        changed.enter(key)
+        forgetIfEmpty(key)
+    }
+
+    /// Notes that more downloads of an origin may run than before.
+    mutating func mayRelease(_ key: HostTable.Key) {
+        if lines[key] != nil { changed.enter(key) }
+    }
+
+    /// Removes the next download that may go on, with `most` of an origin at once.
+    mutating func release(most: (HostTable.Key) -> Int) -> JobID? {
+        while let key = changed.first() {
+            guard let released = lines[key]?.released.count, released < most(key),
+                let job = lines.change(key, { $0.waiting.first() }) ?? nil, let place = places.removeValue(forKey: job)
+            else {
+                changed.pauseFirst()
+                continue
+            }
+            lines.change(key) {
+                $0.waiting.serve(job, at: place.level)
+                $0.released.insert(job)
+            }
+            return job
+        }
+        return nil
+    }
+
+    private mutating func forgetIfEmpty(_ key: HostTable.Key) {
+        guard let line = lines[key], line.waiting.isEmpty, line.released.isEmpty else { return }
+        lines[key] = nil
+        changed.remove(key)
+    }
+
+    // MARK: Invariants
+
+    /// The downloads that wait.
+    var waiting: Set<JobID> { Set(places.keys) }
+    /// The released downloads.
+    var released: Set<JobID> { lines.values.reduce(into: []) { $0.formUnion($1.released) } }
+
+    /// The first rule that does not hold; nil when all do.
+    func brokenInvariant() -> String? {
+        if lines.values.reduce(0, { $0 + $1.waiting.count }) != places.count { return "number of held downloads" }
+        if lines.values.contains(where: { $0.waiting.isEmpty && $0.released.isEmpty }) {
+            return "a line of no download"
+        }
+        return changed.count <= lines.count ? nil : "a changed line that is gone"
+    }
+}
