@@ -68,6 +68,7 @@ SETTER(follow_location, long, CURLOPT_FOLLOWLOCATION)
 SETTER(suppress_connect_headers, long, CURLOPT_SUPPRESS_CONNECT_HEADERS)
 SETTER(http_version, long, CURLOPT_HTTP_VERSION)
 SETTER(pipe_wait, long, CURLOPT_PIPEWAIT)
+SETTER(fresh_connect, long, CURLOPT_FRESH_CONNECT)
 SETTER(http_authentication, unsigned long, CURLOPT_HTTPAUTH)
 SETTER(verify_peer, long, CURLOPT_SSL_VERIFYPEER)
 SETTER(verify_host, long, CURLOPT_SSL_VERIFYHOST)
@@ -87,7 +88,6 @@ SETTER(error_buffer, char *, CURLOPT_ERRORBUFFER)
 CALLBACK_SETTER(header_callback, curl_write_callback, CURLOPT_HEADERFUNCTION, CURLOPT_HEADERDATA)
 CALLBACK_SETTER(body_callback, curl_write_callback, CURLOPT_WRITEFUNCTION, CURLOPT_WRITEDATA)
 CALLBACK_SETTER(socket_callback, curl_opensocket_callback, CURLOPT_OPENSOCKETFUNCTION, CURLOPT_OPENSOCKETDATA)
-CALLBACK_SETTER(request_callback, curl_prereq_callback, CURLOPT_PREREQFUNCTION, CURLOPT_PREREQDATA)
 
 void *ctransfer_private(CURL *handle) {
     char *value = NULL;

@@ -42,14 +42,12 @@ package struct FetchJob: Equatable, Sendable {
     package var cookies: [String]?
     /// Whether a server certificate that fails verification is accepted.
     package var allowInvalidCertificates: Bool
-    /// Whether each request is sent once only, even if a kept connection turns out to be closed.
-    package var isSentOnce: Bool
 
     /// Creates a download of `url` with the properties of its request.
     package init(
         id: Int, url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int,
         conditions: RequestConditions? = nil, resumption: Resumption? = nil, cookies: [String]? = nil,
-        allowInvalidCertificates: Bool = false, isSentOnce: Bool = false
+        allowInvalidCertificates: Bool = false
     ) {
         self.id = id
         self.url = url
@@ -60,7 +58,6 @@ package struct FetchJob: Equatable, Sendable {
         self.resumption = resumption
         self.cookies = cookies
         self.allowInvalidCertificates = allowInvalidCertificates
-        self.isSentOnce = isSentOnce
     }
 }
 
@@ -77,7 +74,6 @@ extension FetchJob: FieldList {
         fields.object("resumption", &resumption)
         fields.strings("cookies", &cookies)
         fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
-        fields.flag("isSentOnce", &isSentOnce)
     }
 }
 

@@ -124,7 +124,7 @@ import WorkerProtocol
                     id: 5, url: "https://example.org/", maxBytes: 1000,
                     conditions: RequestConditions(etag: "\"1\"", url: "https://example.net:443/a"),
                     resumption: FetchJob.Resumption(
-                        offset: 100, validator: "\"1\"", url: "https://example.net:443/a"), isSentOnce: true))
+                        offset: 100, validator: "\"1\"", url: "https://example.net:443/a")))
         ),
         ("fetch-order-stop", .stop(job: 1)), ("fetch-order-file", .file(job: 1)),
     ]
@@ -396,7 +396,6 @@ import WorkerProtocol
             "retryAfterMs", "retryable", "message", "width", "height", "byteLimit", "response", "remoteAddress",
             "cookies",
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
-            "isSentOnce",
             "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage", "acceptsDamage", "damage",
             "ignoredProfile", "delaysMs",
             "loops", "multiplexed", "pixels", "beginning",

@@ -253,7 +253,7 @@ package struct Downloads {
                 maxBytes: limits.maxDownloadBytes,
                 conditions: resumption == nil ? download.revalidating?.origin.response.conditions : nil,
                 resumption: resumption, cookies: key.cookies ? key.owner.flatMap { cookies[$0]?.lines } ?? [] : nil,
-                allowInvalidCertificates: key.allowInvalidCertificates, isSentOnce: limits.retries == 0))
+                allowInvalidCertificates: key.allowInvalidCertificates))
     }
 
     /// Notes a response header. Returns the download, if it is active.

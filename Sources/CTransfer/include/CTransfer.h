@@ -45,6 +45,7 @@ CURLcode ctransfer_set_suppress_connect_headers(CURL *handle, long value);
 CURLcode ctransfer_set_http_version(CURL *handle, long value);
 /// Whether to wait until it is known if a connection that is being made can be shared.
 CURLcode ctransfer_set_pipe_wait(CURL *handle, long value);
+CURLcode ctransfer_set_fresh_connect(CURL *handle, long value);
 CURLcode ctransfer_set_http_authentication(CURL *handle, unsigned long value);
 CURLcode ctransfer_set_verify_peer(CURL *handle, long value);
 CURLcode ctransfer_set_verify_host(CURL *handle, long value);
@@ -59,8 +60,6 @@ CURLcode ctransfer_set_error_buffer(CURL *handle, char *value);
 CURLcode ctransfer_set_header_callback(CURL *handle, curl_write_callback callback, void *context);
 CURLcode ctransfer_set_body_callback(CURL *handle, curl_write_callback callback, void *context);
 CURLcode ctransfer_set_socket_callback(CURL *handle, curl_opensocket_callback callback, void *context);
-/// The callback is called before each request is sent, on a new connection or a kept one.
-CURLcode ctransfer_set_request_callback(CURL *handle, curl_prereq_callback callback, void *context);
 
 /// The value that was passed to `ctransfer_set_private`.
 void *ctransfer_private(CURL *handle);

@@ -52,6 +52,9 @@ struct ResponseHeaders {
     /// Whether the body is compressed. Its length then does not say the length of the result.
     private(set) var isEncoded = false
 
+    /// Whether nothing was received.
+    var isEmpty: Bool { bytes == 0 }
+
     private var bytes = 0
     private var contentLength: Int?
     private var isChunked = false

@@ -77,6 +77,9 @@ import WorkerProtocol
         unsafe curl_slist_free_all(previous)
     }
 
+    /// Sets whether the next request is sent on a new connection, even if there is a kept one.
+    func useNewConnection(_ isNew: Bool) { unsafe ctransfer_set_fresh_connect(raw, isNew ? 1 : 0) }
+
     /// libcurl's message about the last failure; empty before one.
     var errorDetail: String { unsafe String(cString: errorText) }
 

@@ -22,7 +22,7 @@ import WorkerProtocol
     private enum Verdict {
         /// Continue at this URL.
         case redirected(TransferURL)
-        /// Request the same URL again, for the whole body.
+        /// Request the same URL again: for the whole body, or on a new connection.
         case again
         /// The body is complete.
         case complete
@@ -58,6 +58,9 @@ import WorkerProtocol
     /// The parts of the time of all hops.
     private var times = FetchTimes()
 
+    /// Whether the kept connection of an earlier hop was closed before its answer.
+    private var needsNewConnection = false
+
     // State of the present hop.
     private var kind = RequestLines.Kind.full
     private var requestedAt = 0
@@ -65,7 +68,7 @@ import WorkerProtocol
     private var headers = ResponseHeaders()
     private var verdict: Verdict?
     private var drained = 0
-    private var requestsSent = 0
+    /// Whether a connection was made for the hop, or begun.
     private var triedAddress = false
     private var forbiddenAddress: IPAddress?
 
@@ -152,9 +155,9 @@ import WorkerProtocol
         drainDeadline = nil
         drained = 0
         isPaused = false
-        requestsSent = 0
         triedAddress = false
         forbiddenAddress = nil
+        handle.useNewConnection(needsNewConnection)
 
         var fields = job.headers
         var cookie: String?
@@ -355,15 +358,6 @@ import WorkerProtocol
         return false
     }
 
-    /// Decides about sending the hop's request, which libcurl repeats on a new connection when a kept one turns out to be
-    /// closed.
-    func maySendRequest() -> Bool {
-        requestsSent += 1
-        if requestsSent == 1 || !job.isSentOnce { return true }
-        decide(.failed(TransferError.keptConnectionClosed(host: url.host)))
-        return false
-    }
-
     // MARK: What the loop asks
 
     /// The outcome of the hop, which libcurl has ended with `code`.
@@ -410,7 +404,16 @@ import WorkerProtocol
     }
 
     private func verdict(endedWith code: CURLcode) -> Verdict {
-        if code != CURLE_OK { return .failed(error(for: code)) }
+        if code != CURLE_OK {
+            // The origin had closed the kept connection. libcurl repeats such requests only so often, maybe on others of its kind
+            // (RFC 9112, section 9.3.1).
+            let isClosed = [CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR].contains(code)
+            if isClosed, !triedAddress, headers.isEmpty, !needsNewConnection {
+                needsNewConnection = true
+                return .again
+            }
+            return .failed(error(for: code))
+        }
         let host = url.host
         guard headers.isComplete else { return .failed(TransferError.badResponse("no HTTP", host: host)) }
         guard body.received > 0 else { return .failed(TransferError.emptyBody(host: host)) }

@@ -13,7 +13,6 @@ extension Transfer {
         unsafe ctransfer_set_header_callback(handle.raw, headerCallback, this)
         unsafe ctransfer_set_body_callback(handle.raw, bodyCallback, this)
         unsafe ctransfer_set_socket_callback(handle.raw, socketCallback, this)
-        unsafe ctransfer_set_request_callback(handle.raw, requestCallback, this)
     }
 
     /// The transfer that is registered with libcurl's `handle`.
@@ -45,13 +44,6 @@ private let socketCallback: curl_opensocket_callback = { context, _, address in
     let count = unsafe ctransfer_address_bytes(address, &bytes)
     guard transfer.mayConnect(to: IPAddress(bytes: Array(bytes.prefix(count)))) else { return CURL_SOCKET_BAD }
     return unsafe ctransfer_open_socket(address)
-}
-
-private let requestCallback: curl_prereq_callback = { context, _, _, _, _ in
-    guard let transfer = unsafe transfer(behind: context), transfer.maySendRequest() else {
-        return CURL_PREREQFUNC_ABORT
-    }
-    return CURL_PREREQFUNC_OK
 }
 
 private func transfer(behind context: UnsafeMutableRawPointer?) -> Transfer? {

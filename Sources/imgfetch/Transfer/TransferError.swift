@@ -83,11 +83,6 @@ enum TransferError {
         WireError(.emptyImage, "\(host) answered without a body.")
     }
 
-    /// A kept connection was closed before the answer, and the request is not to be repeated.
-    static func keptConnectionClosed(host: String) -> WireError {
-        WireError(.transferFailed, "\(host) closed a kept connection before it answered.")
-    }
-
     /// The header exceeds the limit.
     static func headerTooLong(host: String) -> WireError {
         WireError(.transferFailed, "The response header from \(host) is too long.")

@@ -461,18 +461,6 @@ struct CachingTests {
         #expect(world.state.trials.isEmpty)
     }
 
-    @Test mutating func `with no retries each request is sent once`() throws {
-        var limits = BrokerLimits()
-        limits.retries = 0
-        var world = StrictWorld(limits)
-        let client = world.connect()
-        world.readyAll()
-        world.get(client, id: 1, "a")
-        #expect(world.fetches.values.first?.order.isSentOnce == true)
-        self.world.get(self.client, id: 1, "a")
-        #expect(self.world.fetches.values.first?.order.isSentOnce == false)
-    }
-
     @Test mutating func `a failed transfer is retried once before its requests fail`() throws {
         world.get(client, id: 1, "a")
         let job = try #require(world.fetches.keys.first)

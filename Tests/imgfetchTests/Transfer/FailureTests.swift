@@ -4,7 +4,9 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import LocalOrigin
+import Synchronization
 import SystemValues
+import TestSupport
 import Testing
 import WorkerProtocol
 
@@ -37,19 +39,30 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         #expect(try worker.run(origin.url("/a")).body == picture)
     }
 
-    @Test func `a request that is to be sent once is not repeated on another connection`() throws {
+    /// Each connection answers one request, and is closed or reset by the second one. libcurl repeats a request five times,
+    /// maybe on such connections.
+    @Test(arguments: [LocalOrigin.Response.raw([]), .reset])
+    func `a request on a kept connection that was closed is sent on a new one`(end: LocalOrigin.Response) throws {
+        let used = Mutex(Set<Int>())
         let origin = try LocalOrigin { request in
-            request.path != "/kept" && request.number == 1 ? .reset : .ok([1, 2, 3])
+            used.withLock { $0.insert(request.connection).inserted }
+                ? .ok([1, 2, 3]).with { if request.path == "/kept" { $0.hold = .beforeHeaders } } : end
         }
         defer { origin.stop() }
-        for (path, isSentOnce) in [("/once", true), ("/again", false)] {
-            let worker = try FetchWorker()
-            #expect(try worker.run(origin.url("/kept")).result != nil)
-            // The kept connection is reset by this request.
-            let run = try worker.run(FetchJob(id: 0, url: origin.url(path), maxBytes: 100, isSentOnce: isSentOnce))
-            #expect(run.error?.code == (isSentOnce ? .transferFailed : nil))
-            #expect(origin.requests(path).count == (isSentOnce ? 1 : 2))
-        }
+        let worker = try FetchWorker()
+        for _ in 0..<9 { _ = try worker.start(origin.url("/kept")) }
+        try eventually("all requests have arrived") { origin.requests("/kept").count == 9 }
+        origin.gate("/kept").open()
+        for _ in 0..<9 { #expect(try worker.waitForAny().run.result != nil) }
+        #expect(try worker.run(origin.url("/next")).result != nil)
+        #expect(origin.requests("/next").count > 1)
+    }
+
+    @Test func `a new connection that is closed fails the request`() throws {
+        let origin = try LocalOrigin { _ in .raw([]) }
+        defer { origin.stop() }
+        #expect(try FetchWorker().run(origin.url("/a")).error?.code == .transferFailed)
+        #expect(origin.requests("/a").count == 1)
     }
 
     @Test func `a failure has the responses that it is due to`() throws {
