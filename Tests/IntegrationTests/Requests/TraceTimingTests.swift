@@ -29,7 +29,7 @@ import Testing
     }
 
     /// A picture too large to be decoded while it is identified.
-    private static let picture = TestPicture(width: 1200, height: 900) { x, y in
+    private static let picture = TestPicture(width: 400, height: 300) { x, y in
         SIMD4(
             UInt8(truncatingIfNeeded: x &* y), UInt8(truncatingIfNeeded: x ^ y), UInt8(truncatingIfNeeded: x &* 7), 255)
     }
