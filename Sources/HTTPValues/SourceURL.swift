@@ -1,7 +1,6 @@
-internal import SystemValues
-
-/// The URL of an original, in canonical spelling (RFC 3986, section 6.2): the ASCII letters of scheme and host in lower
-/// case, no default port, no fragment, a path, and all non-ASCII characters after the host percent-encoded.
+/// The URL of an original, in the canonical spelling of the WHATWG URL Standard, which browsers use: scheme and host in lower case
+/// and ASCII, addresses in their usual form, no default port, no fragment, a path without "." and ".." segments, and after the
+/// host the characters percent-encoded that are invalid there.
 ///
 /// URLs are compared byte by byte. Strings would be equal, too, if only Unicode considers them equivalent.
 public struct SourceURL: Hashable, Sendable {
@@ -70,7 +69,8 @@ public struct SourceURL: Hashable, Sendable {
             default: break host
             }
         }
-        guard position > hostStart, position < bytes.count else { return false }
+        guard position > hostStart, position < bytes.count, HostName.isPlainlyCanonical(bytes, hostStart..<position)
+        else { return false }
         if bytes[position] == UInt8(ascii: ":") {
             position += 1
             let portStart = position
@@ -85,9 +85,18 @@ public struct SourceURL: Hashable, Sendable {
             guard port > 443, port <= 65_535, bytes[portStart] != UInt8(ascii: "0") else { return false }
         }
         guard position < bytes.count, bytes[position] == UInt8(ascii: "/") else { return false }
+        // Of either part, so that a query with characters that only a path must not have takes the long way. A dot or an escape at the
+        // start of a segment may make it "." or "..".
+        var isStart = false
         while position < bytes.count {
             let byte = bytes[position]
-            if byte <= 0x20 || byte == 0x7F || byte == UInt8(ascii: "#") || mustBeEncoded(byte) { return false }
+            if mustBeEncoded(byte) || byte == UInt8(ascii: "#") || byte == UInt8(ascii: "\\")
+                || byte == UInt8(ascii: "'")
+                || isStart && (byte == UInt8(ascii: ".") || byte == UInt8(ascii: "%"))
+            {
+                return false
+            }
+            isStart = byte == UInt8(ascii: "/")
             position += 1
         }
         return true
@@ -97,62 +106,94 @@ public struct SourceURL: Hashable, Sendable {
     /// combining mark follows it.
     static func canonical(_ written: String) throws(InvalidURL) -> String {
         func bad(_ reason: String) -> InvalidURL { InvalidURL(.malformed, "url \(reason)") }
-        let bytes = written.utf8Span.span
-        guard bytes.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
-        var controls: UInt8 = 0
-        // Without branches, so that many bytes are compared at once.
-        for index in bytes.indices { controls |= (bytes[index] < 0x20 ? 1 : 0) | (bytes[index] == 0x7F ? 1 : 0) }
-        if controls > 0 { throw bad("has a control character") }
-
-        let end = first(UInt8(ascii: "#"), in: bytes, 0..<bytes.count) ?? bytes.count
-        guard let colon = first(UInt8(ascii: ":"), in: bytes, 0..<end) else {
+        guard written.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
+        let bytes = cleaned(written)
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")) else {
             throw bad("has no scheme: it must begin with http:// or https://")
         }
-        let isSecure = isEqual(bytes.extracting(0..<colon), "https")
-        guard isSecure || isEqual(bytes.extracting(0..<colon), "http") else {
-            let scheme = written.utf8.prefix(colon).prefix(80).map { lowered($0) }
-            let shortened = String(String(decoding: scheme, as: UTF8.self).unicodeScalars.prefix(20))
+        let scheme = String(decoding: bytes[..<colon].prefix(80).map { lowered($0) }, as: UTF8.self)
+        let isSecure = scheme == "https"
+        guard isSecure || scheme == "http" else {
+            let shortened = String(scheme.unicodeScalars.prefix(20))
             throw InvalidURL(.unsupportedScheme, "Only http and https URLs are loaded, not \"\(shortened)\".")
         }
-        let slash = UInt8(ascii: "/")
-        guard colon + 2 < end, bytes[colon + 1] == slash, bytes[colon + 2] == slash else { throw bad("has no host") }
-
-        var hostEnd = colon + 3
-        while hostEnd < end, bytes[hostEnd] != slash, bytes[hostEnd] != UInt8(ascii: "?") { hostEnd += 1 }
-        let path = hostEnd..<end
-        if first(UInt8(ascii: "@"), in: bytes, colon + 3..<hostEnd) != nil {
+        let rest = bytes[(colon + 1)...].drop(while: isSlash)
+        let authority = rest.prefix { !isSlash($0) && $0 != UInt8(ascii: "?") }
+        if authority.contains(UInt8(ascii: "@")) {
             throw bad("carries a user name: use the field credentials instead")
         }
+        guard !authority.isEmpty else { throw bad("has no host") }
         // Colons within a bracketed address do not count.
-        var port = hostEnd
-        while port > colon + 3, bytes[port - 1] != UInt8(ascii: ":"), bytes[port - 1] != UInt8(ascii: "]") { port -= 1 }
-        let hasPort = port > colon + 3 && bytes[port - 1] == UInt8(ascii: ":")
-        let host = colon + 3..<(hasPort ? port - 1 : hostEnd)
-        guard isHost(bytes.extracting(host)) else { throw bad("has no valid host") }
-        var beginning = isSecure ? "https://" : "http://"
-        var portText = ""
-        if hasPort, port < hostEnd {
-            guard let number = portNumber(bytes.extracting(port..<hostEnd)) else { throw bad("has no valid port") }
-            if number != (isSecure ? 443 : 80) { portText = ":\(number)" }
+        let colons = authority.lastIndex { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "]") }
+        let port = colons.flatMap { authority[$0] == UInt8(ascii: ":") ? $0 : nil }
+        let host = try HostName.canonical(authority[..<(port ?? authority.endIndex)])
+
+        var text = Array(isSecure ? "https://".utf8 : "http://".utf8) + host
+        if let port, port + 1 < authority.endIndex {
+            guard let number = portNumber(authority[(port + 1)...]) else { throw bad("has no valid port") }
+            if number != (isSecure ? 443 : 80) { text += Array(":\(number)".utf8) }
         }
-        if path.isEmpty || bytes[path.lowerBound] != slash { portText += "/" }
-        let canonical = joined(&beginning, bytes.extracting(host), &portText, bytes.extracting(path))
+        let query = rest[authority.endIndex...].firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
+        append(path: rest[authority.endIndex..<query], to: &text)
+        for byte in rest[query...] { append(byte, isEncoded: mustBeEncodedInQuery(byte), to: &text) }
         // It is reported to clients, so it must itself be accepted from them.
-        guard canonical.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
-        return canonical
+        guard text.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
+        return String(decoding: text, as: UTF8.self)
     }
 
-    private static func first(_ byte: UInt8, in bytes: Span<UInt8>, _ range: Range<Int>) -> Int? {
-        for index in range where bytes[index] == byte { return index }
-        return nil
+    /// A URL or a reference without the fragment, spaces and control characters around it, and tabs and line ends within it.
+    package static func cleaned(_ written: String) -> [UInt8] {
+        var bytes = Array(written.utf8.drop { $0 <= 0x20 })
+        while let last = bytes.last, last <= 0x20 { bytes.removeLast() }
+        if let fragment = bytes.firstIndex(of: UInt8(ascii: "#")) { bytes.removeSubrange(fragment...) }
+        bytes.removeAll { $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
+        return bytes
     }
 
-    /// Whether `bytes`, in lower case, are `word`.
-    private static func isEqual(_ bytes: Span<UInt8>, _ word: StaticString) -> Bool {
-        let word = unsafe Span(_unsafeStart: word.utf8Start, count: word.utf8CodeUnitCount)
-        guard bytes.count == word.count else { return false }
-        for index in bytes.indices where lowered(bytes[index]) != word[index] { return false }
-        return true
+    private static func isSlash(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "/") || byte == UInt8(ascii: "\\") }
+
+    /// Appends a path with its "." and ".." segments resolved, and at least a slash.
+    private static func append(path: ArraySlice<UInt8>, to text: inout [UInt8]) {
+        let root = text.count
+        var segments = path.split(omittingEmptySubsequences: false, whereSeparator: isSlash)[...]
+        // Before the first slash is nothing.
+        segments = segments.dropFirst()
+        if segments.isEmpty { text.append(UInt8(ascii: "/")) }
+        while let segment = segments.popFirst() {
+            let dots = dots(segment)
+            if dots == 2 {
+                while text.count > root, text.removeLast() != UInt8(ascii: "/") {}
+            }
+            if dots > 0 {
+                // "a/.." is "", and "a/b/.." is "a/".
+                if segments.isEmpty { text.append(UInt8(ascii: "/")) }
+                continue
+            }
+            text.append(UInt8(ascii: "/"))
+            for byte in segment { append(byte, isEncoded: mustBeEncoded(byte), to: &text) }
+        }
+    }
+
+    /// 1 for the segment ".", 2 for "..", else 0. A dot may be percent-encoded.
+    private static func dots(_ segment: ArraySlice<UInt8>) -> Int {
+        guard segment.count <= 6 else { return 0 }
+        var (rest, count) = (segment, 0)
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%"), rest.count >= 2, rest.removeFirst() == UInt8(ascii: "2") {
+                guard rest.removeFirst() | 0x20 == UInt8(ascii: "e") else { return 0 }
+            } else if byte != UInt8(ascii: ".") {
+                return 0
+            }
+            count += 1
+        }
+        return count <= 2 ? count : 0
+    }
+
+    private static func append(_ byte: UInt8, isEncoded: Bool, to text: inout [UInt8]) {
+        guard isEncoded else { return text.append(byte) }
+        text.append(UInt8(ascii: "%"))
+        text.append(hexadecimal(byte >> 4))
+        text.append(hexadecimal(byte & 15))
     }
 
     private static func lowered(_ byte: UInt8) -> UInt8 {
@@ -160,11 +201,11 @@ public struct SourceURL: Hashable, Sendable {
     }
 
     /// The number of a port from 1 to 65,535; nil for any other text.
-    private static func portNumber(_ digits: Span<UInt8>) -> Int? {
+    private static func portNumber(_ digits: ArraySlice<UInt8>) -> Int? {
         var number = 0
-        for index in digits.indices {
-            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digits[index]) else { return nil }
-            number = number * 10 + Int(digits[index] - UInt8(ascii: "0"))
+        for digit in digits {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digit) else { return nil }
+            number = number * 10 + Int(digit - UInt8(ascii: "0"))
             if number > 65_535 { return nil }
         }
         return number > 0 ? number : nil
@@ -177,85 +218,22 @@ public struct SourceURL: Hashable, Sendable {
         return colon
     }
 
-    private static func isHost(_ host: Span<UInt8>) -> Bool {
-        guard !host.isEmpty else { return false }
-        if host[0] == UInt8(ascii: "[") {
-            guard host.count > 3, host[host.count - 1] == UInt8(ascii: "]") else { return false }
-            for index in 1..<host.count - 1 where !isOfAddress(host[index]) { return false }
-            return true
-        }
-        var highest: UInt8 = 0
-        for index in host.indices {
-            if !isOfName(host[index]) { return false }
-            highest = max(highest, host[index])
-        }
-        return highest < 0x80 || !hasDeceptive(host)
-    }
-
-    /// Whether a host has characters that reorder or hide text where it is shown.
-    private static func hasDeceptive(_ host: Span<UInt8>) -> Bool {
-        let text = host.indices.map { host[$0] }
-        return String(decoding: text, as: UTF8.self).unicodeScalars.contains(where: \.isDeceptive)
-    }
-
-    private static func isOfAddress(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "F"),
-            UInt8(ascii: "a")...UInt8(ascii: "f"), UInt8(ascii: ":"), UInt8(ascii: "."), UInt8(ascii: "%"):
-            true
-        default: false
-        }
-    }
-
-    /// Non-ASCII letters are left to the resolver's encoding (IDNA), and `hasDeceptive` refuses some; characters that could end a host early are refused.
-    private static func isOfName(_ byte: UInt8) -> Bool {
-        switch byte {
-        case 0x80..., UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-            UInt8(ascii: "~"):
-            true
-        default: false
-        }
-    }
-
-    private static func mustBeEncoded(_ byte: UInt8) -> Bool { encodedLength(byte) > 1 }
-
-    /// The number of bytes for a byte after the host: 3 for spaces, quotes, angle brackets and non-ASCII bytes, which are
-    /// invalid in a URL. Without branches, because no processor predicts those of a text that was made for it.
+    /// Whether a byte of a path is percent-encoded (the standard's path percent-encode set).
     @inline(__always)
-    private static func encodedLength(_ byte: UInt8) -> Int {
-        let isInvalid = UInt64(byte >> 7) | (invalid &>> UInt64(byte & 63)) & (byte < 64 ? 1 : 0)
-        return Int(1 + 2 * isInvalid)
+    private static func mustBeEncoded(_ byte: UInt8) -> Bool {
+        switch byte {
+        case ...0x20, 0x7F..., UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "^"),
+            UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "}"):
+            true
+        default: false
+        }
     }
 
-    /// A bit for each invalid character; all are below 64: space, quote, "<" and ">".
-    private static var invalid: UInt64 { 1 << 0x20 | 1 << 0x22 | 1 << 0x3C | 1 << 0x3E }
-
-    /// Returns the parts of a URL as one text: the host in lower case, the rest with the characters percent-encoded that are
-    /// invalid in it.
-    private static func joined(
-        _ beginning: inout String, _ host: Span<UInt8>, _ port: inout String, _ rest: Span<UInt8>
-    ) -> String {
-        var count = beginning.utf8.count + host.count + port.utf8.count
-        for index in rest.indices { count += encodedLength(rest[index]) }
-        // Room for the two bytes that are written after the last one.
-        return unsafe String(unsafeUninitializedCapacity: count + 2) { output in
-            var end = 0
-            beginning.withUTF8 { end = unsafe output.update(fromContentsOf: $0) }
-            for index in host.indices {
-                unsafe output[end] = lowered(host[index])
-                end += 1
-            }
-            port.withUTF8 { end += unsafe output.extracting(end...).update(fromContentsOf: $0) }
-            for index in rest.indices {
-                let byte = rest[index]
-                let length = encodedLength(byte)
-                unsafe output[end] = length == 1 ? byte : UInt8(ascii: "%")
-                unsafe output[end + 1] = hexadecimal(byte >> 4)
-                unsafe output[end + 2] = hexadecimal(byte & 15)
-                end += length
-            }
-            return end
+    /// Whether a byte of a query is percent-encoded (the standard's special-query percent-encode set).
+    private static func mustBeEncodedInQuery(_ byte: UInt8) -> Bool {
+        switch byte {
+        case ...0x20, 0x7F..., UInt8(ascii: "\""), UInt8(ascii: "'"), UInt8(ascii: "<"), UInt8(ascii: ">"): true
+        default: false
         }
     }
 

@@ -18,7 +18,8 @@ import Testing
 
     @Test func equivalentURLsHeadersAndCredentialsAreDifferent() throws {
         let hosts = try [Self.composed, Self.decomposed].map { try SourceURL("http://\($0).test/") }
-        #expect(hosts[0] != hosts[1])
+        // A host has one spelling in ASCII.
+        #expect(hosts[0] == hosts[1])
         #expect(try SourceURL("http://a.test/\(Self.composed)") != SourceURL("http://a.test/\(Self.decomposed)"))
         #expect(HeaderField(name: "a", value: Self.composed) != HeaderField(name: "a", value: Self.decomposed))
         #expect(HeaderField(name: "a", value: Self.composed) == HeaderField(name: "a", value: Self.composed))

@@ -1,4 +1,5 @@
 internal import CTransfer
+import HTTPValues
 
 /// A URL as libcurl parses it, so that the URL that is checked is the one that is connected to.
 struct TransferURL: Equatable {
@@ -50,12 +51,35 @@ struct TransferURL: Equatable {
         scheme == other.scheme && host == other.host && port == other.port
     }
 
-    private init(_ reference: String, relativeTo base: TransferURL?) throws(Refusal) {
+    private init(_ written: String, relativeTo base: TransferURL?) throws(Refusal) {
+        let reference = Self.prepared(written)
         // libcurl takes "data:x" as a path, so the scheme is checked before.
         if let scheme = Self.scheme(of: reference), scheme != "http", scheme != "https" { throw .scheme(scheme) }
+        let resolved = try Self.parts(of: reference, relativeTo: base?.text)
+        // Spelled as the broker spells URLs, then read by libcurl once more: the checked URL is the one that is connected to.
+        guard let text = (try? SourceURL(resolved.text))?.text else { throw .malformed }
+        let parts = try Self.parts(of: text, relativeTo: nil)
+        (self.text, scheme, host, port) = (text, parts.scheme, parts.host, parts.port)
+    }
+
+    /// A reference as the URL Standard reads it: without white space around and tabs and line ends within it, with slashes in place of
+    /// backslashes before the query.
+    private static func prepared(_ written: String) -> String {
+        var bytes = SourceURL.cleaned(written)
+        for index in bytes.indices {
+            if bytes[index] == UInt8(ascii: "?") { break }
+            if bytes[index] == UInt8(ascii: "\\") { bytes[index] = UInt8(ascii: "/") }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The parts of a URL as libcurl reads it, without user information.
+    private static func parts(
+        of reference: String, relativeTo base: String?
+    ) throws(Refusal) -> (text: String, scheme: String, host: String, port: String) {
         guard let handle = unsafe curl_url() else { throw .malformed }
         defer { unsafe curl_url_cleanup(handle) }
-        if let base, unsafe curl_url_set(handle, CURLUPART_URL, base.text, 0) != CURLUE_OK { throw .malformed }
+        if let base, unsafe curl_url_set(handle, CURLUPART_URL, base, 0) != CURLUE_OK { throw .malformed }
         guard unsafe curl_url_set(handle, CURLUPART_URL, reference, UInt32(CURLU_URLENCODE)) == CURLUE_OK else {
             throw .malformed
         }
@@ -68,11 +92,9 @@ struct TransferURL: Equatable {
             let port = unsafe Self.part(CURLUPART_PORT, of: handle)
         else { throw .malformed }
         guard scheme == "http" || scheme == "https" else { throw .scheme(scheme) }
-        // libcurl percent-decodes a host, and does not parse the result again.
-        guard host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else { throw .malformed }
         // libcurl 7.88 loses an empty query, which makes another URL.
         if Self.hasEmptyQuery(reference), !Self.hasEmptyQuery(text) { text += "?" }
-        (self.text, self.scheme, self.host, self.port) = (text, scheme, host, port)
+        return (text, scheme, host, port)
     }
 
     private static func part(_ part: CURLUPart, of handle: OpaquePointer) -> String? {

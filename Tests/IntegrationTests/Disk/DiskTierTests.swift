@@ -198,10 +198,12 @@ import WorkerProtocol
         #expect(try setting.client.stats()[.failed] == 0)
         // Existing entries are still found. They are counted now, because some were still being saved.
         try setting.restart()
-        try setting.broker.wait(for: "the index is open") { $0.diskState != "starting" && $0[.diskEntries] > 0 }
+        let files = setting.files("originals").count
+        try setting.broker.wait(for: "the index is complete") {
+            hasFiles ? $0[.diskEntries] == files : $0[.diskEntries] > 0
+        }
         let kept = try setting.client.stats()[.diskEntries]
         #expect((5..<30).contains(kept))
-        if hasFiles { #expect(setting.files("originals").count == kept) }
         for number in 0..<80 { #expect(try setting.load(number).picture == flat(number)) }
         let hits = try setting.client.stats()[.diskHits]
         #expect(hits == kept)
