@@ -20,9 +20,8 @@ struct codec_avif_reader {
     const uint8_t *bytes;
     size_t length;
     avifDecoder *decoder;
-    /// The size and kind of all images, as the container declares.
-    uint32_t width, height, depth;
-    avifPixelFormat format;
+    /// The size of all images, as the container declares.
+    uint32_t width, height;
     /// The image to decode from, and the next one to return.
     uint32_t first, next;
     /// A view of a part of the image; owns no pixels.
@@ -172,14 +171,16 @@ codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length)
 /// The most decoded images that the codec holds: eight to refer to, the next one, and the one that libavif shows.
 #define MAXIMUM_HELD_IMAGES 10
 
-uint64_t codec_avif_reader_held_bytes(const codec_avif_reader *reader, uint32_t frames) {
+uint64_t codec_avif_reader_held_bytes(
+    const codec_avif_reader *reader, uint32_t frames, uint32_t sample_bytes, uint32_t chroma_of_four) {
     const avifImage *image = reader->decoder->image;
     avifPixelFormatInfo info;
     avifGetPixelFormatInfo(image->yuvFormat, &info);
     // The codec rounds frames up to multiples of 128 columns and rows.
     uint64_t width = ((uint64_t)image->width + 127) & ~127ull, height = ((uint64_t)image->height + 127) & ~127ull;
-    uint64_t pixels = width * height, sample = image->depth > 8 ? 2 : 1;
-    uint64_t chroma = info.monochrome ? 0 : 2 * (pixels >> info.chromaShiftX >> info.chromaShiftY);
+    uint64_t pixels = width * height, sample = image->depth > 8 || sample_bytes > 1 ? 2 : 1;
+    uint64_t declared = info.monochrome ? 0 : 2 * (pixels >> info.chromaShiftX >> info.chromaShiftY);
+    uint64_t stated = pixels / 4 * chroma_of_four, chroma = declared > stated ? declared : stated;
     uint64_t color = (pixels + chroma) * sample, alpha = reader->decoder->alphaPresent ? pixels * sample : 0;
     uint64_t blocks = pixels / 8 * (alpha ? 10 : 5);
     uint64_t others = (frames < MAXIMUM_HELD_IMAGES ? frames : MAXIMUM_HELD_IMAGES) - 1;
@@ -208,7 +209,7 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     header->frames = decoder->imageCount > 0 ? (uint32_t)decoder->imageCount : 1;
     header->has_alpha = decoder->alphaPresent;
     header->passes = 1;
-    header->held_bytes = codec_avif_reader_held_bytes(reader, 1);
+    header->held_bytes = codec_avif_reader_held_bytes(reader, 1, 1, 0);
     header->space = CODEC_SPACE_RGB;
     // A monochrome image with a gray profile has gray rows.
     if (image->yuvFormat == AVIF_PIXEL_FORMAT_YUV400 && image->icc.size >= 20 &&
@@ -219,8 +220,6 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     header->can_scale = 0;
     reader->width = image->width;
     reader->height = image->height;
-    reader->depth = image->depth;
-    reader->format = image->yuvFormat;
     // Makes the codec refuse frames larger than the container declares.
     decoder->imageSizeLimit = image->width * image->height;
     if (image->icc.size > 0) return CODEC_OK;
@@ -269,10 +268,8 @@ codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order orde
     while (result == AVIF_RESULT_OK && decoder->imageIndex < (int)reader->next) result = avifDecoderNextImage(decoder);
     if (result != AVIF_RESULT_OK) return failed(reader, result);
     const avifImage *image = decoder->image;
-    if (image->width != reader->width || image->height != reader->height || image->depth != reader->depth ||
-        image->yuvFormat != reader->format) {
-        return CODEC_DAMAGED;
-    }
+    // Depth and subsampling are those of the data, whatever the container declares.
+    if (image->width != reader->width || image->height != reader->height) return CODEC_DAMAGED;
     reader->next++;
     reader->order = order;
     reader->row = 0;

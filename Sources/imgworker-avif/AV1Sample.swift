@@ -11,6 +11,8 @@ struct AV1Sample: Equatable {
     private(set) var startsWithKeyFrame = false
     /// Whether a unit belongs to a spatial layer other than the first.
     private(set) var hasLayers = false
+    /// The most bytes of a pixel that the sequence headers state.
+    private(set) var layout = AV1Layout()
 
     /// The most frames in a sample. Besides the one that is shown, encoders store up to eight, one for each reference
     /// slot; an image has at most four layers.
@@ -47,9 +49,14 @@ struct AV1Sample: Equatable {
             var unread = length
             switch header >> 3 & 15 {
             case 1:
-                guard length > 0, let first = cursor.next(bytes) else { return }
-                unread -= 1
+                var start: [UInt8] = []
+                while start.count < min(length, AV1Layout.longestHeader), let byte = cursor.next(bytes) {
+                    start.append(byte)
+                }
+                guard let first = start.first else { return }
+                unread -= start.count
                 (hasSequenceHeader, progress.isReduced) = (true, first & 8 != 0)
+                if let stated = AV1Layout(sequenceHeader: start) { layout.extend(to: stated) }
             case 3, 6, 7:
                 // A frame header, alone or with its tiles. A redundant one is decoded where no other precedes it.
                 guard length > 0, let first = cursor.next(bytes) else { return }

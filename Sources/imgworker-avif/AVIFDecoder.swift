@@ -60,7 +60,9 @@ struct AVIFDecoder: ImageDecoder {
             throw WireError(.tooManyPixels, "The image takes \(need).")
         }
         unsafe codec_avif_reader_select(reader.pointer, UInt32(work.first), UInt32(work.wanted))
-        header.held_bytes = unsafe codec_avif_reader_held_bytes(reader.pointer, UInt32(clamping: work.frames))
+        header.held_bytes = unsafe codec_avif_reader_held_bytes(
+            reader.pointer, UInt32(clamping: work.frames), UInt32(work.layout.sampleBytes),
+            UInt32(work.layout.chromaOfFour))
         self.header = try StoredHeader(header)
         let orientation = unsafe Int(codec_avif_reader_orientation(reader.pointer))
         var count = 0
@@ -104,6 +106,8 @@ private struct AVIFWork {
     /// The number of frames to be decoded; those of an image's alpha and of a grid's cells count together as one,
     /// unless they have hidden frames or layers.
     var frames = 1
+    /// The most bytes of a pixel that the data states, which the container may understate.
+    var layout = AV1Layout()
 
     /// Counts the frames of a still image.
     ///
@@ -112,7 +116,9 @@ private struct AVIFWork {
         var progress = AV1Sample.Progress(units: AV1Sample.mostUnits)
         for pieces in items.items {
             progress.isReduced = false
-            frames += max(0, try Self.sample(pieces, in: source, &progress).frames - 1)
+            let sample = try Self.sample(pieces, in: source, &progress)
+            frames += max(0, sample.frames - 1)
+            layout.extend(to: sample.layout)
         }
     }
 
@@ -144,6 +150,7 @@ private struct AVIFWork {
             if index <= wanted, isAligned, samples.allSatisfy(\.startsWithKeyFrame), isKey(index) {
                 (first, self.frames) = (index, 0)
             }
+            for sample in samples { layout.extend(to: sample.layout) }
             self.frames += samples.reduce(1) { $0 + max(0, $1.frames - 1) }
             isAligned = isAligned && samples.allSatisfy(\.isSingle)
         }

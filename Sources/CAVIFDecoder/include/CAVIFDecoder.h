@@ -27,8 +27,10 @@ uint64_t codec_avif_reader_pixels(const codec_avif_reader *reader);
 /// Returns an upper estimate of the bytes that decoding `frames` frames, at least 1, holds, measured: the whole image in
 /// its own depth and sampling, with the codec's data per block, and the frames that others refer to; alpha likewise, as an
 /// image of its own; a copy of the colour for film grain, which is only known while decoding; the cells of a grid besides
-/// the whole image, each with a codec of its own.
-uint64_t codec_avif_reader_held_bytes(const codec_avif_reader *reader, uint32_t frames);
+/// the whole image, each with a codec of its own. The data states samples of `sample_bytes` bytes and as many in both chroma
+/// planes as `chroma_of_four` for four pixels; where the container declares more, that counts.
+uint64_t codec_avif_reader_held_bytes(
+    const codec_avif_reader *reader, uint32_t frames, uint32_t sample_bytes, uint32_t chroma_of_four);
 /// Selects the images of a sequence to be returned: from `wanted` on, decoded from `first` on. Call before the start.
 void codec_avif_reader_select(codec_avif_reader *reader, uint32_t first, uint32_t wanted);
 /// Decodes the image; of a sequence, the next selected one.

@@ -107,6 +107,33 @@ import WorkerProtocol
             #expect(try decode(bytes) == TestAVIF.decoded(bytes, width: width, height: height))
         }
 
+        /// Depth and subsampling are those of the data, also where the container declares others (`av1C`), and memory is that of the
+        /// larger ones.
+        @Test(arguments: [400, 420, 422, 444], [8, 10, 12])
+        func kindOtherThanDeclared(_ sampling: Int, _ depth: Int) throws {
+            var avif = TestAVIF()
+            (avif.sampling, avif.depth, avif.matrix, avif.quantizer) = (sampling, depth, 6, 10)
+            let (width, height) = (47, 33)
+            let samples = (0..<width * height * 4).map { UInt16(($0 * 7 + $0 / width * 13) % (1 << depth)) }
+            var bytes = avif.file(width: width, height: height, samples)
+            // The property that repeats the depth, without which a file is valid.
+            let depths = try #require(bytes.firstRange(of: Array("pixi".utf8)))
+            bytes.replaceSubrange(depths, with: Array("skip".utf8))
+            let expected = TestAVIF.decoded(bytes, width: width, height: height)
+            let memory = { (file: [UInt8]) in
+                try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1)).plan.workingBytes
+            }
+            let honest = try memory(bytes)
+            let name = try #require(bytes.firstRange(of: Array("av1C".utf8)))
+            // High depth, twelve bits, monochrome, and subsampling in both directions.
+            for kind: UInt8 in [0x00, 0x08, 0x0C, 0x1C, 0x40, 0x4C, 0x60, 0x6C] {
+                var file = bytes
+                file[name.upperBound + 2] = file[name.upperBound + 2] & 0x83 | kind
+                #expect(try decode(file) == expected, "declared as \(String(kind, radix: 16))")
+                #expect(try memory(file) >= honest)
+            }
+        }
+
         /// Deeper samples are rounded to 8 bits, not truncated.
         @Test(arguments: [10, 12]) func deepSamples(_ depth: Int) throws {
             let most = 1 << depth - 1
