@@ -62,8 +62,15 @@ static codec_status reading_status(int error, const gif_source *source) {
     return CODEC_DAMAGED;
 }
 
-/// Fills the table of pixels by index. Indices beyond the palette are transparent.
+/// Fills the table of pixels by index. Indices beyond the palette are transparent; without a palette, they are gray levels.
 static void make_table(const ColorMapObject *palette, int transparent, codec_order order, uint8_t table[256][4]) {
+    if (!palette) {
+        for (int index = 0; index < 256; index++) {
+            memset(table[index], index == transparent ? 0 : index, 3);
+            table[index][3] = index == transparent ? 0 : 255;
+        }
+        return;
+    }
     int red = order == CODEC_BGRA ? 2 : 0;
     memset(table, 0, 256 * 4);
     for (int index = 0; index < palette->ColorCount && index < 256; index++) {
@@ -112,7 +119,6 @@ codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order)
         return CODEC_DAMAGED;
     }
     const ColorMapObject *palette = gif->Image.ColorMap ? gif->Image.ColorMap : gif->SColorMap;
-    if (!palette) return CODEC_DAMAGED;
     make_table(palette, reader->frame.transparent, order, reader->table);
     reader->line = malloc((size_t)gif->Image.Width);
     return reader->line ? CODEC_OK : CODEC_NO_MEMORY;

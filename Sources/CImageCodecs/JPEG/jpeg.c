@@ -97,6 +97,8 @@ static codec_status reading_status(const codec_jpeg_reader *reader) {
 
 /// Returns the status for the warnings about the rows read so far.
 static codec_status warnings_status(const codec_jpeg_reader *reader) {
+    // Arithmetic coding continues with zeros where data are missing, without a warning.
+    if (reader->jpeg.arith_code && reader->ran_out && !reader->is_part && !reader->accepts_damage) return CODEC_TRUNCATED;
     if (!reader->errors.damaged) return CODEC_OK;
     if (reader->accepts_damage && !reader->errors.is_empty) return CODEC_OK;
     return reader->ran_out && !reader->is_part ? CODEC_TRUNCATED : CODEC_DAMAGED;
@@ -138,12 +140,6 @@ static uint64_t coefficient_bytes(j_decompress_ptr jpeg) {
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header) {
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     jpeg_read_header(&reader->jpeg, TRUE);
-    if (reader->jpeg.arith_code) {
-        // libjpeg's arithmetic decoder replaces missing data by zeros without a warning, so truncation goes unnoticed
-        // and a few bytes decode to any number of blocks, at 1 to 5 µs each.
-        snprintf(reader->errors.message, sizeof reader->errors.message, "arithmetic coding");
-        return CODEC_UNSUPPORTED;
-    }
     if (jpeg_has_too_many_scans(&reader->jpeg)) {
         snprintf(reader->errors.message, sizeof reader->errors.message, "too many scans");
         return CODEC_TOO_LARGE;

@@ -1,6 +1,7 @@
 import IPCProtocol
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import ImageDecoding
 @testable import imgworker
@@ -93,14 +94,20 @@ import Testing
         #expect(failure(file) == .emptyImage)
     }
 
-    /// libjpeg-turbo can decode arithmetic coding, but reports neither truncation nor damage of it.
-    @Test(arguments: [JPEGKind.arithmetic, .arithmeticProgressive]) func arithmeticCodingIsUnsupported(
-        _ kind: JPEGKind
-    ) throws {
+    /// The coding of coefficients does not change them. Where data are missing, libjpeg-turbo continues with zeros and raises no
+    /// warning.
+    @Test(arguments: [(JPEGKind.arithmetic, JPEGKind.baseline), (.arithmeticProgressive, .progressive)])
+    func arithmeticCoding(_ kind: JPEGKind, _ huffman: JPEGKind) throws {
         let file = Self.squares.jpeg(kind)
         // The frame header is SOF9 or SOF10.
         let frame: [UInt8] = [0xFF, kind == .arithmetic ? 0xC9 : 0xCA]
         try #require(file.indices.contains { file[$0...].starts(with: frame) })
-        #expect(failure(file) == .unsupportedFormat)
+        #expect(try decode(file) == decode(Self.squares.jpeg(huffman)))
+        let small = DecodeJob(id: 1, transform: Transform(width: 5, pixelFormat: .rgba8, alpha: .straight))
+        #expect(try decode(file, for: small) == decode(Self.squares.jpeg(huffman), for: small))
+        let scan = try #require(file.firstRange(of: [0xFF, 0xDA]))
+        for length in stride(from: scan.upperBound + 10, to: file.count - 2, by: 7) {
+            #expect(failure(Array(file.prefix(length))) == .truncated, "\(length) bytes")
+        }
     }
 }

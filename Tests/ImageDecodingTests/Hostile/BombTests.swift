@@ -97,7 +97,7 @@ import WorkerProtocol
             return JPEGBomb.file(
                 4000, 4000, components: 2, frame: 0xC0, scans: [JPEGBomb.Scan](repeating: scan, count: 300))
         },
-        Bomb("JPEG, arithmetic", .unsupportedFormat, width: 9) {
+        Bomb("JPEG, arithmetic, 299 MP without data", width: 9) {
             JPEGBomb.file(
                 65_500, 4577, components: 3, frame: 0xC9, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: [])])
         },
