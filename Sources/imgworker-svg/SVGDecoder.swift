@@ -10,6 +10,8 @@ struct SVGDecoder: ImageDecoder {
     private let reader: CodecHandle
     /// The most pixels of all surfaces that a rendering makes.
     private let mostPixels: Int
+    /// The most pixels of a whole document that is rendered above its size.
+    private static let mostEnlarged = Double(4 << 20)
     /// Keeps the bytes that the reader uses.
     private let source: ImageSource
 
@@ -35,8 +37,10 @@ struct SVGDecoder: ImageDecoder {
 
     func size(keeping share: Double) -> DecodedSize {
         let stored = header.geometry
-        let side = { (stored: Int) in Int((Double(stored) * min(share, 1)).rounded(.up)) }
-        guard share < 1, let size = PixelGeometry(width: side(stored.width), height: side(stored.height)) else {
+        // Enlarged only because a part is, the whole has a bounded number of pixels.
+        let share = min(share, max(1, (Self.mostEnlarged / Double(stored.pixels)).squareRoot()))
+        let side = { (stored: Int) in Int((Double(stored) * share).rounded(.up)) }
+        guard share != 1, let size = PixelGeometry(width: side(stored.width), height: side(stored.height)) else {
             return DecodedSize(full: stored)
         }
         return DecodedSize(stored, stretchedTo: size)

@@ -151,6 +151,25 @@ import Testing
         #expect(Transform(fit: .cover) == Transform())
     }
 
+    /// A vector image fills the box, also above its own size; without one it keeps its size.
+    @Test func vectorsAreRenderedToTheBox() throws {
+        let icon = ImageHeader(format: .svg, geometry: try #require(PixelGeometry(width: 24, height: 12)))
+        let photo = ImageHeader(format: .png, geometry: icon.geometry)
+        let sides = { (transform: Transform, image: ImageHeader) in
+            transform.plan(for: image).map { [$0.result.width, $0.result.height] }
+        }
+        #expect(sides(Transform(width: 48), icon) == [48, 24])
+        #expect(sides(Transform(width: 48), photo) == [24, 12])
+        #expect(sides(Transform(width: 48, height: 20), icon) == [40, 20])
+        #expect(sides(Transform(width: 6, height: 20), icon) == [6, 3])
+        #expect(sides(Transform(), icon) == [24, 12])
+        #expect(sides(Transform(width: 48, height: 48, fit: .cover), icon) == [48, 48])
+        let part = Edits(crop: Crop(x: 4, y: 0, width: 12, height: 12), steps: [])
+        #expect(sides(Transform(width: 48, edits: part), icon) == [48, 48])
+        #expect(sides(Transform(width: 65_535, byteLimit: 4 * 200), icon) == [19, 10])
+        #expect(sides(Transform(height: 40_000), icon) == nil)
+    }
+
     private func planned(_ source: (Int, Int), _ box: (Int?, Int?), _ fit: Transform.Fit) -> Transform.Plan? {
         PixelGeometry(width: source.0, height: source.1).flatMap {
             Transform(width: box.0, height: box.1, fit: fit).plan(for: $0)

@@ -259,7 +259,7 @@ IMGBROKER_API void imgbroker_image_release(imgbroker_image *image);
 // Options
 
 typedef enum imgbroker_fit {
-    /// Within the box, never enlarged.
+    /// Within the box; a vector image fills it, any other is never enlarged.
     IMGBROKER_INSIDE = 0,
     /// Within the box, possibly enlarged.
     IMGBROKER_CONTAIN,

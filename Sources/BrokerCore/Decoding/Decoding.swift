@@ -327,7 +327,7 @@ package struct Decoding {
     func expects(_ early: EarlyResult, of job: JobID) -> Bool {
         guard let order = self.early(of: job), let transform = order.form.transform else { return false }
         let (plan, result) = (early.plan, early.result)
-        return transform.plan(for: plan.header.geometry, frameCount: plan.header.frameCount)?.result == plan.result
+        return transform.plan(for: plan.header)?.result == plan.result
             && plan.result.pixels <= order.order.maxPixels && result.bytes <= order.reserved
             && result.bytes == plan.outputBytes(transform, nil) && result.timing == nil && result.damage == nil
     }
@@ -454,7 +454,7 @@ package struct Decoding {
             decodes.change(job) { $0.enter(.parked(plan)) }
             return .described(plan)
         }
-        let planned = transform.plan(for: plan.header.geometry, frameCount: plan.header.frameCount)
+        let planned = transform.plan(for: plan.header)
         if planned?.result != plan.result { return .wrongPlan }
         let frames = decode.frames(in: plan)
         let output = plan.outputBytes(transform, decode.variant.form.encoding)
@@ -643,7 +643,7 @@ package struct Decoding {
     /// - `fits`: whether the result is within `maxPixels`, and `needed` within `workerMemoryBytes`.
     func check(part job: JobID, _ plan: DecodePlan) -> (output: Int, needed: Int, fits: Bool)? {
         guard let part = parts[job], plan.stage != nil,
-            part.transform.plan(for: plan.header.geometry)?.result == plan.result
+            part.transform.plan(for: plan.header)?.result == plan.result
         else { return nil }
         let output = plan.outputBytes(part.transform, nil)
         let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)

@@ -67,6 +67,9 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         return compatible.contains(.avif) ? .avif : compatible.first
     }
 
+    /// Whether an image consists of shapes, which can be rendered in any size.
+    package var isVector: Bool { self == .svg }
+
     /// The display name.
     public var name: String {
         switch self {

@@ -5,7 +5,7 @@ package import JSONCoding
 public struct Transform: Hashable, Sendable {
     /// The ways to fit an image into a box, named as in CSS.
     public enum Fit: String, CaseIterable, Sendable {
-        /// Within the box, aspect ratio kept, never enlarged.
+        /// Within the box, aspect ratio kept; a vector image fills it, any other is never enlarged.
         case inside
         /// As large as fits into the box, aspect ratio kept, no padding.
         case contain
@@ -80,18 +80,22 @@ public struct Transform: Hashable, Sendable {
         package let isIdentity: Bool
     }
 
-    /// Returns the plan for a source of this size, orientation applied, with `frameCount` frames. Sizes are rounded to
-    /// whole pixels, at least 1.
+    /// Returns the plan for a source of this size, orientation applied, with `frameCount` frames. A vector image has no pixels to
+    /// enlarge: it is rendered in any size. Sizes are rounded to whole pixels, at least 1.
     ///
     /// - Throws: `too-many-pixels` when a side would exceed 65,535 pixels; `bad-request` when the crop leaves the source.
-    package func checkedPlan(for source: PixelGeometry, frameCount: Int = 1) throws(WireError) -> Plan {
-        guard let crop = edits?.crop else { return try plan(ofArea: source, nil, frameCount: frameCount) }
+    package func checkedPlan(
+        for source: PixelGeometry, frameCount: Int = 1, isVector: Bool = false
+    ) throws(WireError) -> Plan {
+        guard let crop = edits?.crop else {
+            return try plan(ofArea: source, nil, frameCount: frameCount, isVector: isVector)
+        }
         guard let area = crop.geometry(in: source) else {
             let size = "\(crop.width) × \(crop.height) pixels from \(crop.x), \(crop.y)"
             throw WireError(
                 .badRequest, "variant.crop leaves the image: \(size) of \(source.width) × \(source.height).")
         }
-        return try plan(ofArea: area, area == source ? nil : crop, frameCount: frameCount)
+        return try plan(ofArea: area, area == source ? nil : crop, frameCount: frameCount, isVector: isVector)
     }
 
     /// Returns the plan for a source of this size; nil if it has no plan.
@@ -99,10 +103,15 @@ public struct Transform: Hashable, Sendable {
         try? checkedPlan(for: source, frameCount: frameCount)
     }
 
+    /// Returns the plan for an image; nil if it has no plan.
+    package func plan(for image: ImageHeader) -> Plan? {
+        try? checkedPlan(for: image.geometry, frameCount: image.frameCount, isVector: image.format.isVector)
+    }
+
     private func plan(
-        ofArea source: PixelGeometry, _ area: IPCProtocol.Crop?, frameCount: Int
+        ofArea source: PixelGeometry, _ area: IPCProtocol.Crop?, frameCount: Int, isVector: Bool
     ) throws(WireError) -> Plan {
-        var (resultWidth, resultHeight) = boxed(source)
+        var (resultWidth, resultHeight) = boxed(source, isVector: isVector)
         if let byteLimit {
             // The requested frames share the limit.
             let limit = byteLimit / max(frames.count(of: frameCount), 1)
@@ -128,11 +137,11 @@ public struct Transform: Hashable, Sendable {
     package var isDerived: Bool { width != nil || height != nil || byteLimit != nil || edits != nil }
 
     /// Returns the size of `source` fitted into the box, in whole pixels.
-    private func boxed(_ source: PixelGeometry) -> (width: Double, height: Double) {
+    private func boxed(_ source: PixelGeometry, isVector: Bool) -> (width: Double, height: Double) {
         let (sourceWidth, sourceHeight) = (Double(source.width), Double(source.height))
         var scale = min(
             width.map { Double($0) / sourceWidth } ?? .infinity, height.map { Double($0) / sourceHeight } ?? .infinity)
-        if scale == .infinity || fit == .inside { scale = min(scale, 1) }
+        if scale == .infinity || fit == .inside && !isVector { scale = min(scale, 1) }
         let scaled = { (side: Double) in max(1, (side * scale).rounded()) }
         switch fit {
         case .inside, .contain: return (scaled(sourceWidth), scaled(sourceHeight))

@@ -95,7 +95,8 @@ struct EncodedImage {
         let shown = orientation.turned(stored)
         let frameCount = animation?.count ?? metadata.frameCount
         if animation == nil { try Animation.check(job.transform.frames, of: nil, format, count: frameCount) }
-        let plan = try job.transform.checkedPlan(for: shown, frameCount: frameCount)
+        let plan = try job.transform.checkedPlan(
+            for: shown, frameCount: frameCount, isVector: format.isVector)
         let isReduced = !plan.isIdentity || plan.area != nil
         try stored.check(atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
         let requestedFrames = job.transform.frames.count(of: frameCount)

@@ -50,17 +50,29 @@
         }
 
         /// An edge at a whole pixel of the result is sharp at any size: nothing was scaled.
-        @Test(arguments: [2, 10, 30]) func isCrisp(_ width: Int) throws {
+        @Test(arguments: [2, 10, 30, 400]) func isCrisp(_ width: Int) throws {
             let job = DecodeJob(id: 1, transform: Transform(width: width, pixelFormat: .rgba8, alpha: .straight))
             let shown = try decode(document(halves), for: job)
             #expect((shown.width, shown.height) == (width, width / 2))
             for x in 0..<width { #expect(shown[x, 0].x == (x < width / 2 ? 255 : 0)) }
         }
 
-        @Test func isNeverEnlarged() throws {
-            let job = DecodeJob(id: 1, transform: Transform(width: 400, pixelFormat: .rgba8, alpha: .straight))
+        /// `maxPixels` bounds a result above the document's own size.
+        @Test func enlargedWithinTheLimit() throws {
+            let job = DecodeJob(id: 1, transform: Transform(width: 400), maxPixels: 400 * 200 - 1)
+            let error = #expect(throws: WireError.self) { try decode(document(halves), for: job) }
+            #expect(error?.code == .tooManyPixels)
+        }
+
+        /// A part that is enlarged is rendered as large, also if the placeholder of the whole is wanted.
+        @Test(arguments: [false, true]) func enlargedPart(wantsPlaceholder: Bool) throws {
+            var job = DecodeJob(
+                id: 1, transform: Transform(width: 200, height: 200, fit: .cover, pixelFormat: .rgba8, alpha: .straight)
+            )
+            job.wantsPlaceholder = wantsPlaceholder
             let shown = try decode(document(halves), for: job)
-            #expect((shown.width, shown.height) == (40, 20))
+            #expect((shown.width, shown.height) == (200, 200))
+            for x in [0, 50, 95, 104, 199] { #expect(shown[x, 100].x == (x < 100 ? 255 : 0)) }
         }
 
         /// A crop, and the part that `cover` keeps, are rendered like that part of the whole.
