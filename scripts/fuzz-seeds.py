@@ -5,6 +5,8 @@ Messages come from the committed samples of the wire format, images are made her
 kind that the codecs know. Needs Pillow (Debian: python3-pil). The same files every time.
 """
 
+import base64
+import gzip
 import hashlib
 import io
 import pathlib
@@ -233,6 +235,22 @@ for name, content in {
 }.items():
     files["svg"][name] = f'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20" viewBox="0 0 40 20">{content}</svg>'.encode()
 files["svg"]["entity"] = b'<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY c "#369">]><svg xmlns="http://www.w3.org/2000/svg" width="10mm"><rect width="9" height="9" fill="&c;"/></svg>'
+
+for name, content in {
+    "entities": '<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY a "&b;<g>&#38;#60;</g>"><!ENTITY b "<path d=\'M0 0h9\'/>"><!-- c -->'
+    '<!ATTLIST g id CDATA "&c;"><!ENTITY c "#3\'69">]><svg xmlns="http://www.w3.org/2000/svg">&a;<g fill="&c;"/><![CDATA[&a;]]></svg>',
+    "references": '<svg xmlns="http://www.w3.org/2000/svg"><image width="9" height="9" href="data:image/svg+xml,&lt;svg '
+    'xmlns=&quot;http://www.w3.org/2000/svg&quot;>&#60;path d=\'M0 0h9v9z\'/>%3C/svg>"/></svg>',
+}.items():
+    files["svg"][name] = content.encode()
+for encoding in ["iso-8859-1", "windows-1251", "shift_jis", "utf-16"]:
+    text = f'<?xml version="1.0" encoding="{encoding}"?><svg xmlns="http://www.w3.org/2000/svg"><text>A</text></svg>'
+    files["svg"][encoding] = text.encode(encoding)
+files["svg"]["compressed"] = gzip.compress(files["svg"]["paints"], mtime=0)
+files["svg"]["images"] = '<svg xmlns="http://www.w3.org/2000/svg">{}</svg>'.format("".join(
+    f'<image width="9" height="9" href="data:{kind};base64,{base64.b64encode(data).decode()}"/>' for kind, data in [
+        ("image/svg+xml", files["svg"]["shapes"]), ("image/svg+xml", files["svg"]["compressed"]),
+        ("", encoded(sample("RGB").resize((9, 9)), "PNG")), ("image/gif", encoded(sample("L").resize((9, 9)), "GIF"))])).encode()
 
 # Animations of all disposals, and of both ways of blending where there are two.
 frames = [sample("RGBA") for _ in range(5)]

@@ -51,7 +51,7 @@ for target in "$@"; do
     regressions=()
     if [[ -d "Fuzz/Regressions/$target" ]]; then regressions=("Fuzz/Regressions/$target"); fi
     result="nothing found"
-    # librsvg does not free the values of entities, whose length is bounded, and fontconfig keeps its caches.
+    # fontconfig keeps its caches.
     leaks=1
     if [[ "$target" == svg ]]; then leaks=0; fi
     if ! ASAN_OPTIONS="detect_leaks=$leaks" FUZZ_TARGET="$target" RAYON_NUM_THREADS=1 "$fuzzer" -max_total_time="$seconds" -max_len="$longest" -timeout=10 \

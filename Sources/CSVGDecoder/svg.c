@@ -9,6 +9,7 @@
 
 #include "CSVGDecoder.h"
 #include "document.h"
+#include "images.h"
 #include "surfaces.h"
 
 /// The size of an image without one, in CSS pixels (CSS Images 3, section 5.3).
@@ -21,6 +22,7 @@
 struct codec_svg_reader {
     const uint8_t *bytes;
     size_t length;
+    codec_document document;
     RsvgHandle *handle;
     /// The intrinsic size, and the same rounded.
     double width, height;
@@ -41,6 +43,8 @@ static int count_threads(void) {
     // Without "." and "..".
     return count - 2;
 }
+
+void codec_svg_load_encodings(void) { codec_document_load_encodings(); }
 
 void codec_svg_await_threads(void) {
     // Pango looks for fonts in a thread that ends some time after the document is freed.
@@ -107,20 +111,27 @@ static void find_size(codec_svg_reader *reader, int is_stretched) {
     }
 }
 
+/// Parses a text as it is, with the font size of browsers.
+static codec_status parse(codec_svg_reader *reader, codec_text text, RsvgHandle **handle) {
+    GError *error = NULL;
+    *handle = rsvg_handle_new_from_data(text.start, (gsize)(text.end - text.start), &error);
+    if (!*handle) return failed(reader, error);
+    rsvg_handle_set_dpi(*handle, DPI);
+    if (!rsvg_handle_set_stylesheet(*handle, (const guint8 *)font_size, sizeof font_size - 1, &error))
+        return failed(reader, error);
+    return CODEC_OK;
+}
+
 codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header *header) {
-    codec_document document;
-    codec_status status = codec_document_scan(reader->bytes, reader->length, &document);
+    codec_document *document = &reader->document;
+    codec_status status = codec_document_read(reader->bytes, reader->length, document);
     if (status != CODEC_OK) {
-        snprintf(reader->message, sizeof reader->message, "%s", document.message);
+        snprintf(reader->message, sizeof reader->message, "%s", document->message);
         return status;
     }
-    GError *error = NULL;
-    reader->handle = rsvg_handle_new_from_data(reader->bytes, reader->length, &error);
-    if (!reader->handle) return failed(reader, error);
-    rsvg_handle_set_dpi(reader->handle, DPI);
-    if (!rsvg_handle_set_stylesheet(reader->handle, (const guint8 *)font_size, sizeof font_size - 1, &error))
-        return failed(reader, error);
-    find_size(reader, document.is_stretched);
+    status = parse(reader, document->text, &reader->handle);
+    if (status != CODEC_OK) return status;
+    find_size(reader, document->is_stretched);
     if (!isfinite(reader->width) || !isfinite(reader->height)) return CODEC_DAMAGED;
     if (reader->width <= 0 || reader->height <= 0) return CODEC_EMPTY;
     double width = fmax(1, round(reader->width)), height = fmax(1, round(reader->height));
@@ -130,12 +141,53 @@ codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header
     header->frames = 1;
     header->has_alpha = 1;
     header->passes = 1;
-    // The tree; pixels depend on the size that is rendered.
-    header->held_bytes = 10 * (uint64_t)reader->length + 1024 * document.elements;
+    // The tree, with images the document that replaces it, and what they are made of; pixels depend on the size that is rendered.
+    header->held_bytes = 10 * (uint64_t)codec_svg_reader_length(reader) + document->own.capacity + 1024 * document->elements;
+    if (codec_images_exist(document->text)) header->held_bytes += 2 * CODEC_MAXIMUM_DOCUMENT + 10 * (uint64_t)reader->length;
     header->space = CODEC_SPACE_RGB;
     header->inflated_bytes = 0;
     header->can_scale = 0;
     return CODEC_OK;
+}
+
+/// Replaces the document by one in which librsvg can draw all images in `data:` URLs.
+static codec_status replace_images(codec_svg_reader *reader, double scale, codec_image_budget *budget) {
+    if (!codec_images_exist(reader->document.text)) return CODEC_OK;
+    codec_bytes bytes = {0};
+    codec_status status = codec_images_replace(reader->document.text, scale, budget, &bytes);
+    if (status == CODEC_OK) {
+        g_object_unref(reader->handle);
+        status = parse(reader, (codec_text){bytes.bytes, bytes.bytes + bytes.length}, &reader->handle);
+    } else if (status == CODEC_TOO_LARGE) {
+        snprintf(reader->message, sizeof reader->message, "images in it");
+    }
+    codec_bytes_free(&bytes);
+    return status;
+}
+
+size_t codec_svg_reader_length(const codec_svg_reader *reader) {
+    return (size_t)(reader->document.text.end - reader->document.text.start);
+}
+
+codec_status codec_svg_reader_draw(
+    codec_svg_reader *reader, cairo_surface_t *surface, double x, double y, double horizontal, double vertical,
+    codec_image_budget *budget) {
+    codec_status status = replace_images(reader, fmax(horizontal, vertical), budget);
+    if (status != CODEC_OK) return status;
+    cairo_t *context = cairo_create(surface);
+    cairo_scale(context, horizontal, vertical);
+    cairo_translate(context, -x, -y);
+    // The document fills the rounded size.
+    cairo_scale(context, reader->columns / reader->width, reader->rows / reader->height);
+    RsvgRectangle viewport = {0, 0, reader->width, reader->height};
+    GError *error = NULL;
+    gboolean is_rendered = rsvg_handle_render_document(reader->handle, context, &viewport, &error);
+    cairo_status_t drawn = cairo_status(context);
+    cairo_destroy(context);
+    cairo_surface_flush(surface);
+    if (is_rendered) return CODEC_OK;
+    status = failed(reader, error);
+    return drawn == CAIRO_STATUS_NO_MEMORY || strstr(reader->message, "NoMemory") ? CODEC_NO_MEMORY : status;
 }
 
 codec_status codec_svg_reader_render(
@@ -150,30 +202,17 @@ codec_status codec_svg_reader_render(
     memset(pixels, 0, (size_t)width * height * 4);
     cairo_surface_t *surface = cairo_image_surface_create_for_data(
         pixels, CAIRO_FORMAT_ARGB32, (int)width, (int)height, (int)width * 4);
-    cairo_t *context = cairo_create(surface);
-    cairo_scale(context, horizontal, vertical);
-    cairo_translate(context, -x, -y);
-    // The document fills the rounded size.
-    cairo_scale(context, reader->columns / reader->width, reader->rows / reader->height);
-    RsvgRectangle viewport = {0, 0, reader->width, reader->height};
     codec_surface_budget budget = {.pixels = most};
-    GError *error = NULL;
+    codec_image_budget images = {.bytes = CODEC_MAXIMUM_DOCUMENT};
     codec_surfaces_limit(&budget);
-    gboolean is_rendered = rsvg_handle_render_document(reader->handle, context, &viewport, &error);
+    codec_status status = codec_svg_reader_draw(reader, surface, x, y, horizontal, vertical, &images);
     codec_surfaces_limit(NULL);
-    cairo_status_t drawn = cairo_status(context);
-    cairo_destroy(context);
-    cairo_surface_flush(surface);
     cairo_surface_destroy(surface);
     if (budget.is_exceeded) {
-        if (error) g_error_free(error);
         snprintf(reader->message, sizeof reader->message, "filters, masks and groups");
         return CODEC_TOO_LARGE;
     }
-    if (!is_rendered) {
-        codec_status status = failed(reader, error);
-        return drawn == CAIRO_STATUS_NO_MEMORY || strstr(reader->message, "NoMemory") ? CODEC_NO_MEMORY : status;
-    }
+    if (status != CODEC_OK) return status;
     // cairo's pixels are words with blue in the lowest byte.
     for (size_t i = 0; order == CODEC_RGBA && i < (size_t)width * height * 4; i += 4) {
         uint8_t blue = pixels[i];
@@ -188,6 +227,7 @@ const char *codec_svg_reader_message(const codec_svg_reader *reader) { return re
 void codec_svg_reader_destroy(codec_svg_reader *reader) {
     if (!reader) return;
     if (reader->handle) g_object_unref(reader->handle);
+    codec_document_free(&reader->document);
     free(reader);
 }
 

@@ -17,6 +17,7 @@ extension DecodeProgram {
         ], samples: [Array(smallSVG.utf8)], policy: .svg,
         prepare: {
             codec_silence()
+            codec_svg_load_encodings()
             codec_svg_await_threads()
         })
 

@@ -291,6 +291,8 @@ def main():
         moving, frames = animation(work)
         files = {name: case[0] for name, case in cases.items()} | {"moving": moving}
         files |= {f"svg-{name}": text.encode() for name, text in documents.IMAGES.items()}
+        files |= {f"svg-{name}": data for name, data in documents.ENCODED.items()}
+        files |= {name: data for name, (data, _) in documents.COMPRESSED.items()}
         files["references"] = documents.REFERENCES.encode()
         bombs = documents.bombs() | {"heic-grid": documents.grid_bomb(heic), "tiff-loop": documents.tiff_bomb(65535, 65535)}
         files |= {f"bomb-{name}": data for name, data in bombs.items()}
@@ -312,6 +314,8 @@ def main():
                 sheet.add(f"jxl-frame-{index}", ours, frame)
             ours, expected = load("references"), load("svg-reference-free")
             report("svg-references", "nothing is loaded", (ours == expected).all())
+            for name, (_, plain) in documents.COMPRESSED.items():
+                report(name, f"as {plain}", (load(name) == load(f"svg-{plain}")).all())
             sources = {name: ("svg+xml", files[name]) for name in files if name.startswith("svg-")}
             natural = browser(folder, sources)
             for name, theirs in natural.items():
@@ -327,6 +331,11 @@ def main():
                 width, height = small[name]
                 ours = load(name, "--width", str(width), "--height", str(height), "--fit", "fill")
                 compare_drawing(f"{name}-half", ours, numpy.asarray(theirs), report, sheet)
+            # Twice the size: shapes stay sharp.
+            large = {name: (2 * natural[name].width, 2 * natural[name].height) for name in ["svg-size-and-box", "svg-nested", "svg-style"]}
+            for name, theirs in browser(folder, {name: sources[name] for name in large}, large).items():
+                ours = load(name, "--width", str(large[name][0]))
+                compare_drawing(f"{name}-double", ours, numpy.asarray(theirs), report, sheet)
             for name in bombs:
                 begun = time.monotonic()
                 try:

@@ -1,6 +1,11 @@
 """SVG documents, and files that demand more than they should get."""
 
+import base64
+import gzip
+import io
 import struct
+
+from PIL import Image
 
 NAMES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 SHAPES = (
@@ -59,6 +64,48 @@ IMAGES = {
         '<rect width="100" height="100" fill="url(#p)"/>', 'width="100" height="100"'),
 }
 
+
+
+def image(data, kind, size='width="60" height="40"'):
+    """Returns an image in a `data:` URL."""
+    return f'<image {size} href="data:{kind};base64,{base64.b64encode(data).decode()}"/>'
+
+
+def encoded(kind):
+    """Returns a small image of another format."""
+    file = io.BytesIO()
+    Image.linear_gradient("L").resize((60, 40)).convert("P" if kind == "GIF" else "RGB").save(file, kind)
+    return file.getvalue()
+
+
+SMALL = document(SHAPES, 'width="60" height="40"')
+IMAGES |= {
+    "entity-elements": '<!DOCTYPE svg [<!ENTITY s "<circle cx=\'30\' cy=\'20\' r=\'&r;\' fill=\'#369\'/>"><!ENTITY r "1&#x32;">]>' + document(
+        "&s;", 'width="60" height="40"'),
+    "nested": document(image(SMALL.encode(), "image/svg+xml"), 'width="60" height="40"'),
+    "nested-twice": document(image(document(image(SMALL.encode(), "image/svg+xml"), 'width="60" height="40"').encode(), "image/svg+xml")),
+    "nested-gif": document(image(encoded("GIF"), "image/gif"), 'width="60" height="40"'),
+    "nested-png-untyped": document(image(encoded("PNG"), ""), 'width="60" height="40"'),
+    "octaves-negative": document(
+        '<filter id="f"><feTurbulence baseFrequency=".1" numOctaves="-1"/></filter><rect width="9" height="9" filter="url(#f)"/>'),
+    "octaves-zero": document(
+        '<filter id="f"><feTurbulence baseFrequency=".1" numOctaves="0"/></filter><rect width="9" height="9" filter="url(#f)"/>'),
+    "matrix-negative": document(
+        '<filter id="f"><feConvolveMatrix order="-3" kernelMatrix="1 1 1 1 1 1 1 1 1"/></filter>'
+        '<rect width="50" height="50" fill="lime"/><rect width="9" height="9" filter="url(#f)"/>'),
+    "prologue": "<!--" + " -" * 30000 + " -->" + SMALL,
+}
+
+# Documents in other encodings, whose rules apply to the same elements.
+NAMED = '<?xml version="1.0" encoding="{}"?>' + document(
+    '<style>#é{{fill:#369}}</style><rect id="é" width="60" height="40"/>', 'width="60" height="40"')
+ENCODED = {name: NAMED.format(name).encode(name) for name in ["iso-8859-1", "windows-1252", "iso-8859-2", "utf-16"]} | {
+    "utf-16-unmarked": NAMED.format("UTF-16").encode("utf-16-le")}
+
+# Files that browsers draw only with a header of HTTP, and what they contain.
+COMPRESSED = {"svgz": (gzip.compress(SMALL.encode()), "compressed-plain")}
+IMAGES["compressed-plain"] = SMALL
+
 # Documents with percentages of a size that they do not state.
 UNSIZED = ["no-size", "percent-50", "width"]
 
@@ -89,12 +136,16 @@ def bombs():
         "octaves": document(f'<filter id="f"><feTurbulence baseFrequency=".05" numOctaves="100000"/></filter>{whole}', large),
         "matrix": document(f'<filter id="f"><feConvolveMatrix order="100" kernelMatrix="{"1 " * 10000}"/></filter>{whole}', large),
         "encoding": '<?xml version="1.0" encoding="UTF-7"?>' + document("", square),
+        "entity-loop": '<!DOCTYPE svg [<!ENTITY a "&b;"><!ENTITY b "&a;">]>' + document("&a;", square),
+        "nested": document("".join(image(gzip.compress(document(" " * (9 << 20)).encode()), "image/svg+xml") for _ in range(20)), square),
+        "nested-side": document(image(document("", 'width="30000" height="30000"').encode(), "image/svg+xml", ""), square),
         "pattern-loop": document(
             '<pattern id="p" width="5" height="5"><rect width="50" height="50" fill="url(#p)"/></pattern>'
             '<rect width="50" height="50" fill="url(#p)"/>', square),
         "dashes": document('<path d="M0 0L500000 500000" stroke="#000" stroke-dasharray=".0001"/>', large),
     }
-    return {f"svg-{name}": text.encode() for name, text in found.items()}
+    return {f"svg-{name}": text.encode() for name, text in found.items()} | {
+        "svg-compressed": gzip.compress(document(" " * (200 << 20), square).encode())}
 
 
 # Bombs that are decoded in a bounded time.

@@ -37,6 +37,7 @@ import Testing
         "<svg>", "<svg xmlns='http://www.w3.org/2000/svg'/>", "\u{FEFF}<svg ", "  \r\n\t<svg\n",
         "<?xml version='1.0'?><svg/>", "<?xml?>\n<!-- <a> -- - -->\n<?php?><svg:svg>",
         "<!DOCTYPE svg PUBLIC 'a' 'b'><svg>", "<!DOCTYPE svg [ <!ENTITY a 'b>'> ]>\n<svg>",
+        "<!DOCTYPE svg [ <!ENTITY a ']>'> <!-- ]> ' --> ]>\n<svg>",
     ]) func svg(text: String) { #expect(sniff(text) == .svg) }
 
     @Test(arguments: [
@@ -45,8 +46,24 @@ import Testing
         "a<svg>", "<a:b:svgs>", "< svg>",
     ]) func noSVG(text: String) { #expect(sniff(text) == nil) }
 
+    /// UTF-16 in both orders, with and without a byte order mark.
+    @Test(arguments: [false, true], [false, true]) func words(isBig: Bool, hasMark: Bool) {
+        let text = (hasMark ? "\u{FEFF}" : "") + "<?xml version='1.0' encoding='UTF-16'?><!-- ŀ≫ --><svg>"
+        let bytes = text.utf16.flatMap { word in
+            isBig ? [UInt8(word >> 8), UInt8(word & 255)] : [UInt8(word & 255), UInt8(word >> 8)]
+        }
+        #expect(ImageFormat(sniffing: bytes) == .svg)
+        #expect(ImageFormat(sniffing: bytes.dropLast(12)) == nil)
+    }
+
+    @Test func compressed() {
+        #expect(ImageFormat(sniffing: [0x1F, 0x8B, 8, 0]) == .svg)
+        #expect(ImageFormat(sniffing: [0x1F, 0x8B, 7, 0]) == nil)
+    }
+
     /// The first element is searched in the first bytes alone, so that a large file of text costs nothing.
     @Test func elementBehindThePrefix() {
+        #expect(sniff("<!--" + String(repeating: " ", count: 64 << 10) + "--><svg>") == .svg)
         let comment = "<!--" + String(repeating: " ", count: ImageFormat.sniffedBytes - 13) + "-->"
         #expect(sniff(comment + "<svg> ") == .svg)
         #expect(sniff(comment + "  <svg> ") == nil)

@@ -12,6 +12,8 @@ typedef struct codec_svg_reader codec_svg_reader;
 
 /// Limits librsvg to one thread besides the calling one, which it starts for the first filter. Call before that.
 void codec_svg_limit_threads(void);
+/// Loads the tables of encodings other than UTF-8 and UTF-16, which a sandbox prevents.
+void codec_svg_load_encodings(void);
 /// Waits until threads that earlier renderings have started are gone, for at most two seconds: a sandbox confines only the thread
 /// that enters it.
 void codec_svg_await_threads(void);

@@ -9,10 +9,11 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     public static let files = allCases.filter { $0 != .pixels }
 
     /// The number of bytes from the beginning of a file that recognising its format takes at most.
-    package static let sniffedBytes = 1024
+    package static let sniffedBytes = 65 << 10
 
     /// Recognises the format from the beginning of `bytes`; nil when it is unknown. 32 bytes are enough for all formats but
-    /// SVG, whose first element may follow a declaration and comments: it is searched in `sniffedBytes`.
+    /// SVG, whose first element may follow a declaration and comments of 64 KiB: it is searched in `sniffedBytes`. A file that gzip
+    /// has compressed counts as SVG, because no other format is sent so; its decoder looks into it.
     public init?(sniffing bytes: some Collection<UInt8>) {
         if bytes.starts(with: [0xFF, 0xD8, 0xFF]) {
             self = .jpeg
@@ -28,7 +29,7 @@ public enum ImageFormat: String, CaseIterable, Sendable {
             self = .tiff
         } else if let format = Self.formatOfBrands(bytes) {
             self = format
-        } else if SVGBeginning.matches(bytes.prefix(Self.sniffedBytes)) {
+        } else if bytes.starts(with: [0x1F, 0x8B, 8]) || SVGBeginning.matches(bytes.prefix(Self.sniffedBytes)) {
             self = .svg
         } else {
             return nil
