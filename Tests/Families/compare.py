@@ -291,8 +291,7 @@ def main():
         moving, frames = animation(work)
         files = {name: case[0] for name, case in cases.items()} | {"moving": moving}
         files |= {f"svg-{name}": text.encode() for name, text in documents.IMAGES.items()}
-        files |= {f"svg-{name}": data for name, data in documents.ENCODED.items()}
-        files |= {name: data for name, (data, _) in documents.COMPRESSED.items()}
+        files |= {name: data for name, (data, _) in documents.CONVERTED.items()}
         files["references"] = documents.REFERENCES.encode()
         bombs = documents.bombs() | {"heic-grid": documents.grid_bomb(heic), "tiff-loop": documents.tiff_bomb(65535, 65535)}
         files |= {f"bomb-{name}": data for name, data in bombs.items()}
@@ -314,7 +313,7 @@ def main():
                 sheet.add(f"jxl-frame-{index}", ours, frame)
             ours, expected = load("references"), load("svg-reference-free")
             report("svg-references", "nothing is loaded", (ours == expected).all())
-            for name, (_, plain) in documents.COMPRESSED.items():
+            for name, (_, plain) in documents.CONVERTED.items():
                 report(name, f"as {plain}", (load(name) == load(f"svg-{plain}")).all())
             sources = {name: ("svg+xml", files[name]) for name in files if name.startswith("svg-")}
             natural = browser(folder, sources)
