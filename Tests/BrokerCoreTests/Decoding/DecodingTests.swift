@@ -107,6 +107,35 @@ import WorkerProtocol
         guard case .wrongPlan = decoding.headerRead(job, lie) else { return complain("believed") }
     }
 
+    /// The result of a vector image may be larger than the image, within the limit of pixels; of any other it may not.
+    @Test(arguments: [ImageFormat.svg, .png]) func `a vector image fills the box`(format: ImageFormat) throws {
+        var limits = BrokerLimits()
+        var options = GetOptions()
+        options.variant.width = 48
+        let key = VariantKey(content: try variant().content, form: Form(options, scaleDownLimit: 1 << 20))
+        for (most, isRefused) in [(48 * 24, false), (48 * 24 - 1, true)] {
+            limits.maxPixels = most
+            var decoding = Decoding(limits: limits)
+            let job = JobID(number: 1)
+            if format == .svg { decoding.note(.svg, of: key.content.digest) }
+            decoding.enqueue(
+                key, of: BufferID(number: 1), bytes: 100, responsible: ["http://origin.test"], waiter(1), as: job)
+            let family = CodecFamily(format)
+            #expect((family == .plain ? decoding.popQueued() : decoding.popQueued(of: family)) == job)
+            #expect(decoding.start(job, on: worker, wantsPlaceholder: false, at: now) != nil)
+            let geometry = try #require(PixelGeometry(width: 24, height: 12))
+            let plan = DecodePlan(
+                header: ImageHeader(format: format, geometry: geometry),
+                result: try #require(PixelGeometry(width: 48, height: 24)), workingBytes: 50)
+            switch decoding.headerRead(job, plan) {
+            case .parked: #expect(format == .svg && !isRefused)
+            case .refused(let error): #expect(format == .svg && isRefused && error.code == .tooManyPixels)
+            case .wrongPlan: #expect(format == .png)
+            default: complain("described")
+            }
+        }
+    }
+
     @Test func `an image that kills two decoders is quarantined`() throws {
         var decoding = Decoding(limits: BrokerLimits())
         let job = try begin(&decoding, 1)
