@@ -219,9 +219,9 @@ codec_status codec_document_decode(codec_document *document) {
     codec_text text = document->text;
     size_t length = (size_t)(text.end - text.start);
     int has_mark = length >= 3 && memcmp(text.start, "\xEF\xBB\xBF", 3) == 0;
-    if (has_mark) text.start += 3;
     int big_mark = length >= 2 && text.start[0] == 0xFE && text.start[1] == 0xFF;
     int little_mark = length >= 2 && text.start[0] == 0xFF && text.start[1] == 0xFE;
+    if (has_mark) text.start += 3;
     int is_big = big_mark || begins(text, (const uint8_t[]){0, '<', 0, 0xFF});
     int is_little = little_mark || begins(text, (const uint8_t[]){'<', 0, 0xFF, 0});
     codec_status status = CODEC_OK;
@@ -251,6 +251,7 @@ codec_status codec_document_decode(codec_document *document) {
         codec_bytes_free(&result);
     }
     document->text.start = end;
+    if (status == CODEC_OK && end == text.end) return CODEC_TRUNCATED;
     if (status == CODEC_OK && memchr(end, 0, (size_t)(text.end - end))) status = CODEC_UNSUPPORTED;
     if (status != CODEC_OK) document->message = status == CODEC_TOO_LARGE ? "the document is too long" : "its encoding";
     return status;

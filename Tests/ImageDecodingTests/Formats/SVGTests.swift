@@ -165,6 +165,15 @@
             #expect(try decode(Array(#require(text.data(using: encoding)))) == expected)
         }
 
+        /// Text that ends with its byte order mark, its declaration or within a character.
+        @Test(
+            arguments: [[0xEF, 0xBB, 0xBF], [0xFF, 0xFE], [0xFE, 0xFF, 0], Array("<?xml version='1.0'?>".utf8)]
+                as [[UInt8]])
+        func noText(_ bytes: [UInt8]) throws {
+            let file = try gzip(bytes)
+            #expect([.truncated, .unsupportedFormat].contains(failure(file)))
+        }
+
         /// Invalid values have no effect, and the name of the parameter elsewhere is none.
         @Test(arguments: [
             "<feTurbulence baseFrequency='.1' numOctaves='5'/>", "<feTurbulence baseFrequency='.1' numOctaves='0'/>",
