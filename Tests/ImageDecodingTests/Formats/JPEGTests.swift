@@ -109,5 +109,8 @@ import WorkerProtocol
         for length in stride(from: scan.upperBound + 10, to: file.count - 2, by: 7) {
             #expect(failure(Array(file.prefix(length))) == .truncated, "\(length) bytes")
         }
+        let tolerant = DecodeJob(
+            id: 1, transform: Transform(pixelFormat: .rgba8, alpha: .straight, acceptsDamage: true))
+        #expect(try decode(Array(file.dropLast(2)), for: tolerant) == decode(file))
     }
 }

@@ -25,6 +25,8 @@ import WorkerProtocol
         }
         return [
             Sample(testDescription: "JPEG", file: scene.jpeg(.progressive, quality: 85), stages: 10),
+            Sample(
+                testDescription: "JPEG, arithmetic", file: scene.jpeg(.arithmeticProgressive, quality: 85), stages: 10),
             Sample(testDescription: "PNG", file: interlaced(transparent), stages: 7),
             Sample(testDescription: "WebP, lossy", file: file(scene, false), stages: 16),
             Sample(testDescription: "WebP, lossy with alpha", file: file(transparent, false), stages: 16),
