@@ -39,8 +39,9 @@ static const uint8_t *after(codec_text text, const char *word) {
 static codec_status read_value(codec_text text, codec_bytes *value) {
     codec_status status = CODEC_OK;
     while (text.start < text.end && status == CODEC_OK) {
-        const uint8_t *semicolon = memchr(text.start, ';', (size_t)(text.end - text.start));
-        if (!starts(text, "&#") || !semicolon || semicolon - text.start > 12) {
+        size_t left = (size_t)(text.end - text.start);
+        const uint8_t *semicolon = starts(text, "&#") ? memchr(text.start, ';', left < 13 ? left : 13) : NULL;
+        if (!semicolon) {
             status = codec_bytes_append(value, text.start++, 1);
             continue;
         }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+/// The bytes before and after a URL in which its tag has other attributes.
+#define TAG 4096
 /// The most documents within each other.
 #define MAXIMUM_DEPTH 4
 /// The most pixels of an image, and of a document that is rendered above its size.
@@ -43,8 +45,9 @@ static int next_url(codec_text document, codec_text *rest, data_url *url) {
         const uint8_t *comma = memchr(value.start, ',', (size_t)(end - value.start));
         if (!comma || comma - value.start < 5 || strncasecmp((const char *)value.start, "data:", 5) != 0) continue;
         const uint8_t *type = value.start + 5, *semicolon = memchr(type, ';', (size_t)(comma - type));
-        const uint8_t *tag = memrchr(document.start, '<', (size_t)(place - document.start));
-        const uint8_t *close = memchr(end, '>', (size_t)(document.end - end));
+        const uint8_t *first = place - document.start > TAG ? place - TAG : document.start;
+        const uint8_t *tag = memrchr(first, '<', (size_t)(place - first));
+        const uint8_t *close = memchr(end, '>', document.end - end > TAG ? TAG : (size_t)(document.end - end));
         *url = (data_url){value, {type, semicolon ? semicolon : comma}, {comma + 1, end}, 0, {0}};
         url->is_base64 = comma - type >= 6 && strncasecmp((const char *)comma - 6, "base64", 6) == 0;
         if (tag && close) url->tag = (codec_text){tag, close};
