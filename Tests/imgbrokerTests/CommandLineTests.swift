@@ -4,6 +4,7 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SystemValues
+import TestSupport
 import Testing
 
 @testable import imgbroker
@@ -208,5 +209,74 @@ struct CommandLineTests {
         ] {
             #expect(text.contains(word))
         }
+    }
+
+    @Test(arguments: [
+        (["--worker", "3"], "unknown option --worker: did you mean --workers? (see imgbroker --help)"),
+        (
+            ["--memroy-limit", "3"],
+            "unknown option --memroy-limit: did you mean --memory-limit? (see imgbroker --help)"
+        ),
+        (["--nonsense"], "unknown option --nonsense (see imgbroker --help)"),
+        (["gte"], "unknown command \"gte\": did you mean get?"),
+        (["docter"], "unknown command \"docter\": did you mean doctor?"),
+        (
+            ["show"], "unknown command \"show\": there are get, store, ctl, exporter and doctor, and options"
+        ),
+        (
+            ["--log-level", "debgu"],
+            "--log-level needs one of error, warning, notice, info, debug, not \"debgu\": did you mean debug?"
+        ),
+    ])
+    func `an unknown word names the nearest`(words: [String], message: String) {
+        let error = #expect(throws: UsageError.self) { try BrokerCommandLine.read(words) }
+        #expect(error?.description == message)
+    }
+
+    @Test func `an unknown option of a command names the nearest`() {
+        let ctl = #expect(throws: UsageError.self) { try CtlRequest(["stats", "--jason"]) }
+        #expect(ctl?.description == "unknown option --jason: did you mean --json? (see imgbroker ctl --help)")
+        let command = #expect(throws: UsageError.self) { try CtlRequest(["stat"]) }
+        #expect(command?.description == "unknown command \"stat\": did you mean stats?")
+        let get = #expect(throws: UsageError.self) { try GetCommand.run(["a.png", "--widht", "3"]) }
+        #expect(get?.description == "unknown option --widht: did you mean --width? (see imgbroker get --help)")
+        let fit = #expect(throws: UsageError.self) { try GetCommand.run(["a.png", "--fit", "insde"]) }
+        #expect(fit?.description.hasSuffix("not \"insde\": did you mean inside?") == true)
+        let exporter = #expect(throws: UsageError.self) { try ExporterCommand.run(["--lisen", "x"]) }
+        #expect(exporter?.description.contains("did you mean --listen?") == true)
+    }
+
+    private func outputs(_ pattern: String, _ sources: String...) throws -> [String] {
+        try OutputName.outputs(pattern, for: sources.map { ImageSource($0) })
+    }
+
+    @Test func `outputs are named after their sources`() throws {
+        #expect(try outputs("{name}.png", "a/x.jpg", "http://h/y.webp?z") == ["x.png", "y.png"])
+        #expect(try outputs("{index}-{name}.{extension}", "a/x.jpg", "b/x.jpg", "c") == ["1-x.jpg", "2-x.jpg", "3-c."])
+        // What replaces a placeholder is not read again.
+        #expect(try outputs("{name}.png", "{index}.jpg") == ["{index}.png"])
+        #expect(try outputs("{nme}.png", "a.jpg") == ["{nme}.png"])
+        let collision = #expect(throws: UsageError.self) { try outputs("{name}.png", "a/x.png", "a/x.jpg") }
+        let remedy = "{index} or {extension} in the name tells them apart"
+        #expect(collision?.description == "two of the images would be written to \"x.png\": \(remedy)")
+        #expect(throws: UsageError.self) { try outputs("x.png", "a.png", "b.png") }
+    }
+
+    @Test func `the extension of an output decides the format, and one that is not written is refused`() throws {
+        for (name, expected) in [
+            ("x.jpg", GetOptions.Representation.jpeg), ("a/x.JPEG", .jpeg), ("x.WebP", .webp), ("x.png", .png),
+            ("x", .png),
+            ("a.b/x", .png), (".png", .png), ("x.", .png), ("/dev/null", .png),
+        ] {
+            #expect(try OutputName.representation(named: name) == expected, "\(name)")
+        }
+        for name in ["x.bmp", "x.gif", "a/x.tar", "x.jpg.part"] {
+            let error = #expect(throws: UsageError.self) { try OutputName.representation(named: name) }
+            #expect(error?.description.contains(".png, .jpg, .jpeg and .webp") == true)
+        }
+        // An empty file that its maker has named.
+        let directory = try TemporaryDirectory()
+        try FileDescriptor.create(at: directory.file("tmp.x7Y")).truncate(to: 0)
+        #expect(try OutputName.representation(named: directory.file("tmp.x7Y")) == .png)
     }
 }

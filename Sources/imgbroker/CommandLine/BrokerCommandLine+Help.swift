@@ -1,4 +1,7 @@
 extension BrokerCommandLine {
+    /// The names of the commands.
+    static let names = ["get", "store", "ctl", "exporter", "doctor"]
+
     /// The help for the flags that are no settings.
     static let commands = [
         FlagHelp(

@@ -33,10 +33,11 @@ enum BrokerCommandLine {
         while let word = try arguments.next() {
             guard case .flag(let flag) = word else {
                 if case .operand(let operand) = word {
+                    let guess = UsageError.suggestion(for: operand, among: names)
                     throw UsageError(
-                        description:
-                            "unknown command \"\(operand)\": there are get, store, ctl, exporter and doctor, and options"
-                    )
+                        description: guess.isEmpty
+                            ? "unknown command \"\(operand)\": there are get, store, ctl, exporter and doctor, and options"
+                            : "unknown command \"\(operand)\"\(guess)")
                 }
                 continue
             }
@@ -50,7 +51,8 @@ enum BrokerCommandLine {
             case "--formats": return .formats(json: try Self.wantsJSON(&arguments))
             default:
                 guard let setting = settings[flag] else {
-                    throw UsageError(description: "unknown option \(flag) (see imgbroker --help)")
+                    throw .unknown(
+                        option: flag, among: BrokerSetting.all.map(\.help) + commands, of: "imgbroker")
                 }
                 let text = setting.value == nil ? "true" : try arguments.value(of: flag)
                 flags[setting.name, default: []].append(GivenValue(name: flag, text: text))

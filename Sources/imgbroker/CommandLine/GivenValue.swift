@@ -58,7 +58,9 @@ struct GivenValue: Equatable {
     /// - Throws: `UsageError` that lists the cases when it is not one of them.
     func choice<Choice>() throws(UsageError) -> Choice where Choice: RawRepresentable<String> & CaseIterable {
         guard let choice = Choice(rawValue: text) else {
-            throw needs("one of \(Choice.allCases.map(\.rawValue).joined(separator: ", "))")
+            let words = Choice.allCases.map(\.rawValue)
+            let error = needs("one of \(words.joined(separator: ", "))")
+            throw UsageError(description: error.description + UsageError.suggestion(for: text, among: words))
         }
         return choice
     }

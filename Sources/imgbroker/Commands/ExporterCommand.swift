@@ -65,7 +65,7 @@ enum ExporterCommand {
                 case .flag("--thumbnails"): showsThumbnails = true
                 case .flag("--help"), .flag("-h"): return nil
                 case .flag(let flag):
-                    throw UsageError(description: "unknown option \(flag) (see imgbroker exporter --help)")
+                    throw .unknown(option: flag, among: help, of: "imgbroker exporter")
                 case .operand(let word):
                     throw UsageError(description: "exporter takes options only, not \"\(word)\"")
                 }

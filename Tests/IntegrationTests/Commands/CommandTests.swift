@@ -17,7 +17,8 @@ import Testing
     @Test(arguments: [
         ["--workers", "0"], ["--workers", "x"], ["--workers"], ["--memory-limit", "12Q"], ["--memory-limit", "0"],
         ["--allow-address", "nowhere"], ["--unknown"], ["serve"], ["--log-level", "loud"],
-        ["get"], ["get", "http://a/", "http://b/", "-o", "x.png"], ["get", "a/x.png", "b/x.jpg", "-o", "{name}.webp"],
+        ["get"], ["get", "http://a/", "http://b/", "-o", "x.png"], ["get", "http://a/", "-o", "x.bmp"],
+        ["get", "a/x.png", "b/x.jpg", "-o", "{name}.webp"],
         ["get", "--what", "http://a/"], ["get", "http://a/", "-o"],
         ["get", "http://a/", "--cache", "never"], ["get", "http://a/", "--header", "x"], ["ctl"], ["ctl", "dance"],
         ["ctl", "stats", "more"], ["ctl", "stats", "--jsn"], ["--user", "nobody-by-this-name"],
@@ -79,24 +80,24 @@ import Testing
     }
 
     /// Large squares, because lossy formats keep their colours.
-    @Test(arguments: ["png", "jpg", "jpeg", "webp", "picture"]) func roundTrip(_ suffix: String) throws {
+    @Test(arguments: ["out.png", "out.jpg", "out.jpeg", "out.webp", "out"]) func roundTrip(_ name: String) throws {
         let picture = TestPicture.squares(columns: 4, rows: 3, side: 16)
         let directory = try TemporaryDirectory()
         let setting = try Setting(routes: ["/a": png(picture)])
-        let path = directory.file("out." + suffix)
+        let path = directory.file(name)
         let result = try run(
             Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
         #expect(result.exit == .status(0), "\(result.errors)")
         #expect(result.errors.isEmpty)
         #expect(result.output.contains("64 × 48"))
-        #expect(directory.names == ["out." + suffix])
+        #expect(directory.names == [name])
 
         let origin = try LocalOrigin(folder: directory.path)
         defer { origin.stop() }
         let client = try setting.client()
-        let incoming = try client.load(origin.url("/out." + suffix))
+        let incoming = try client.load(origin.url("/" + name))
         let again = try client.picture(incoming)
-        let type = suffix.hasPrefix("jp") ? "image/jpeg" : suffix == "webp" ? "image/webp" : "image/png"
+        let type = name.contains(".jp") ? "image/jpeg" : name.hasSuffix("webp") ? "image/webp" : "image/png"
         #expect(try incoming.image().contentType == type)
         if type == "image/png" {
             #expect(again == picture)

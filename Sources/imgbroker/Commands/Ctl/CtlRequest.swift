@@ -78,7 +78,7 @@ struct CtlRequest {
                 } else if flag == "--once" {
                     top.isOnce = true
                 } else if try !load.take(flag, &arguments) {
-                    throw UsageError(description: "unknown option \(flag) (see imgbroker ctl --help)")
+                    throw .unknown(option: flag, among: CtlCommand.help + LoadOptions.help, of: "imgbroker ctl")
                 }
                 given.append(flag)
             }
@@ -86,7 +86,9 @@ struct CtlRequest {
         let names = Command.allCases.map(\.rawValue).joined(separator: ", ")
         guard let name = operands.first else { throw UsageError(description: "ctl needs a command: \(names)") }
         guard let command = Command(rawValue: name) else {
-            throw UsageError(description: "unknown command \"\(name)\": there are \(names)")
+            let guess = UsageError.suggestion(for: name, among: Command.allCases.map(\.rawValue))
+            throw UsageError(
+                description: "unknown command \"\(name)\"" + (guess.isEmpty ? ": there are \(names)" : guess))
         }
         if let stray = given.first(where: { flag in
             command.flags.map { !$0.contains(flag) } ?? ["--older-than", "--interval", "--once"].contains(flag)

@@ -20,7 +20,7 @@ enum GetCommand {
         [
             FlagHelp(
                 "-o, --output FILE",
-                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; {name} in FILE is replaced by the source's name without its extension; \"-\" for standard output, which then has nothing but the image"
+                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; {name} in FILE is replaced by the source's name without its extension, {extension} by that, and {index} by the number of the source; \"-\" for standard output, which then has nothing but the image"
             ),
             FlagHelp(
                 "-i, --input FILE",
@@ -66,6 +66,8 @@ enum GetCommand {
         var options = GetOptions()
         /// Where each image is written to.
         var outputs: [String] = []
+        /// The representation of each, if their files' names decide.
+        var representations: [GetOptions.Representation] = []
         var asJSON = false
         var preview: Preview?
         var exportsTrace = false
@@ -121,6 +123,7 @@ enum GetCommand {
                 let index = next
                 next += 1
                 sent[index] = (.now, WallClock.nanoseconds)
+                if !request.representations.isEmpty { options.representation = request.representations[index] }
                 do throws(ClientError) {
                     pending[try request.sources[index].send(over: broker, options)] = index
                 } catch {
@@ -236,7 +239,7 @@ enum GetCommand {
             case .flag("--trace-otlp"): request.exportsTrace = true
             case .flag(let flag):
                 if try load.take(flag, &arguments) { continue }
-                throw UsageError(description: "unknown option \(flag) (see imgbroker get --help)")
+                throw .unknown(option: flag, among: help, of: "imgbroker get")
             }
         }
         if list == nil, request.sources.isEmpty, !Terminal.isStandardInput { list = "-" }
@@ -253,8 +256,10 @@ enum GetCommand {
             request.options.staleFirst = true
         }
         if let output {
-            if !load.hasRepresentation { request.options.representation = representation(named: output) }
-            request.outputs = try outputs(output, for: request.sources)
+            request.outputs = try OutputName.outputs(output, for: request.sources)
+            if !load.hasRepresentation {
+                request.representations = try request.outputs.map(OutputName.representation)
+            }
         } else if !isProgressive, !isPreview {
             request.options.delivery = .none
         }
@@ -280,27 +285,6 @@ enum GetCommand {
         request.options.progressive = isProgressive
         request.options.trace = isTraced || request.exportsTrace
         return request
-    }
-
-    /// The files that images are written to: `pattern` with the name of each.
-    private static func outputs(_ pattern: String, for sources: [ImageSource]) throws(UsageError) -> [String] {
-        let parts = pattern.split(separator: "{name}", omittingEmptySubsequences: false)
-        if parts.count == 1, sources.count > 1 {
-            throw UsageError(description: "-o needs {name} in its value for several images, as in \"small/{name}.png\"")
-        }
-        let outputs = sources.map { parts.joined(separator: $0.name) }
-        var taken: Set<String> = []
-        for output in outputs where !taken.insert(output).inserted {
-            throw UsageError(description: "two of the images would be written to \"\(output)\"")
-        }
-        return outputs
-    }
-
-    /// The representation for a file of this name.
-    private static func representation(named name: String) -> GetOptions.Representation {
-        let name = name.lowercased()
-        if name.hasSuffix(".jpg") || name.hasSuffix(".jpeg") { return .jpeg }
-        return name.hasSuffix(".webp") ? .webp : .png
     }
 
     private static func write(_ image: BrokerImage, to path: String) throws(ClientError) {

@@ -24,16 +24,19 @@ enum ImageSource {
     }
 
     /// The name of a file for its result: the last component without its extension.
-    var name: String {
+    var name: String { nameAndExtension.name }
+
+    /// The extension of the last component; empty without one.
+    var fileExtension: String { nameAndExtension.fileExtension }
+
+    private var nameAndExtension: (name: String, fileExtension: String) {
         let path =
             switch self {
             case .url(let url): String(url.prefix { $0 != "?" && $0 != "#" })
             case .file(let path): path
             case .standardInput: "stdin"
             }
-        let last = path.split(separator: "/").last.map(String.init) ?? "image"
-        guard let dot = last.lastIndex(of: "."), dot != last.startIndex else { return last }
-        return String(last[..<dot])
+        return OutputName.parts(of: path.split(separator: "/").last.map(String.init) ?? "image")
     }
 
     /// Requests the image. Returns the request's id.
@@ -68,8 +71,10 @@ enum ImageSource {
             throw ClientError.refused(WireError(.badRequest, message))
         }
         guard status.isRegular else {
-            let kind = status.isDirectory ? "a directory" : "not a regular file"
-            throw ClientError.refused(WireError(.badRequest, "\(path) is \(kind)."))
+            let what =
+                status.isDirectory
+                ? "a directory. Its files are loaded by: find \(path) -type f | imgbroker get" : "not a regular file."
+            throw ClientError.refused(WireError(.badRequest, "\(path) is \(what)"))
         }
         return try FileDescriptor.open(readingAt: path)
     }

@@ -81,7 +81,7 @@ enum StoreCommand {
                     case "--stride": stride = try arguments.given(flag).number(in: 1...StoredPixels.maximumStride)
                     case "--offset": offset = try arguments.given(flag).number(in: 0...StoredPixels.maximumRest)
                     case "--storage": storage = try arguments.given(flag).choice()
-                    default: throw UsageError(description: "unknown option \(flag) (see imgbroker store --help)")
+                    default: throw .unknown(option: flag, among: help, of: "imgbroker store")
                     }
                     ofPixels = flag
                 }
