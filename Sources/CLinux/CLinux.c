@@ -176,7 +176,8 @@ unsigned long long clinux_remembered_device(int fd) {
 int clinux_identity(int fd, char *text, size_t size) {
     struct statx status;
     if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &status)) return 0;
-    if (!S_ISREG(status.stx_mode)) return 0;
+    // Each copy of bytes in a memfd, which has no name, has another identity.
+    if (!S_ISREG(status.stx_mode) || status.stx_nlink == 0) return 0;
     int length = snprintf(text, size, "file:%u.%u.%llu.%llu.%lld.%u.%lld.%u", status.stx_dev_major, status.stx_dev_minor,
         (unsigned long long)status.stx_ino, (unsigned long long)status.stx_size,
         (long long)status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec,

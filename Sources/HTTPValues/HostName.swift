@@ -65,7 +65,8 @@ enum HostName {
 
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 
-    private static func percentDecoded(_ written: some Collection<UInt8>) -> [UInt8] {
+    /// Replaces "%" and two hexadecimal digits by the byte that they mean.
+    static func percentDecoded(_ written: some Collection<UInt8>) -> [UInt8] {
         var (result, rest) = ([UInt8](), written[...])
         while let byte = rest.popFirst() {
             let digits = rest.prefix(2)

@@ -1,5 +1,6 @@
 public import IPCProtocol
 public import LinuxSystem
+internal import SharedCache
 
 // Local files. Their descriptors are sent to the broker, which opens no path: the open file is the permission to read it.
 extension ImageBroker {
@@ -34,6 +35,20 @@ extension ImageBroker {
         return try load(options, partial: nil, progress: progress) { (options) throws(ClientError) in
             try send(getFile: file, name: name, options)
         }
+    }
+
+    /// Loads the image in encoded bytes, such as an upload or a message's attachment, and waits for it.
+    ///
+    /// - Parameters:
+    ///   - bytes: the encoded image, which is copied once.
+    ///   - name: the name in the broker's events, at most 255 bytes.
+    ///   - options: as those of `get(path:)`.
+    /// - Returns: the image. All clients that load the same bytes share it.
+    /// - Throws: `ClientError`; `system` when the bytes cannot be copied.
+    public func get(
+        bytes: some Collection<UInt8>, name: String? = nil, _ options: GetOptions = GetOptions()
+    ) throws(ClientError) -> BrokerImage {
+        try get(file: try LocalFile.sealed(bytes), name: name, options)
     }
 
     /// Returns the image in a file that a `get` would return without a message to the broker: one that was loaded with the same
@@ -72,6 +87,34 @@ extension ImageBroker {
 }
 
 extension LocalFile {
+    /// A sealed memfd with a copy of `bytes`, of which the broker knows that they do not change.
+    ///
+    /// - Throws: `ClientError.system`.
+    package static func sealed(_ bytes: some Collection<UInt8>) throws(ClientError) -> FileDescriptor {
+        do throws(SystemError) {
+            let buffer = try WritableBuffer(name: "imgbroker-bytes")
+            let isWritten = try isWritten(bytes, to: buffer.descriptor)
+            if !isWritten { _ = try self.isWritten(Array(bytes), to: buffer.descriptor) }
+            return try buffer.seal().descriptor
+        } catch {
+            throw .system(error)
+        }
+    }
+
+    /// Writes bytes that lie in one piece. Returns false for others.
+    private static func isWritten(_ bytes: some Collection<UInt8>, to file: FileDescriptor) throws(SystemError) -> Bool
+    {
+        let result = bytes.withContiguousStorageIfAvailable { (storage) -> Result<Void, SystemError> in
+            do throws(SystemError) {
+                return .success(unsafe try file.write(UnsafeRawBufferPointer(storage), at: 0))
+            } catch {
+                return .failure(error)
+            }
+        }
+        try result?.get()
+        return result != nil
+    }
+
     /// The last component of a path, shortened to the length of a name.
     package static func name(ofPath path: String) -> String? {
         guard let last = path.split(separator: "/").last else { return nil }

@@ -92,7 +92,7 @@ public final class ImageBroker {
     /// Loads the image at `url` and waits for it.
     ///
     /// - Parameters:
-    ///   - url: an `http` or `https` URL.
+    ///   - url: an `http` or `https` URL, or a `data:` URL, whose bytes are decoded here.
     ///   - options: the variant, and how to load it.
     ///   - preview: called with the cached image, fresh or stale, before it is revalidated; not called when nothing is cached.
     ///     Sets the options `cache` to `noCache` and `staleFirst`.
@@ -110,6 +110,10 @@ public final class ImageBroker {
             // If the broker is gone, the next request fails.
             if isReportDue { try? returnLeases() }
             return image
+        }
+        if DataURL.isSpelled(url) {
+            let bytes = try ClientError.refusing { () throws(InvalidURL) in try DataURL.bytes(of: url) }
+            return try get(bytes: bytes, options)
         }
         let source = try ClientError.refusing { () throws(InvalidURL) in try SourceURL(url) }
         let image = try load(options, preview: preview, partial: partial, progress: progress) {

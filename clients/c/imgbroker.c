@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -2179,7 +2180,7 @@ static imgbroker_code open_descriptor(const imgbroker_request *request, int *des
     const char *action = "the descriptor cannot be duplicated";
     imgbroker_code code = IMGBROKER_ERROR_INVALID_ARGUMENT;
     char text[200];
-    if (request->kind == IMGBROKER_STORE && request->data != NULL) {
+    if (request->data != NULL) {
         action = "the bytes cannot be copied";
         code = IMGBROKER_ERROR_NO_MEMORY;
         *descriptor = sealed_copy(request->data, request->size);
@@ -2292,8 +2293,89 @@ static bool identify(int descriptor, char *text) {
     return true;
 }
 
+// The value of a hexadecimal digit; -1 for another character.
+static int hexadecimal(char digit) {
+    if (digit >= '0' && digit <= '9') return digit - '0';
+    int letter = digit | 0x20;
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
+// The value of a digit of base64; -1 for another character.
+static int sextet(unsigned char digit) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *found = digit == 0 ? NULL : strchr(digits, digit);
+    return found == NULL ? -1 : (int)(found - digits);
+}
+
+// Replaces base64 text by its bytes: without white space, and with or without padding (the forgiving decoding of the WHATWG Infra
+// Standard). Returns whether it is valid.
+static bool decode_base64(unsigned char *text, size_t *size) {
+    size_t length = 0;
+    for (size_t index = 0; index < *size; index++) {
+        if (strchr(" \t\n\f\r", text[index]) == NULL || text[index] == 0) text[length++] = text[index];
+    }
+    for (int padding = 0; padding < 2 && length > 0 && (length + (size_t)padding) % 4 == 0; padding++) {
+        if (text[length - 1] != '=') break;
+        length--;
+    }
+    if (length % 4 == 1) return false;
+    unsigned bits = 0;
+    *size = 0;
+    for (size_t index = 0; index < length; index++) {
+        int value = sextet(text[index]);
+        if (value < 0) return false;
+        bits = (bits << 6 | (unsigned)value) & 0xFFFFFF;
+        if (index % 4 > 0) text[(*size)++] = (unsigned char)(bits >> (6 - 2 * (index % 4)));
+    }
+    return true;
+}
+
+// Reads a `data:` URL (RFC 2397), whose media type is ignored. Returns its bytes, which the caller frees; NULL and an error for one
+// without valid data.
+static unsigned char *data_of_url(const char *url, size_t *size, imgbroker_error *error) {
+    const char *start = url + strlen("data:"), *comma = strchr(start, ',');
+    if (comma == NULL) {
+        fail(error, IMGBROKER_ERROR_INVALID_ARGUMENT, "a data: URL needs a comma before its data");
+        return NULL;
+    }
+    size_t length = (size_t)(comma - start);
+    while (length > 0 && start[length - 1] == ' ') length--;
+    bool is_base64 = length > 6 && strncasecmp(start + length - 6, "base64", 6) == 0;
+    if (is_base64) {
+        for (length -= 6; length > 0 && start[length - 1] == ' ';) length--;
+        is_base64 = length > 0 && start[length - 1] == ';';
+    }
+    unsigned char *data = malloc(strlen(comma));
+    if (data == NULL) {
+        fail_no_memory(error);
+        return NULL;
+    }
+    *size = 0;
+    for (const char *next = comma + 1; *next != 0 && *next != '#'; next++) {
+        int high = *next == '%' ? hexadecimal(next[1]) : -1, low = high >= 0 ? hexadecimal(next[2]) : -1;
+        data[(*size)++] = low >= 0 ? (unsigned char)(high << 4 | low) : (unsigned char)*next;
+        if (low >= 0) next += 2;
+    }
+    if (!is_base64 || decode_base64(data, size)) return data;
+    free(data);
+    fail(error, IMGBROKER_ERROR_INVALID_ARGUMENT, "the base64 text of a data: URL is damaged");
+    return NULL;
+}
+
 // Creates the request that the caller describes. Returns NULL and an error.
 static struct request *request_of(imgbroker *connection, const imgbroker_request *described, imgbroker_error *error) {
+    bool is_of_image = described->kind == IMGBROKER_GET || described->kind == IMGBROKER_QUERY
+        || described->kind == IMGBROKER_REMOVE;
+    if (is_of_image && described->url != NULL && strncasecmp(described->url, "data:", 5) == 0) {
+        imgbroker_request decoded = *described;
+        unsigned char *data = data_of_url(described->url, &decoded.size, error);
+        if (data == NULL) return NULL;
+        decoded.url = decoded.path = NULL;
+        decoded.data = data;
+        struct request *request = request_of(connection, &decoded, error);
+        free(data);
+        return request;
+    }
     int descriptor = -1;
     bool is_file = is_for_file(described);
     if ((is_file || described->kind == IMGBROKER_STORE)
@@ -2326,7 +2408,8 @@ static struct request *request_of(imgbroker *connection, const imgbroker_request
     const imgbroker_options *options = described->options != NULL ? described->options : &default_options;
     // If the file is changed before the broker sees it, this identity never comes back.
     char identity[IDENTITY_SIZE];
-    const char *key = !is_file ? described->url : identify(descriptor, identity) ? identity : NULL;
+    // Each copy of bytes has another one.
+    const char *key = !is_file ? described->url : described->data == NULL && identify(descriptor, identity) ? identity : NULL;
     if (described->kind == IMGBROKER_GET && key != NULL && connection->kept_maximum > 0 && may_keep(options)) {
         bool failed = false;
         request->url = duplicate(key, &failed);
@@ -2593,6 +2676,14 @@ imgbroker_code imgbroker_get(
     *image = imgbroker_get_kept(connection, url, options);
     if (*image != NULL) return IMGBROKER_OK;
     return get(connection, &(imgbroker_request){.url = url, .options = options}, image, error);
+}
+
+imgbroker_code imgbroker_get_bytes(
+    imgbroker *connection, const void *data, size_t size, const imgbroker_options *options, imgbroker_image **image,
+    imgbroker_error *error) {
+    *image = NULL;
+    if (data == NULL) return fail_null(error);
+    return get(connection, &(imgbroker_request){.data = data, .size = size, .options = options}, image, error);
 }
 
 imgbroker_code imgbroker_get_path(

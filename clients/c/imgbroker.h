@@ -394,7 +394,7 @@ typedef struct imgbroker_options {
 // Each waits for its reply and returns IMGBROKER_OK or the code that is also in `error`. Replies to requests that
 // were sent with `imgbroker_send` meanwhile stay available to `imgbroker_next`.
 
-/// Gets an image by its URL. `options` may be NULL.
+/// Gets an image by its URL; the bytes of a `data:` URL are decoded here. `options` may be NULL.
 ///
 /// On success `*image` is a reference that the caller releases with `imgbroker_image_release`; otherwise NULL. An image
 /// that is kept and still valid is returned without a message to the broker.
@@ -411,6 +411,11 @@ IMGBROKER_API imgbroker_code imgbroker_get_path(
 /// image that is kept, and whose file is unchanged, is returned without a message to the broker.
 IMGBROKER_API imgbroker_code imgbroker_get_fd(
     imgbroker *connection, int descriptor, const imgbroker_options *options, imgbroker_image **image,
+    imgbroker_error *error);
+
+/// Gets an image from `size` encoded bytes, which are copied once. All clients that present the same bytes share the image.
+IMGBROKER_API imgbroker_code imgbroker_get_bytes(
+    imgbroker *connection, const void *data, size_t size, const imgbroker_options *options, imgbroker_image **image,
     imgbroker_error *error);
 
 /// Returns the image that a `get` would return, without a message to the broker: a reference that the caller releases.
@@ -505,7 +510,8 @@ typedef struct imgbroker_request {
     /// Of IMGBROKER_PREFETCH.
     const char *const *urls;
     size_t url_count;
-    /// Of IMGBROKER_STORE: the encoded bytes, or the pixels.
+    /// Of IMGBROKER_STORE: the encoded bytes, or the pixels. Of IMGBROKER_GET, IMGBROKER_QUERY and IMGBROKER_REMOVE, if `url` and
+    /// `path` are NULL: the encoded bytes.
     const void *data;
     size_t size;
     /// Of IMGBROKER_STORE: the layout of pixels; NULL for encoded bytes.

@@ -1,3 +1,4 @@
+package import Digests
 package import HTTPValues
 
 /// The identity of a file and of its contents, as the kernel reports it. A file that was modified has another one.
@@ -13,14 +14,20 @@ package struct FileIdentity: Hashable, Sendable {
     /// The user who has sent the file, if a process states all the above for it (FUSE): that process can claim another file's
     /// identity, so users do not share the contents. Nil for files of which the kernel knows it.
     package var user: UInt32?
+    /// The digest of the bytes, if they cannot change (a sealed memfd): whoever sends the same bytes means the same contents.
+    package var digest: ContentDigest?
 
-    package init(device: UInt64, inode: UInt64, size: Int, modified: Int, changed: Int, user: UInt32? = nil) {
+    package init(
+        device: UInt64, inode: UInt64, size: Int, modified: Int, changed: Int, user: UInt32? = nil,
+        digest: ContentDigest? = nil
+    ) {
         (self.device, self.inode, self.size) = (device, inode, size)
-        (self.modified, self.changed, self.user) = (modified, changed, user)
+        (self.modified, self.changed, self.user, self.digest) = (modified, changed, user, digest)
     }
 
     /// The name of the contents among the originals. No request can name it, because only http and https URLs are accepted.
     package var url: SourceURL {
+        if let digest { return SourceURL(canonical: "file:sha256.\(digest.hexadecimal)") }
         let owner = user.map { ".user\($0)" } ?? ""
         return SourceURL(canonical: "file:\(device).\(inode).\(size).\(modified).\(changed)\(owner)")
     }

@@ -126,11 +126,34 @@ public final class AsyncImageBroker: Sendable {
         return try await finalImage(try get(file, name, options))
     }
 
+    /// Loads the image in encoded bytes, such as an upload or a message's attachment.
+    ///
+    /// - Parameters:
+    ///   - bytes: the encoded image, which is copied once.
+    ///   - name: the name in the broker's events, at most 255 bytes.
+    ///   - width: the width of the box in pixels; nil for that of `options`.
+    ///   - height: the height of the box in pixels; nil for that of `options`.
+    ///   - fit: how the image fits the box; nil for that of `options`.
+    ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
+    /// - Returns: the image. All clients that load the same bytes share it.
+    /// - Throws: `ClientError`, `CancellationError`.
+    nonisolated(nonsending) public func image(
+        from bytes: some Collection<UInt8>, name: String? = nil, width: Int? = nil, height: Int? = nil,
+        fit: Transform.Fit? = nil, options: GetOptions = GetOptions()
+    ) async throws -> BrokerImage {
+        let file = try LocalFile.sealed(bytes)
+        return try await image(in: file, name: name, width: width, height: height, fit: fit, options: options)
+    }
+
     // MARK: Steps
 
     /// Requests an image.
     func get(_ url: String, _ options: GetOptions) throws -> Updates {
         try Task.checkCancellation()
+        if DataURL.isSpelled(url) {
+            let bytes = try ClientError.refusing { () throws(InvalidURL) in try DataURL.bytes(of: url) }
+            return try get(LocalFile.sealed(bytes), nil, options)
+        }
         let source = try ClientError.refusing { () throws(InvalidURL) in try SourceURL(url) }
         return engine.submit { updates in
             Request(

@@ -52,6 +52,33 @@ import WorkerProtocol
         #expect(try other.picture(second) == tile(3))
     }
 
+    private func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
+        try unsafe bytes.withUnsafeBytes { try unsafe SealedBuffer(copying: $0, name: "image") }.descriptor
+    }
+
+    @Test func `sealed bytes are known by their digest, for all users`() throws {
+        let first = try client.ask("get", #""storage":"both""#, of: sealed(tile(3).png))
+        #expect(try client.picture(first) == tile(3))
+        let reply = try first.image()
+        #expect(reply.source == .file && reply.url == nil)
+        let other = try setting.client(as: 20_021)
+        let second = try ask(sealed(tile(3).png), by: other)
+        #expect(try second.image().source == .memory)
+        #expect(try other.picture(second) == tile(3))
+        // Of other bytes nothing is known.
+        #expect(try ask(sealed(tile(4).png), #""cache":"only-if-cached""#).error?.code == .notCached)
+        let query = try ask(sealed(tile(3).png), type: "query")
+        guard case .queried(_, let answer) = query.reply else { throw TestFailure("no answer to a query") }
+        #expect(answer.memory)
+        guard case .removed(_, let count) = try ask(sealed(tile(3).png), type: "remove").reply else {
+            throw TestFailure("nothing was removed")
+        }
+        #expect(count == 1)
+        #expect(try ask(sealed(tile(3).png)).image().source == .file)
+        #expect(try ask(sealed(tile(3).png + [UInt8](repeating: 0, count: 1 << 20))).error?.code == .tooLarge)
+        #expect(try ask(sealed([])).error?.code == .emptyImage)
+    }
+
     /// A FUSE process can give its file the identity of another user's file.
     @Test(.enabled("a file system can be mounted") { SilentFileSystem.isPossible })
     func `users do not share files of a file system in user space`() throws {

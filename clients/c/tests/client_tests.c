@@ -316,6 +316,26 @@ static void test_store(char **arguments) {
     imgbroker_close(broker);
 }
 
+// A file with `data:` URLs and what becomes of each: `image`, `empty`, `invalid`, or `other` bytes.
+static void test_data_urls(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    json_t *cases = json_load_file(arguments[1], 0, NULL);
+    CHECK(json_array_size(cases) > 20);
+    for (size_t index = 0; index < json_array_size(cases); index++) {
+        json_t *each = json_array_get(cases, index);
+        const char *outcome = json_string_value(json_object_get(each, "outcome"));
+        imgbroker_image *image;
+        imgbroker_code code =
+            imgbroker_get(broker, json_string_value(json_object_get(each, "url")), NULL, &image, &error);
+        CHECK((code == IMGBROKER_OK) == (strcmp(outcome, "image") == 0));
+        CHECK((code == IMGBROKER_ERROR_EMPTY_IMAGE) == (strcmp(outcome, "empty") == 0));
+        CHECK((code == IMGBROKER_ERROR_INVALID_ARGUMENT) == (strcmp(outcome, "invalid") == 0));
+        if (image != NULL) imgbroker_image_release(image);
+    }
+    json_decref(cases);
+    imgbroker_close(broker);
+}
+
 static void test_files(char **arguments) {
     imgbroker *broker = open_connection(arguments[0]);
     imgbroker_image *by_path, *by_descriptor;
@@ -329,6 +349,21 @@ static void test_files(char **arguments) {
     imgbroker_options options = {.total_timeout_ms = 50000};
     OK(imgbroker_get_fd(broker, descriptor, &options, &by_descriptor, &error));
     CHECK(fcntl(descriptor, F_GETFD) >= 0);
+    // Its bytes, which are known by their digest.
+    struct stat status;
+    CHECK(fstat(descriptor, &status) == 0);
+    char *bytes = malloc((size_t)status.st_size);
+    CHECK(pread(descriptor, bytes, (size_t)status.st_size, 0) == status.st_size);
+    imgbroker_image *of_bytes[2];
+    for (int index = 0; index < 2; index++) {
+        OK(imgbroker_get_bytes(broker, bytes, (size_t)status.st_size, &options, &of_bytes[index], &error));
+        CHECK(of_bytes[index]->url == NULL && of_bytes[index]->width == 64);
+    }
+    CHECK(of_bytes[1] != of_bytes[0] && of_bytes[1]->source == IMGBROKER_FROM_MEMORY);
+    for (int index = 0; index < 2; index++) imgbroker_image_release(of_bytes[index]);
+    free(bytes);
+    EXPECT(imgbroker_get_bytes(broker, "", 0, NULL, &of_bytes[0], &error), IMGBROKER_ERROR_EMPTY_IMAGE);
+    EXPECT(imgbroker_get_bytes(broker, NULL, 0, NULL, &of_bytes[0], &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
     // Requests own descriptors until they end.
     imgbroker_send(broker, &(imgbroker_request){.path = arguments[1]}, &error);
     imgbroker_send(broker, &(imgbroker_request){.descriptor = descriptor}, &error);
@@ -804,7 +839,7 @@ int main(int count, char **arguments) {
         const char *name;
         void (*run)(char **arguments);
     } tests[] = {{"fork", test_fork}, {"full-table", test_full_table}, {"no-broker", test_no_broker},
-        {"arguments", test_arguments}, {"store", test_store}, {"files", test_files}, {"leaks", test_leaks},
+        {"arguments", test_arguments}, {"store", test_store}, {"files", test_files}, {"data-urls", test_data_urls}, {"leaks", test_leaks},
         {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
         {"sessions", test_sessions}, {"memory", test_memory},

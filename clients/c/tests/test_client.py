@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import base64
 import fcntl
 import io
 import json
@@ -14,6 +15,7 @@ import signal
 import socket
 import subprocess
 import threading
+import urllib.parse
 from typing import Callable, Iterator, Sequence
 
 import PIL.Image
@@ -106,6 +108,19 @@ def test_files(broker: Broker, tmp_path: pathlib.Path) -> None:
     os.link(path, tmp_path / "b.png")
     threading.Event().wait(0.05)
     run("files", broker.socket, str(path))
+
+
+def test_data_urls(broker: Broker, tmp_path: pathlib.Path) -> None:
+    shared = json.loads((pathlib.Path(__file__).parents[2] / "conformance" / "data-urls.json").read_text())
+    cases = [
+        {"url": case["url"], "outcome": "invalid" if case["bytes"] is None else "other" if case["bytes"] else "empty"}
+        for case in shared
+    ]
+    encoded = base64.b64encode(png()).decode()
+    for url in (f"data:image/png;base64,{encoded}", f"DATA:;base64,{encoded.rstrip('=')}#a", "data:," + urllib.parse.quote(png())):
+        cases.append({"url": url, "outcome": "image"})
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    run("data-urls", broker.socket, str(tmp_path / "cases.json"))
 
 
 def test_cancel(own_broker: Broker, origin: Origin, url: str) -> None:

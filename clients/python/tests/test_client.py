@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import gc
+import io
+import json
 import os
 import pathlib
 import resource
@@ -17,6 +20,7 @@ import pytest
 
 import imgbroker
 from imgbroker import ErrorCode
+from imgbroker._client import data_of_url
 from scripted import ScriptedBroker
 from support import Broker, Origin, eventually, open_descriptors, run_script
 
@@ -634,6 +638,50 @@ def test_local_file(client: imgbroker.Client, tmp_path: pathlib.Path, picture: P
     assert client.get(str(path), width=10).source == "memory"
     path.write_bytes(picture(30, 10))
     assert client.get(path).width == 30
+
+
+def test_bytes(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Picture) -> None:
+    data = picture(21, 12)
+    path = tmp_path / "picture.png"
+    path.write_bytes(data)
+    image = client.get(data)
+    assert (image.width, image.url, image.source) == (21, None, "file")
+    url = "data:image/png;base64," + base64.b64encode(data).decode()
+    for source in (data, bytearray(data), memoryview(data), io.BytesIO(data), url):
+        assert client.get(source).source == "memory"
+        assert client.kept_image(source) is None
+    assert client.query(data).memory
+    with open(path, "rb") as file:
+        file.seek(5)
+        # A regular file is one like that of its path, and its position does not matter.
+        assert client.get(file).width == client.get(file.fileno()).width == 21
+        assert file.tell() == 5
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        assert client.get(pipe).source == "memory"
+    assert [result.get().width for result in client.get_many([data, url, path])] == [21, 21, 21]
+    assert client.remove(data) == 1
+    with pytest.raises(TypeError, match="binary mode"):
+        client.get(io.StringIO("text"))
+    with pytest.raises(TypeError, match="not float"):
+        client.get(1.5)  # type: ignore[arg-type]
+    with pytest.raises(imgbroker.ImageBrokerError) as info:
+        client.get(b"")
+    assert info.value.code is ErrorCode.EMPTY_IMAGE
+    with pytest.raises(ValueError, match="comma"):
+        client.get("data:image/png")
+
+
+def test_data_urls() -> None:
+    cases = json.loads((pathlib.Path(__file__).parents[2] / "conformance" / "data-urls.json").read_text())
+    for case in cases:
+        if case["bytes"] is None:
+            with pytest.raises(ValueError):
+                data_of_url(case["url"])
+        else:
+            assert data_of_url(case["url"]) == case["bytes"].encode(), case["url"]
 
 
 def test_kept_local_file(broker: Broker, tmp_path: pathlib.Path, picture: Picture) -> None:

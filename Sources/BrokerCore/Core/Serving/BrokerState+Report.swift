@@ -17,7 +17,7 @@ extension BrokerState {
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
-            ], features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets"])
+            ], features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes"])
         hello.presets = limits.presets.keys.sorted()
         return hello
     }

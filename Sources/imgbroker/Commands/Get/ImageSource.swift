@@ -6,18 +6,23 @@ import LinuxSystem
 /// An operand of `imgbroker get`: a URL, a local file, or standard input.
 enum ImageSource {
     case url(String)
+    /// A `data:` URL.
+    case data(String)
     case file(String)
     case standardInput
 
-    /// Recognises an operand: text with "://" is a URL, and "-" standard input; anything else is a path.
+    /// Recognises an operand: text with "://" or "data:" before it is a URL, and "-" standard input; anything else is a path.
     init(_ word: String) {
-        self = word == "-" ? .standardInput : word.contains("://") ? .url(word) : .file(word)
+        self =
+            word == "-"
+            ? .standardInput : DataURL.isSpelled(word) ? .data(word) : word.contains("://") ? .url(word) : .file(word)
     }
 
     /// The name for messages.
     var title: String {
         switch self {
         case .url(let url): url
+        case .data(let url): url.utf8.count > 40 ? url.prefix(40) + "…" : url
         case .file(let path): path
         case .standardInput: "standard input"
         }
@@ -34,6 +39,7 @@ enum ImageSource {
             switch self {
             case .url(let url): String(url.prefix { $0 != "?" && $0 != "#" })
             case .file(let path): path
+            case .data: "data"
             case .standardInput: "stdin"
             }
         return OutputName.parts(of: path.split(separator: "/").last.map(String.init) ?? "image")
@@ -47,6 +53,8 @@ enum ImageSource {
                 let message = "A local file is named by its path, without \"file://\"."
                 throw ClientError.refused(WireError(.unsupportedScheme, message))
             case .url(let url): return try broker.send(get: try SourceURL(url), options)
+            case .data(let url):
+                return try broker.send(getFile: try LocalFile.sealed(try DataURL.bytes(of: url)), options)
             case .file(let path):
                 return try broker.send(
                     getFile: try Self.open(path), name: LocalFile.name(ofPath: path), options)

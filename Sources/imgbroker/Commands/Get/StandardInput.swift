@@ -14,7 +14,11 @@ enum StandardInput {
         let input = try FileDescriptor.standardInput()
         if try input.status().isRegular { return input }
         let memory = try WritableBuffer(name: "imgbroker-stdin").descriptor
-        if try memory.appendAll(of: input, upTo: longest) { return memory }
+        // Sealed, so that the same bytes are known the next time.
+        if try memory.appendAll(of: input, upTo: longest) {
+            try memory.seal()
+            return memory
+        }
         throw ClientError.refused(WireError(.tooLarge, "Standard input is longer than \(longest) bytes."))
     }
 }

@@ -1,4 +1,5 @@
 import BrokerCore
+import Digests
 import LinuxSystem
 import Sandbox
 import SystemValues
@@ -142,6 +143,9 @@ enum DescriptorHelper {
     static let timePrecision = 20_000_000
     /// The same for file systems that note whole seconds, or two, and for those that may.
     static let coarsePrecision = 2_000_000_000
+
+    /// The longest sealed memfd, in bytes, that is known by its digest; longer ones are files like others.
+    private static let longestDigested = 256 << 20
 
     /// The most messages that are received for one order.
     static let mostMessages = 16
@@ -318,9 +322,13 @@ enum DescriptorHelper {
                 guard status.isRegular else { return refuse(number, device) }
                 let kind = device != 0 && localDevices[device] != nil ? .local : file.fileSystemKind
                 let isLocal = device != 0 && kind == .local
-                let identity = FileIdentity(status)
+                var identity = FileIdentity(status)
+                if file.isSealed, identity.size <= longestDigested { identity.digest = try digest(of: file) }
                 let age = WallClock.nanoseconds &- identity.changed
-                let isRecent = age < (isLocal && !identity.hasCoarseTimes ? timePrecision : coarsePrecision)
+                let isRecent =
+                    identity.digest == nil
+                    && age < (isLocal && !identity.hasCoarseTimes ? timePrecision : coarsePrecision)
+                let words = identity.digest?.words
                 files[number] = KeptFile(
                     file: file, facts: FileFacts(identity, isRecent: isRecent, isLocal: isLocal),
                     device: isLocal ? device : nil)
@@ -332,11 +340,27 @@ enum DescriptorHelper {
                             number, Int(bitPattern: UInt(identity.device)), Int(bitPattern: UInt(identity.inode)),
                             identity.size, identity.modified, identity.changed, isRecent ? 1 : 0,
                             isLocal ? 1 : 0, kind == .user ? 1 : 0,
-                        ]
+                        ] + (words.map { words in (0..<4).map { Int(bitPattern: UInt(words[$0])) } } ?? [])
                     ).encoded
                 return true
             } catch {
                 return refuse(number, device, error.code)
+            }
+        }
+
+        /// The digest of all bytes of a sealed memfd.
+        private func digest(of file: FileDescriptor) throws(SystemError) -> ContentDigest? {
+            var hash = SHA256()
+            var offset = 0
+            var piece = [UInt8](repeating: 0, count: 1 << 18)
+            while true {
+                let count: Int
+                do {
+                    count = try unsafe piece.withUnsafeMutableBytes { try unsafe file.read(into: $0, at: offset) }
+                } catch { throw error as? SystemError ?? SystemError("pread") }
+                if count == 0 { return ContentDigest(hexadecimal: hash.hexadecimalDigest()) }
+                unsafe piece.withUnsafeBytes { unsafe hash.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+                offset += count
             }
         }
 
@@ -354,9 +378,10 @@ enum DescriptorHelper {
             let (file, facts) = (kept.file, kept.facts)
             let size = facts.identity.size
             do throws(SystemError) {
-                if FileIdentity(try file.status()) != facts.identity { return fail(number, .changed) }
+                let digest = facts.identity.digest
+                if FileIdentity(try file.status(), digest) != facts.identity { return fail(number, .changed) }
                 if try memory.copy(size, from: file, at: 0) != size { return fail(number, .changed) }
-                if FileIdentity(try file.status()) != facts.identity { return fail(number, .changed) }
+                if FileIdentity(try file.status(), digest) != facts.identity { return fail(number, .changed) }
                 try memory.seal()
                 pending += Answer(.read, numbers: [number]).encoded
                 return true
@@ -400,9 +425,9 @@ extension FileIdentity {
     /// Whether its times may be those of a file system that notes whole seconds.
     var hasCoarseTimes: Bool { modified % 1_000_000_000 == 0 && changed % 1_000_000_000 == 0 }
 
-    init(_ status: FileSystem.Status) {
+    init(_ status: FileSystem.Status, _ digest: ContentDigest? = nil) {
         self.init(
             device: status.device, inode: status.inode, size: status.size, modified: status.modifiedNanoseconds,
-            changed: status.changedNanoseconds)
+            changed: status.changedNanoseconds, digest: digest)
     }
 }

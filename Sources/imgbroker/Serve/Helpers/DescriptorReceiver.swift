@@ -1,4 +1,5 @@
 import BrokerCore
+import Digests
 import IPCProtocol
 import LinuxSystem
 import SystemValues
@@ -513,12 +514,12 @@ final class DescriptorReceiver {
         let numbers = answer.numbers
         guard case .examining(let file, _) = helper.state, numbers.first == file.number else { return }
         helper.state = .closing(helper.user, since: .now)
-        if answer.kind == .examined, numbers.count == 9 {
+        if answer.kind == .examined, numbers.count == 9 || numbers.count == 13 {
             if numbers[7] != 0 { helper.localFiles.insert(file) }
             let identity = FileIdentity(
                 device: UInt64(bitPattern: Int64(numbers[1])), inode: UInt64(bitPattern: Int64(numbers[2])),
                 size: numbers[3], modified: numbers[4], changed: numbers[5],
-                user: numbers[8] != 0 ? helper.user : nil)
+                user: numbers[8] != 0 ? helper.user : nil, digest: Self.digest(numbers.dropFirst(9)))
             let facts = FileFacts(identity, isRecent: numbers[6] != 0, isLocal: numbers[7] != 0)
             return report(.examined(file, .success(facts)), in: &arrivals)
         }
@@ -530,6 +531,12 @@ final class DescriptorReceiver {
             ? WireError(.badRequest, "The descriptor must be that of a regular file, opened for reading.")
             : WireError(.transferFailed, "The file is not accessible: \(SystemError("fstat", code: code)).")
         report(.examined(file, .failure(error)), in: &arrivals)
+    }
+
+    private static func digest(_ words: ArraySlice<Int>) -> ContentDigest? {
+        guard words.count == 4 else { return nil }
+        let words = words.map { UInt64(UInt(bitPattern: $0)) }
+        return ContentDigest(words: SIMD4(words[0], words[1], words[2], words[3]))
     }
 
     private static func failure(_ numbers: [Int]) -> FileReadFailure {

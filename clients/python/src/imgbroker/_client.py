@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import errno
 import functools
 import itertools
 import os
 import queue
+import re
+import stat
 import time
 import weakref
 from concurrent.futures import Future
 from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast,
+    TYPE_CHECKING, Any, BinaryIO, Callable, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast,
 )
+from urllib.parse import unquote_to_bytes
 
 from . import _memory
 from ._engine import Engine
@@ -31,8 +36,12 @@ if TYPE_CHECKING:
     from ._options import GetOptions
     from ._region import Region
 
-#: A URL, or the path of a local file: a string without `://`, or an `os.PathLike`.
-Source = Union[str, "os.PathLike[str]"]
+#: A URL, `data:` URLs included; the path of a local file: another string, or an `os.PathLike`; encoded bytes; an open binary file;
+#: or the descriptor of a regular file or a memfd.
+Source = Union[str, "os.PathLike[str]", _memory.Bytes, BinaryIO, int]
+
+#: The most bytes that are read of a file without a descriptor, and of a pipe; the broker's own limit is lower by default.
+_LONGEST = 1 << 30
 
 #: The events that `events` reports by default.
 EVENTS = ("started", "responded", "finished", "failed", "evicted", "worker")
@@ -143,15 +152,56 @@ def is_url(source: Source) -> bool:
 
 
 def open_file(source: Source) -> int:
-    """Opens a local file for a request. Raises `OSError`."""
-    # Without waiting for the writer of a pipe, which the broker refuses.
-    return os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    """Opens a local file for a request, or returns the descriptor of a copy of bytes, of which all clients share the image. Raises
+    `OSError`, and `ValueError` for a `data:` URL without data."""
+    if isinstance(source, str) and source[:5].lower() == "data:":
+        return _memory.sealed_copy(data_of_url(source))
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _memory.sealed_copy(source)
+    if isinstance(source, int):
+        return os.dup(source)
+    if isinstance(source, (str, os.PathLike)):
+        # Without waiting for the writer of a pipe, which the broker refuses.
+        return os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    read = getattr(source, "read", None)
+    if read is None:
+        raise TypeError(f"a source is a URL, a path, bytes, an open binary file or a descriptor, not {type(source).__name__}")
+    try:
+        descriptor: Optional[int] = source.fileno()
+    except (AttributeError, OSError):
+        descriptor = None
+    if descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.dup(descriptor)
+    data = read(_LONGEST + 1)
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError("a file must be opened in binary mode, as open(path, 'rb')")
+    if len(data) > _LONGEST:
+        raise OSError(errno.EFBIG, f"the file is longer than {_LONGEST} bytes")
+    return _memory.sealed_copy(data)
 
 
-def file_identity(descriptor: int) -> Tuple[int, ...]:
+def data_of_url(url: str) -> bytes:
+    """Returns the bytes of a `data:` URL (RFC 2397), whose media type is ignored. Raises `ValueError`."""
+    head, comma, body = url[5:].partition(",")
+    if not comma:
+        raise ValueError("a data: URL needs a comma before its data")
+    data = unquote_to_bytes(body.split("#", 1)[0])
+    if not re.search(r"; *base64 *$", head, re.IGNORECASE):
+        return data
+    # Without white space, and with or without padding (the forgiving decoding of the WHATWG Infra Standard).
+    text = re.sub(rb"[ \t\n\f\r]+", b"", data)
+    text = re.sub(rb"={1,2}$", b"", text) if len(text) % 4 == 0 else text
+    if len(text) % 4 == 1 or re.search(rb"[^A-Za-z0-9+/]", text):
+        raise ValueError("the base64 text of a data: URL is damaged")
+    return base64.b64decode(text + b"=" * (-len(text) % 4))
+
+
+def file_identity(descriptor: int) -> Optional[Tuple[int, ...]]:
     """Returns the identity of an open file and of its contents, which each change changes in a local file system. Images of
-    other file systems are not kept."""
+    other file systems are not kept, nor are those of bytes, because each copy of them is another file."""
     status = os.fstat(descriptor)
+    if status.st_nlink == 0:
+        return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -448,6 +498,8 @@ class Client:
             if descriptor is not None:
                 # If the file is changed before the broker sees it, this identity never comes back.
                 name = file_identity(descriptor)
+                if name is None:
+                    return None, descriptor, None
             key = wish.key(name)
             entry = self._find(key)
             image = None if entry is None else self._kept_image(entry, wish.form)
