@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
+import hashlib
 import io
+import multiprocessing
+import pickle
 import subprocess
 import sys
 from typing import Any, Callable, Iterator
@@ -106,6 +110,26 @@ def test_pillow_image(client: imgbroker.Client, origin: Origin, picture: Picture
     assert max(abs(a - b) for a, b in zip(color, (200, 100, 50, 128))) <= 1
 
 
+@pytest.mark.parametrize("options", [
+    {}, {"alpha": "straight"}, {"pixel_format": "bgra8"}, {"pixel_format": "bgra8", "alpha": "straight"}, {"pixel_format": "rgb8"}])
+def test_opaque_pillow_image_can_be_saved_as_jpeg(
+        client: imgbroker.Client, origin: Origin, picture: Picture, options: Any) -> None:
+    image = client.get(origin.add("/opaque.jpg", picture(9, 5, (200, 100, 50), format="JPEG")), **options).pil()
+    assert (image.mode, image.size) == ("RGB", (9, 5))
+    color: Any = image.getpixel((8, 4))
+    assert max(abs(a - b) for a, b in zip(color, (200, 100, 50))) <= 4
+    image.save(io.BytesIO(), "JPEG")
+
+
+def test_pillow_image_of_padded_rows() -> None:
+    data = bytes([1, 2, 3, 255, 9, 9, 9, 9, 4, 5, 6, 255, 9, 9, 9, 9])
+    opaque = _image(data, width=1, height=2, stride=8, pixelFormat="bgra8").pil()
+    assert opaque.mode == "RGB" and opaque.getpixel((0, 1)) == (6, 5, 4)
+    data = data[:11] + b"\x80" + data[12:]
+    for alpha in ("straight", "premultiplied"):
+        assert _image(data, width=1, height=2, stride=8, pixelFormat="bgra8", alpha=alpha).pil().mode == "RGBA"
+
+
 def test_pillow_image_of_an_encoded_image(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
     image = client.get(origin.add("/encoded.png", picture(9, 5)), as_="webp")
     assert image.stride is None and image.content_type == "image/webp"
@@ -122,11 +146,151 @@ def test_image_that_was_not_delivered(client: imgbroker.Client, origin: Origin, 
         image.numpy()
 
 
+def test_array_protocol() -> None:
+    data = bytes(range(48))
+    image: Any = _image(data, width=2, height=3, stride=16, pixelFormat="rgba8")
+    pixels = numpy.asarray(image)
+    assert pixels.shape == (3, 2, 4) and pixels.dtype == numpy.uint8 and not pixels.flags.writeable
+    assert numpy.shares_memory(pixels, numpy.frombuffer(data, numpy.uint8))
+    copied = numpy.array(image)
+    assert copied.flags.writeable and (copied == pixels).all() and not numpy.shares_memory(copied, pixels)
+    floats = numpy.asarray(image, numpy.float32)
+    assert floats.dtype == numpy.float32 and (floats == pixels).all()
+    # As numpy 1 and 2 call it.
+    assert image.__array__().base is not None and image.__array__(numpy.dtype("uint8")).base is not None
+    assert image.__array__(None, copy=True).flags.writeable and not image.__array__(copy=False).flags.writeable
+    with pytest.raises(ValueError, match="needs a copy"):
+        image.__array__(numpy.float32, copy=False)
+    assert (image == pixels).all()
+
+
+def test_array_of_no_pixels() -> None:
+    with pytest.raises(ValueError, match="not delivered"):
+        _image(b"", width=1, height=1, bytes=4, stride=4, pixelFormat="rgba8").__array__()
+    with pytest.raises(ValueError, match="encoded as image/webp"):
+        _image(b"RIFF", width=1, height=1, contentType="image/webp").__array__()
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the buffer protocol needs Python 3.12")
 def test_buffer_protocol() -> None:
     image: Any = _image(b"1234", width=1, height=1, stride=4, pixelFormat="rgba8")
     view = memoryview(image)
-    assert view.readonly and view.tobytes() == b"1234"
+    assert view.readonly and view.tobytes() == b"1234" and numpy.asarray(image).shape == (1, 1, 4)
+    assert hashlib.sha256(image).digest() == hashlib.sha256(b"1234").digest()
+
+
+def test_shape_of_the_buffer() -> None:
+    simple, shaped = 0, 0x11C
+    image = _image(bytes(range(24)), width=2, height=3, stride=8, pixelFormat="rgb8", alpha="none")
+    assert image.__buffer__(simple).shape == (24,) and image.__buffer__(shaped).shape == (3, 2, 3)
+    unpadded = _image(bytes(range(6)), width=2, height=3, stride=2, pixelFormat="gray8", alpha="none")
+    rows: Any = unpadded.__buffer__(shaped).tolist()
+    assert rows == [[0, 1], [2, 3], [4, 5]]
+    frames = [{"offset": 0, "delayMs": 1}, {"offset": 8, "delayMs": 1}]
+    animation = _image(bytes(16), width=1, height=2, stride=4, pixelFormat="rgba8", frames=frames)
+    assert animation.__buffer__(shaped).shape == (2, 1, 4) and len(animation.__buffer__(simple)) == 16
+    assert _image(b"RIFF", width=1, height=1, contentType="image/webp").__buffer__(shaped).tobytes() == b"RIFF"
+    with pytest.raises(BufferError, match="not delivered"):
+        _image(b"", width=1, height=1, bytes=4, stride=4, pixelFormat="rgba8").__buffer__(shaped)
+
+
+def test_image_as_a_value() -> None:
+    image: Any = _image(b"", width=1, height=1, bytes=4, stride=4, pixelFormat="rgba8")
+    assert image and len(image) == 0 and bytes(image) == b"" and image == image and len({image}) == 1
+    for use in (iter, list, lambda image: image[0]):
+        with pytest.raises(TypeError):
+            use(image)
+    frames = [{"offset": 0, "delayMs": 1}, {"offset": 4, "delayMs": 1}]
+    assert "1x1 rgba8 of 2 frames" in repr(_image(bytes(8), width=1, height=1, stride=4, pixelFormat="rgba8", frames=frames))
+
+
+def _shown(image: Image) -> PIL.Image.Image:
+    data = image._repr_png_()
+    assert data is not None
+    shown = PIL.Image.open(io.BytesIO(data))
+    shown.load()
+    return shown
+
+
+@pytest.mark.parametrize("pixel_format, alpha, data, mode, color", [
+    ("rgba8", "straight", (10, 20, 30, 40), "RGBA", (10, 20, 30, 40)), ("bgra8", "straight", (30, 20, 10, 40), "RGBA", (10, 20, 30, 40)),
+    ("rgba8", "premultiplied", (20, 40, 100, 100), "RGBA", (51, 102, 255, 100)), ("rgba8", "premultiplied", (0, 0, 0, 0), "RGBA", (0, 0, 0, 0)),
+    ("rgb8", "none", (1, 2, 3), "RGB", (1, 2, 3)), ("gray8", "none", (7,), "L", 7),
+])
+def test_notebook_image(pixel_format: str, alpha: str, data: Any, mode: str, color: Any) -> None:
+    row = bytes(data) * 3 + bytes(16 - 3 * len(data))
+    shown = _shown(_image(row * 2, width=3, height=2, stride=16, pixelFormat=pixel_format, alpha=alpha))
+    assert (shown.mode, shown.size, shown.getpixel((2, 1))) == (mode, (3, 2), color)
+
+
+def test_notebook_image_is_bounded() -> None:
+    data = bytes(range(256)) * 11 * 3
+    shown = _shown(_image(data, width=2816, height=3, stride=2816, pixelFormat="gray8", alpha="none"))
+    assert shown.size == (939, 1) and [shown.getpixel((x, 0)) for x in (1, 938)] == [3, 2814 % 256]
+
+
+def test_notebook_image_of_frames_and_files(picture: Picture) -> None:
+    frames = [{"offset": 0, "delayMs": 1}, {"offset": 4, "delayMs": 1}]
+    animation = _image(bytes([1, 2, 3, 255, 4, 5, 6, 255]), width=1, height=1, stride=4, pixelFormat="rgba8", frames=frames)
+    assert _shown(animation).getpixel((0, 0)) == (1, 2, 3, 255) and animation._repr_jpeg_() is None
+    jpeg, png = picture(9, 5, format="JPEG"), picture(9, 5)
+    image = _image(jpeg, width=9, height=5, contentType="image/jpeg")
+    assert image._repr_jpeg_() == jpeg and image._repr_png_() is None
+    assert _image(png, width=9, height=5, contentType="image/png")._repr_png_() == png
+    assert _image(bytes(5 << 20), width=9, height=5, contentType="image/png")._repr_png_() is None
+    assert _image(b"", width=1, height=1, bytes=4, stride=4, pixelFormat="rgba8")._repr_png_() is None
+
+
+def test_pickled_image_needs_no_broker(tmp_path: Any, origin: Origin, picture: Picture) -> None:
+    broker = Broker(tmp_path)
+    with imgbroker.Client(broker.socket) as client:
+        image = client.get(origin.add("/pickled.png", picture(16, 16, (1, 2, 3))), trace=True)
+        changed = client.get(origin.url + "/pickled.png", writable=True)
+        changed.numpy()[:] = 7
+        pickles = [pickle.dumps(image, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+        pickle_of_changed = pickle.dumps(changed)
+    broker.stop("kill")
+    for data in pickles:
+        again = pickle.loads(data)
+        assert bytes(again) == bytes(image) and repr(again) == repr(image) and again.url == image.url and again.spans == image.spans
+        assert not again.numpy().flags.writeable and again.pil().getpixel((15, 15)) == (1, 2, 3)
+    writable = pickle.loads(pickle_of_changed).numpy()
+    assert writable.flags.writeable and (writable == 7).all()
+
+
+def test_pickles_are_bounded() -> None:
+    data = bytes((64 << 20) + 64)
+    large = _image(data, width=4096, height=4096, stride=4096 * 4, pixelFormat="rgba8")
+    with pytest.raises(pickle.PicklingError, match=r"67108928 bytes.*image\.numpy\(\)\.copy\(\)"):
+        pickle.dumps(large)
+    # These do not copy.
+    assert copy.copy(large) is large and copy.deepcopy(large) is large
+
+
+def test_copies_of_a_writable_image() -> None:
+    data = bytearray(8)
+    image = _image(data, width=1, height=2, stride=4, pixelFormat="rgba8")  # type: ignore[arg-type]
+    for other in (copy.copy(image), copy.deepcopy([image])[0]):
+        other.numpy()[:] = 5
+        assert (other.numpy() == 5).all() and not image.numpy().any()
+
+
+def _answer(requests: Any, answers: Any) -> None:
+    image = requests.get()
+    answers.put((image, image.numpy().sum()))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_images_pass_through_queues(client: imgbroker.Client, origin: Origin, picture: Picture, method: str) -> None:
+    image = client.get(origin.add("/queue.png", picture(16, 16, (1, 2, 3))))
+    context: Any = multiprocessing.get_context(method)
+    requests, answers = context.Queue(), context.Queue()
+    process = context.Process(target=_answer, args=(requests, answers), daemon=True)
+    process.start()
+    requests.put(image)
+    again, total = answers.get(timeout=60)
+    process.join(60)
+    assert bytes(again) == bytes(image) and total == image.numpy().sum()
 
 
 def test_dlpack() -> None:

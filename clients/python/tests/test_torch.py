@@ -629,3 +629,25 @@ def test_memory_of_batches_is_used_again(
     fewer, more = dataset[[3] * 2][0], dataset[[3] * 8][0]
     assert address(fewer) in places and address(more) not in places
     assert [number_of(image) for images in (fewer, more) for image in images] == [4] * 10
+
+
+class Images:
+    """A dataset of a user's own, whose items are images."""
+
+    def __init__(self, folder: pathlib.Path, socket: str) -> None:
+        self._paths, self._socket = sorted(folder.glob("*/*.png")), socket
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> imgbroker.Image:
+        with imgbroker.Client(self._socket) as client:
+            return client.get(self._paths[index])
+
+
+def test_workers_return_images(broker: Broker, folder: pathlib.Path) -> None:
+    dataset = Images(folder, broker.socket)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=8, num_workers=1, collate_fn=keep_list, timeout=60)
+    (images,) = list(loader)
+    assert len(images) == 6 and all(
+        (image.numpy() == dataset[index].numpy()).all() for index, image in enumerate(images))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Tuple
+import pickle
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
 
 from ._wire import CHANNELS, FrameTiming, ImageReply, TraceSpan
 
@@ -12,8 +15,16 @@ if TYPE_CHECKING:
     import PIL.Image
 
     Pixels = numpy.typing.NDArray[numpy.uint8]
+    Array = numpy.typing.NDArray[Any]
 
 _CPU = (1, 0)
+#: The flag of the buffer protocol for a consumer that wants to know the shape (`PyBUF_ND`).
+_WANTS_SHAPE = 0x8
+#: The most bytes of an image that can be pickled.
+_MOST_PICKLED = 64 << 20
+#: The most pixels of a side that a notebook shows, and the most bytes of an encoded image.
+_MOST_SHOWN_SIDE = 1024
+_MOST_SHOWN_BYTES = 4 << 20
 
 
 class Image:
@@ -21,6 +32,11 @@ class Image:
     by the owner of an image that was requested with `writable=True`, whose changes are private to this object.
 
     They stay valid as long as this object, an array or a view of it exists, even after the broker has exited.
+
+    `len(image)` and `bytes(image)` are those of `buffer`. `==` compares the identity; compare pixels with `numpy()`.
+
+    An image can be pickled, which copies at most 64 MiB of pixels; the copy needs no broker. `copy.copy` and
+    `copy.deepcopy` return the image itself, because it cannot change, or a copy of a writable one.
     """
 
     __slots__ = ("_reply", "_bytes", "__weakref__")
@@ -31,7 +47,31 @@ class Image:
 
     def __repr__(self) -> str:
         form = self.pixel_format or self.content_type
-        return f"<imgbroker.Image {self.width}x{self.height} {form} from {self.source}>"
+        frames = f" of {len(self.frames)} frames" if self.frames else ""
+        return f"<imgbroker.Image {self.width}x{self.height} {form}{frames} from {self.source}>"
+
+    def __bool__(self) -> bool:
+        """True, also of an image that was not delivered and so has no bytes."""
+        return True
+
+    # Copies
+
+    def __reduce__(self) -> Any:
+        size = self._bytes.nbytes
+        if size > _MOST_PICKLED:
+            raise pickle.PicklingError(
+                f"an image of {size} bytes is more than the {_MOST_PICKLED} that are pickled; pickle image.numpy().copy()")
+        # The lease and the broker's page belong to this process.
+        return _unpickled, (self._reply._replace(buffer=None, slot=None, fds=0), self._copied_bytes())
+
+    def __copy__(self) -> "Image":
+        return self if self._bytes.readonly else Image(self._reply, memoryview(self._copied_bytes()))
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "Image":
+        return self.__copy__()
+
+    def _copied_bytes(self) -> Union[bytes, bytearray]:
+        return self._bytes.tobytes() if self._bytes.readonly else bytearray(self._bytes)
 
     # Description
 
@@ -159,9 +199,22 @@ class Image:
         Empty if it was not delivered."""
         return self._bytes
 
-    def __buffer__(self, flags: int) -> "memoryview[int]":
-        """The buffer protocol, from Python 3.12 on: as `buffer`."""
-        return self._bytes
+    def __buffer__(self, flags: int) -> "memoryview[Any]":
+        """The buffer protocol, from Python 3.12 on: as `buffer`; with the shape of `numpy()` for consumers that want one, such
+        as `memoryview(image)`. Rows with padding have that only with numpy.
+        """
+        # numpy prefers this to `__array__`.
+        if self._reply.pixel_format is None or not flags & _WANTS_SHAPE:
+            return self._bytes
+        try:
+            offset, stride, channels = self._layout(0)
+            if stride != self.width * channels:
+                pixels: Any = self.numpy()
+                return memoryview(pixels)
+        except (ImportError, ValueError) as error:
+            raise BufferError(str(error)) from None
+        rows = self._bytes[offset:offset + stride * self.height]
+        return rows.cast("B", (self.height, self.width, channels)[:2 if channels == 1 else 3])
 
     def __len__(self) -> int:
         return self._bytes.nbytes
@@ -202,9 +255,20 @@ class Image:
             shape, strides = shape[:2], strides[:2]
         return numpy.ndarray(shape, numpy.uint8, buffer=self._bytes, offset=offset, strides=strides)
 
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "Array":
+        """Returns `numpy()`, so that `numpy.asarray(image)` has the pixels without a copy; a copy with `copy=True` or another
+        `dtype`. Raises as `numpy()`, and `ValueError` if `copy=False` and `dtype` is another.
+        """
+        pixels = self.numpy()
+        if dtype is not None and pixels.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"the pixels are {pixels.dtype}; {dtype} needs a copy")
+            return pixels.astype(dtype)
+        return pixels.copy() if copy else pixels
+
     def pil(self, frame: int = 0) -> "PIL.Image.Image":
-        """Returns a Pillow image: `RGBA` with straight alpha, `RGB` or `L`. Its pixels are a copy, except for `rgba8` with
-        straight alpha and `gray8`, which are read-only.
+        """Returns a Pillow image: `L` of `gray8`, `RGB` if no pixel is transparent, otherwise `RGBA` with straight alpha. Its
+        pixels are a copy, except for `gray8` and transparent `rgba8` with straight alpha, which are read-only.
 
         An encoded image is decoded by Pillow. Raises `ImportError` without Pillow.
         """
@@ -217,15 +281,59 @@ class Image:
         offset, stride, _ = self._layout(frame)
         size = (self.width, self.height)
         rows: Any = self._bytes[offset:offset + stride * self.height]
-        mode, raw = _PIL_MODES[str(self.pixel_format)]
+        if self.pixel_format == "gray8":
+            return PIL.Image.frombuffer("L", size, rows, "raw", "L", stride, 1)
+        order = str(self.pixel_format)[:3].upper()
+        if self.alpha == "none":
+            return PIL.Image.frombuffer("RGB", size, rows, "raw", order, stride, 1)
+        # Without a copy; of `bgra8`, only alpha is right.
+        pixels = PIL.Image.frombuffer("RGBA", size, rows, "raw", "RGBA", stride, 1)
+        if pixels.getchannel("A").getextrema() == (255, 255):
+            return PIL.Image.frombytes("RGB", size, rows, "raw", order + "X", stride, 1)
         if self.premultiplied:
             # Pillow has premultiplied pixels only in this order.
             pixels = PIL.Image.frombuffer("RGBa", size, rows, "raw", "RGBa", stride, 1).convert("RGBA")
-            if raw == "BGRA":
-                blue, green, red, alpha = pixels.split()
-                pixels = PIL.Image.merge("RGBA", (red, green, blue, alpha))
-            return pixels
-        return PIL.Image.frombuffer(mode, size, rows, "raw", raw, stride, 1)
+        if order == "BGR":
+            blue, green, red, alpha = pixels.split()
+            pixels = PIL.Image.merge("RGBA", (red, green, blue, alpha))
+        return pixels
+
+    def _repr_png_(self) -> Optional[bytes]:
+        """What a notebook shows: the first frame, of which a side over 1024 pixels is reduced to every nth row and column.
+        None, for the text of `repr`, if the image was not delivered or is encoded otherwise.
+        """
+        if self._reply.pixel_format is None:
+            return self._encoded("image/png")
+        if not self._bytes.nbytes:
+            return None
+        offset, stride, channels = self._layout(0)
+        step = -(-max(self.width, self.height) // _MOST_SHOWN_SIDE)
+        width, height = -(-self.width // step), -(-self.height // step)
+        # The bytes of each colour, in the order of PNG.
+        order = (2, 1, 0, 3) if self._reply.pixel_format == "bgra8" else range(channels)
+        rows = bytearray()
+        for y in range(0, self.height, step):
+            row = self._bytes[offset + y * stride:offset + y * stride + self.width * channels]
+            pixels = bytearray(width * channels)
+            for place, channel in enumerate(order):
+                pixels[place::channels] = row[channel::channels * step]
+            if self.premultiplied:
+                _unpremultiply(pixels)
+            # Before each row, PNG has the number of its filter.
+            rows += b"\0" + pixels
+        color = {1: 0, 3: 2, 4: 6}[channels]
+        return b"".join([
+            b"\x89PNG\r\n\x1a\n", _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)),
+            _chunk(b"IDAT", zlib.compress(rows, 1)), _chunk(b"IEND", b"")])
+
+    def _repr_jpeg_(self) -> Optional[bytes]:
+        """What a notebook shows of an image that is encoded as JPEG; otherwise None."""
+        return self._encoded("image/jpeg")
+
+    def _encoded(self, content_type: str) -> Optional[bytes]:
+        """The bytes of an image that is encoded so, unless they are too many for a notebook."""
+        is_shown = self._reply.pixel_format is None and self.content_type == content_type
+        return self._bytes.tobytes() if is_shown and 0 < self._bytes.nbytes <= _MOST_SHOWN_BYTES else None
 
     def __dlpack__(self, **arguments: Any) -> Any:
         """Returns a DLPack capsule of `numpy()`, with the arguments of the array API.
@@ -240,4 +348,19 @@ class Image:
         return _CPU
 
 
-_PIL_MODES = {"rgba8": ("RGBA", "RGBA"), "bgra8": ("RGBA", "BGRA"), "rgb8": ("RGB", "RGB"), "gray8": ("L", "L")}
+def _unpickled(reply: ImageReply, data: Union[bytes, bytearray]) -> Image:
+    """Returns the image of a pickle."""
+    return Image(reply, memoryview(data))
+
+
+def _unpremultiply(pixels: bytearray) -> None:
+    """Divides the colours of pixels of four bytes by their alpha."""
+    for index, alpha in enumerate(pixels[3::4]):
+        if 0 < alpha < 255:
+            for place in range(4 * index, 4 * index + 3):
+                pixels[place] = min(255, (pixels[place] * 255 + alpha // 2) // alpha)
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    """Returns a chunk of a PNG file."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
