@@ -59,6 +59,16 @@ def check_page(browser, setting):
     check(True, "thumbnails are shown")
 
 
+def check_descriptors(browser):
+    finding = browser.value("""(() => {
+      const later = structuredClone(samples[samples.length - 1]);
+      for (const name of ["evictions", "descriptorEvictions"]) later.stats[name] += 1e6;
+      samples.push(later);
+      try { return memoryFinding().join(" "); } finally { samples.pop(); }
+    })()""")
+    check(finding.startswith("bad Descriptors") and "LimitNOFILE=" in finding, f"too few descriptors are a finding: {finding}")
+
+
 def check_keyboard(browser):
     browser.value("document.querySelector('.plot').focus()")
     browser.press("ArrowLeft")
@@ -127,6 +137,7 @@ def main():
             os.kill(setting.workers()[0], signal.SIGKILL)
             check_page(browser, setting)
             check_metrics(setting)
+            check_descriptors(browser)
             check_keyboard(browser)
             check_looks(browser)
             check(browser.problems == [], f"the browser reports no error: {browser.problems}")

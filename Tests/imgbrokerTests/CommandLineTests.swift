@@ -199,13 +199,17 @@ struct CommandLineTests {
         for outcome in StatsReport.Figure.outcomes { report[outcome] = 1 }
         report.failures[.decodeFailed] = 3
         #expect(!StatsTable.text(of: report, path: "/run/imgbroker.sock").contains("revalidated"))
-        for extra in [StatsReport.Figure.revalidated, .staleServed, .prefetched, .mappedHits, .recentlyFailedURLs] {
+        for extra in [
+            StatsReport.Figure.revalidated, .staleServed, .prefetched, .mappedHits, .recentlyFailedURLs,
+            .descriptorEvictions,
+        ] {
             report[extra] = 4
         }
         let text = StatsTable.text(of: report, path: "/run/imgbroker.sock")
         for word in [
             "from memory", "from disk", "joined", "downloaded", "failed", "cancelled", "decode-failed", "p99",
             "revalidated", "stale served", "prefetched", "without asking", "on the failed list",
+            "evicted by descriptors",
         ] {
             #expect(text.contains(word))
         }

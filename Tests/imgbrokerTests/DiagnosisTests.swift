@@ -64,6 +64,15 @@ struct DiagnosisTests {
         #expect(problems == ["certificates"])
     }
 
+    @Test mutating func `a broker that has evicted images for want of descriptors`() {
+        facts.socket = .serving(
+            path: "/run/imgbroker.sock", version: "1", MachineFacts.Service(descriptorEvictions: 12))
+        let finding = facts.findings(for: configuration).first { $0.subject == "descriptors" }
+        #expect(finding?.text.hasSuffix("images of more than 64 KiB in memory") == true)
+        #expect(finding?.remedy?.contains("12 images") == true && finding?.remedy?.contains("LimitNOFILE=") == true)
+        #expect(problems == ["descriptors"])
+    }
+
     @Test mutating func `the disk cache`() {
         facts.cache = ("/var/cache/imgbroker", 1 << 30)
         #expect(problems == ["disk cache"])

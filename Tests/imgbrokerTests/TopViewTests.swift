@@ -112,6 +112,20 @@ struct TopViewTests {
         #expect(memory(decodes: 1020, remade: 901, since: nil).contains("too small"))
     }
 
+    @Test func `most evictions of the period are for want of descriptors`() {
+        func memory(evictions: Int, byDescriptors: Int) -> String {
+            var (now, before) = (Self.now, Self.before)
+            before[.evictions] = now[.evictions]
+            now[.evictions] += evictions
+            now[.descriptorEvictions] = byDescriptors
+            let view = TopView(change: StatsChange(to: now, from: before, seconds: 10), columns: 120, rows: nil)
+            return view.lines.first { $0.text.hasPrefix("Memory") }?.text ?? ""
+        }
+        #expect(memory(evictions: 10, byDescriptors: 6).contains("too few descriptors"))
+        #expect(!memory(evictions: 10, byDescriptors: 5).contains("too few descriptors"))
+        #expect(!memory(evictions: 0, byDescriptors: 0).contains("too few descriptors"))
+    }
+
     static func worker(
         _ kind: String, _ pid: Int, _ state: String, _ jobs: Int = 0, _ milliseconds: Int? = nil,
         _ origin: String? = nil

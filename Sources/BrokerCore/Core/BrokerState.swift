@@ -52,6 +52,8 @@ package struct BrokerState {
     var results: WorkerResults
     var memory: MemoryIndex
     private(set) var memoryBudget: MemoryBudget
+    /// When evictions for want of descriptors were logged last.
+    var notedDescriptorsAt: Instant?
     var recentFailures = RecentFailures()
     /// The originals that have replaced others and are not decoded yet, by their bytes.
     var trials: [ContentKey: Trial] = [:]
@@ -280,7 +282,9 @@ package struct BrokerState {
     /// Packs and evicts until the budget holds (`MemoryIndex.evictToFit`), and closes the buffers that are removed.
     mutating func evictToFit() {
         memory.reservedBytes = reservedBytes
+        let before = memory.descriptorEvictions
         drop(memory.evictToFit())
+        if memory.descriptorEvictions != before { noteDescriptorEvictions() }
         for buffer in memory.takePacked() { actions.append(.pack(buffer)) }
     }
 

@@ -138,6 +138,8 @@ struct MemoryIndex {
     var frozenContents: Int { frozen.count }
     /// The number of evictions since the start.
     private(set) var evictions = 0
+    /// Those for want of descriptors alone.
+    private(set) var descriptorEvictions = 0
     /// The last evictions, and the number of images that were decoded again after them.
     private(set) var recentEvictions = RecentEvictions()
     /// Changes whenever the answer to a request may have changed.
@@ -842,6 +844,7 @@ struct MemoryIndex {
             guard let slot = (areBytesShort ? packedOrder.evict { _ in false } : nil) ?? evictUnpacked() else { break }
             let record = buffers[slot]
             evictions += 1
+            if !areBytesShort { descriptorEvictions += 1 }
             recentEvictions.evicted(VariantKey(content: contents[record.content].key, form: record.form).hashValue)
             revision += 1
             if notesEvictions { evicted.append(Set(contents[record.content].originals.map { originals[$0].key })) }

@@ -43,8 +43,10 @@ package struct BrokerLimits: Sendable {
     /// The concurrent transfers from one origin that answers over shared connections (HTTP/2).
     package var multiplexedTransfersPerOrigin = 32
     package var memoryBytes = 512 << 20
+    /// The most buffers in memory that any limit of descriptors permits.
+    static let mostMemoryEntries = 65_536
     /// The most buffers in memory, because each takes a descriptor.
-    package var memoryEntries = 65_536
+    package var memoryEntries = Self.mostMemoryEntries
     /// The slots of the validity page; 0 without one.
     package var validitySlots = 65_536
     package var maxDownloadBytes = 32 << 20

@@ -336,7 +336,11 @@ function memoryFinding() {
   const [first, now] = [samples[0], samples[samples.length - 1]];
   const since = (name) => Math.max(0, now.stats[name] - first.stats[name]);
   const [made, remade, evicted] = [since("decodes"), since("remadeAfterEviction"), since("evictions")];
+  const byDescriptors = since("descriptorEvictions");
   const time = "the last " + duration(Math.max(1, Math.round((now.at - first.at) / 1000)));
+  if (byDescriptors > evicted / 2) {
+    return ["bad", "Descriptors", `Descriptors, not memory-limit, bound the images in memory: in ${time}, they caused ${short(byDescriptors)} of ${short(evicted)} evictions. Raise the broker's LimitNOFILE= (ulimit -n).`];
+  }
   if (made >= 10 && remade / made > 0.1) {
     return ["bad", "Memory", `Memory is too small: in ${time}, ${percent(Math.min(1, remade / made))} of the decodings made an image again that was evicted before. Raise memory-limit.`];
   }

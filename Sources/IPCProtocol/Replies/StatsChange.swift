@@ -76,6 +76,11 @@ package struct StatsChange {
         return decodes >= 10 && StatsReport.share(count([.remadeAfterEviction]), of: decodes) ?? 0 > 0.1
     }
 
+    /// Whether the limit of descriptors, not that of memory, has caused most evictions of the period.
+    package var areDescriptorsTooFew: Bool {
+        StatsReport.share(count([.descriptorEvictions]), of: count([.evictions])) ?? 0 > 0.5
+    }
+
     /// The durations of the period, in the buckets of `StatsReport.Histogram`.
     package func buckets(_ name: StatsReport.Distribution) -> [Int] {
         let earlier = before.histograms[name]?.buckets ?? []

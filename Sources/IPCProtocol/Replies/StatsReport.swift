@@ -12,6 +12,8 @@ public struct StatsReport: Equatable, Sendable {
         case diskBytes, diskLimitBytes, diskEntries, evictions
         /// Images that were decoded again soon after they were evicted: with more memory they would have been hits.
         case remadeAfterEviction
+        /// Those of `evictions` that the limit of descriptors caused, not that of memory.
+        case descriptorEvictions
         case bytesDownloaded, pixelsDecoded, decodes, partialDecodes, ignoredProfiles, downloads
         case recentlyFailedURLs = "blacklistedUrls"
         case openDescriptors

@@ -74,6 +74,10 @@ enum Metrics {
             "imgbroker_cache_remade_total", .counter,
             "Images decoded again soon after they were evicted from memory: more memory would have kept them.",
             report[.remadeAfterEviction])
+        text.metric(
+            "imgbroker_cache_descriptor_evictions_total", .counter,
+            "Images evicted from memory because of the limit of descriptors: part of imgbroker_cache_evictions_total.",
+            report[.descriptorEvictions])
         let tiers: [(String, StatsReport.Figure, StatsReport.Figure, StatsReport.Figure)] = [
             ("mem", .memoryBytes, .memoryLimitBytes, .memoryEntries),
             ("disk", .diskBytes, .diskLimitBytes, .diskEntries),

@@ -1,5 +1,6 @@
 import HTTPValues
 import IPCProtocol
+import SystemValues
 import Testing
 
 @testable import BrokerCore
@@ -31,6 +32,25 @@ struct PackingTests {
     private mutating func loadAndRelease(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
         try load(number, bytes: bytes, side: side)
         try release(number)
+    }
+
+    @Test mutating func `evictions for want of descriptors are counted, and logged once an hour`() throws {
+        for number in 1...30 { try loadAndRelease(number, side: 200) }
+        let count = world.state.report[.descriptorEvictions]
+        #expect(count > 0 && count == world.state.report[.evictions])
+        let first = try #require(world.state.notedDescriptorsAt)
+        world.happen(.timePassed, after: 10)
+        try loadAndRelease(31, side: 200)
+        #expect(world.state.report[.descriptorEvictions] > count)
+        #expect(world.state.notedDescriptorsAt == first)
+        world.state.notedDescriptorsAt = world.clock.adding(milliseconds: -3_600_000)
+        try loadAndRelease(32, side: 200)
+        #expect(world.state.notedDescriptorsAt == world.clock)
+        // A smaller budget is no want of descriptors.
+        let before = world.state.report[.descriptorEvictions]
+        world.happen(.memoryPressure)
+        #expect(world.state.report[.evictions] > world.state.report[.descriptorEvictions])
+        #expect(world.state.report[.descriptorEvictions] == before)
     }
 
     private mutating func release(_ number: Int) throws {

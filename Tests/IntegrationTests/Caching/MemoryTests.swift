@@ -95,6 +95,21 @@ import Testing
         #expect(files.count == left[.memoryEntries])
     }
 
+    /// The statistics, the log and the doctor say that descriptors, not bytes, cause evictions.
+    @Test func descriptorsBoundTheImagesInMemory() throws {
+        let setting = try Setting(descriptorLimit: 160) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 200)) }
+        let client = try setting.client()
+        for number in 0..<100 {
+            let image = try client.load(setting.url("/\(number)")).image()
+            try client.release([try #require(image.buffer)])
+        }
+        try setting.idle()
+        let report = try setting.broker.stats()
+        #expect(report[.descriptorEvictions] > 0 && report[.descriptorEvictions] == report[.evictions])
+        let lines = setting.broker.logLines.filter { $0.contains("event=memory") }
+        #expect(lines.count == 1 && lines[0].contains("level=notice") && lines[0].contains("LimitNOFILE="))
+    }
+
     /// Images that nobody uses take no descriptor when there are few, and have the same pixels afterwards.
     @Test func moreSmallImagesThanDescriptors() throws {
         let setting = try Setting(descriptorLimit: 256) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 64)) }

@@ -34,6 +34,19 @@ extension BrokerState {
         log(.warning, .workerExit, fields, "a \(exit.kind.name) worker is gone: \(exit.death.reason)")
     }
 
+    /// Logs, once an hour, that images were evicted for want of descriptors.
+    mutating func noteDescriptorEvictions() {
+        if let last = notedDescriptorsAt, now.instant < last.adding(milliseconds: 3_600_000) { return }
+        notedDescriptorsAt = now.instant
+        let most = memory.maximumEntries
+        let remedy =
+            most < BrokerLimits.mostMemoryEntries
+            ? "raise the limit of descriptors (LimitNOFILE=, ulimit -n)" : "no broker keeps more"
+        log(
+            .notice, .memory, [LogField("images", most)],
+            "descriptors, not memory-limit, bound the images in memory of more than 64 KiB: \(remedy)")
+    }
+
     /// Logs a stage of a download. The lines of its worker name the job alone.
     mutating func logDownload(_ stage: BrokerEvent.Name, _ job: JobID, _ download: Download, reason: String?) {
         guard limits.logLevel == .debug else { return }

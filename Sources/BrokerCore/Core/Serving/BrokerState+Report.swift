@@ -60,6 +60,7 @@ extension BrokerState {
         report[.evictedLeasedBytes] = memory.evictedBytes
         report[.reservedBytes] = reservedBytes
         report[.evictions] = memory.evictions
+        report[.descriptorEvictions] = memory.descriptorEvictions
         report[.remadeAfterEviction] = memory.recentEvictions.remade
         report[.held] = downloads.heldCount
         report[.diskBytes] = disk.report.bytes

@@ -42,6 +42,12 @@ enum StatsTable {
         lines.append(
             row("Memory", "\(ByteCount(used))", "\(ProgressBar.bar(share, width: 20))  of \(ByteCount(limit))"))
         lines.append(row("  images and originals", report[.memoryEntries], "\(report[.evictions]) evicted so far"))
+        if report[.descriptorEvictions] > 0 {
+            lines.append(
+                row(
+                    "  evicted by descriptors", report[.descriptorEvictions],
+                    "not by memory-limit: raise the broker's LimitNOFILE= (ulimit -n)"))
+        }
         lines.append(
             row(
                 "  held by clients", "\(ByteCount(report[.leasedBytes]))",

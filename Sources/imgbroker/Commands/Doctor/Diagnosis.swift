@@ -55,6 +55,8 @@ struct MachineFacts {
         var hasWorkers = true
         var sandbox = "seccomp+landlock-1"
         var diskState = "on"
+        /// The images that it has evicted for want of descriptors; 0 when this user may not know.
+        var descriptorEvictions = 0
         /// Whether its process of the shared tier runs; nil when this user may not know, or it has no such tier.
         var isTierRunning: Bool?
     }
@@ -111,15 +113,22 @@ extension MachineFacts {
 
     private func descriptorFinding(_ limits: BrokerLimits) -> Finding {
         let needed = limits.neededDescriptors
+        var evictions = 0
+        if case .serving(_, _, let service) = socket { evictions = service.descriptorEvictions }
         let remedy: String? =
             if descriptors < needed {
                 "\(limits.workers) decode workers need \(needed): raise the limit (LimitNOFILE=, ulimit -n)"
             } else if descriptors < 4096 {
                 "few images of more than 64 KiB fit: raise the limit to 65536 (LimitNOFILE=, ulimit -n)"
+            } else if evictions > 0 {
+                "the broker has evicted \(evictions) images for want of them, not of memory: raise its limit (LimitNOFILE=, ulimit -n)"
             } else {
                 nil
             }
-        return Finding(subject: "descriptors", text: "\(descriptors)", remedy: remedy)
+        let images = limits.fitted(to: descriptors).memoryEntries
+        return Finding(
+            subject: "descriptors", text: "\(descriptors), for at most \(images) images of more than 64 KiB in memory",
+            remedy: remedy)
     }
 
     private func memoryFinding(_ limits: BrokerLimits) -> Finding {

@@ -115,7 +115,7 @@ enum DoctorCommand {
         }
         return MachineFacts.Service(
             hasWorkers: report[.workers] > 0 && report[.fetchers] > 0, sandbox: report.sandbox,
-            diskState: report.diskState,
+            diskState: report.diskState, descriptorEvictions: report[.descriptorEvictions],
             isTierRunning: report.isComplete ? report.sharedServers.contains { $0.state == "up" } : nil)
     }
 

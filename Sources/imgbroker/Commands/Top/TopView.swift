@@ -124,8 +124,9 @@ struct TopView {
             "\(now[.remadeAfterEviction]) remade",
             "\(now[.memoryEntries]) entries", "\(ByteCount(now[.leasedBytes])) held",
         ]
-        if change.isMemoryTooSmall { parts.insert("too small", at: 2) }
-        return Line(text: fit("Memory", parts), style: change.isMemoryTooSmall ? .alert : .plain)
+        let isAlert = change.isMemoryTooSmall || change.areDescriptorsTooFew
+        if isAlert { parts.insert(change.areDescriptorsTooFew ? "too few descriptors" : "too small", at: 2) }
+        return Line(text: fit("Memory", parts), style: isAlert ? .alert : .plain)
     }
 
     private var disk: Line {
