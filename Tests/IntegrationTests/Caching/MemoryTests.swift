@@ -97,7 +97,7 @@ import Testing
 
     /// The statistics, the log and the doctor say that descriptors, not bytes, cause evictions.
     @Test func descriptorsBoundTheImagesInMemory() throws {
-        let setting = try Setting(descriptorLimit: 160) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 200)) }
+        let setting = try Setting(descriptorLimit: 160) { png(largeTile(Int($0.path.dropFirst()) ?? 0)) }
         let client = try setting.client()
         for number in 0..<100 {
             let image = try client.load(setting.url("/\(number)")).image()
