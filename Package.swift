@@ -148,7 +148,8 @@ let package = Package(
         .target(name: "Digests", dependencies: ["CNettle"], swiftSettings: swift),
         .target(name: "DiskFiles", dependencies: ["Digests"], swiftSettings: swift),
         .target(name: "JSONCoding", swiftSettings: swift + optimizedHere),
-        .target(name: "HTTPValues", dependencies: ["JSONCoding", "SystemValues"], swiftSettings: swift),
+        .target(
+            name: "HTTPValues", dependencies: ["JSONCoding", "SystemValues"], swiftSettings: swift + optimizedHere),
         .target(
             name: "IPCProtocol", dependencies: ["HTTPValues", "JSONCoding"], swiftSettings: swift + optimizedHere,
             linkerSettings: [.linkedLibrary("m")]),
