@@ -190,8 +190,13 @@ public final class AsyncImageBroker: Sendable {
     }
 
     nonisolated(nonsending) private func finalImage(_ updates: Updates) async throws -> BrokerImage {
-        for try await incoming in updates {
-            if case .image(_, let image) = incoming, image.reply.final { return image }
+        do {
+            for try await incoming in updates {
+                if case .image(_, let image) = incoming, image.reply.final { return image }
+            }
+        } catch ClientError.refused(let error) where error.code == .cancelled && Task.isCancelled {
+            // The broker's answer to the cancellation has come before the stream's end.
+            throw CancellationError()
         }
         // A stream ends without its last element when its task is cancelled.
         throw CancellationError()
