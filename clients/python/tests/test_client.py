@@ -664,7 +664,7 @@ def test_bytes(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Pictur
     assert [result.get().width for result in client.get_many([data, url, path])] == [21, 21, 21]
     assert client.remove(data) == 1
     with pytest.raises(TypeError, match="binary mode"):
-        client.get(io.StringIO("text"))
+        client.get(io.StringIO("text"))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="not float"):
         client.get(1.5)  # type: ignore[arg-type]
     with pytest.raises(imgbroker.ImageBrokerError) as info:

@@ -90,7 +90,7 @@ def keep_list(items: List[Any]) -> List[Any]:
 def test_folder(client: imgbroker.Client, folder: pathlib.Path) -> None:
     dataset = ImageFolder(folder, client=client)
     assert dataset.classes == ["cat", "dog", "emu"] and dataset.class_to_idx == {"cat": 0, "dog": 1, "emu": 2}
-    assert [os.path.relpath(path, folder) for path, _ in dataset.samples] == [
+    assert [os.path.relpath(str(path), folder) for path, _ in dataset.samples] == [
         "cat/1.png", "cat/3.PNG", "cat/deep/2.png", "dog/4.png", "dog/5.png", "dog/6.png", "emu/7.png", "emu/8.png"]
     assert dataset.targets == [0, 0, 0, 1, 1, 1, 2, 2] and len(dataset) == 8
     assert [(number_of(image), target) for image, target in (dataset[1], dataset[-1])] == [(3, 0), (8, 2)]

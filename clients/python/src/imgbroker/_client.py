@@ -151,6 +151,11 @@ def is_url(source: Source) -> bool:
     return isinstance(source, str) and "://" in source
 
 
+def title_of(source: Source) -> str:
+    """Returns what messages call a source."""
+    return str(source) if isinstance(source, (str, os.PathLike)) else f"an image of {type(source).__name__}"
+
+
 def open_file(source: Source) -> int:
     """Opens a local file for a request, or returns the descriptor of a copy of bytes, of which all clients share the image. Raises
     `OSError`, and `ValueError` for a `data:` URL without data."""

@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Union, cast
 
-from ._client import Client, Result, Source, Wish
+from ._client import Client, Result, Source, Wish, title_of
 from ._errors import ProcessLimitError
 from ._image import Image
 from ._memory import populate
@@ -218,7 +218,7 @@ class _Batch:
         """Adds the next image. Raises `ValueError` for one of another size."""
         if (image.height, image.width, image._channels) != self._shape[1:]:
             raise ValueError(
-                f"{source} has {image.width} × {image.height} pixels, and the first image of the batch "
+                f"{title_of(source)} has {image.width} × {image.height} pixels, and the first image of the batch "
                 f"{self._shape[2]} × {self._shape[1]}: request one size by width, height and fit='cover' or 'fill'")
 
     def tensor(self, layout: str) -> "torch.Tensor":
