@@ -2353,7 +2353,7 @@ static unsigned char *data_of_url(const char *url, size_t *size, imgbroker_error
     *size = 0;
     for (const char *next = comma + 1; *next != 0 && *next != '#'; next++) {
         int high = *next == '%' ? hexadecimal(next[1]) : -1, low = high >= 0 ? hexadecimal(next[2]) : -1;
-        data[(*size)++] = low >= 0 ? (unsigned char)(high << 4 | low) : (unsigned char)*next;
+        data[(*size)++] = (unsigned char)(low >= 0 ? high << 4 | low : *next);
         if (low >= 0) next += 2;
     }
     if (!is_base64 || decode_base64(data, size)) return data;
