@@ -161,7 +161,7 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         if let transfer = download.transfer {
             outcomes = [.stop(job, transfer.worker), .discard(job)] + unassign(job)
-            hosts.abandoned(HostTable.Key(download))
+            hosts.abandoned(download.hostKey)
         } else {
             if download.received > 0 { outcomes.append(.discard(job)) }
             takeOut(job, download)
@@ -215,15 +215,11 @@ package struct Downloads {
     /// Starts a download that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
-        let origin = HostTable.Key(download)
-        for key in download.patience.map({ $0 == origin ? [origin] : [origin, $0] }) ?? [origin] {
-            guard let most = hosts.mostTransfers(of: key, at: now) else { continue }
-            if held.admits(job, key, most: most) {
-                downloads.change(job) { $0.patience = key }
-            } else {
-                if !download.isSuspect { queue.jobEnded(job) }
-                return .held(key, until: hold(job, for: key, at: now))
-            }
+        let origin = download.hostKey
+        for key in [origin] + (download.patience.map { [$0] } ?? []) {
+            guard let most = hosts.mostTransfers(of: key, at: now), !held.admits(job, key, most: most) else { continue }
+            if !download.isSuspect { queue.jobEnded(job) }
+            return .held(key, until: hold(job, for: key, at: now))
         }
         if let wait = hosts.admit(origin, at: now) {
             if !download.isSuspect { queue.jobEnded(job) }
@@ -293,7 +289,7 @@ package struct Downloads {
 
     /// Notes an answer of the origin at which the transfer is, and of the one that has redirected there.
     private mutating func answered(_ download: Download, status: Int, at now: Instant) {
-        var key = HostTable.Key(download)
+        var key = download.hostKey
         answered(key, status: status, at: now)
         guard let origin = download.transfer?.redirectedTo else { return }
         key.origin = origin
@@ -307,7 +303,7 @@ package struct Downloads {
 
     /// Notes a failure for the origin at which the transfer was when it failed.
     private mutating func blame(_ download: Download, _ error: WireError, at now: Instant) {
-        var key = HostTable.Key(download)
+        var key = download.hostKey
         if let origin = download.transfer?.redirectedTo {
             hosts.abandoned(key)
             key.origin = origin
@@ -336,7 +332,6 @@ package struct Downloads {
     /// Lets a queued download wait until its origin may be asked. Returns when that is; nil if others have to be answered first.
     private mutating func hold(_ job: JobID, for key: HostTable.Key, at now: Instant) -> Instant? {
         guard let download = downloads[job] else { return nil }
-        if let before = download.patience { held.ended(job, before) }
         downloads.change(job) { ($0.state, $0.patience) = (.held(since: now), key) }
         held.hold(job, key, priority: download.priority, client: download.owner.client)
         return hosts.holdEnd(of: key, at: now)
@@ -404,7 +399,7 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         if download.transfer != nil {
             outcomes += unassign(job)
-            hosts.abandoned(HostTable.Key(download))
+            hosts.abandoned(download.hostKey)
         } else if let body = download.body {
             outcomes.append(.drop(job, body))
         } else {
@@ -429,7 +424,7 @@ package struct Downloads {
     mutating func received(_ job: JobID, _ body: BufferID, bytes: Int, _ response: ResponseRecord) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         var outcomes = unassign(job)
-        hosts.abandoned(HostTable.Key(download))
+        hosts.abandoned(download.hostKey)
         downloads.change(job) {
             $0.response = download.complete(response)
             $0.state = .received(body, by: transfer)
@@ -489,7 +484,7 @@ package struct Downloads {
         setReceived(of: job, before.validator == nil ? 0 : min(max(received, 0), limits.maxDownloadBytes))
         guard let download = downloads[job], !isDraining else { return nil }
         if HostTable.asksForPatience(error.httpStatus, error.retryAfterMs) {
-            var key = HostTable.Key(download)
+            var key = download.hostKey
             key.origin = download.transfer?.redirectedTo ?? key.origin
             guard let until = hosts.holdEnd(of: key, at: now), download.waiters.contains(where: { $0.deadline > until })
             else { return nil }
@@ -509,7 +504,7 @@ package struct Downloads {
         else { return nil }
         let at = now.adding(milliseconds: RetryPolicy.delayMs(attempt: download.attempts, random: random.next()))
         guard let deadline = download.waiters.map(\.deadline).max(), at < deadline,
-            hosts.mayRetry(HostTable.Key(download))
+            hosts.mayRetry(download.hostKey)
         else { return nil }
         // A continuation counts as an attempt once it has failed.
         if download.resumption != nil { downloads.change(job) { $0.attempts += 1 } }
@@ -529,7 +524,7 @@ package struct Downloads {
     mutating func retryDue(_ job: JobID, at now: Instant) -> Int? {
         guard let download = downloads[job], let at = download.retryAt, at <= now else { return nil }
         downloads.change(job) { $0.state = .queued }
-        if let wait = hosts.refusal(of: HostTable.Key(download), at: now) { return wait }
+        if let wait = hosts.refusal(of: download.hostKey, at: now) { return wait }
         push(job)
         return nil
     }
@@ -566,7 +561,7 @@ package struct Downloads {
         guard let download = downloads[job], download.isStopping else { return [] }
         setReceived(of: job, min(max(received, 0), limits.maxDownloadBytes))
         var outcomes = unassign(job)
-        hosts.abandoned(HostTable.Key(download))
+        hosts.abandoned(download.hostKey)
         let kept = keepBody(of: job, isDraining: isDraining, at: now)
         if kept == nil { setReceived(of: job, 0) }
         downloads[job] = nil
@@ -589,7 +584,7 @@ package struct Downloads {
             return (.stopped, stopped(job, received: received, isDraining: isDraining, at: now))
         }
         var outcomes: [Outcome] = []
-        hosts.abandoned(HostTable.Key(download))
+        hosts.abandoned(download.hostKey)
         // A continuation may have begun anew before it said so.
         if download.resumption == nil || !hasResponded {
             outcomes.append(.discard(job))
@@ -610,7 +605,7 @@ package struct Downloads {
     mutating func notStarted(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
         guard let download = downloads[job] else { return [] }
         if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
-        hosts.abandoned(HostTable.Key(download))
+        hosts.abandoned(download.hostKey)
         if download.resumption == nil {
             downloads.change(job) { $0.attempts -= 1 }
         } else {
@@ -639,7 +634,7 @@ package struct Downloads {
         queue.remove(job)
         suspects.remove(job)
         held.remove(job)
-        if let key = download.patience { held.ended(job, key) }
+        held.ended(job)
     }
 
     /// Takes a running download from its worker.
@@ -647,7 +642,7 @@ package struct Downloads {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         if !transfer.isAlone { queue.jobEnded(job) }
         silent.remove(job)
-        if let key = download.patience { held.ended(job, key) }
+        held.ended(job)
         downloads.change(job) { $0.state = .queued }
         return [.freed(job, transfer.worker)]
     }

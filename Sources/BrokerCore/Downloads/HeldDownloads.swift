@@ -23,13 +23,14 @@ struct HeldDownloads {
 
     private var lines: [HostTable.Key: Line] = [:]
     private var places: [JobID: Place] = [:]
+    /// The lines of which a download is a released one: that of the requested origin, and that of a target of redirects.
+    private var permits: [JobID: [HostTable.Key]] = [:]
     /// The lines from which a download may be released: their time has come, or a released download has ended.
     private var changed = TurnOrder<HostTable.Key>()
     private var lastRank = 0
 
     /// The number of downloads that wait.
     var count: Int { places.count }
-    func contains(_ job: JobID) -> Bool { places[job] != nil }
     func contains(_ key: HostTable.Key) -> Bool { lines[key] != nil }
 
     /// Whether a download may start while its origin is asked gently: it was released, or the limit of the released ones permits
@@ -37,13 +38,18 @@ struct HeldDownloads {
     mutating func admits(_ job: JobID, _ key: HostTable.Key, most: Int) -> Bool {
         if lines[key]?.released.contains(job) == true { return most > 0 }
         guard lines[key]?.released.count ?? 0 < most, lines[key]?.waiting.isEmpty ?? true else { return false }
-        lines.change(key, default: Line()) { $0.released.insert(job) }
+        permit(job, key)
         return true
+    }
+
+    private mutating func permit(_ job: JobID, _ key: HostTable.Key) {
+        lines.change(key, default: Line()) { $0.released.insert(job) }
+        permits.change(job, default: []) { $0.append(key) }
     }
 
     /// Lets a download wait.
     mutating func hold(_ job: JobID, _ key: HostTable.Key, priority: GetOptions.Priority, client: ClientID?) {
-        lines.change(key) { $0.released.remove(job) }
+        ended(job)
         lastRank += 1
         insert(job, Place(key: key, level: UserQueue.level(of: priority), client: client, rank: lastRank))
         changed.enter(key)
@@ -71,12 +77,13 @@ struct HeldDownloads {
         forgetIfEmpty(place.key)
     }
 
-    /// Notes that a download runs no more, so that another one may.
-    mutating func ended(_ job: JobID, _ key: HostTable.Key) {
-        guard lines[key]?.released.contains(job) == true else { return }
-        lines.change(key) { $0.released.remove(job) }
-        changed.enter(key)
-        forgetIfEmpty(key)
+    /// Notes that a download is neither queued nor running any more, so that another one may be.
+    mutating func ended(_ job: JobID) {
+        for key in permits.removeValue(forKey: job) ?? [] {
+            lines.change(key) { $0.released.remove(job) }
+            changed.enter(key)
+            forgetIfEmpty(key)
+        }
     }
 
     /// Notes that more downloads of an origin may run than before.
@@ -93,10 +100,8 @@ struct HeldDownloads {
                 changed.pauseFirst()
                 continue
             }
-            lines.change(key) {
-                $0.waiting.serve(job, at: place.level)
-                $0.released.insert(job)
-            }
+            lines.change(key) { $0.waiting.serve(job, at: place.level) }
+            permit(job, key)
             return job
         }
         return nil
@@ -113,13 +118,16 @@ struct HeldDownloads {
     /// The downloads that wait.
     var waiting: Set<JobID> { Set(places.keys) }
     /// The released downloads.
-    var released: Set<JobID> { lines.values.reduce(into: []) { $0.formUnion($1.released) } }
+    var released: Set<JobID> { Set(permits.keys) }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         if lines.values.reduce(0, { $0 + $1.waiting.count }) != places.count { return "number of held downloads" }
         if lines.values.contains(where: { $0.waiting.isEmpty && $0.released.isEmpty }) {
             return "a line of no download"
+        }
+        if lines.values.reduce(0, { $0 + $1.released.count }) != permits.values.reduce(0, { $0 + $1.count }) {
+            return "number of released downloads"
         }
         return changed.count <= lines.count ? nil : "a changed line that is gone"
     }

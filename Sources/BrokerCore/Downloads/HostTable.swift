@@ -13,11 +13,6 @@ struct HostTable {
         init(origin: String, user: UInt32) {
             (self.origin, self.user) = (origin, user)
         }
-
-        /// The requested origin of a download, for the user whose request began it.
-        init(_ download: Download) {
-            self.init(origin: download.origin, user: download.user)
-        }
     }
 
     /// What an origin asked for with `Retry-After`.

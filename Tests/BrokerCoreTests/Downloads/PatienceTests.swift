@@ -34,6 +34,12 @@ struct PatienceTests {
         world.failFetch(try #require(world.fetches.keys.min()), status: 429, retryAfterMs: retryAfterMs)
     }
 
+    /// Lets the first transfer go on at another origin.
+    private mutating func redirect() throws {
+        let job = try #require(world.fetches.keys.min())
+        world.happen(.fetchRedirected(world.fetches[job]!.worker, job, to: "http://other.test:80/"))
+    }
+
     private func held() -> Int { world.state.report[.held] }
     private func isAnswered(_ id: Int) -> Bool { world.answers[client]?[id] != nil }
 
@@ -167,8 +173,7 @@ struct PatienceTests {
 
     @Test mutating func `a target of redirects is waited for, not the origin that redirects`() throws {
         world.get(client, id: 1, "a")
-        let (job, (worker, _)) = try #require(world.fetches.first)
-        world.happen(.fetchRedirected(worker, job, to: "http://other.test:80/"))
+        try redirect()
         try refuse()
         #expect(held() == 1)
         world.get(client, id: 2, "b")
@@ -179,6 +184,23 @@ struct PatienceTests {
         #expect(world.fetches.count == 1)
         serveAll()
         #expect((1...3).allSatisfy { world.image(client, $0) != nil })
+    }
+
+    @Test mutating func `an origin that redirects and its target may both ask for patience`() throws {
+        world.get(client, id: 1, "a")
+        try redirect()
+        try refuse(retryAfterMs: 2000)
+        world.get(client, id: 2, "b")
+        try refuse()
+        world.happen(.timePassed, after: 1000)
+        serveAll()
+        world.happen(.timePassed, after: 1000)
+        #expect(world.fetches.count == 1)
+        try redirect()
+        serveAll()
+        for id in 3...9 { world.get(client, id: id, "\(id)") }
+        serveAll()
+        #expect(held() == 0 && (1...9).allSatisfy { world.image(client, $0) != nil })
     }
 
     @Test mutating func `the worker that asks a held origin may die`() throws {
