@@ -190,13 +190,8 @@ public final class AsyncImageBroker: Sendable {
     }
 
     nonisolated(nonsending) private func finalImage(_ updates: Updates) async throws -> BrokerImage {
-        do {
-            for try await incoming in updates {
-                if case .image(_, let image) = incoming, image.reply.final { return image }
-            }
-        } catch ClientError.refused(let error) where error.code == .cancelled && Task.isCancelled {
-            // The broker's answer to the cancellation has come before the stream's end.
-            throw CancellationError()
+        for try await incoming in updates {
+            if case .image(_, let image) = incoming, image.reply.final { return image }
         }
         // A stream ends without its last element when its task is cancelled.
         throw CancellationError()

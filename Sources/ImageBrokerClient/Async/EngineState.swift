@@ -241,7 +241,8 @@ struct EngineState {
             request.attempts -= 1
             sendOrEnd(request)
         } else {
-            end(request, id, .refused(error))
+            // A stream tells of its cancellation before it has ended, so that the broker's answer may come before.
+            end(request, id, request.isCancelled ? nil : .refused(error))
         }
     }
 
