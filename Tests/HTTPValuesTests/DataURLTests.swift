@@ -14,7 +14,7 @@ struct DataURLTests {
             .deletingLastPathComponent()
         let file = package.appending(path: "clients/conformance/data-urls.json")
         let cases = try JSONDecoder().decode([Case].self, from: Data(contentsOf: file))
-        #expect(cases.count == 20)
+        #expect(cases.count == 21)
         for each in cases {
             #expect(DataURL.isSpelled(each.url))
             let bytes = try? DataURL.bytes(of: each.url)

@@ -20,7 +20,7 @@ import pytest
 
 import imgbroker
 from imgbroker import ErrorCode
-from imgbroker._client import data_of_url
+from imgbroker._client import data_of_url, is_data_url, is_url
 from scripted import ScriptedBroker
 from support import Broker, Origin, eventually, open_descriptors, run_script
 
@@ -677,6 +677,7 @@ def test_bytes(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Pictur
 def test_data_urls() -> None:
     cases = json.loads((pathlib.Path(__file__).parents[2] / "conformance" / "data-urls.json").read_text())
     for case in cases:
+        assert is_data_url(case["url"]) and not is_url(case["url"])
         if case["bytes"] is None:
             with pytest.raises(ValueError):
                 data_of_url(case["url"])

@@ -147,8 +147,13 @@ class Result(NamedTuple):
 
 
 def is_url(source: Source) -> bool:
-    """Returns whether a source is a URL, otherwise the path of a local file."""
-    return isinstance(source, str) and "://" in source
+    """Returns whether a source is a URL that the broker loads."""
+    return isinstance(source, str) and "://" in source and not is_data_url(source)
+
+
+def is_data_url(source: Source) -> bool:
+    """Returns whether a source is a `data:` URL, whose bytes this client decodes."""
+    return isinstance(source, str) and source[:5].lower() == "data:"
 
 
 def title_of(source: Source) -> str:
@@ -159,7 +164,7 @@ def title_of(source: Source) -> str:
 def open_file(source: Source) -> int:
     """Opens a local file for a request, or returns the descriptor of a copy of bytes, of which all clients share the image. Raises
     `OSError`, and `ValueError` for a `data:` URL without data."""
-    if isinstance(source, str) and source[:5].lower() == "data:":
+    if isinstance(source, str) and is_data_url(source):
         return _memory.sealed_copy(data_of_url(source))
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _memory.sealed_copy(source)
