@@ -2180,7 +2180,7 @@ static imgbroker_code open_descriptor(const imgbroker_request *request, int *des
     const char *action = "the descriptor cannot be duplicated";
     imgbroker_code code = IMGBROKER_ERROR_INVALID_ARGUMENT;
     char text[200];
-    if (request->data != NULL) {
+    if (request->data != NULL && (request->kind == IMGBROKER_STORE || request->path == NULL)) {
         action = "the bytes cannot be copied";
         code = IMGBROKER_ERROR_NO_MEMORY;
         *descriptor = sealed_copy(request->data, request->size);
