@@ -9,7 +9,7 @@ enum HostName {
     /// Returns the canonical spelling.
     ///
     /// - Throws: `InvalidURL`, which names the fault.
-    static func canonical(_ written: some Collection<UInt8>) throws(InvalidURL) -> [UInt8] {
+    static func canonical(_ written: ArraySlice<UInt8>) throws(InvalidURL) -> [UInt8] {
         guard written.count <= longest else { throw bad("host of more than \(longest) bytes") }
         if written.first == UInt8(ascii: "[") { return try address(inBrackets: written) }
         var host = percentDecoded(written)
@@ -66,16 +66,22 @@ enum HostName {
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 
     /// Replaces "%" and two hexadecimal digits by the byte that they mean.
-    static func percentDecoded(_ written: some Collection<UInt8>) -> [UInt8] {
-        var (result, rest) = ([UInt8](), written[...])
-        while let byte = rest.popFirst() {
-            let digits = rest.prefix(2)
-            guard byte == UInt8(ascii: "%"), digits.count == 2, digits.allSatisfy({ hexadecimal($0) != nil }) else {
+    static func percentDecoded(_ written: ArraySlice<UInt8>) -> [UInt8] {
+        guard written.contains(UInt8(ascii: "%")) else { return Array(written) }
+        var result: [UInt8] = []
+        result.reserveCapacity(written.count)
+        var index = written.startIndex
+        while index < written.endIndex {
+            let byte = written[index]
+            index += 1
+            if byte == UInt8(ascii: "%"), index + 1 < written.endIndex, let high = hexadecimal(written[index]),
+                let low = hexadecimal(written[index + 1])
+            {
+                result.append(high << 4 | low)
+                index += 2
+            } else {
                 result.append(byte)
-                continue
             }
-            result.append(digits.reduce(0) { $0 << 4 | (hexadecimal($1) ?? 0) })
-            rest.removeFirst(2)
         }
         return result
     }

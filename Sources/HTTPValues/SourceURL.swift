@@ -90,7 +90,7 @@ public struct SourceURL: Hashable, Sendable {
         var isStart = false
         while position < bytes.count {
             let byte = bytes[position]
-            if mustBeEncoded(byte) || byte == UInt8(ascii: "#") || byte == UInt8(ascii: "\\")
+            if encodedLength(byte, invalidInPath) > 1 || byte == UInt8(ascii: "#") || byte == UInt8(ascii: "\\")
                 || byte == UInt8(ascii: "'")
                 || isStart && (byte == UInt8(ascii: ".") || byte == UInt8(ascii: "%"))
             {
@@ -111,10 +111,11 @@ public struct SourceURL: Hashable, Sendable {
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")) else {
             throw bad("has no scheme: it must begin with http:// or https://")
         }
-        let scheme = String(decoding: bytes[..<colon].prefix(80).map { lowered($0) }, as: UTF8.self)
-        let isSecure = scheme == "https"
-        guard isSecure || scheme == "http" else {
-            let shortened = String(scheme.unicodeScalars.prefix(20))
+        let scheme = bytes[..<colon]
+        let isSecure = scheme.lazy.map(lowered).elementsEqual("https".utf8)
+        guard isSecure || scheme.lazy.map(lowered).elementsEqual("http".utf8) else {
+            let text = String(decoding: scheme.prefix(80).map(lowered), as: UTF8.self)
+            let shortened = String(text.unicodeScalars.prefix(20))
             throw InvalidURL(.unsupportedScheme, "Only http and https URLs are loaded, not \"\(shortened)\".")
         }
         let rest = bytes[(colon + 1)...].drop(while: isSlash)
@@ -126,74 +127,88 @@ public struct SourceURL: Hashable, Sendable {
         // Colons within a bracketed address do not count.
         let colons = authority.lastIndex { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "]") }
         let port = colons.flatMap { authority[$0] == UInt8(ascii: ":") ? $0 : nil }
-        let host = try HostName.canonical(authority[..<(port ?? authority.endIndex)])
-
-        var text = Array(isSecure ? "https://".utf8 : "http://".utf8) + host
+        var beginning = Array(isSecure ? "https://".utf8 : "http://".utf8)
+        beginning += try HostName.canonical(authority[..<(port ?? authority.endIndex)])
         if let port, port + 1 < authority.endIndex {
             guard let number = portNumber(authority[(port + 1)...]) else { throw bad("has no valid port") }
-            if number != (isSecure ? 443 : 80) { text += Array(":\(number)".utf8) }
+            if number != (isSecure ? 443 : 80) { beginning += Array(":\(number)".utf8) }
         }
-        let query = rest[authority.endIndex...].firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
-        append(path: rest[authority.endIndex..<query], to: &text)
-        for byte in rest[query...] { append(byte, isEncoded: mustBeEncodedInQuery(byte), to: &text) }
+        let canonical = joined(beginning, rest[authority.endIndex...])
         // It is reported to clients, so it must itself be accepted from them.
-        guard text.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
-        return String(decoding: text, as: UTF8.self)
+        guard canonical.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
+        return canonical
     }
 
     /// A URL or a reference without the fragment, spaces and control characters around it, and tabs and line ends within it.
     package static func cleaned(_ written: String) -> [UInt8] {
-        var bytes = Array(written.utf8.drop { $0 <= 0x20 })
-        while let last = bytes.last, last <= 0x20 { bytes.removeLast() }
+        var bytes = Array(written.utf8)
         if let fragment = bytes.firstIndex(of: UInt8(ascii: "#")) { bytes.removeSubrange(fragment...) }
-        bytes.removeAll { $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
+        while let last = bytes.last, last <= 0x20 { bytes.removeLast() }
+        var controls: UInt8 = 0
+        // Without branches, so that many bytes are compared at once.
+        for byte in bytes { controls |= byte < 0x20 ? 1 : 0 }
+        if bytes.first ?? 0x21 <= 0x20 { bytes.removeSubrange(..<(bytes.firstIndex { $0 > 0x20 } ?? bytes.endIndex)) }
+        if controls > 0 { bytes.removeAll { $0 == 0x09 || $0 == 0x0A || $0 == 0x0D } }
         return bytes
     }
 
     private static func isSlash(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "/") || byte == UInt8(ascii: "\\") }
 
-    /// Appends a path with its "." and ".." segments resolved, and at least a slash.
-    private static func append(path: ArraySlice<UInt8>, to text: inout [UInt8]) {
-        let root = text.count
-        var segments = path.split(omittingEmptySubsequences: false, whereSeparator: isSlash)[...]
-        // Before the first slash is nothing.
-        segments = segments.dropFirst()
-        if segments.isEmpty { text.append(UInt8(ascii: "/")) }
-        while let segment = segments.popFirst() {
-            let dots = dots(segment)
-            if dots == 2 {
-                while text.count > root, text.removeLast() != UInt8(ascii: "/") {}
+    /// Returns the text of a URL: what precedes the path, then the path with its "." and ".." segments resolved and at least a slash,
+    /// and the query, both with the characters percent-encoded that are invalid there.
+    private static func joined(_ beginning: [UInt8], _ rest: ArraySlice<UInt8>) -> String {
+        let root = beginning.count
+        // Room for a slash, and for the two bytes that are written after the last one.
+        return unsafe String(unsafeUninitializedCapacity: root + 3 * rest.count + 3) { output in
+            var end = unsafe output.update(fromContentsOf: beginning)
+            func write(_ byte: UInt8, _ length: Int) {
+                unsafe output[end] = length == 1 ? byte : UInt8(ascii: "%")
+                unsafe output[end + 1] = hexadecimal(byte >> 4)
+                unsafe output[end + 2] = hexadecimal(byte & 15)
+                end += length
             }
-            if dots > 0 {
-                // "a/.." is "", and "a/b/.." is "a/".
-                if segments.isEmpty { text.append(UInt8(ascii: "/")) }
-                continue
-            }
-            text.append(UInt8(ascii: "/"))
-            for byte in segment { append(byte, isEncoded: mustBeEncoded(byte), to: &text) }
+            var position = rest.startIndex
+            repeat {
+                let segment = end
+                write(UInt8(ascii: "/"), 1)
+                if position < rest.endIndex, isSlash(rest[position]) { position += 1 }
+                while position < rest.endIndex, rest[position] != UInt8(ascii: "?"), !isSlash(rest[position]) {
+                    write(rest[position], encodedLength(rest[position], invalidInPath))
+                    position += 1
+                }
+                let dots = unsafe end - segment <= 7 ? dots(output[segment + 1..<end]) : 0
+                guard dots > 0 else { continue }
+                end = segment
+                // The segment before is left out, too.
+                while dots == 2, end > root {
+                    end -= 1
+                    if unsafe output[end] == UInt8(ascii: "/") { break }
+                }
+                // "a/b/.." is "a/".
+                if position == rest.endIndex || !isSlash(rest[position]) { write(UInt8(ascii: "/"), 1) }
+            } while position < rest.endIndex && isSlash(rest[position])
+            for byte in rest[position...] { write(byte, encodedLength(byte, invalidInQuery)) }
+            return end
         }
     }
 
     /// 1 for the segment ".", 2 for "..", else 0. A dot may be percent-encoded.
-    private static func dots(_ segment: ArraySlice<UInt8>) -> Int {
-        guard segment.count <= 6 else { return 0 }
-        var (rest, count) = (segment, 0)
-        while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "%"), rest.count >= 2, rest.removeFirst() == UInt8(ascii: "2") {
-                guard rest.removeFirst() | 0x20 == UInt8(ascii: "e") else { return 0 }
-            } else if byte != UInt8(ascii: ".") {
+    private static func dots(_ segment: Slice<UnsafeMutableBufferPointer<UInt8>>) -> Int {
+        var (index, count) = unsafe (segment.startIndex, 0)
+        let end = unsafe segment.endIndex
+        while index < end {
+            if unsafe segment[index] == UInt8(ascii: ".") {
+                index += 1
+            } else if unsafe index + 2 < end && segment[index] == UInt8(ascii: "%")
+                && segment[index + 1] == UInt8(ascii: "2") && segment[index + 2] | 0x20 == UInt8(ascii: "e")
+            {
+                index += 3
+            } else {
                 return 0
             }
             count += 1
         }
         return count <= 2 ? count : 0
-    }
-
-    private static func append(_ byte: UInt8, isEncoded: Bool, to text: inout [UInt8]) {
-        guard isEncoded else { return text.append(byte) }
-        text.append(UInt8(ascii: "%"))
-        text.append(hexadecimal(byte >> 4))
-        text.append(hexadecimal(byte & 15))
     }
 
     private static func lowered(_ byte: UInt8) -> UInt8 {
@@ -218,23 +233,30 @@ public struct SourceURL: Hashable, Sendable {
         return colon
     }
 
-    /// Whether a byte of a path is percent-encoded (the standard's path percent-encode set).
-    @inline(__always)
-    private static func mustBeEncoded(_ byte: UInt8) -> Bool {
-        switch byte {
-        case ...0x20, 0x7F..., UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "^"),
-            UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "}"):
-            true
-        default: false
-        }
+    /// A bit for each ASCII character that is invalid in a part of a URL.
+    private struct Characters {
+        let low: UInt64
+        let high: UInt64
     }
 
-    /// Whether a byte of a query is percent-encoded (the standard's special-query percent-encode set).
-    private static func mustBeEncodedInQuery(_ byte: UInt8) -> Bool {
-        switch byte {
-        case ...0x20, 0x7F..., UInt8(ascii: "\""), UInt8(ascii: "'"), UInt8(ascii: "<"), UInt8(ascii: ">"): true
-        default: false
-        }
+    /// The standard's path percent-encode set: controls, space, `"<>^` and the grave accent, braces.
+    private static var invalidInPath: Characters {
+        Characters(
+            low: 0xFFFF_FFFF | 1 << 0x20 | 1 << 0x22 | 1 << 0x3C | 1 << 0x3E,
+            high: 1 << 0x1E | 1 << 0x20 | 1 << 0x3B | 1 << 0x3D | 1 << 0x3F)
+    }
+
+    /// The standard's special-query percent-encode set: controls, space, `"'<>`.
+    private static var invalidInQuery: Characters {
+        Characters(low: 0xFFFF_FFFF | 1 << 0x20 | 1 << 0x22 | 1 << 0x27 | 1 << 0x3C | 1 << 0x3E, high: 1 << 0x3F)
+    }
+
+    /// The number of bytes for a byte: 3 if it is invalid or beyond ASCII. Without branches, because no processor predicts those of a
+    /// text that was made for it.
+    @inline(__always)
+    private static func encodedLength(_ byte: UInt8, _ invalid: Characters) -> Int {
+        let isInvalid = UInt64(byte >> 7) | ((byte < 64 ? invalid.low : invalid.high) &>> UInt64(byte & 63)) & 1
+        return Int(1 + 2 * isInvalid)
     }
 
     @inline(__always)

@@ -55,10 +55,10 @@ struct TransferURL: Equatable {
         let reference = Self.prepared(written)
         // libcurl takes "data:x" as a path, so the scheme is checked before.
         if let scheme = Self.scheme(of: reference), scheme != "http", scheme != "https" { throw .scheme(scheme) }
-        let resolved = try Self.parts(of: reference, relativeTo: base?.text)
-        // Spelled as the broker spells URLs, then read by libcurl once more: the checked URL is the one that is connected to.
-        guard let text = (try? SourceURL(resolved.text))?.text else { throw .malformed }
-        let parts = try Self.parts(of: text, relativeTo: nil)
+        var parts = try Self.parts(of: reference, relativeTo: base?.text)
+        // Spelled as the broker spells URLs. Another spelling is read once more: the checked URL is the one that is connected to.
+        guard let text = (try? SourceURL(parts.text))?.text else { throw .malformed }
+        if !text.utf8.elementsEqual(parts.text.utf8) { parts = try Self.parts(of: text, relativeTo: nil) }
         (self.text, scheme, host, port) = (text, parts.scheme, parts.host, parts.port)
     }
 
