@@ -8,4 +8,4 @@ cd "$(dirname "$0")/.."
 environment=$(scripts/python-for-comparisons.sh)
 IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 export IMGBROKER_TEST_PRODUCTS
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Steps timeout --foreground 15m "$environment/bin/python" Tests/Damaged/compare.py
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Browser:Tests/Steps timeout --foreground 15m "$environment/bin/python" Tests/Damaged/compare.py

@@ -20,7 +20,7 @@ fi
 
 (cd packaging/monitoring && "$PROMTOOL" check rules imgbroker.rules.yml && "$PROMTOOL" test rules imgbroker.rules.test.yml)
 
-export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Families
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Browser:Tests/Families
 timeout --foreground 15m /usr/bin/python3 Tests/Exporter/dashboard.py
 timeout --foreground 15m /usr/bin/python3 Tests/Exporter/agreement.py
 

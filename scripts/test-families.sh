@@ -14,4 +14,4 @@ if ! "$environment/bin/python" -c 'import imagecodecs, numpy, PIL, pillow_heif, 
 fi
 IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 export IMGBROKER_TEST_PRODUCTS OUTPUT="${OUTPUT:-.build/families/sheet.png}"
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Steps timeout --foreground 15m "$environment/bin/python" Tests/Families/compare.py
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Browser:Tests/Steps timeout --foreground 15m "$environment/bin/python" Tests/Families/compare.py

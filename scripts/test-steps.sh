@@ -7,4 +7,4 @@ cd "$(dirname "$0")/.."
 environment=$(scripts/python-for-comparisons.sh)
 IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 export IMGBROKER_TEST_PRODUCTS
-PYTHONDONTWRITEBYTECODE=1 timeout --foreground 15m "$environment/bin/python" Tests/Steps/compare.py
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=Tests/Browser timeout --foreground 15m "$environment/bin/python" Tests/Steps/compare.py

@@ -23,7 +23,7 @@ import numpy
 import pyvips
 from PIL import Image, ImageDraw
 
-from browser import browser
+from drawing import all_drawn
 from setting import Setting
 
 WIDTH, HEIGHT = 160, 120
@@ -185,7 +185,7 @@ def main():
 
             trials = {name: source for name, source in trials.items() if loaded(name) is None}
             whole = {name: (name.split("-")[0], data) for name, data in files().items()}
-            drawn = browser(folder, sources | trials | whole)
+            drawn = all_drawn(sources | trials | whole)
             for name, (kind, _) in sources.items():
                 if kind == "webp":
                     assert drawn[name] is None, "Chromium draws truncated WebP by now"

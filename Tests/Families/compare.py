@@ -27,7 +27,7 @@ from PIL import Image, ImageCms, ImageDraw
 
 import documents
 import heic
-from browser import browser
+from drawing import all_drawn
 from setting import Setting
 
 pillow_heif.register_heif_opener()
@@ -316,7 +316,7 @@ def main():
             for name, (_, plain) in documents.CONVERTED.items():
                 report(name, f"as {plain}", (load(name) == load(f"svg-{plain}")).all())
             sources = {name: ("svg+xml", files[name]) for name in files if name.startswith("svg-")}
-            natural = browser(folder, sources)
+            natural = all_drawn(sources)
             for name, theirs in natural.items():
                 ours = load(name)
                 compare_drawing(name, ours, numpy.asarray(theirs), report, sheet)
@@ -325,14 +325,14 @@ def main():
             small = {
                 name: (image.width // 2, image.height // 2) for name, image in natural.items()
                 if image.width % 2 == image.height % 2 == 0 and name[4:] not in documents.UNSIZED}
-            reduced = browser(folder, {name: sources[name] for name in small}, small)
+            reduced = all_drawn({name: sources[name] for name in small}, small)
             for name, theirs in reduced.items():
                 width, height = small[name]
                 ours = load(name, "--width", str(width), "--height", str(height), "--fit", "fill")
                 compare_drawing(f"{name}-half", ours, numpy.asarray(theirs), report, sheet)
             # Twice the size: shapes stay sharp.
             large = {name: (2 * natural[name].width, 2 * natural[name].height) for name in ["svg-size-and-box", "svg-nested", "svg-style"]}
-            for name, theirs in browser(folder, {name: sources[name] for name in large}, large).items():
+            for name, theirs in all_drawn({name: sources[name] for name in large}, large).items():
                 ours = load(name, "--width", str(large[name][0]))
                 compare_drawing(f"{name}-double", ours, numpy.asarray(theirs), report, sheet)
             for name in bombs:

@@ -4,7 +4,7 @@ Each result is loaded with `imgbroker get`, all frames of an animation with the 
 with multiplied colour, is at most 2 of 255.
 """
 
-import base64
+import contextlib
 import io
 import json
 import pathlib
@@ -15,7 +15,8 @@ import numpy
 import pyvips
 from PIL import Image, ImageDraw, ImageOps, ImageSequence
 
-from browser import written_lines
+from browser import Browser
+from drawing import drawn
 from setting import Setting
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "clients" / "python" / "src"))
@@ -157,38 +158,12 @@ FUNCTIONS = {
 } | {f"hue-rotate:degrees={degrees}": f"hue-rotate({degrees}deg)" for degrees in (-270, -30, 45, 120, 300)}
 
 
-def browser(folder):
+def in_browser():
     """Returns the scenes with each CSS function, by scene and step: straight alpha, as a canvas gives it."""
-    page = pathlib.Path(folder) / "page.html"
-    sources = {name: base64.b64encode(png(scene(name == "alpha"))).decode() for name in ("alpha", "opaque")}
-    page.write_text(f"""<!DOCTYPE html><pre id=out>waiting</pre><script>
-const sources = {sources}, steps = {FUNCTIONS}
-async function run() {{
-  const lines = []
-  for (const name in sources) {{
-    const image = new Image()
-    image.src = 'data:image/png;base64,' + sources[name]
-    await image.decode()
-    for (const step in steps) {{
-      const canvas = document.createElement('canvas')
-      canvas.width = {WIDTH}; canvas.height = {HEIGHT}
-      const context = canvas.getContext('2d', {{willReadFrequently: true}})
-      context.filter = steps[step]
-      context.drawImage(image, 0, 0)
-      const data = context.getImageData(0, 0, {WIDTH}, {HEIGHT}).data
-      lines.push(name + ' ' + step + ' ' + btoa(String.fromCharCode(...data)))
-    }}
-  }}
-  document.getElementById('out').textContent = lines.join('\\n') + '\\nend'
-}}
-run()
-</script>""")
-    results = {}
-    for line in written_lines(page, folder):
-        name, step, data = line.split(" ")
-        pixels = numpy.frombuffer(base64.b64decode(data), numpy.uint8).reshape(HEIGHT, WIDTH, 4)
-        results[name, step] = Image.fromarray(pixels, "RGBA")
-    return results
+    with contextlib.closing(Browser()) as browser:
+        return {
+            (name, step): drawn(browser, "png", png(scene(name == "alpha")), function=function)
+            for name in ("alpha", "opaque") for step, function in FUNCTIONS.items()}
 
 
 def parsed(step):
@@ -231,8 +206,8 @@ def main():
                 image = scene(name == "alpha")
                 cases.append((name, ("--crop", "7,9,50,30"), image.crop((7, 9, 57, 39))))
                 cases += [(name, ("--step", step), make(image)) for step, make in LIBRARIES.items()]
-            drawn = browser(folder)
-            cases += [(name, ("--step", step), image) for (name, step), image in drawn.items()]
+            in_chromium = in_browser()
+            cases += [(name, ("--step", step), image) for (name, step), image in in_chromium.items()]
             for width, height in SMALL:
                 image = scene(True, width, height)
                 cases += [(f"{width}x{height}", ("--step", step), make(image)) for step, make in LIBRARIES.items()]
@@ -249,7 +224,7 @@ def main():
                             check(f"frame {number} of 3, {name} {step}", frame, make(expected[number]))
                     for step in FUNCTIONS:
                         last = frames_of(client, data, step, folder)[-1]
-                        check(f"last frame, {name} {step}", last, drawn[name, step])
+                        check(f"last frame, {name} {step}", last, in_chromium[name, step])
         finally:
             setting.stop()
     print(f"{passed} passed, {failures} failed")

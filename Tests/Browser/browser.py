@@ -26,8 +26,8 @@ class Browser:
             os.set_inheritable(4, True)
 
         self.process = subprocess.Popen(
-            ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
-             f"--user-data-dir={self.folder.name}", "about:blank"],
+            ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             "--force-color-profile=srgb", "--remote-debugging-pipe", f"--user-data-dir={self.folder.name}", "about:blank"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=install, close_fds=False,
             # It leaves temporary files.
             env={**os.environ, "TMPDIR": self.folder.name})
@@ -49,7 +49,7 @@ class Browser:
         if self.session:
             message["sessionId"] = self.session
         os.write(self.output, json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             while b"\0" not in self.buffer:
                 if not select.select([self.input], [], [], max(0, deadline - time.monotonic()))[0]:
