@@ -135,7 +135,10 @@ func fuzzURLs(_ bytes: [UInt8]) {
         expect(url.text.hasPrefix(url.origin + "/"), "a URL begins with its origin")
         expect(!url.host.isEmpty, "a URL has a host")
         if SourceURL.isPlainlyCanonical(text) {
-            expect((try? SourceURL.canonical(text)) == text, "a plainly canonical URL equals its canonical form")
+            var international = InternationalHosts()
+            expect(
+                (try? SourceURL.canonical(text, &international)) == text,
+                "a plainly canonical URL equals its canonical form")
         }
     } else {
         expect(!SourceURL.isPlainlyCanonical(text), "a plainly canonical text is a URL")

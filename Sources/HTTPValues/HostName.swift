@@ -9,11 +9,13 @@ enum HostName {
     /// Returns the canonical spelling.
     ///
     /// - Throws: `InvalidURL`, which names the fault.
-    static func canonical(_ written: ArraySlice<UInt8>) throws(InvalidURL) -> [UInt8] {
+    static func canonical(
+        _ written: ArraySlice<UInt8>, _ international: inout InternationalHosts
+    ) throws(InvalidURL) -> [UInt8] {
         guard written.count <= longest else { throw bad("host of more than \(longest) bytes") }
         if written.first == UInt8(ascii: "[") { return try address(inBrackets: written) }
         var host = percentDecoded(written)
-        if host.contains(where: { $0 >= 0x80 }) { host = try asciiName(host) }
+        if host.contains(where: { $0 >= 0x80 }) { host = try international.asciiName(host) }
         for index in host.indices where (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(host[index]) {
             host[index] |= 0x20
         }
@@ -29,7 +31,7 @@ enum HostName {
         return Array(bytes.map(String.init).joined(separator: ".").utf8)
     }
 
-    private static func bad(_ what: String) -> InvalidURL { InvalidURL(.malformed, "url has \(what)") }
+    fileprivate static func bad(_ what: String) -> InvalidURL { InvalidURL(.malformed, "url has \(what)") }
 
     /// Whether a host in lower case is certain to be in canonical spelling, as far as its last label says that: a name, or an IPv4
     /// address of four decimal numbers.
@@ -139,26 +141,43 @@ enum HostName {
         }
         return digits.hasPrefix("0") && digits.utf8.count > 1 ? UInt64(digits, radix: 8) : UInt64(digits)
     }
+}
 
-    // MARK: International names
+/// The conversion of the international hosts of one message to ASCII, as much of it as takes less than a millisecond.
+public struct InternationalHosts {
+    /// The most bytes of hosts that are converted; one that repeats the host before it does not count.
+    public static let longest = 8192
 
-    /// Converts a name to ASCII by UTS 46 (nontransitional), with GNU libidn2, as libcurl does. The library is loaded for the first
-    /// such name, because most processes never meet one.
-    private static func asciiName(_ host: [UInt8]) throws(InvalidURL) -> [UInt8] {
-        guard let convert = unsafe converter else {
-            throw bad("an international host, for which libidn2 is not installed")
+    private var bytesLeft = Self.longest
+    private var last: (written: [UInt8], name: [UInt8]) = ([], [])
+
+    public init() {}
+
+    /// Converts a name by UTS 46 (nontransitional), with GNU libidn2, as libcurl does. The library is loaded for the first such name,
+    /// because most processes never meet one.
+    mutating func asciiName(_ host: [UInt8]) throws(InvalidURL) -> [UInt8] {
+        if host == last.written { return last.name }
+        bytesLeft -= host.count
+        guard bytesLeft >= 0 else {
+            throw HostName.bad("an international host after \(Self.longest) bytes of others: write it as an xn-- name")
+        }
+        guard let convert = unsafe Self.converter else {
+            throw HostName.bad("an international host, for which libidn2 is not installed")
         }
         // A zero byte would end the text early.
-        guard !host.contains(0), String(validating: host, as: UTF8.self) != nil else { throw bad("no valid host") }
+        guard !host.contains(0), String(validating: host, as: UTF8.self) != nil else {
+            throw HostName.bad("no valid host")
+        }
         var result: UnsafeMutablePointer<CChar>?
         let status = unsafe (host.map { CChar(bitPattern: $0) } + [0]).withUnsafeBufferPointer {
-            unsafe convert($0.baseAddress, &result, nontransitional)
+            unsafe convert($0.baseAddress, &result, Self.nontransitional)
         }
         defer { unsafe free(result) }
         guard status == 0, let name = unsafe result else {
-            throw bad("an international host that IDNA does not permit")
+            throw HostName.bad("an international host that IDNA does not permit")
         }
-        return unsafe Array(String(cString: name).utf8)
+        last = unsafe (host, Array(String(cString: name).utf8))
+        return last.name
     }
 
     /// `IDN2_NONTRANSITIONAL`.

@@ -31,7 +31,13 @@ public struct SourceURL: Hashable, Sendable {
     ///
     /// - Throws: `InvalidURL` when it is not a valid http or https URL.
     public init(_ written: String) throws(InvalidURL) {
-        text = Self.isPlainlyCanonical(written) ? written : try Self.canonical(written)
+        var international = InternationalHosts()
+        try self.init(written, &international)
+    }
+
+    /// Parses one of several URLs of a message.
+    public init(_ written: String, _ international: inout InternationalHosts) throws(InvalidURL) {
+        text = Self.isPlainlyCanonical(written) ? written : try Self.canonical(written, &international)
     }
 
     /// Creates a URL from its canonical spelling: the `text` of another `SourceURL`.
@@ -104,7 +110,9 @@ public struct SourceURL: Hashable, Sendable {
 
     /// Works on bytes, because a message may have 192 KiB of URLs, and so that a delimiter is recognized even when a
     /// combining mark follows it.
-    static func canonical(_ written: String) throws(InvalidURL) -> String {
+    static func canonical(
+        _ written: String, _ international: inout InternationalHosts
+    ) throws(InvalidURL) -> String {
         func bad(_ reason: String) -> InvalidURL { InvalidURL(.malformed, "url \(reason)") }
         guard written.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
         let bytes = cleaned(written)
@@ -128,7 +136,7 @@ public struct SourceURL: Hashable, Sendable {
         let colons = authority.lastIndex { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "]") }
         let port = colons.flatMap { authority[$0] == UInt8(ascii: ":") ? $0 : nil }
         var beginning = Array(isSecure ? "https://".utf8 : "http://".utf8)
-        beginning += try HostName.canonical(authority[..<(port ?? authority.endIndex)])
+        beginning += try HostName.canonical(authority[..<(port ?? authority.endIndex)], &international)
         if let port, port + 1 < authority.endIndex {
             guard let number = portNumber(authority[(port + 1)...]) else { throw bad("has no valid port") }
             if number != (isSecure ? 443 : 80) { beginning += Array(":\(number)".utf8) }

@@ -35,6 +35,11 @@ import Testing
         return "{\"type\":\"prefetch\",\"id\":1,\"urls\":[\(urls)\"\(last)\"]}"
     }
 
+    private static func prefetch(hosts: [String]) -> String {
+        let urls = hosts.map { "\"http://\($0)/\"" }.joined(separator: ",")
+        return "{\"type\":\"prefetch\",\"id\":1,\"urls\":[\(urls)]}"
+    }
+
     /// Values just below the limit of their number, as random as possible.
     private static let values = (0..<2000).map { _ in #"1,"",[],{},22,"a",true,"\n", 3 "# }.joined(separator: ",")
 
@@ -68,6 +73,15 @@ import Testing
         ("URLs, the last invalid", prefetch(repeated("a b", to: 120), "http:")),
         ("long URLs", prefetch(repeated("a", to: 1000))),
         ("escaped URLs", prefetch(random(["a", "\\\"", "bcd", "\\/", "<", "   "], to: 110))),
+        ("URLs of hosts in escapes", prefetch(hosts: (0..<999).map { _ in repeated("%61", to: 180) })),
+        (
+            "URLs of international hosts",
+            prefetch(hosts: (0..<999).map { "ü\($0)" + repeated(".éa漢bcdefüx漢", to: 160) })
+        ),
+        (
+            "URLs of an international host",
+            prefetch(hosts: Array(repeating: repeated(".éa漢bcdefüx漢", to: 160), count: 999))
+        ),
         ("URLs beyond ASCII", prefetch(random(["ab", "é", "bcdef", "漢", " gh "], to: 90))),
     ]
 

@@ -70,6 +70,19 @@ import Testing
         #expect(try rejection(text("subscribe", "\"events\":[\(events),\"failed\"]"))?.code == .badRequest)
     }
 
+    @Test func internationalHostsOfAPrefetchHaveAMaximumLengthTogether() throws {
+        func prefetch(_ hosts: [String]) -> String {
+            let urls = hosts.map { "\"http://\($0)/\"" }.joined(separator: ",")
+            return text("prefetch", "\"urls\":[\(urls)]")
+        }
+        // 16 bytes each.
+        let hosts = (100..<613).map { "ü\($0).example.or" }
+        #expect(hosts.allSatisfy { $0.utf8.count == 16 })
+        #expect(try rejection(prefetch(Array(hosts.dropLast()))) == nil)
+        #expect(try rejection(prefetch(hosts))?.message.contains("international") == true)
+        #expect(try rejection(prefetch(Array(repeating: "ü.example", count: 1000))) == nil)
+    }
+
     @Test func urlsOfAPrefetchHaveAMaximumLengthTogether() throws {
         func prefetch(_ path: String, _ count: Int) -> String {
             text(

@@ -22,9 +22,9 @@ extension Fields {
         strings(name, &texts, most: most, bytes: bytes)
         guard isReading else { return }
         values = []
-        var left = bytes
+        var (left, international) = (bytes, InternationalHosts())
         for text in texts {
-            guard let url = accepted(text) else { return }
+            guard let url = accepted(text, &international) else { return }
             // The canonical spelling may be longer.
             left -= url.text.utf8.count
             if left < 0 { return note("\(name)", expected: "strings of together at most \(bytes) bytes") }
@@ -33,8 +33,13 @@ extension Fields {
     }
 
     private mutating func accepted(_ text: String) -> SourceURL? {
+        var international = InternationalHosts()
+        return accepted(text, &international)
+    }
+
+    private mutating func accepted(_ text: String, _ international: inout InternationalHosts) -> SourceURL? {
         do throws(InvalidURL) {
-            return try SourceURL(text)
+            return try SourceURL(text, &international)
         } catch {
             refuse(with: WireError(error))
             return nil
