@@ -97,6 +97,30 @@ import Testing
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
+    /// Sealed or not, of every message that takes a descriptor.
+    @Test func memoryOpenForWritingOnly() throws {
+        let url = setting.url("/a")
+        let pixels =
+            #""pixels":{"width":2,"height":2,"stride":8,"pixelFormat":"rgba8","alpha":"straight"},"fds":1"#
+        for isSealed in [true, false] {
+            let file = try memfd(picture.png)
+            let writing = try opened(FileSystem.path(ofDescriptor: file.raw), O_WRONLY)
+            if isSealed { try file.seal() }
+            var answers = [try client.store(url, writing)]
+            let id = client.newID()
+            try client.send(
+                RawClient.frame(#"{"type":"store","id":\#(id),"url":"\#(url)",\#(pixels)}"#), descriptors: [writing])
+            answers.append(try client.answer(to: id))
+            for type in ["get", "query", "remove"] { answers.append(try client.ask(type, "", of: writing)) }
+            for answer in answers {
+                let error = try #require(answer.error)
+                #expect(error.code == .badRequest, "\(answer.text)")
+                #expect(error.message.contains("for reading"), "\(answer.text)")
+            }
+        }
+        #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
+    }
+
     @Test func excessDescriptorsAreIgnored() throws {
         let warm = try setting.broker.settledDescriptors()
         let good = try memfd(picture.png)

@@ -82,10 +82,16 @@ final class Upload {
         WireError(.badRequest, "The descriptor must be a memfd, or a file of a tmpfs; else send a payload.")
     }
 
+    /// The error for a descriptor that cannot be read, although its file may be suitable.
+    private static var notReadable: WireError {
+        WireError(.badRequest, "The descriptor is not open for reading: open the file with O_RDONLY or O_RDWR.")
+    }
+
     /// Verifies a memfd with stored pixels, which is never copied.
     ///
     /// - Throws: `bad-request`.
     static func sealedPixels(in descriptor: FileDescriptor) throws(WireError) -> SealedBuffer {
+        if descriptor.hasSeals, !descriptor.isOpenForReading { throw notReadable }
         // Huge pages can only be mapped as wholes, and an image rarely ends with one.
         guard descriptor.hasSeals, !descriptor.hasHugePages, let size = try? descriptor.size(),
             let sealed = try? SealedBuffer(verifying: descriptor, size: size)
@@ -101,6 +107,7 @@ final class Upload {
         at descriptor: FileDescriptor, for request: StoreRequest, upTo limit: Int
     ) throws(WireError) -> Given {
         guard descriptor.hasSeals, let size = try? descriptor.size() else { throw notInMemory }
+        guard descriptor.isOpenForReading else { throw notReadable }
         if size > limit { throw WireError(.tooLarge, "The file has \(size) bytes; --max-download permits \(limit).") }
         if let sealed = try? SealedBuffer(verifying: descriptor, size: size) { return .sealed(sealed) }
         if size == 0 { throw WireError(.emptyImage, "There are no bytes.") }
