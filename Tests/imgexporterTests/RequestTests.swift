@@ -18,6 +18,9 @@ struct RequestTests {
         nil, "", "evil.example", "evil.example:9464", "localhost.evil.example", "127.0.0.1.evil.example",
         "127.0.0.1:80@x",
         "1.2.3", "1.2.3.999", "[", "[]", "[::1", "[::1]x", "[evil.example]", "127.0.0.1:x", "metrics.lan.",
+        "+1.2.3.4", "1.2.3.-4", "127.0.0.01", "127.0.0.1:99999", "127.0.0.1:+80", "[:::]", "[1::2::3]", "[127.0.0.1]",
+        "[12345::]",
+        "::1",
     ])
     func `other names are refused`(host: String?) {
         #expect(!HostGuard(allowing: ["metrics.lan"]).accepts(host))
@@ -37,6 +40,14 @@ struct RequestTests {
         #expect(exporter.answer(method: "POST", path: "/metrics", host: "localhost").status == 405)
         #expect(exporter.answer(method: "GET", path: "/x", host: "localhost").status == 404)
         #expect(exporter.answer(method: "GET", path: "/thumbnails/0", host: "localhost").status == 404)
+    }
+
+    @Test func `a request with several names is no request`() {
+        let exporter = Exporter(path: "/nowhere/s", hosts: HostGuard(allowing: []), thumbnails: nil)
+        for host in ["localhost", "evil.example"] {
+            let page = exporter.answer(method: "GET", path: "/health", host: host, hostFields: 2)
+            #expect(page.status == 400)
+        }
     }
 
     @Test func `without a broker the metrics say so, and the health check fails with a reason`() {

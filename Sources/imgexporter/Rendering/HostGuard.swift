@@ -1,3 +1,5 @@
+import HTTPValues
+
 /// Decides by the Host field whether a request was meant for this server. A page of another site can make a browser send requests
 /// here by giving its own name the address of this machine (DNS rebinding); then the field has that name.
 struct HostGuard {
@@ -14,23 +16,18 @@ struct HostGuard {
         guard let host else { return false }
         if host.first == "[" {
             guard let end = host.firstIndex(of: "]"), Self.isPort(host[host.index(after: end)...]) else { return false }
-            let address = host[host.index(after: host.startIndex)..<end]
-            return !address.isEmpty
-                && address.utf8.allSatisfy { Self.hexadecimal.contains($0) || $0 == 0x3A || $0 == 0x2E }
+            return IPAddress(host[host.index(after: host.startIndex)..<end])?.isIPv4 == false
         }
-        let name = host.prefix { $0 != ":" }.lowercased()
-        guard Self.isPort(host.dropFirst(name.count)) else { return false }
-        return name == "localhost" || Self.isIPv4(name) || names.contains(name)
+        let colon = host.firstIndex(of: ":") ?? host.endIndex
+        guard Self.isPort(host[colon...]) else { return false }
+        let name = host[..<colon].lowercased()
+        return name == "localhost" || IPAddress(name)?.isIPv4 == true || names.contains(name)
     }
-
-    private static let hexadecimal = Set("0123456789abcdefABCDEF".utf8)
 
     private static func isPort(_ text: Substring) -> Bool {
-        text.isEmpty || text.first == ":" && text.dropFirst().utf8.allSatisfy { (0x30...0x39).contains($0) }
-    }
-
-    private static func isIPv4(_ name: String) -> Bool {
-        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil }
+        let digits = text.dropFirst().utf8
+        return text.isEmpty
+            || text.first == ":" && digits.allSatisfy { (0x30...0x39).contains($0) }
+                && (digits.isEmpty || UInt16(text.dropFirst()) != nil)
     }
 }

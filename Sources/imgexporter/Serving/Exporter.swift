@@ -18,8 +18,10 @@ final class Exporter: Sendable {
         self.thumbnails = thumbnails
     }
 
-    /// The answer to a request.
-    func answer(method: String, path: String, host: String?) -> Page {
+    /// The answer to a request with a number of Host fields.
+    func answer(method: String, path: String, host: String?, hostFields: Int = 1) -> Page {
+        // RFC 9112, section 3.2.
+        if hostFields > 1 { return Page(400, line: "The request has several Host fields.") }
         guard hosts.accepts(host) else {
             return Page(
                 421, line: "This server does not have that name: start imgbroker exporter with --allow-host NAME.")

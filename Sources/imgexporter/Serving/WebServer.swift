@@ -1,13 +1,12 @@
 internal import CWebServer
 internal import Glibc
+import HTTPValues
 import LinuxSystem
 
 /// The listening socket and the threads that serve it: libmicrohttpd with one thread for each connection.
 enum WebServer {
-    /// The maximum number of connections.
-    private static let connections: UInt32 = 32
-    /// The seconds of silence after which a connection is closed.
-    private static let silenceSeconds: UInt32 = 15
+    /// The maximum number of connections: those of the table, and some that were ended and are not closed yet.
+    private static let connections = UInt32(ConnectionTable.limit + 8)
 
     /// Fields of every response. The page loads nothing from elsewhere, runs no script of others and cannot be framed.
     private static let fields: [StaticString] = [
@@ -19,10 +18,28 @@ enum WebServer {
         "Cache-Control", "no-store",
     ]
 
-    /// The exporter, and the fields as the server wants them. Both live as long as the process.
+    /// The exporter and its connections, which live as long as the process.
     private final class Context: Sendable {
         let exporter: Exporter
-        init(_ exporter: Exporter) { self.exporter = exporter }
+        let connections: Connections
+        init(_ exporter: Exporter, _ connections: Connections) {
+            self.exporter = exporter
+            self.connections = connections
+        }
+
+        static func from(_ pointer: UnsafeMutableRawPointer) -> Context {
+            unsafe Unmanaged<Context>.fromOpaque(pointer).takeUnretainedValue()
+        }
+
+        /// The answer to the request of a connection.
+        func answer(
+            _ descriptor: Int32, method: String, path: String, host: String?, hostFields: Int
+        ) -> Page {
+            let page = connections.answer(descriptor, isHealth: Resource(path: path) == .health) {
+                exporter.answer(method: method, path: path, host: host, hostFields: hostFields)
+            }
+            return page ?? Page(503, line: "The server is busy: try again, or ask for /health.")
+        }
     }
 
     /// Blocks the signals that end the program, for this thread and later ones.
@@ -42,25 +59,39 @@ enum WebServer {
 
     /// Serves the connections of a listening socket on other threads.
     ///
-    /// - Throws: `SystemError` of libmicrohttpd's start.
+    /// - Throws: `SystemError` of libmicrohttpd's start, or of `Connections`.
     static func start(_ descriptor: Int32, _ exporter: Exporter) throws(SystemError) {
         let pointers = UnsafeMutablePointer<UnsafePointer<CChar>?>.allocate(capacity: fields.count + 1)
         for (index, field) in fields.enumerated() { unsafe pointers[index] = unsafe characters(of: field) }
         unsafe pointers[fields.count] = nil
-        let context = unsafe Unmanaged.passRetained(Context(exporter))
+        let connections = try Connections()
+        let context = unsafe Unmanaged.passRetained(Context(exporter, connections))
         let code = unsafe cwebserver_start(
-            descriptor, connections, silenceSeconds, UnsafePointer(pointers),
-            { context, method, path, host, response in
-                guard let context = unsafe context, let method = unsafe method, let path = unsafe path,
-                    let response = unsafe response
-                else { return }
-                let exporter = unsafe Unmanaged<Context>.fromOpaque(context).takeUnretainedValue().exporter
-                let page = unsafe exporter.answer(
-                    method: String(cString: method), path: String(cString: path),
-                    host: host.map { unsafe String(cString: $0) })
-                unsafe WebServer.write(page, to: response)
-            }, context.toOpaque())
+            descriptor, Self.connections, UnsafePointer(pointers), handlers, context.toOpaque())
         if code != 0 { throw SystemError("MHD_start_daemon", code: code) }
+    }
+
+    private static var handlers: cwebserver_handlers {
+        unsafe cwebserver_handlers(
+            opened: { context, descriptor, address, length in
+                guard let context = unsafe context, let address = unsafe address,
+                    let address = unsafe IPAddress(bytes: Array(UnsafeBufferPointer(start: address, count: length)))
+                else { return }
+                unsafe Context.from(context).connections.open(descriptor, from: address)
+            },
+            answer: { context, request, response in
+                guard let context = unsafe context, let request = unsafe request?.pointee,
+                    let method = unsafe request.method, let path = unsafe request.path, let response = unsafe response
+                else { return }
+                let page = unsafe Context.from(context).answer(
+                    request.descriptor, method: String(cString: method), path: String(cString: path),
+                    host: request.host.map { unsafe String(cString: $0) }, hostFields: Int(request.hosts))
+                unsafe WebServer.write(page, to: response)
+            },
+            closed: { context, descriptor in
+                guard let context = unsafe context else { return }
+                unsafe Context.from(context).connections.close(descriptor)
+            })
     }
 
     private static func write(_ page: Page, to response: UnsafeMutablePointer<cwebserver_response>) {

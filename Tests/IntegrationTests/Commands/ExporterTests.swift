@@ -11,53 +11,6 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ExporterTests {
     private static let program = BuiltProducts.folder + "/imgbroker"
 
-    /// An exporter that serves, and its port.
-    private struct Served {
-        let command: RunningCommand
-        let port: Int
-
-        init(_ broker: TestBroker, _ options: String..., asNobody: Bool = false) throws {
-            let command = try RunningCommand(
-                ["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
-            self.command = command
-            var port: Int?
-            try eventually("the exporter serves") {
-                let line = command.lines.first { $0.contains("serving http://127.0.0.1:") }
-                port = line?.split(separator: "/")[1].split(separator: ":").last.flatMap { Int($0) }
-                return port != nil
-            }
-            self.port = try #require(port)
-        }
-
-        /// The status and the body of an answer.
-        func get(_ path: String, method: String = "GET", host: String = "localhost") throws -> (
-            status: Int, body: String
-        ) {
-            // Bash can connect; the answer to HTTP/1.0 ends with the connection.
-            let script =
-                #"exec 3<>"/dev/tcp/127.0.0.1/$0"; printf '%s %s HTTP/1.0\r\nHost: %s\r\n\r\n' "$@" >&3; cat <&3"#
-            let result = try run("/bin/bash", ["-c", script, "\(port)", method, path, host])
-            let answer = result.output.replacing("\r\n", with: "\n")
-            let status = try #require(answer.split(separator: " ").dropFirst().first.flatMap { Int($0) }, "\(answer)")
-            let end = try #require(answer.range(of: "\n\n"))
-            return (status, String(answer[end.upperBound...]))
-        }
-
-        /// The values of the metrics, by name and labels.
-        func metrics() throws -> [String: Double] {
-            let answer = try get("/metrics")
-            #expect(answer.status == 200)
-            var values: [String: Double] = [:]
-            for line in answer.body.split(separator: "\n") where !line.hasPrefix("#") {
-                let space = try #require(line.lastIndex(of: " "))
-                let name = String(line[..<space])
-                #expect(values[name] == nil, "\(name) twice")
-                values[name] = Double(line[line.index(after: space)...])
-            }
-            return values
-        }
-    }
-
     /// The metric of each figure, by the names that `stats` and Prometheus have for it.
     private static let figures = [
         "requests": "imgbroker_requests_received_total",
@@ -109,7 +62,7 @@ import Testing
         _ = try client.failure("http://127.0.0.1:1/")
         setting.broker.signal(try #require(setting.broker.workers(.decode).first), SIGKILL)
         try setting.broker.wait(for: "the death is counted") { $0.workerDeaths[.outside] == 1 }
-        let exporter = try Served(setting.broker)
+        let exporter = try RunningExporter(setting.broker)
         #expect(try exporter.get("/health").status == 200)
         try setting.idle()
 
@@ -163,7 +116,7 @@ import Testing
     @Test func `a broker that ends and returns is reported`() throws {
         let directory = try TemporaryDirectory()
         var broker: TestBroker? = try TestBroker(in: directory)
-        let exporter = try Served(try #require(broker))
+        let exporter = try RunningExporter(try #require(broker))
         #expect(try exporter.metrics()["imgbroker_up"] == 1)
         broker = nil
         try eventually("the broker is missed") { try exporter.metrics() == ["imgbroker_up": 0] }
@@ -183,13 +136,13 @@ import Testing
         let text = "only-presets = true\n[preset a]\ncrop = 100,100,10,10\n[preset b]\nwidth = 4\n"
         try text.write(toFile: directory.file("conf"), atomically: true, encoding: .utf8)
         let broker = try TestBroker(["--config", directory.file("conf"), "--socket-mode", "0666"], in: directory)
-        let answer = try Served(broker, asNobody: true).get("/health")
+        let answer = try RunningExporter(broker, asNobody: true).get("/health")
         #expect(answer.status == 200, "\(answer.body)")
         #expect(try broker.stats().failures[.forbidden] == 1)
     }
 
     @Test func `other names, methods and paths are refused`() throws {
-        let exporter = try Served(try TestBroker(), "--allow-host", "metrics.lan")
+        let exporter = try RunningExporter(try TestBroker(), "--allow-host", "metrics.lan")
         #expect(try exporter.get("/").body.contains("<title>imgbroker</title>"))
         #expect(try exporter.get("/", method: "HEAD").body.isEmpty)
         #expect(try exporter.get("/metrics", host: "metrics.lan:80").status == 200)
@@ -197,6 +150,32 @@ import Testing
         #expect(try exporter.get("/metrics", method: "POST").status == 405)
         #expect(try exporter.get("/../../etc/passwd").status == 404)
         #expect(try exporter.get("/thumbnails/0").status == 404)
+    }
+
+    @Test func `of two Host fields none counts`() throws {
+        let exporter = try RunningExporter(try TestBroker())
+        for fields in ["localhost\r\nHost: evil.example", "evil.example\r\nHost: localhost"] {
+            #expect(try exporter.get("/metrics", host: fields).status == 400)
+        }
+        #expect(try exporter.get("/metrics", host: "+1.2.3.4").status == 421)
+    }
+
+    /// As many connections as there are, and more, each with a request that never ends.
+    @Test func `clients that send their requests byte by byte keep no other from an answer`() throws {
+        let broker = try TestBroker()
+        defer { withExtendedLifetime(broker) {} }
+        let exporter = try RunningExporter(broker)
+        let dripping = try (0..<40).map { _ in try TricklingRequest(port: exporter.port) }
+        for _ in 0..<5 {
+            for request in dripping { request.sendByte() }
+            #expect(try exporter.get("/health").status == 200)
+            #expect(try exporter.get("/metrics").status == 200)
+        }
+        // Bytes do not prolong them.
+        try eventually("all of them have been closed") {
+            for request in dripping { request.sendByte() }
+            return dripping.allSatisfy(\.isClosed)
+        }
     }
 
     /// A member of the group sees all figures, and has no other right of an administrator. The clients of all users are connected by
@@ -225,7 +204,7 @@ import Testing
 
     @Test func `a port that is taken is one line`() throws {
         let broker = try TestBroker()
-        let exporter = try Served(broker)
+        let exporter = try RunningExporter(broker)
         let result = try run(
             Self.program, ["exporter", "--listen", "127.0.0.1:\(exporter.port)", "--socket", broker.socketPath])
         #expect(result.exit == .status(1))

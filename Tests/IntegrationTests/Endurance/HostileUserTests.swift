@@ -20,7 +20,7 @@ import Testing
     /// The attacks by number, those of one kind at a time.
     private enum Attack: Int, CaseIterable {
         case descriptors, longOrders, silentTransfers, texts, blame, slowFrames, deadConnections, stores, slowVariants,
-            floods
+            floods, trickles
     }
 
     @Test(.enabled(if: seconds != nil && getuid() == 0, "takes minutes, and needs root"))
@@ -48,16 +48,19 @@ import Testing
         let companion = try undisturbed.client()
         _ = try companion.load(undisturbed.url("/hit"))
 
+        let exporter = try RunningExporter(setting.broker)
+        let port = exporter.port
         let attackers = Attackers()
         // Its address and the path of its socket are all that the threads read.
         nonisolated(unsafe) let shared = setting
         for number in 0..<Self.connections {
             let attack = Attack.allCases[number % Attack.allCases.count]
-            attackers.start { try unsafe Self.perform(attack, shared, silent, number, until: attackers) }
+            attackers.start { try unsafe Self.perform(attack, shared, silent, port, number, until: attackers) }
         }
         var hits: [Double] = []
         var others: [Double] = []
         var loads: [Double] = []
+        var checks: [Double] = []
         let end = Date.now.addingTimeInterval(seconds)
         var next = 0
         while Date.now < end {
@@ -70,6 +73,9 @@ import Testing
                 usleep(2000)
             }
             next += 1
+            var status = 0
+            checks.append(try microseconds { status = try exporter.get("/health").status })
+            #expect(status == 200)
             loads.append(
                 try microseconds {
                     let answer = try victim.load(good.url("/load\(next)"), within: 60)
@@ -78,9 +84,11 @@ import Testing
                 })
         }
         attackers.stop()
+        #expect(exporter.command.exit(after: SIGTERM) == .status(0))
         hits.sort()
         others.sort()
         loads.sort()
+        checks.sort()
         func quantile(_ values: [Double], _ share: Double) -> Double {
             values[Int(Double(values.count - 1) * share)] / 1000
         }
@@ -88,7 +96,7 @@ import Testing
             """
             hostile user: \(hits.count) hits, p50 \(quantile(hits, 0.5)) ms, p99 \(quantile(hits, 0.99)) ms, \
             at most \(quantile(hits, 1)) ms; \(loads.count) loads, p50 \(quantile(loads, 0.5)) ms, \
-            at most \(quantile(loads, 1)) ms; attacks \(attackers.counts); \
+            at most \(quantile(loads, 1)) ms; \(checks.count) checks of the health, at most \(quantile(checks, 1)) ms; attacks \(attackers.counts); \
             a broker without attackers: p99 \(quantile(others, 0.99)) ms, at most \(quantile(others, 1)) ms; \
             iterations of the loop: \(try setting.broker.stats()[.loopMicroseconds])
             """)
@@ -150,7 +158,8 @@ import Testing
 
     /// Attacks over one connection until it ends.
     private static func perform(
-        _ attack: Attack, _ setting: Setting, _ silent: LocalOrigin, _ number: Int, until attackers: Attackers
+        _ attack: Attack, _ setting: Setting, _ silent: LocalOrigin, _ exporter: Int, _ number: Int,
+        until attackers: Attackers
     ) throws {
         let client = try setting.client(as: hostile)
         var round = 0
@@ -205,6 +214,13 @@ import Testing
                 usleep(1_000_000)
                 attackers.count("\(attack)")
                 return
+            case .trickles:
+                // With the other two of this kind, more connections than the exporter has.
+                let requests = try (0..<11).map { _ in try TricklingRequest(port: exporter) }
+                while attackers.goesOn, !requests.allSatisfy(\.isClosed) {
+                    for request in requests { request.sendByte() }
+                    usleep(100_000)
+                }
             case .stores:
                 _ = try client.store(setting.url("/s\(number)-\(round % 50)"), tile(number * 1000 + round % 50).png)
             case .slowVariants:

@@ -1,0 +1,65 @@
+internal import CWebServer
+import HTTPValues
+import LinuxSystem
+import SystemValues
+
+/// The open connections of the server, which its threads share, and a thread that ends those whose time is over.
+final class Connections: Sendable {
+    private let table = Locked(ConnectionTable())
+    /// Wakes the thread for an earlier deadline.
+    private let waker: Waker
+
+    /// Starts the thread.
+    ///
+    /// - Throws: `SystemError` of `eventfd` or `pthread_create`.
+    init() throws(SystemError) {
+        waker = try Waker()
+        try DetachedThread.start(name: "connections") { [self] in
+            // A loop without a condition takes the optimizer of Swift 6.3 minutes.
+            repeat { endExpired() } while waker.wait(milliseconds: millisecondsToDeadline)
+        }
+    }
+
+    /// Takes a connection that was accepted, and may end it or another.
+    func open(_ descriptor: Int32, from address: IPAddress) {
+        change { table in
+            // Under the lock: a descriptor names its connection until `close` has removed it.
+            if let ended = table.open(descriptor, from: address, at: .now) { cwebserver_end(ended) }
+        }
+    }
+
+    /// Makes the answer of a connection by `answer`; nil when it is not to be answered at present.
+    func answer(_ descriptor: Int32, isHealth: Bool, _ answer: () -> Page) -> Page? {
+        guard table.withLock({ $0.beginAnswer(descriptor, isHealth: isHealth) }) else { return nil }
+        defer { change { $0.endAnswer(descriptor, at: .now) } }
+        return answer()
+    }
+
+    /// Forgets a connection that is going to be closed.
+    func close(_ descriptor: Int32) {
+        table.withLock { $0.close(descriptor) }
+    }
+
+    private func change(_ body: (inout ConnectionTable) -> Void) {
+        let isEarlier = table.withLock { table in
+            let before = table.nextDeadline
+            body(&table)
+            guard let deadline = table.nextDeadline else { return false }
+            return before.map { deadline < $0 } ?? true
+        }
+        if isEarlier { waker.wake() }
+    }
+
+    private func endExpired() {
+        waker.clear()
+        table.withLock { table in
+            for descriptor in table.takeExpired(at: .now) { cwebserver_end(descriptor) }
+        }
+    }
+
+    /// The milliseconds to the next deadline, rounded up; nil without one.
+    private var millisecondsToDeadline: Int? {
+        let deadline = table.withLock { $0.nextDeadline }
+        return deadline.map { max(0, $0.microseconds(since: .now) / 1000 + 1) }
+    }
+}

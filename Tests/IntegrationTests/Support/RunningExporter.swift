@@ -1,0 +1,88 @@
+import Foundation
+import Glibc
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// An exporter that serves, and its port.
+struct RunningExporter {
+    let command: RunningCommand
+    let port: Int
+
+    init(_ broker: TestBroker, _ options: String..., asNobody: Bool = false) throws {
+        let command = try RunningCommand(
+            ["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
+        self.command = command
+        var port: Int?
+        try eventually("the exporter serves") {
+            let line = command.lines.first { $0.contains("serving http://127.0.0.1:") }
+            port = line?.split(separator: "/")[1].split(separator: ":").last.flatMap { Int($0) }
+            return port != nil
+        }
+        self.port = try #require(port)
+    }
+
+    /// The status and the body of an answer.
+    func get(_ path: String, method: String = "GET", host: String = "localhost") throws -> (
+        status: Int, body: String
+    ) {
+        // Bash can connect; the answer to HTTP/1.0 ends with the connection.
+        let script =
+            #"exec 3<>"/dev/tcp/127.0.0.1/$0"; printf '%s %s HTTP/1.0\r\nHost: %s\r\n\r\n' "$@" >&3; cat <&3"#
+        let result = try run("/bin/bash", ["-c", script, "\(port)", method, path, host])
+        let answer = result.output.replacing("\r\n", with: "\n")
+        let status = try #require(answer.split(separator: " ").dropFirst().first.flatMap { Int($0) }, "\(answer)")
+        let end = try #require(answer.range(of: "\n\n"))
+        return (status, String(answer[end.upperBound...]))
+    }
+
+    /// The values of the metrics, by name and labels.
+    func metrics() throws -> [String: Double] {
+        let answer = try get("/metrics")
+        #expect(answer.status == 200)
+        var values: [String: Double] = [:]
+        for line in answer.body.split(separator: "\n") where !line.hasPrefix("#") {
+            let space = try #require(line.lastIndex(of: " "))
+            let name = String(line[..<space])
+            #expect(values[name] == nil, "\(name) twice")
+            values[name] = Double(line[line.index(after: space)...])
+        }
+        return values
+    }
+}
+
+/// A request over HTTP whose header never ends.
+final class TricklingRequest {
+    private let socket: FileDescriptor
+
+    /// Connects to a port of this machine and sends the first bytes.
+    init(port: Int) throws {
+        socket = FileDescriptor(owning: Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = unsafe inet_addr("127.0.0.1")
+        let isConnected = unsafe withUnsafePointer(to: &address) {
+            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                unsafe connect(socket.raw, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+        guard isConnected else { throw TestFailure("the exporter accepts no connection") }
+        let begin = Array("GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ".utf8)
+        _ = unsafe send(socket.raw, begin, begin.count, Int32(MSG_NOSIGNAL))
+    }
+
+    /// Sends the next byte; nothing when the connection is closed.
+    func sendByte() {
+        var byte = UInt8(ascii: "a")
+        _ = unsafe send(socket.raw, &byte, 1, Int32(MSG_NOSIGNAL))
+    }
+
+    /// Whether the exporter has closed the connection.
+    var isClosed: Bool {
+        var byte: UInt8 = 0
+        let count = unsafe recv(socket.raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
+        return count == 0 || (count < 0 && errno != EAGAIN)
+    }
+}
