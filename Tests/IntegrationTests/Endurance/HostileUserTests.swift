@@ -215,11 +215,14 @@ import Testing
                 attackers.count("\(attack)")
                 return
             case .trickles:
-                // With the other two of this kind, more connections than the exporter has.
-                let requests = try (0..<11).map { _ in try TricklingRequest(port: exporter) }
-                while attackers.goesOn, !requests.allSatisfy(\.isClosed) {
+                // With the other two of this kind, more connections than the exporter has. One is opened at a time, because each ends
+                // the oldest that has sent no request yet.
+                var requests: [TricklingRequest] = []
+                while attackers.goesOn {
+                    requests.removeAll(where: \.isClosed)
+                    if requests.count < 11 { requests.append(try TricklingRequest(port: exporter)) }
                     for request in requests { request.sendByte() }
-                    usleep(100_000)
+                    usleep(50_000)
                 }
             case .stores:
                 _ = try client.store(setting.url("/s\(number)-\(round % 50)"), tile(number * 1000 + round % 50).png)
