@@ -8,6 +8,7 @@
 #include <pwd.h>
 #include <sched.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <sys/statfs.h>
 #include <sys/stat.h>
 #include <sys/epoll.h>
@@ -139,6 +140,12 @@ int clinux_has_arrived(int fd) {
 int clinux_replace(int source, int target) { return dup3(source, target, O_CLOEXEC); }
 
 int clinux_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+int clinux_open_beneath(int folder, const char *path, int flags, mode_t mode) {
+    struct open_how how = {
+        .flags = (unsigned)(flags | O_CLOEXEC), .mode = flags & O_CREAT ? mode : 0,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+}
 int clinux_open_program(const char *path) {
     int low = open(path, O_PATH | O_CLOEXEC);
     if (low < 0) return -1;

@@ -260,6 +260,9 @@ struct CommandLineTests {
         // What replaces a placeholder is not read again.
         #expect(try outputs("{name}.png", "{index}.jpg") == ["{index}.png"])
         #expect(try outputs("{nme}.png", "a.jpg") == ["{nme}.png"])
+        #expect(OutputName.folder(of: "a/b-{index}/{name}.png") == "a/")
+        #expect(OutputName.folder(of: "{name}.png") == "")
+        #expect(OutputName.folder(of: "a/x.png") == nil)
         let collision = #expect(throws: UsageError.self) { try outputs("{name}.png", "a/x.png", "a/x.jpg") }
         let remedy = "{index} or {extension} in the name tells them apart"
         #expect(collision?.description == "two of the images would be written to \"x.png\": \(remedy)")

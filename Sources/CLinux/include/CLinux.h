@@ -104,6 +104,9 @@ int clinux_wait_readable(int fd, int milliseconds);
 int clinux_die_with_parent(void);
 /// open with all its arguments.
 int clinux_open(const char *path, int flags, mode_t mode);
+/// openat2 with RESOLVE_BENEATH and without links of /proc: `path` must lead to a file beneath the directory `folder`, or it fails
+/// with EXDEV. Closed on exec.
+int clinux_open_beneath(int folder, const char *path, int flags, mode_t mode);
 /// open with O_TMPFILE, for reading and writing: a nameless file in `directory`.
 int clinux_open_temporary(const char *directory, mode_t mode);
 /// Gives a nameless file the name `path` (linkat through /proc/self/fd): 0, or -1 with errno.

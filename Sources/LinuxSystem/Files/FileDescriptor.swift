@@ -107,6 +107,17 @@ public final class FileDescriptor: Sendable {
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0o666) })
     }
 
+    /// Opens a file for writing like `open(writingAt:)`, by a path that leads out of `folder` neither by ".." nor by a symbolic link.
+    ///
+    /// - Throws: `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
+    package static func open(writingAt path: String, beneath folder: FileDescriptor) throws(SystemError)
+        -> FileDescriptor
+    {
+        let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY
+        return FileDescriptor(
+            owning: try retrying("openat2") { unsafe clinux_open_beneath(folder.raw, path, flags, 0o666) })
+    }
+
     /// Duplicates the descriptor, closed on exec.
     ///
     /// - Throws: `SystemError` of `fcntl`.

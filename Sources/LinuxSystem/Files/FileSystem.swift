@@ -119,6 +119,17 @@ package enum FileSystem {
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
     }
 
+    /// Opens a directory whose path leads out of `folder` neither by ".." nor by a symbolic link.
+    ///
+    /// - Throws: `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
+    package static func openDirectory(_ path: String, beneath folder: FileDescriptor) throws(SystemError)
+        -> FileDescriptor
+    {
+        let flags = O_RDONLY | O_DIRECTORY
+        return FileDescriptor(
+            owning: try retrying("openat2") { unsafe clinux_open_beneath(folder.raw, path, flags, 0) })
+    }
+
     /// A path that leads to an open file of this process without a right to search the directories above it.
     package static func path(ofDescriptor number: Int32) -> String { "/proc/self/fd/\(number)" }
 
@@ -250,6 +261,8 @@ extension SystemError {
     package static var isDirectory: Int32 { EISDIR }
     /// `ENOTDIR`: it is not a directory.
     package static var notDirectory: Int32 { ENOTDIR }
+    /// `EXDEV`: a path leads out of its folder.
+    package static var leadsOut: Int32 { EXDEV }
     /// `ENXIO`: it is a socket, or a missing device.
     package static var noDevice: Int32 { ENXIO }
     /// `ELOOP`: it is a symbolic link.

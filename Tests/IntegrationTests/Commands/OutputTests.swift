@@ -16,7 +16,9 @@ import Testing
 
     init() throws {
         directory = try TemporaryDirectory()
-        setting = try Setting(routes: ["/a": png(tile(1)), "/large": png(Self.large)])
+        setting = try Setting {
+            $0.path == "/missing" ? .status(404) : png($0.path == "/large" ? Self.large : tile(1))
+        }
     }
 
     /// Noise, so that its file has several pages.
@@ -112,6 +114,60 @@ import Testing
         #expect(contents(victim) == Array("victim".utf8))
         #expect(contents(kept) == Array("kept".utf8))
         #expect(directory.names == ["a.png", "a.png.partial", "b.png", "b.png.partial", "victim"])
+    }
+
+    /// The folder and the file that `{name}` makes of the last component of a URL, which is no name of a file itself.
+    @Test(arguments: [
+        ("...", "image"), ("..", "image"), (".", "image"), ("", "127.0.0"), ("..a", "image"), (".a.png", "a"),
+        ("-rf.png", "rf"), ("-", "image"), ("--.-x.png", "x"), ("../\u{301}x.png", "\u{301}x"),
+    ])
+    func `a name leads to no other folder`(last: String, name: String) throws {
+        let inner = directory.file("in")
+        for folder in [inner, inner + "/" + name] {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        }
+        let (socket, url) = (setting.broker.socketPath, setting.url("/" + last))
+        for pattern in ["in/{name}/x.png", "in/{name}.png", "in/{name}/{name}.png"] {
+            let result = try shell(
+                #"cd \#(directory.path) && "$0" get '\#(url)' --original -o '\#(pattern)' --socket \#(socket)"#)
+            #expect(result.exit == .status(0), "\(result.errors)")
+        }
+        #expect(directory.names == ["in"])
+        let names = try FileManager.default.contentsOfDirectory(atPath: inner)
+        #expect(Set(names) == [name, name + ".png"])
+        #expect(contents(inner + "/\(name)/x.png") == tile(1).png)
+        #expect(contents(inner + "/\(name)/\(name).png") == tile(1).png)
+    }
+
+    /// The folder before `{name}` is the user's choice, and may be a link itself.
+    @Test func `links in the folder of a name are followed within it only`() throws {
+        for folder in ["real/inside", "outside"] {
+            try FileManager.default.createDirectory(
+                atPath: directory.file(folder), withIntermediateDirectories: true)
+        }
+        try Data("victim".utf8).write(to: URL(filePath: directory.file("outside/a.png")))
+        let links = [
+            "in": "real", "real/a": "../outside", "real/a.png": "../outside/a.png", "real/b": "inside",
+            "real/c": directory.file("outside"), "real/a.webp": "b/y.webp", "real/d.png": "../outside/new.png",
+        ]
+        for (link, target) in links { #expect(unsafe symlink(target, directory.file(link)) == 0) }
+        func status(_ last: String, _ pattern: String) throws -> ProgramResult {
+            try get("/" + last, to: directory.file(pattern))
+        }
+        for (last, pattern) in [
+            ("a", "in/{name}/x.png"), ("a", "in/{name}/a.png"), ("a", "in/{name}.png"), ("c", "in/{name}/x.png"),
+            ("d", "in/{name}.png"), ("b", "in/{name}/../../outside/x.png"),
+        ] {
+            let result = try status(last, pattern)
+            #expect(result.exit == .status(1), "\(pattern)")
+            #expect(result.errors.contains("leads out of the folder"), "\(result.errors)")
+        }
+        #expect(contents(directory.file("outside/a.png")) == Array("victim".utf8))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.file("outside")) == ["a.png"])
+        #expect(try status("b", "in/{name}/x.png").exit == .status(0))
+        #expect(try status("a", "in/{name}.webp").exit == .status(0))
+        #expect(contents(directory.file("real/inside/x.png")) == tile(1).png)
+        #expect(contents(directory.file("real/inside/y.webp")) == tile(1).png)
     }
 
     /// Thumbnail services make a file that only they may read, and read the image through their own descriptor.

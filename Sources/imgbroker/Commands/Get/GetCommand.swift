@@ -20,7 +20,7 @@ enum GetCommand {
         [
             FlagHelp(
                 "-o, --output FILE",
-                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; {name} in FILE is replaced by the source's name without its extension, {extension} by that, and {index} by the number of the source; \"-\" for standard output, which then has nothing but the image"
+                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; {name} in FILE is replaced by the source's name without its extension and without dots and dashes at its beginning, {extension} by the extension, and {index} by the number of the source, and no link is followed out of the folder before them; \"-\" for standard output, which then has nothing but the image"
             ),
             FlagHelp(
                 "-i, --input FILE",
@@ -68,6 +68,8 @@ enum GetCommand {
         var outputs: [String] = []
         /// The representation of each, if their files' names decide.
         var representations: [GetOptions.Representation] = []
+        /// The folder that none of them leaves, if their names depend on their sources.
+        var outputFolder: String?
         var asJSON = false
         var preview: Preview?
         var exportsTrace = false
@@ -201,7 +203,7 @@ enum GetCommand {
         _ image: BrokerImage, _ index: Int, of request: Request, isOutputTaken: Bool
     ) throws(ClientError) {
         let output = request.outputs.isEmpty ? nil : request.outputs[index]
-        if let output { try write(image, to: output) }
+        if let output { try write(image, to: output, beneath: request.outputFolder) }
         request.preview?.show(image)
         let title = request.areSeveral ? request.sources[index].title : nil
         if request.exportsTrace { return }
@@ -257,6 +259,7 @@ enum GetCommand {
         }
         if let output {
             request.outputs = try OutputName.outputs(output, for: request.sources)
+            request.outputFolder = OutputName.folder(of: output)
             if !load.hasRepresentation {
                 request.representations = try request.outputs.map(OutputName.representation)
             }
@@ -287,11 +290,24 @@ enum GetCommand {
         return request
     }
 
-    private static func write(_ image: BrokerImage, to path: String) throws(ClientError) {
+    /// Writes an image to `path`, which begins with `folder` if that is given.
+    private static func write(
+        _ image: BrokerImage, to path: String, beneath folder: String?
+    ) throws(ClientError) {
         guard let buffer = image.buffer else { throw .protocolViolation("the buffer is missing") }
+        let (count, offset) = (image.reply.bytes, image.reply.offset)
         do {
-            try OutputFile.write(image.reply.bytes, of: buffer.descriptor, at: image.reply.offset, to: path)
+            if let folder {
+                let rest = String(path.unicodeScalars.dropFirst(folder.unicodeScalars.count))
+                try OutputFile.write(count, of: buffer.descriptor, at: offset, to: rest, beneath: folder)
+            } else {
+                try OutputFile.write(count, of: buffer.descriptor, at: offset, to: path)
+            }
         } catch {
+            if error.code == SystemError.leadsOut {
+                let message = "\(path) leads out of the folder before {name}: remove the link, or write elsewhere."
+                throw .refused(WireError(.diskFailed, message))
+            }
             throw .refused(WireError(.diskFailed, "\(path) could not be written: \(error)."))
         }
     }

@@ -28,8 +28,12 @@ enum ImageSource {
         }
     }
 
-    /// The name of a file for its result: the last component without its extension.
-    var name: String { nameAndExtension.name }
+    /// The name of a file or folder for its result: the last component without its extension, and without dots and dashes at its
+    /// beginning. So it never leads elsewhere, hides the file or resembles an option.
+    var name: String {
+        let plain = nameAndExtension.name.unicodeScalars.drop { $0 == "." || $0 == "-" }
+        return plain.isEmpty ? "image" : String(plain)
+    }
 
     /// The extension of the last component; empty without one.
     var fileExtension: String { nameAndExtension.fileExtension }
@@ -42,7 +46,8 @@ enum ImageSource {
             case .data: "data"
             case .standardInput: "stdin"
             }
-        return OutputName.parts(of: path.split(separator: "/").last.map(String.init) ?? "image")
+        // By scalars, because a combining character makes another character of a slash before it.
+        return OutputName.parts(of: path.unicodeScalars.split(separator: "/").last.map(String.init) ?? "image")
     }
 
     /// Requests the image. Returns the request's id.

@@ -20,9 +20,43 @@ enum OutputFile {
     /// - Throws: `SystemError`.
     static func write(_ count: Int, of source: FileDescriptor, at offset: Int, to path: String) throws(SystemError) {
         if isStandardOutput(path) { return try FileDescriptor.standardOutput().append(count, from: source, at: offset) }
+        try write(count, of: source, at: offset, to: path) { () throws(SystemError) in
+            try FileDescriptor.open(writingAt: path)
+        }
+    }
+
+    /// Writes like `write(_:of:at:to:)` to `path` beneath `folder`. Neither the path nor existing symbolic links lead out of the
+    /// folder.
+    ///
+    /// - Throws: `SystemError`; `EXDEV` when the path leads out of the folder.
+    static func write(
+        _ count: Int, of source: FileDescriptor, at offset: Int, to path: String, beneath folder: String
+    ) throws(SystemError) {
+        let root = try FileSystem.openDirectory(folder.isEmpty ? "." : folder)
+        let folders = Self.folder(of: path)
+        let parent = try FileSystem.openDirectory(folders.isEmpty ? "." : folders, beneath: root)
+        let name = String(path.unicodeScalars.dropFirst(folders.unicodeScalars.count))
+        try write(count, of: source, at: offset, to: FileSystem.path(ofDescriptor: parent.raw) + "/" + name) {
+            () throws(SystemError) in try FileDescriptor.open(writingAt: path, beneath: root)
+        }
+        withExtendedLifetime(parent) {}
+    }
+
+    /// The part of `path` up to its last slash; empty without one.
+    static func folder(of path: some StringProtocol) -> String {
+        // By scalars, because a combining character makes another character of a slash before it.
+        let scalars = String(path).unicodeScalars
+        return scalars.lastIndex(of: "/").map { String(scalars[...$0]) } ?? ""
+    }
+
+    /// Replaces a regular file or a missing one at `path`, or writes to what `opened` returns, which is the same file.
+    private static func write(
+        _ count: Int, of source: FileDescriptor, at offset: Int, to path: String,
+        opened: () throws(SystemError) -> FileDescriptor
+    ) throws(SystemError) {
         let status = try FileSystem.status(of: path, followingLinks: false)
         if let status, !status.isRegular || status.size == 0 {
-            let file = try FileDescriptor.open(writingAt: path)
+            let file = try opened()
             do {
                 return try file.append(count, from: source, at: offset)
             } catch {
@@ -30,9 +64,9 @@ enum OutputFile {
                 throw error
             }
         }
-        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
         // A name of its own, so that no file of the user is lost, and no link that others have made is followed.
-        let partial = folder + ".imgbroker-" + String(UInt64.random(in: .min ... .max), radix: 36) + ".partial"
+        let partial =
+            folder(of: path) + ".imgbroker-" + String(UInt64.random(in: .min ... .max), radix: 36) + ".partial"
         let file = try FileDescriptor.create(atFree: partial)
         do {
             try file.append(count, from: source, at: offset)

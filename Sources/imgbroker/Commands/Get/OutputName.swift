@@ -14,10 +14,7 @@ enum OutputName {
     ///
     /// - Throws: `UsageError` when two would be the same.
     static func outputs(_ pattern: String, for sources: [ImageSource]) throws(UsageError) -> [String] {
-        let isOne = !placeholders.contains {
-            pattern.split(separator: $0.word, omittingEmptySubsequences: false).count > 1
-        }
-        if isOne, sources.count > 1 {
+        if folder(of: pattern) == nil, sources.count > 1 {
             throw UsageError(description: "-o needs {name} in its value for several images, as in \"small/{name}.png\"")
         }
         let outputs = sources.enumerated().map { output(pattern[...], for: $1, $0) }
@@ -29,6 +26,12 @@ enum OutputName {
             )
         }
         return outputs
+    }
+
+    /// The folder that the user has written before the first placeholder of `pattern`, up to its last slash; nil without placeholders.
+    static func folder(of pattern: String) -> String? {
+        let ends = placeholders.compactMap { pattern.unicodeScalars.firstRange(of: $0.word.unicodeScalars)?.lowerBound }
+        return ends.min().map { OutputFile.folder(of: pattern[..<$0]) }
     }
 
     /// Replaces the placeholders of a pattern, but not those in what replaces them.
@@ -70,7 +73,8 @@ enum OutputName {
 
     /// A file's name without its extension, and that.
     static func parts(of name: String) -> (name: String, fileExtension: String) {
-        guard let dot = name.lastIndex(of: "."), dot != name.startIndex else { return (name, "") }
-        return (String(name[..<dot]), String(name[name.index(after: dot)...]))
+        let scalars = name.unicodeScalars
+        guard let dot = scalars.lastIndex(of: "."), dot != scalars.startIndex else { return (name, "") }
+        return (String(scalars[..<dot]), String(scalars[scalars.index(after: dot)...]))
     }
 }
