@@ -89,12 +89,12 @@ extension Broker {
         let id = JobID(number: job.id)
         if isExiting(worker, before: id) { return }
         do {
+            var job = job
             // The product of a continued download exists already.
-            let begun = job.resumption.flatMap { _ in products[id] }
+            var begun = job.resumption.flatMap { _ in products[id] }
             if begun?.descriptor?.isSealed == true {
-                // Its worker has died between the seal and the report: nothing can be added to it.
-                let error = WireError(.transferFailed, "The download worker was lost at the end of the body.")
-                return events.append(.fetchFailed(worker, id, FetchFailure(error)))
+                // Its worker has died between the seal and the report. Nothing can be added to it, so the body is loaded anew.
+                (job.resumption, begun) = (nil, nil)
             }
             // A body that begins gets a file when its worker needs one.
             let product = job.resumption == nil ? nil : try begun ?? Product(name: "imgbroker-original")
