@@ -144,9 +144,11 @@ import Testing
 
     /// A worker counts as gone although a process that it started still holds its socket.
     @Test func workerWhoseSocketIsInherited() throws {
-        // The process lives longer than the replacements take. It has no standard stream of the tests, because their
-        // reader would wait for its exit.
-        let (_, broker) = try broker(imgworker: "sleep 60 </dev/null >/dev/null 2>&1 & exit 1")
+        let folder = try TemporaryDirectory()
+        // The process lives as long as the folder. It has no standard stream of the tests, because their reader would wait for its exit.
+        let loop = "while test -d '\(folder.path)'; do sleep 0.1; done"
+        let (_, broker) = try broker(imgworker: "(\(loop)) </dev/null >/dev/null 2>&1 & exit 1")
+        defer { withExtendedLifetime(folder) {} }
         let client = try RawClient(broker.socketPath)
         for restarts in 1...3 {
             try eventually("the worker is replaced") { try client.stats()[.workerRestarts] >= restarts }
