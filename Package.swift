@@ -86,7 +86,7 @@ let package = Package(
             name: "CJPEG", path: "Sources/SystemModules/CJPEG", pkgConfig: "libjpeg",
             providers: [.apt(["libjpeg62-turbo-dev", "libjpeg-turbo8-dev"])]),
         .systemLibrary(
-            name: "CWebP", path: "Sources/SystemModules/CWebP", pkgConfig: "libwebp",
+            name: "CWebP", path: "Sources/SystemModules/CWebP", pkgConfig: "libwebpmux",
             providers: [.apt(["libwebp-dev"])]),
         // What pkg-config says of it has a definition that packages may not make, and that only Windows needs.
         .systemLibrary(

@@ -17,7 +17,7 @@ let package = Package(
         .systemLibrary(name: "CCurl", path: "Product/SystemModules/CCurl", pkgConfig: "libcurl"),
         .systemLibrary(name: "CPNG", path: "Product/SystemModules/CPNG", pkgConfig: "libpng"),
         .systemLibrary(name: "CJPEG", path: "Product/SystemModules/CJPEG", pkgConfig: "libjpeg"),
-        .systemLibrary(name: "CWebP", path: "Product/SystemModules/CWebP", pkgConfig: "libwebp"),
+        .systemLibrary(name: "CWebP", path: "Product/SystemModules/CWebP", pkgConfig: "libwebpmux"),
         .systemLibrary(name: "CGIF", path: "Product/SystemModules/CGIF"),
         .systemLibrary(name: "CNettle", path: "Product/SystemModules/CNettle", pkgConfig: "nettle"),
         .systemLibrary(name: "CSQLite", path: "Product/SystemModules/CSQLite", pkgConfig: "sqlite3"),

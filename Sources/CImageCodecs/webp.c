@@ -5,7 +5,7 @@
 #include <string.h>
 #include <webp/decode.h>
 #include <webp/encode.h>
-#include <webp/mux_types.h>
+#include <webp/mux.h>
 
 static codec_status decoding_status(VP8StatusCode status) {
     switch (status) {
@@ -150,6 +150,24 @@ codec_status codec_webp_decode_damaged(
     return decode_rows(bytes, length, order, width, height, pixels, 1);
 }
 
+static int import(WebPPicture *picture, codec_order order, const uint8_t *pixels) {
+    int stride = picture->width * 4;
+    return order == CODEC_BGRA ? WebPPictureImportBGRA(picture, pixels, stride)
+                               : WebPPictureImportRGBA(picture, pixels, stride);
+}
+
+static codec_status encoding_status(WebPEncodingError error) {
+    switch (error) {
+    case VP8_ENC_ERROR_OUT_OF_MEMORY:
+    case VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY: return CODEC_NO_MEMORY;
+    // The lossy format limits the size of a partition.
+    case VP8_ENC_ERROR_PARTITION0_OVERFLOW:
+    case VP8_ENC_ERROR_PARTITION_OVERFLOW:
+    case VP8_ENC_ERROR_FILE_TOO_BIG: return CODEC_TOO_LARGE;
+    default: return CODEC_UNSUPPORTED;
+    }
+}
+
 codec_status codec_webp_encode(
     const uint8_t *pixels, uint32_t width, uint32_t height, codec_order order, int quality, uint8_t **output,
     size_t *length) {
@@ -166,22 +184,13 @@ codec_status codec_webp_encode(
     WebPMemoryWriterInit(&writer);
     picture.writer = WebPMemoryWrite;
     picture.custom_ptr = &writer;
-    int stride = (int)width * 4;
-    int imported = order == CODEC_BGRA ? WebPPictureImportBGRA(&picture, pixels, stride)
-                                       : WebPPictureImportRGBA(&picture, pixels, stride);
+    int imported = import(&picture, order, pixels);
     int encoded = imported && WebPEncode(&config, &picture);
     WebPEncodingError error = picture.error_code;
     WebPPictureFree(&picture);
     if (!encoded) {
         WebPMemoryWriterClear(&writer);
-        if (!imported || error == VP8_ENC_ERROR_OUT_OF_MEMORY || error == VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY) {
-            return CODEC_NO_MEMORY;
-        }
-        // The lossy format limits the size of a partition.
-        return error == VP8_ENC_ERROR_PARTITION0_OVERFLOW || error == VP8_ENC_ERROR_PARTITION_OVERFLOW
-                || error == VP8_ENC_ERROR_FILE_TOO_BIG
-            ? CODEC_TOO_LARGE
-            : CODEC_UNSUPPORTED;
+        return imported ? encoding_status(error) : CODEC_NO_MEMORY;
     }
     *output = writer.mem;
     *length = writer.size;
@@ -189,6 +198,70 @@ codec_status codec_webp_encode(
 }
 
 void codec_webp_free(uint8_t *output) { WebPFree(output); }
+
+struct codec_webp_writer {
+    WebPAnimEncoder *encoder;
+    WebPConfig config;
+    WebPData file;
+    codec_order order;
+    int width, height;
+    /// When the next frame begins.
+    int milliseconds;
+};
+
+codec_webp_writer *codec_webp_writer_create(
+    uint32_t width, uint32_t height, codec_order order, int quality, uint16_t loops) {
+    if (width > WEBP_MAX_DIMENSION || height > WEBP_MAX_DIMENSION) return NULL;
+    codec_webp_writer *writer = calloc(1, sizeof *writer);
+    WebPAnimEncoderOptions options;
+    if (!writer) return NULL;
+    writer->order = order;
+    writer->width = (int)width;
+    writer->height = (int)height;
+    if (WebPAnimEncoderOptionsInit(&options) && WebPConfigInit(&writer->config)) {
+        options.anim_params.loop_count = loops;
+        // Transparent; viewers may ignore it.
+        options.anim_params.bgcolor = 0;
+        writer->config.quality = (float)quality;
+        writer->encoder = WebPAnimEncoderNew(writer->width, writer->height, &options);
+    }
+    if (writer->encoder) return writer;
+    free(writer);
+    return NULL;
+}
+
+codec_status codec_webp_writer_add(codec_webp_writer *writer, const uint8_t *pixels, int milliseconds) {
+    WebPPicture picture;
+    if (!WebPPictureInit(&picture)) return CODEC_UNSUPPORTED;
+    picture.use_argb = 1;
+    picture.width = writer->width;
+    picture.height = writer->height;
+    int imported = import(&picture, writer->order, pixels);
+    int added = imported && WebPAnimEncoderAdd(writer->encoder, &picture, writer->milliseconds, &writer->config);
+    WebPEncodingError error = picture.error_code;
+    WebPPictureFree(&picture);
+    writer->milliseconds += milliseconds;
+    return added ? CODEC_OK : imported ? encoding_status(error) : CODEC_NO_MEMORY;
+}
+
+codec_status codec_webp_writer_finish(codec_webp_writer *writer, const uint8_t **output, size_t *length) {
+    if (!WebPAnimEncoderAdd(writer->encoder, NULL, writer->milliseconds, NULL)) return CODEC_UNSUPPORTED;
+    if (!WebPAnimEncoderAssemble(writer->encoder, &writer->file)) return CODEC_NO_MEMORY;
+    *output = writer->file.bytes;
+    *length = writer->file.size;
+    return CODEC_OK;
+}
+
+const char *codec_webp_writer_message(const codec_webp_writer *writer) {
+    return WebPAnimEncoderGetError(writer->encoder);
+}
+
+void codec_webp_writer_destroy(codec_webp_writer *writer) {
+    if (!writer) return;
+    WebPAnimEncoderDelete(writer->encoder);
+    WebPDataClear(&writer->file);
+    free(writer);
+}
 
 const char *codec_webp_version(void) {
     static char text[32];

@@ -93,9 +93,10 @@ package struct DecodePlan: Hashable, Sendable {
     /// Returns the size in bytes of the buffer to fill: that of all requested frames, or the maximum size of the
     /// encoded image. No product here overflows, within the bounds on sides and frames.
     package func outputBytes(_ transform: Transform, _ encoding: Encoding?) -> Int {
-        encoding == nil
-            ? result.bytes(in: transform.pixelFormat) * transform.frames.count(of: header.frameCount)
-            : Encoding.mostBytes(of: result)
+        let frames = transform.frames.count(of: header.frameCount)
+        if encoding == nil { return result.bytes(in: transform.pixelFormat) * frames }
+        // More bytes than of its pixels are refused of an animation.
+        return frames > 1 ? result.bytes * frames + (64 << 10) : Encoding.mostBytes(of: result)
     }
 }
 

@@ -114,9 +114,12 @@ import Testing
 
     @Test func theVariantSaysWhichFrames() throws {
         #expect(try options(#""variant":{"frame":7}"#).variant.frames == .one(7))
+        #expect(try options(#""variant":{"frame":"all"},"as":"webp""#).variant.frames == .all)
         let options = try options(#""variant":{"frame":"all"}"#)
         #expect(options.variant.transform(scaleDownLimit: 1).frames == .all)
-        try expectBadRequest(#""variant":{"frame":"all"},"as":"webp""#, naming: "variant.frame")
+        for format in ["png", "jpeg"] {
+            try expectBadRequest(#""variant":{"frame":"all"},"as":"\#(format)""#, naming: "variant.frame")
+        }
         let request = GetRequest(id: 1, url: try SourceURL("http://a/"), options: options)
         let text = try ClientMessage.get(request).encoded().dropFirst(Frame.headerLength)
         #expect(try ClientMessage.decode(text).0 == .message(.get(request)))

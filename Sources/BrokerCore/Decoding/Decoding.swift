@@ -489,7 +489,9 @@ package struct Decoding {
         let encoding = decode.variant.form.encoding
         let output = plan.outputBytes(transform, encoding)
         // An encoded image is hardly ever larger than its pixels, and pages that are not written take no memory.
-        let expected = encoding == nil ? output : plan.result.bytes
+        let frames = decode.frames(in: plan)
+        let likely = frames > 1 ? Encoding.likelyBytes(of: plan.result, frames: frames) : plan.result.bytes
+        let expected = encoding == nil ? output : likely
         let isAlone = !decodes.values.contains { $0.reserved > 0 }
         guard hasRoom(expected + plan.workingBytes + workingBytes) || isAlone else { return nil }
         parked.removeFirst()
@@ -517,7 +519,7 @@ package struct Decoding {
         else { return false }
         let encoding = decode.variant.form.encoding
         let most = plan.outputBytes(transform, encoding)
-        let frames = transform.frames == .all ? plan.header.frameCount : nil
+        let frames = encoding == nil && transform.frames == .all ? plan.header.frameCount : nil
         return (encoding == nil ? most...most : 1...most).contains(result.bytes)
             && result.timing?.delaysMs.count == frames && (result.damage == nil || transform.acceptsDamage)
     }

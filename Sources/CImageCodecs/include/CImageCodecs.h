@@ -220,4 +220,19 @@ codec_status codec_webp_encode(
 /// Frees the output of codec_webp_encode.
 void codec_webp_free(uint8_t *output);
 
+/// An animated WebP that is being written, with libwebpmux: frames that equal the one before prolong it, and of the others the area
+/// that differs is stored.
+typedef struct codec_webp_writer codec_webp_writer;
+/// Begins an animation that is shown `loops` times, 0 for endless; NULL without memory, or for sides above 16,383.
+codec_webp_writer *codec_webp_writer_create(
+    uint32_t width, uint32_t height, codec_order order, int quality, uint16_t loops);
+/// Encodes the next frame: rows without padding, shown for `milliseconds`. The sum of these must be an int.
+codec_status codec_webp_writer_add(codec_webp_writer *writer, const uint8_t *pixels, int milliseconds);
+/// Encodes the end of the file, and returns all of it, valid until the writer is freed.
+codec_status codec_webp_writer_finish(codec_webp_writer *writer, const uint8_t **output, size_t *length);
+/// Returns the message of the last error.
+const char *codec_webp_writer_message(const codec_webp_writer *writer);
+/// Frees the writer, which may be NULL.
+void codec_webp_writer_destroy(codec_webp_writer *writer);
+
 #endif

@@ -36,6 +36,11 @@ package struct Encoding: Hashable, Sendable {
     /// Returns the same bound for any image of `pixels` pixels, at most Int.max / 32.
     package static func mostBytes(ofPixels pixels: Int) -> Int { 16 * pixels + (64 << 10) }
 
+    /// Returns the bytes that an encoded animation hardly ever exceeds, half a byte for each pixel.
+    package static func likelyBytes(of geometry: PixelGeometry, frames: Int) -> Int {
+        geometry.pixels * frames / 2 + (64 << 10)
+    }
+
     /// The encoding as one word, for file names.
     package var canonical: String { "\(format.rawValue)-\(quality)" }
 }

@@ -273,8 +273,8 @@ extension GetOptions {
         if preset != nil, representation == .original {
             fields.note("preset", expected: "absent: an original has no variant")
         }
-        if variant.frames == .all, representation.format != nil {
-            fields.note("variant.frame", expected: "an index: all frames are for pixels only")
+        if variant.frames == .all, let format = representation.format, format != .webp {
+            fields.note("variant.frame", expected: "an index: all frames are for pixels and webp")
         }
     }
 }

@@ -94,7 +94,11 @@ struct EncodedImage {
         let (orientation, profile) = (metadata.orientation, metadata.profile)
         let shown = orientation.turned(stored)
         let frameCount = animation?.count ?? metadata.frameCount
-        if animation == nil { try Animation.check(job.transform.frames, of: nil, format, count: frameCount) }
+        if animation == nil {
+            // Of several images that are no animation, all frames that can be encoded are the first.
+            let isStill = job.encoding != nil && job.transform.frames == .all
+            try Animation.check(isStill ? .one(0) : job.transform.frames, of: nil, format, count: frameCount)
+        }
         let plan = try job.transform.checkedPlan(
             for: shown, frameCount: frameCount, isVector: format.isVector)
         let isReduced = !plan.isIdentity || plan.area != nil
@@ -132,7 +136,11 @@ struct EncodedImage {
         // Includes a profile that proves too long only after decompression.
         if profile != .none { workingBytes += 2 * ColorProfile.longest + ColorConversion.bytes }
         if let encoding = job.encoding {
-            workingBytes += plan.result.bytes + ImageEncoder.workingBytes(encoding, plan.result)
+            workingBytes += plan.result.bytes
+            workingBytes +=
+                requestedFrames > 1
+                ? ImageEncoder.workingBytes(ofAnimation: plan.result, frames: requestedFrames)
+                : ImageEncoder.workingBytes(encoding, plan.result)
         }
         guard workingBytes <= job.maxWorkingBytes else {
             let need = "takes \(workingBytes) bytes of memory; \(job.maxWorkingBytes) are allowed"
@@ -204,7 +212,8 @@ struct EncodedImage {
             let frameBytes = plan.result.bytes(in: transform.pixelFormat)
             var result = try decode(with: decoder, to: .file(output), at: 0, clock)
             for index in 1..<max(1, transform.frames.count(of: plan.header.frameCount)) {
-                result.bytes += try decode(with: decoder, to: .file(output), at: index * frameBytes, clock).bytes
+                let offset = index * frameBytes
+                result.bytes += try decode(with: decoder, to: .file(output), at: offset, isFirst: false, clock).bytes
             }
             result.timing = timing
             return result
@@ -214,13 +223,23 @@ struct EncodedImage {
         let encoder = ImageEncoder(
             encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: steps.isTransparent)
         let file = try output.descriptor()
-        result.bytes = try clock.measure(\.encode) { () throws(WireError) in try encoder.encode(raster, to: file) }
+        result.bytes = try clock.measure(\.encode) { () throws(WireError) in
+            guard let timing, timing.delaysMs.count > 1 else { return try encoder.encode(raster, to: file) }
+            var isFirst = true
+            return try encoder.encodeAnimation(
+                timing, in: raster, to: file, mostBytes: plan.outputBytes(transform, encoding)
+            ) { () throws(WireError) in
+                if !isFirst { _ = try decode(with: decoder, to: .memory(raster), at: 0, isFirst: false, clock) }
+                isFirst = false
+            }
+        }
         return result
     }
 
     /// Decodes the image, or the next requested frame, to `offset` in `output`. The placeholder is made of the first frame.
     private func decode(
-        with decoder: any ImageDecoder, to output: PixelStore, at offset: Int, _ clock: DecodeClock
+        with decoder: any ImageDecoder, to output: PixelStore, at offset: Int, isFirst: Bool = true,
+        _ clock: DecodeClock
     ) throws(WireError) -> DecodeResult {
         let hasAlpha = decoder.header.hasAlpha
         // The steps take straight alpha.
@@ -235,8 +254,8 @@ struct EncodedImage {
             colors: steps.colors, packing: raster == nil ? packing : nil,
             output: raster.map { .memory($0.memory) } ?? output,
             at: raster == nil ? offset : 0)
-        let samples = wantsPlaceholder && offset == 0
-        let grid = samples ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
+        let grid =
+            wantsPlaceholder && isFirst ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
         if let scaling {
             var sink = clock.timed(try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: alpha))
             try decode(with: decoder, into: &sink, sampling: grid)

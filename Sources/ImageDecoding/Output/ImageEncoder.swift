@@ -76,10 +76,57 @@ struct ImageEncoder {
         return length
     }
 
-    private func encodeWebP(_ raster: PixelMemory, to output: FileDescriptor) throws(WireError) -> Int {
+    /// Returns an upper estimate of the bytes that encoding an animation holds: canvases, and the encoded frames twice.
+    static func workingBytes(ofAnimation geometry: PixelGeometry, frames: Int) -> Int {
+        8 * geometry.bytes + (1 << 20) + 2 * Encoding.likelyBytes(of: geometry, frames: frames)
+    }
+
+    /// Encodes the frames of an animation, which `next` makes in `raster` one after the other, to the beginning of `output`, and
+    /// returns the number of encoded bytes, of which there are at most `mostBytes`.
+    ///
+    /// - Throws: the error of `next`; `too-many-pixels` when there are more bytes, or a side has more than 16,383 pixels;
+    ///   `out-of-memory`; `internal`.
+    func encodeAnimation(
+        _ timing: AnimationTiming, in raster: PixelMemory, to output: FileDescriptor, mostBytes: Int,
+        next: () throws(WireError) -> Void
+    ) throws(WireError) -> Int {
+        try checkWebPSides()
+        guard
+            let writer = unsafe CodecHandle(
+                codec_webp_writer_create(
+                    UInt32(geometry.width), UInt32(geometry.height), pixelFormat.codecOrder, Int32(encoding.quality),
+                    UInt16(clamping: timing.loops)),
+                destroy: codec_webp_writer_destroy)
+        else { throw .outOfMemory }
+        func check(_ status: codec_status) throws(WireError) {
+            if status != CODEC_OK {
+                try self.check(status, unsafe String(cString: codec_webp_writer_message(writer.pointer)))
+            }
+        }
+        // Their sum is an Int32.
+        let longest = Int(Int32.max) / timing.delaysMs.count
+        for delay in timing.delaysMs {
+            try next()
+            unsafe convertAlpha(raster.bytes)
+            let start = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+            try check(unsafe codec_webp_writer_add(writer.pointer, start, Int32(min(delay, longest))))
+        }
+        var (encoded, length): (UnsafePointer<UInt8>?, Int) = (nil, 0)
+        try check(unsafe codec_webp_writer_finish(writer.pointer, &encoded, &length))
+        guard length <= mostBytes else {
+            throw WireError(.tooManyPixels, "The animation takes \(length) bytes as WebP; \(mostBytes) are allowed.")
+        }
+        return unsafe try write(UnsafeRawBufferPointer(start: encoded, count: length), to: output, at: 0)
+    }
+
+    private func checkWebPSides() throws(WireError) {
         guard max(geometry.width, geometry.height) <= 16383 else {
             throw WireError(.tooManyPixels, "A side of a WebP has 16383 pixels at most.")
         }
+    }
+
+    private func encodeWebP(_ raster: PixelMemory, to output: FileDescriptor) throws(WireError) -> Int {
+        try checkWebPSides()
         unsafe convertAlpha(raster.bytes)
         let start = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         var (encoded, length): (UnsafeMutablePointer<UInt8>?, Int) = (nil, 0)

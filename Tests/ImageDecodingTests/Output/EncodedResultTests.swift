@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 import SharedCache
 import TestSupport
 import Testing
@@ -60,6 +61,105 @@ import WorkerProtocol
             let noise = TestPicture.gradient(width: 300, height: 200)
             #expect(try encoded(noise.png, format, quality: 10).count < encoded(noise.png, format, quality: 95).count)
         }
+    }
+
+    /// Squares of opaque colours, and transparent ones, on a canvas of 4 × 4.
+    private static let moving: TestAnimation = {
+        let large = TestPicture.squares(columns: 4, rows: 4, side: 16)
+        let small = TestPicture.squares(columns: 2, rows: 1, side: 16)
+        let hole = TestPicture(width: 32, height: 32) { x, _ in x < 16 ? .zero : SIMD4(250, 20, 90, 255) }
+        return TestAnimation(
+            width: 64, height: 64, loops: 3,
+            frames: [
+                .init(0, 0, large, .keep, delay: 7), .init(16, 32, small, .clear, delay: 30),
+                .init(32, 0, hole, .clear, isBlended: false, delay: 1), .init(0, 48, small, .keep, delay: 120),
+            ])
+    }()
+
+    private static let files = {
+        // WebP restores nothing.
+        var restoring = moving
+        restoring.frames[2].disposal = .restore
+        return ["gif": restoring.gif(), "png": restoring.png(), "webp": moving.webp]
+    }()
+
+    @Test(arguments: files.keys.sorted()) func animationsKeepFramesTimesAndLoops(_ format: String) throws {
+        let file = try #require(Self.files[format])
+        let (expected, timing) = try decodeFrames(file)
+        let webp = try encoded(file, .webp, Transform(alpha: .straight, frames: .all))
+        let (frames, again) = try decodeFrames(webp)
+        #expect(again == timing)
+        #expect(frames.count == expected.count)
+        for (frame, expected) in zip(frames, expected) {
+            #expect(frame.difference(from: expected, inSquaresOf: 16) <= 12)
+            // Alpha has no loss.
+            #expect(stride(from: 3, to: frame.bytes.count, by: 4).allSatisfy { frame.bytes[$0] == expected.bytes[$0] })
+        }
+        // Scaled, cropped, and with multiplied alpha.
+        let crop = Edits(crop: Crop(x: 16, y: 16, width: 48, height: 48), steps: [])
+        for (transform, side) in [(Transform(width: 32, frames: .all), 8), (Transform(frames: .all, edits: crop), 16)] {
+            let (frames, _) = try decodeFrames(try encoded(file, .webp, transform))
+            var straight = transform
+            straight.alpha = .straight
+            let (expected, _) = try decodeFrames(file, for: DecodeJob(id: 1, transform: straight))
+            #expect(frames.count == expected.count)
+            for (frame, expected) in zip(frames, expected) {
+                #expect(Self.multiplied(frame).difference(from: Self.multiplied(expected), inSquaresOf: side) <= 16)
+            }
+        }
+    }
+
+    /// An image with its colour multiplied by alpha: what is transparent has any colour.
+    private static func multiplied(_ picture: TestPicture) -> TestPicture {
+        TestPicture(width: picture.width, height: picture.height) { x, y in
+            let pixel = picture[x, y]
+            let colors = (0..<3).map { UInt8(Int(pixel[$0]) * Int(pixel.w) / 255) }
+            return SIMD4(colors[0], colors[1], colors[2], pixel.w)
+        }
+    }
+
+    @Test func aFrameThatEqualsTheOneBeforeProlongsIt() throws {
+        var moving = Self.moving
+        moving.frames.insert(moving.frames[0], at: 1)
+        let (frames, timing) = try decodeFrames(
+            try encoded(moving.webp, .webp, Transform(alpha: .straight, frames: .all)))
+        #expect(frames.count == 4)
+        let (_, expected) = try decodeFrames(moving.webp)
+        let delays = try #require(expected?.delaysMs)
+        #expect(timing?.delaysMs == [delays[0] + delays[1]] + delays[2...])
+    }
+
+    @Test func delaysThatAreTooLongTogetherAreShortened() throws {
+        var moving = Self.moving
+        for index in moving.frames.indices { moving.frames[index].delay = 0xFF_FFFF }
+        moving.frames = Array(repeating: moving.frames, count: 40).flatMap { $0 }
+        let (_, timing) = try decodeFrames(
+            try encoded(moving.webp, .webp, Transform(width: 16, alpha: .straight, frames: .all)))
+        #expect(timing?.delaysMs.allSatisfy { $0 == Int(Int32.max) / 160 } == true)
+    }
+
+    @Test func ofAStillFileAllFramesAreOne() throws {
+        let picture = TestPicture.squares(columns: 4, rows: 4, side: 16)
+        let all = Transform(alpha: .straight, frames: .all)
+        #expect(try encoded(picture.png, .webp, all) == encoded(picture.png, .webp))
+    }
+
+    @Test func anAnimationWhoseFileWouldBeTooLargeIsRefused() throws {
+        let output = try WritableBuffer(name: "test").descriptor
+        let geometry = try #require(PixelGeometry(width: 64, height: 64))
+        let raster = try PixelMemory(count: geometry.bytes)
+        var number: UInt8 = 0
+        let encoder = ImageEncoder(Encoding(.webp), of: geometry, .rgba8, .straight)
+        let error = #expect(throws: WireError.self) {
+            try encoder.encodeAnimation(
+                AnimationTiming(delaysMs: [100, 100, 100], loops: 0), in: raster, to: output, mostBytes: 100
+            ) { () throws(WireError) in
+                number += 80
+                unsafe raster.bytes.initializeMemory(as: UInt8.self, repeating: number)
+            }
+        }
+        #expect(error?.code == .tooManyPixels)
+        #expect(try output.size() == 0)
     }
 
     /// Noise at the highest quality fits the buffer.

@@ -39,6 +39,31 @@ import Testing
         try run("/bin/sh", ["-c", script, Self.program, setting.broker.socketPath])
     }
 
+    @Test func `a WebP has all frames of an animation, other files the first, and it is said`() throws {
+        let animation = TestAnimation.everything([.keep], blends: [true], alphas: [255, 0])
+        let count = animation.frames.count
+        let source = directory.file("cat.gif")
+        try Data(animation.gif()).write(to: URL(filePath: source))
+        func get(_ words: String...) throws -> ProgramResult {
+            try run(Self.program, ["get", source, "--socket", setting.broker.socketPath] + words)
+        }
+        func frames(_ file: String) throws -> String {
+            try run(Self.program, ["get", directory.file(file), "--socket", setting.broker.socketPath]).output
+        }
+        let webp = try get("-o", directory.file("a.webp"), "--width", "10")
+        #expect(webp.exit == .status(0) && webp.errors.isEmpty)
+        #expect(try frames("a.webp").contains("image/webp, \(count) frames"))
+        let png = try get("-o", directory.file("a.png"))
+        #expect(png.exit == .status(0))
+        #expect(png.errors.contains("a.png has the first of \(count) frames"))
+        #expect(try !frames("a.png").contains("frames"))
+        let one = try get("-o", directory.file("b.webp"), "--frame", "1")
+        #expect(one.exit == .status(0) && one.errors.isEmpty)
+        #expect(try !frames("b.webp").contains("frames"))
+        let named = try get("-o", directory.file("b.jpg"), "--frame", "0")
+        #expect(named.exit == .status(0) && named.errors.isEmpty)
+    }
+
     @Test func `a device stays a device`() throws {
         let path = directory.file("null")
         guard unsafe mknod(path, S_IFCHR | 0o666, dev_t(0x103)) == 0 else {

@@ -54,12 +54,22 @@ import Testing
         #expect((image.width, image.height, image.bytes) == (7, 5, 7 * 5 * 4 * shown.count))
         #expect(image.timing?.delaysMs == delays)
 
+        // As a file that has them all.
+        let encoded = try client.load(setting.url("/a"), #""variant":{"frame":"all"},"as":"webp""#)
+        #expect(try encoded.image().contentType == "image/webp")
+        #expect(try encoded.image().frameCount == shown.count)
+        #expect(try encoded.image().timing == nil)
+        let copy = try Setting(routes: ["/b": .ok(try client.bytes(of: encoded))])
+        let again = try copy.client().load(copy.url("/b"), #""variant":{"frame":"all"}"#).image()
+        #expect(again.timing?.loops == loops)
+        #expect(again.timing?.delaysMs.reduce(0, +) == delays.reduce(0, +))
+
         let error = try client.failure(setting.url("/a"), #""variant":{"frame":\#(shown.count)}"#)
         #expect(error.code == .badRequest)
         // The same from memory, without another download.
-        let again = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
-        #expect(try again.image().source == .memory)
-        #expect(try again.image().timing?.loops == loops)
+        let repeated = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
+        #expect(try repeated.image().source == .memory)
+        #expect(try repeated.image().timing?.loops == loops)
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 

@@ -640,6 +640,29 @@ def test_local_file(client: imgbroker.Client, tmp_path: pathlib.Path, picture: P
     assert client.get(path).width == 30
 
 
+def two_frames() -> bytes:
+    """An animated GIF of 2 × 2 pixels, red and then blue, which is shown for 50 ms each."""
+    file = b"GIF89a" + bytes([2, 0, 2, 0, 0x80, 0, 0, 255, 0, 0, 0, 0, 255]) + b"\x21\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
+    for index in (0, 1):
+        # Codes of three bits: clear, two pixels, clear, two pixels, end.
+        codes = sum(code << 3 * place for place, code in enumerate([4, index, index, 4, index, index, 5]))
+        file += bytes([0x21, 0xF9, 4, 0, 5, 0, 0, 0]) + b"," + bytes([0, 0, 0, 0, 2, 0, 2, 0, 0, 2, 3]) + codes.to_bytes(3, "little") + b"\0"
+    return file + b";"
+
+
+def test_animation(client: imgbroker.Client) -> None:
+    image = client.get(two_frames(), frame="all", alpha="straight")
+    assert [frame.delay_ms for frame in image.frames] == [50, 50] and image.loops == 0
+    assert image.numpy(1)[0, 0].tolist() == [0, 0, 255, 255]
+    encoded = client.get(two_frames(), frame="all", as_="webp")
+    assert (encoded.content_type, encoded.frame_count, len(encoded.frames)) == ("image/webp", 2, 0)
+    again = client.get(bytes(encoded), frame="all")
+    assert [frame.delay_ms for frame in again.frames] == [50, 50] and again.loops == 0
+    with pytest.raises(imgbroker.RefusedError) as info:
+        client.get(two_frames(), frame="all", as_="png")
+    assert info.value.code == ErrorCode.BAD_REQUEST
+
+
 def test_bytes(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Picture) -> None:
     data = picture(21, 12)
     path = tmp_path / "picture.png"

@@ -20,7 +20,7 @@ enum GetCommand {
         [
             FlagHelp(
                 "-o, --output FILE",
-                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; {name} in FILE is replaced by the source's name without its extension and without dots and dashes at its beginning, {extension} by the extension, and {index} by the number of the source, and no link is followed out of the folder before them; \"-\" for standard output, which then has nothing but the image"
+                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; a WebP has all frames of an animation, unless --frame says which; {name} in FILE is replaced by the source's name without its extension and without dots and dashes at its beginning, {extension} by the extension, and {index} by the number of the source, and no link is followed out of the folder before them; \"-\" for standard output, which then has nothing but the image"
             ),
             FlagHelp(
                 "-i, --input FILE",
@@ -68,6 +68,8 @@ enum GetCommand {
         var outputs: [String] = []
         /// The representation of each, if their files' names decide.
         var representations: [GetOptions.Representation] = []
+        /// Whether files that can have all frames of an animation get them.
+        var keepsFrames = false
         /// The folder that none of them leaves, if their names depend on their sources.
         var outputFolder: String?
         var asJSON = false
@@ -126,6 +128,9 @@ enum GetCommand {
                 next += 1
                 sent[index] = (.now, WallClock.nanoseconds)
                 if !request.representations.isEmpty { options.representation = request.representations[index] }
+                if request.keepsFrames {
+                    options.variant.frames = options.representation == .webp ? .all : request.options.variant.frames
+                }
                 do throws(ClientError) {
                     pending[try request.sources[index].send(over: broker, options)] = index
                 } catch {
@@ -206,6 +211,13 @@ enum GetCommand {
         if let output { try write(image, to: output, beneath: request.outputFolder) }
         request.preview?.show(image)
         let title = request.areSeveral ? request.sources[index].title : nil
+        if let output, request.keepsFrames, image.reply.frameCount > 1,
+            [ImageFormat.png, .jpeg].contains(where: { $0.contentType == image.reply.contentType })
+        {
+            StandardError.writeLines(
+                "imgbroker: \(output) has the first of \(image.reply.frameCount) frames: a .webp has all of an animation\n"
+            )
+        }
         if request.exportsTrace { return }
         if request.asJSON {
             CommandConnection.printObject(onStandardError: isOutputTaken) {
@@ -260,6 +272,8 @@ enum GetCommand {
         if let output {
             request.outputs = try OutputName.outputs(output, for: request.sources)
             request.outputFolder = OutputName.folder(of: output)
+            request.keepsFrames =
+                !load.hasFrame && load.options.preset == nil && load.options.representation != .original
             if !load.hasRepresentation {
                 request.representations = try request.outputs.map(OutputName.representation)
             }

@@ -38,6 +38,7 @@ struct LoadOptions {
     private var headers: [String: String] = [:]
     private(set) var hasCacheMode = false
     private(set) var hasRepresentation = false
+    private(set) var hasFrame = false
     /// A flag that describes a variant, if one was given.
     private var ownVariant: String?
 
@@ -58,6 +59,7 @@ struct LoadOptions {
         if let option = VariantOption.all.first(where: { $0.flag == flag }) {
             if given.preset != nil { throw Self.contradiction(flag) }
             ownVariant = flag
+            if option.name == "frame" { hasFrame = true }
             let value = option.value == nil ? GivenValue(name: flag, text: "true") : try arguments.given(flag)
             try option.apply(&given.variant, value)
             return true
