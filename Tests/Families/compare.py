@@ -110,6 +110,11 @@ def heics():
          numpy.rot90(pixels[20:50, 10:60])[:, ::-1]),
     ]:
         yield name, heic.with_properties(plain, full, *properties, **LOSSLESS), expected, 0
+    for name, brand, compatible in [
+        ("brand-mif2", b"mif2", b"mif2mif1heic"), ("brand-MiHB", b"MiHB", b"mif1miafMiHB"), ("brand-mif1", b"mif1", b"mif1miaf"),
+        ("brands-many", b"isom", b"isom" * 40 + b"mif1heic"),
+    ]:
+        yield name, heic.with_properties(plain, full, brand=brand, compatible=compatible, **LOSSLESS), pixels, 0
     large = scene(150, 100)
     yield "grid", heic.grid(large, 64, full, **LOSSLESS), numpy.asarray(large), 0
     yield "grid-irot", heic.grid(large, 64, full, heic.turned(3), **LOSSLESS), numpy.rot90(numpy.asarray(large), 3), 0

@@ -46,13 +46,13 @@ def coded(image, **options):
     return properties["hvcC"], file[offset:offset + length]
 
 
-def file(items, properties, links, primary=1, references=(), brand=b"heic"):
+def file(items, properties, links, primary=1, references=(), brand=b"heic", compatible=b"mif1heic"):
     """Returns a file.
 
     `items` are pairs of type and data, with the numbers 1 and up. `links` are, for each item, the numbers of its `properties`, which
     are boxes. `references` are tuples of type, item, and the items that it refers to.
     """
-    first = box("ftyp", brand + struct.pack(">I", 0) + b"mif1" + brand)
+    first = box("ftyp", brand + struct.pack(">I", 0) + compatible)
     entries = b"".join(
         box("infe", struct.pack(">HH4s", number, 0, kind.encode()) + b"\0", 2) for number, (kind, _) in enumerate(items, 1))
     links_bytes = b"".join(
@@ -104,11 +104,11 @@ def colors(primaries, transfer, matrix, full_range):
     return box("colr", b"nclx" + struct.pack(">HHHB", primaries, transfer, matrix, 0x80 if full_range else 0))
 
 
-def with_properties(image, *extra, **options):
-    """Returns a file of one image with more properties, in their order."""
+def with_properties(image, *extra, brand=b"heic", compatible=b"mif1heic", **options):
+    """Returns a file of one image with more properties, in their order, and with these brands."""
     configuration, data = coded(image, **options)
     properties = [size(*image.size), box("hvcC", configuration), *extra]
-    return file([("hvc1", data)], properties, [list(range(1, len(properties) + 1))])
+    return file([("hvc1", data)], properties, [list(range(1, len(properties) + 1))], brand=brand, compatible=compatible)
 
 
 def grid(image, side, *extra, **options):

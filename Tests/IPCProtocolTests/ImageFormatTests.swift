@@ -9,7 +9,28 @@ import Testing
     func brandsOfHEIF(brand: String) {
         #expect(ImageFormat(sniffing: [0, 0, 0, 24] + Array("ftyp\(brand)\0\0\0\0mif1".utf8)) == .heif)
         #expect(ImageFormat(sniffing: [0, 0, 0, 24] + Array("ftypmif1\0\0\0\0miaf\(brand)".utf8)) == .heif)
-        #expect(ImageFormat(sniffing: [0, 0, 0, 24] + Array("ftypmp42\0\0\0\0\(brand)".utf8)) == nil)
+    }
+
+    /// A reader may read what any compatible brand names, whatever the major brand is and however many precede it.
+    @Test(arguments: ["mif2", "MiHB", "miaf", "mp42"], [[], ["mif1", "miaf", "MiHE", "MiPr", "tmap", "1pic"]])
+    func compatibleBrands(major: String, others: [String]) {
+        let file = { (brands: [String]) in
+            [0, 0, 0, UInt8(16 + 4 * brands.count)] + Array("ftyp\(major)\0\0\0\0\(brands.joined())meta".utf8)
+        }
+        #expect(
+            ImageFormat(sniffing: file(others.filter { $0 != "MiHE" } + ["avif"])) == (major == "MiHB" ? .heif : .avif))
+        #expect(ImageFormat(sniffing: file(others + ["heic"])) == .heif)
+        #expect(ImageFormat(sniffing: file(others + ["mif1"])) == .heif)
+    }
+
+    /// Neither the version of the major brand nor what follows the box counts, nor a brand behind 256 others.
+    @Test func noBrands() {
+        #expect(ImageFormat(sniffing: [0, 0, 0, 24] + Array("ftypmp42heicisommp41".utf8)) == nil)
+        #expect(ImageFormat(sniffing: [0, 0, 0, 16] + Array("ftypmif2\0\0\0\0heicheic".utf8)) == nil)
+        for (others, format) in [(255, ImageFormat.heif), (256, nil)] {
+            let brands = String(repeating: "isom", count: others) + "heic"
+            #expect(ImageFormat(sniffing: [0, 0, 8, 0] + Array("ftypmp42\0\0\0\0\(brands)".utf8)) == format)
+        }
     }
 
     /// A file with both brands has AV1 pixels as its first choice.

@@ -28,12 +28,12 @@ import Testing
         #expect(ImageFormat(sniffing: Array("GIF87a".utf8)) == .gif)
         #expect(ImageFormat(sniffing: [0, 0, 0, 32] + Array("ftypavif".utf8)) == .avif)
         #expect(ImageFormat(sniffing: [0, 0, 0, 32] + Array("ftypavis".utf8)) == .avif)
-        // Brands that name a structure alone leave it to the others.
+        // Brands that name a structure alone leave it to the others, if there are any.
         let open: [UInt8] = [0, 0, 0, 24] + Array("ftypmif1\0\0\0\0".utf8)
         #expect(ImageFormat(sniffing: open + Array("miafavif".utf8)) == .avif)
         #expect(ImageFormat(sniffing: open + Array("miafheic".utf8)) == .heif)
         // Behind the end of the box.
-        #expect(ImageFormat(sniffing: [0, 0, 0, 20] + open[4...] + Array("miafavif".utf8)) == nil)
+        #expect(ImageFormat(sniffing: [0, 0, 0, 20] + open[4...] + Array("miafavif".utf8)) == .heif)
         #expect(ImageFormat(sniffing: [0, 0, 0, 24] + Array("ftypheic\0\0\0\0mif1avif".utf8)) == .heif)
         #expect(ImageFormat(sniffing: Array("BM".utf8)) == nil)
         for bytes in [[], Array(jpeg.prefix(2)), Array(png.prefix(7)), Array(webp.prefix(11)), Array("GIF88a".utf8)] {

@@ -12,8 +12,9 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     package static let sniffedBytes = 65 << 10
 
     /// Recognises the format from the beginning of `bytes`; nil when it is unknown. 32 bytes are enough for all formats but
-    /// SVG, whose first element may follow a declaration and comments of 64 KiB: it is searched in `sniffedBytes`. A file that gzip
-    /// has compressed counts as SVG, because no other format is sent so; its decoder looks into it.
+    /// AVIF and HEIC, whose brands are searched in 1 KiB, and SVG, whose first element may follow a declaration and
+    /// comments of 64 KiB: it is searched in `sniffedBytes`. A file that gzip has compressed counts as SVG, because no other
+    /// format is sent so; its decoder looks into it.
     public init?(sniffing bytes: some Collection<UInt8>) {
         if bytes.starts(with: [0xFF, 0xD8, 0xFF]) {
             self = .jpeg
@@ -47,25 +48,32 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         return false
     }
 
-    /// The format of a box structure (ISO/IEC 14496-12) with a brand for AV1 or HEVC pixels: as the major brand or, where
-    /// the major brand names only a structure, as one of the first compatible brands.
+    /// Returns the format of the pixels in a box structure (ISO/IEC 14496-12). The major brand says it or, if that is not one of
+    /// these, any compatible brand, of which AV1 comes first. A file that states no codec (`mif1`) is left to libheif.
     private static func formatOfBrands(_ bytes: some Collection<UInt8>) -> ImageFormat? {
         guard bytes.dropFirst(4).starts(with: "ftyp".utf8) else { return nil }
         let size = bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }
-        let brands = Array(bytes.prefix(min(size, 32)).dropFirst(8))
-        let format = { (offset: Int) -> ImageFormat? in
-            switch String(decoding: brands.dropFirst(offset).prefix(4), as: UTF8.self) {
-            case "avif", "avis": .avif
-            case "heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs": .heif
-            default: nil
-            }
-        }
-        if let major = format(0) { return major }
-        let isOpen = ["mif1", "msf1", "miaf"].contains { brands.starts(with: $0.utf8) }
-        guard isOpen else { return nil }
+        let fields = Array(bytes.prefix(min(size, brandBytes)).dropFirst(8))
         // The major brand is followed by its version.
-        let compatible = stride(from: 8, to: brands.count, by: 4).compactMap(format)
-        return compatible.contains(.avif) ? .avif : compatible.first
+        let brands = stride(from: 0, to: fields.count, by: 4).filter { $0 != 4 }.map {
+            String(decoding: fields.dropFirst($0).prefix(4), as: UTF8.self)
+        }
+        let formats = brands.map(format(ofBrand:))
+        if let major = formats.first ?? nil { return major }
+        let compatible = formats.compactMap(\.self)
+        return compatible.contains(.avif) ? .avif : compatible.first ?? (brands.contains("mif1") ? .heif : nil)
+    }
+
+    /// The most bytes of the box with the brands that are read: 256 brands.
+    private static let brandBytes = 16 + 4 * 256
+
+    /// The format of the pixels that a brand states, of ISO/IEC 23008-12 and, from `MiHB` on, the profiles of ISO/IEC 23000-22.
+    private static func format(ofBrand brand: String) -> ImageFormat? {
+        switch brand {
+        case "avif", "avis": .avif
+        case "heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs", "MiHB", "MiHA", "MiHE": .heif
+        default: nil
+        }
     }
 
     /// Whether an image consists of shapes, which can be rendered in any size.

@@ -40,6 +40,15 @@
                 plan.header == ImageHeader(format: .heif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
 
+        /// A file is read by any compatible brand.
+        @Test(arguments: ["mif2mif2mif1heic", "MiHBmif1MiHBmiaf", "mif2mif2mif1miaf", "isomisomheicmif1"])
+        func brands(_ brands: String) throws {
+            let bytes = picture.heif()
+            #expect(bytes[3] == 28)
+            let list = Array(brands.prefix(4).utf8) + [0, 0, 0, 0] + Array(brands.dropFirst(4).utf8)
+            try expect(bytes[..<8] + list + bytes[28...], is: picture)
+        }
+
         @Test(arguments: 1...8) func orientation(_ value: Int) throws {
             try expect(picture.heif(orientation: value), is: picture.shown(orientation: value))
         }
