@@ -20,6 +20,12 @@ struct codec_avif_reader {
     const uint8_t *bytes;
     size_t length;
     avifDecoder *decoder;
+    /// The decoder of alpha that the file describes as an image of its own; NULL without.
+    avifDecoder *alpha;
+    /// The box that describes it while that is read, and the place of the other one.
+    const uint8_t *meta;
+    uint64_t meta_start;
+    size_t meta_length;
     /// The size of all images, as the container declares.
     uint32_t width, height;
     /// The image to decode from, and the next one to return.
@@ -120,8 +126,8 @@ static uint64_t count_type(const codec_avif_reader *reader, const char *type) {
 
 // MARK: Reading
 
-static codec_status failed(codec_avif_reader *reader, avifResult result) {
-    const char *detail = reader->decoder->diag.error;
+static codec_status failed_to_decode(codec_avif_reader *reader, const avifDecoder *decoder, avifResult result) {
+    const char *detail = decoder->diag.error;
     snprintf(reader->message, sizeof reader->message, "%s", *detail ? detail : avifResultToString(result));
     // libavif reports its size limits only by message.
     if (!strstr(detail, "runcated") && (strstr(detail, "too large") || strstr(detail, "excessive")))
@@ -140,6 +146,25 @@ static codec_status failed(codec_avif_reader *reader, avifResult result) {
     return errno == ENOMEM ? CODEC_NO_MEMORY : CODEC_DAMAGED;
 }
 
+static codec_status failed(codec_avif_reader *reader, avifResult result) {
+    return failed_to_decode(reader, reader->decoder, result);
+}
+
+/// Sets what the decoders of colour and alpha have in common.
+static void configure(avifDecoder *decoder) {
+    // The sandbox allows no second thread.
+    decoder->maxThreads = 1;
+    // The orientation is in irot and imir; the standard excludes that of EXIF.
+    decoder->ignoreExif = AVIF_TRUE;
+    decoder->ignoreXMP = AVIF_TRUE;
+    decoder->imageSizeLimit = AVIF_DEFAULT_IMAGE_SIZE_LIMIT;
+    decoder->imageDimensionLimit = CODEC_MAXIMUM_SIDE;
+    decoder->imageCountLimit = CODEC_MAXIMUM_FRAMES;
+    // Requires a valid clap. Does not require properties that some writers omit and other readers accept: pixi, which
+    // repeats av1C, and the size of alpha.
+    decoder->strictFlags = AVIF_STRICT_CLAP_VALID;
+}
+
 codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length) {
     codec_avif_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
@@ -151,29 +176,19 @@ codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length)
         codec_avif_reader_destroy(reader);
         return NULL;
     }
-    avifDecoder *decoder = reader->decoder;
-    // The sandbox allows no second thread.
-    decoder->maxThreads = 1;
-    // The orientation is in irot and imir; the standard excludes that of EXIF.
-    decoder->ignoreExif = AVIF_TRUE;
-    decoder->ignoreXMP = AVIF_TRUE;
-    decoder->imageSizeLimit = AVIF_DEFAULT_IMAGE_SIZE_LIMIT;
-    decoder->imageDimensionLimit = CODEC_MAXIMUM_SIDE;
-    decoder->imageCountLimit = CODEC_MAXIMUM_FRAMES;
+    configure(reader->decoder);
     // Of an incomplete sequence, libavif refuses all images if it knows where the file ends. It reads no further anyway.
-    if (length >= 12 && memcmp(bytes + 8, "avis", 4) == 0) decoder->io->sizeHint = 0;
-    // Requires a valid clap. Does not require properties that some writers omit and other readers accept: pixi, which
-    // repeats av1C, and the size of alpha.
-    decoder->strictFlags = AVIF_STRICT_CLAP_VALID;
+    if (length >= 12 && memcmp(bytes + 8, "avis", 4) == 0) reader->decoder->io->sizeHint = 0;
     return reader;
 }
 
 /// The most decoded images that the codec holds: eight to refer to, the next one, and the one that libavif shows.
 #define MAXIMUM_HELD_IMAGES 10
 
-uint64_t codec_avif_reader_held_bytes(
-    const codec_avif_reader *reader, uint32_t frames, uint32_t sample_bytes, uint32_t chroma_of_four) {
-    const avifImage *image = reader->decoder->image;
+static uint64_t held_bytes(
+    const codec_avif_reader *reader, const avifDecoder *decoder, uint32_t frames, uint32_t sample_bytes,
+    uint32_t chroma_of_four) {
+    const avifImage *image = decoder->image;
     avifPixelFormatInfo info;
     avifGetPixelFormatInfo(image->yuvFormat, &info);
     // The codec rounds frames up to multiples of 128 columns and rows.
@@ -181,13 +196,21 @@ uint64_t codec_avif_reader_held_bytes(
     uint64_t pixels = width * height, sample = image->depth > 8 || sample_bytes > 1 ? 2 : 1;
     uint64_t declared = info.monochrome ? 0 : 2 * (pixels >> info.chromaShiftX >> info.chromaShiftY);
     uint64_t stated = pixels / 4 * chroma_of_four, chroma = declared > stated ? declared : stated;
-    uint64_t color = (pixels + chroma) * sample, alpha = reader->decoder->alphaPresent ? pixels * sample : 0;
+    uint64_t color = (pixels + chroma) * sample, alpha = decoder->alphaPresent ? pixels * sample : 0;
     uint64_t blocks = pixels / 8 * (alpha ? 10 : 5);
     uint64_t others = (frames < MAXIMUM_HELD_IMAGES ? frames : MAXIMUM_HELD_IMAGES) - 1;
     // An image that others refer to is held with its motion vectors and segments.
     uint64_t references = others * (color + alpha + pixels / 4 * (alpha ? 2 : 1)) + (others > 0 ? alpha : 0);
     return 2 * color + alpha + references + (count_type(reader, "grid") ? color + alpha : 0) + blocks + 600 * width +
         count_type(reader, "av01") * MEMORY_OF_CODEC + image->icc.size;
+}
+
+uint64_t codec_avif_reader_held_bytes(
+    const codec_avif_reader *reader, uint32_t frames, uint32_t sample_bytes, uint32_t chroma_of_four) {
+    uint64_t color = held_bytes(reader, reader->decoder, frames, sample_bytes, chroma_of_four);
+    if (!reader->alpha) return color;
+    // The box is held as changed, and libavif copies the pixels in it.
+    return color + held_bytes(reader, reader->alpha, frames, sample_bytes, chroma_of_four) + 2 * reader->meta_length;
 }
 
 codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header) {
@@ -225,6 +248,69 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     if (image->icc.size > 0) return CODEC_OK;
     return codec_profile_for_cicp(
         image->colorPrimaries, image->transferCharacteristics, &reader->described, &reader->described_length);
+}
+
+/// Reads the file with the changed box, which libavif reads at once.
+static avifResult read_changed(struct avifIO *io, uint32_t flags, uint64_t offset, size_t size, avifROData *data) {
+    (void)flags;
+    const codec_avif_reader *reader = io->data;
+    if (offset > reader->length) return AVIF_RESULT_IO_ERROR;
+    size_t rest = reader->length - (size_t)offset;
+    data->size = size < rest ? size : rest;
+    int is_changed = reader->meta && offset == reader->meta_start && size == reader->meta_length;
+    data->data = is_changed ? reader->meta : reader->bytes + offset;
+    return AVIF_RESULT_OK;
+}
+
+static void destroy_io(struct avifIO *io) { free(io); }
+
+codec_status codec_avif_reader_add_alpha(
+    codec_avif_reader *reader, uint64_t start, const uint8_t *meta, size_t length, int is_premultiplied) {
+    avifIO *io = calloc(1, sizeof *io);
+    reader->alpha = avifDecoderCreate();
+    if (!io || !reader->alpha) {
+        free(io);
+        return CODEC_NO_MEMORY;
+    }
+    *io = (avifIO){destroy_io, read_changed, NULL, reader->length, AVIF_TRUE, reader};
+    avifDecoder *alpha = reader->alpha;
+    avifDecoderSetIO(alpha, io);
+    configure(alpha);
+    alpha->requestedSource = AVIF_DECODER_SOURCE_PRIMARY_ITEM;
+    alpha->imageSizeLimit = reader->width * reader->height;
+    reader->meta = meta;
+    reader->meta_start = start;
+    reader->meta_length = length;
+    errno = 0;
+    avifResult result = avifDecoderParse(alpha);
+    reader->meta = NULL;
+    if (result != AVIF_RESULT_OK) return failed_to_decode(reader, alpha, result);
+    reader->decoder->image->alphaPremultiplied = is_premultiplied;
+    return CODEC_OK;
+}
+
+/// Decodes alpha, and makes its luma the image's alpha.
+static codec_status decode_alpha(codec_avif_reader *reader) {
+    avifResult result = avifDecoderNextImage(reader->alpha);
+    if (result != AVIF_RESULT_OK) return failed_to_decode(reader, reader->alpha, result);
+    avifImage *image = reader->decoder->image, *alpha = reader->alpha->image;
+    if (alpha->width != image->width || alpha->height != image->height) return CODEC_DAMAGED;
+    if (alpha->depth != image->depth) {
+        snprintf(reader->message, sizeof reader->message, "alpha has %u bits, colour %u", alpha->depth, image->depth);
+        return CODEC_UNSUPPORTED;
+    }
+    // Early versions of the standard allowed a limited range.
+    for (uint32_t y = 0; y < alpha->height && alpha->yuvRange == AVIF_RANGE_LIMITED; y++) {
+        uint8_t *row = alpha->yuvPlanes[AVIF_CHAN_Y] + (size_t)y * alpha->yuvRowBytes[AVIF_CHAN_Y];
+        for (uint32_t x = 0; x < alpha->width; x++) {
+            if (alpha->depth == 8) row[x] = (uint8_t)avifLimitedToFullY(8, row[x]);
+            else ((uint16_t *)(void *)row)[x] = (uint16_t)avifLimitedToFullY((int)alpha->depth, ((uint16_t *)(void *)row)[x]);
+        }
+    }
+    image->alphaPlane = alpha->yuvPlanes[AVIF_CHAN_Y];
+    image->alphaRowBytes = alpha->yuvRowBytes[AVIF_CHAN_Y];
+    image->imageOwnsAlphaPlane = AVIF_FALSE;
+    return CODEC_OK;
 }
 
 int codec_avif_reader_orientation(const codec_avif_reader *reader) {
@@ -273,7 +359,7 @@ codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order orde
     reader->next++;
     reader->order = order;
     reader->row = 0;
-    return CODEC_OK;
+    return reader->alpha ? decode_alpha(reader) : CODEC_OK;
 }
 
 codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
@@ -321,6 +407,7 @@ void codec_avif_reader_destroy(codec_avif_reader *reader) {
     if (!reader) return;
     if (reader->band) avifImageDestroy(reader->band);
     if (reader->decoder) avifDecoderDestroy(reader->decoder);
+    if (reader->alpha) avifDecoderDestroy(reader->alpha);
     free(reader->described);
     free(reader->scratch);
     free(reader);

@@ -82,6 +82,22 @@ static uint64_t samples_of_two_pixels(const codec_heif_reader *reader) {
     return most;
 }
 
+/// Returns whether a box of the file other than `mdat` contains a text.
+static int structure_contains(const codec_heif_reader *reader, const char *text) {
+    const uint8_t *bytes = reader->bytes;
+    uint64_t length = reader->length;
+    while (length >= 8) {
+        uint64_t size = big_endian(bytes, 4);
+        if (size == 1 && length >= 16) size = big_endian(bytes + 8, 8);
+        if (size == 0 || size > length) size = length;
+        if (size < 8) return 0;
+        if (memcmp(bytes + 4, "mdat", 4) != 0 && memmem(bytes, size, text, strlen(text))) return 1;
+        bytes += size;
+        length -= size;
+    }
+    return 0;
+}
+
 /// Returns how often four letters occur in the file.
 static uint64_t count_type(const codec_heif_reader *reader, const char *type) {
     uint64_t count = 0;
@@ -160,6 +176,12 @@ codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_head
     header->height = (uint32_t)height;
     header->frames = 1;
     header->has_alpha = heif_image_handle_has_alpha_channel(reader->handle) != 0;
+    // libheif composes alpha of a grid's cells, but finds out only of the whole grid whether colour is multiplied by it.
+    if (header->has_alpha && !heif_image_handle_is_premultiplied_alpha(reader->handle) &&
+        structure_contains(reader, "grid") && structure_contains(reader, "prem")) {
+        snprintf(reader->message, sizeof reader->message, "the cells of the grid are multiplied by alpha");
+        return CODEC_UNSUPPORTED;
+    }
     header->passes = 1;
     header->space = CODEC_SPACE_RGB;
     uint64_t pair = samples_of_two_pixels(reader);

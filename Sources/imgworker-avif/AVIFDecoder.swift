@@ -52,6 +52,15 @@ struct AVIFDecoder: ImageDecoder {
             let items = source.withSpan { AVIFItems($0) }
             guard let items else { throw WireError(CODEC_DAMAGED, format: .avif) }
             work = try AVIFWork(items, in: source)
+            switch items.cellAlpha {
+            case .none: break
+            case .unsupported(let reason): throw WireError(CODEC_UNSUPPORTED, format: .avif, message: reason)
+            case .each(let start, let meta, let isPremultiplied):
+                let status = unsafe codec_avif_reader_add_alpha(
+                    reader.pointer, UInt64(start), meta, meta.count, isPremultiplied ? 1 : 0)
+                guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+                header.has_alpha = 1
+            }
         }
         let pixels = unsafe Int(clamping: codec_avif_reader_pixels(reader.pointer))
         let (decoded, isTooLong) = pixels.multipliedReportingOverflow(by: work.frames)

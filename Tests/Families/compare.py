@@ -118,6 +118,8 @@ def heics():
     large = scene(150, 100)
     yield "grid", heic.grid(large, 64, full, **LOSSLESS), numpy.asarray(large), 0
     yield "grid-irot", heic.grid(large, 64, full, heic.turned(3), **LOSSLESS), numpy.rot90(numpy.asarray(large), 3), 0
+    glass = scene(150, 100, True)
+    yield "grid-alpha", heic.grid(glass, 64, full, **LOSSLESS), numpy.asarray(glass), 0
     yield "icc", heic.encoded(plain, icc_profile=profile, **LOSSLESS), shown(pixels, profile), 2
     p3 = heic.colors(12, 13, 0, True)
     yield "nclx-p3", heic.with_properties(plain, p3, **LOSSLESS), shown(pixels, profile), 2

@@ -111,19 +111,26 @@ def with_properties(image, *extra, brand=b"heic", compatible=b"mif1heic", **opti
     return file([("hvc1", data)], properties, [list(range(1, len(properties) + 1))], brand=brand, compatible=compatible)
 
 
-def grid(image, side, *extra, **options):
-    """Returns a grid of square tiles; those at the edges extend beyond the image."""
-    columns, rows = -(-image.width // side), -(-image.height // side)
-    tiles, properties = [], None
-    for row in range(rows):
-        for column in range(columns):
+def tiles(image, side):
+    """Yields the square tiles of an image; those at the edges are filled up with a colour."""
+    for top in range(0, image.height, side):
+        for left in range(0, image.width, side):
             tile = image.crop((0, 0, 1, 1)).resize((side, side))
-            tile.paste(image.crop((column * side, row * side, min(image.width, (column + 1) * side), min(
-                image.height, (row + 1) * side))), (0, 0))
-            configuration, data = coded(tile, **options)
-            tiles.append(("hvc1", data))
+            tile.paste(image.crop((left, top, min(image.width, left + side), min(image.height, top + side))), (0, 0))
+            yield tile
+
+
+def grid(image, side, *extra, **options):
+    """Returns a grid of square tiles; those at the edges extend beyond the image. Alpha of an image is that of each tile."""
+    columns, rows = -(-image.width // side), -(-image.height // side)
+    colors = [coded(tile.convert("RGB"), **options) for tile in tiles(image, side)]
+    alpha = [coded(tile.getchannel("A"), quality=-1) for tile in tiles(image, side)] if "A" in image.getbands() else []
     shape = struct.pack(">BBBBHH", 0, 0, rows - 1, columns - 1, image.width, image.height)
-    items = [("grid", shape)] + tiles
-    properties = [size(*image.size), size(side, side), box("hvcC", configuration), *extra]
-    own = [1] + list(range(4, 4 + len(extra)))
-    return file(items, properties, [own] + [[2, 3]] * len(tiles), references=[("dimg", 1, list(range(2, len(items) + 1)))])
+    items = [("grid", shape)] + [("hvc1", data) for _, data in colors + alpha]
+    properties = [size(*image.size), size(side, side)] + [box("hvcC", part[0][0]) for part in (colors, alpha) if part]
+    if alpha:
+        properties.append(box("auxC", b"urn:mpeg:hevc:2015:auxid:1\0", 0))
+    own = [1] + list(range(len(properties) + 1, len(properties) + 1 + len(extra)))
+    last = 1 + len(colors)
+    references = [("dimg", 1, list(range(2, last + 1)))] + [("auxl", last + 1 + index, [2 + index]) for index in range(len(alpha))]
+    return file(items, properties + list(extra), [own] + [[2, 3]] * len(colors) + [[2, 4, 5]] * len(alpha), references=references)

@@ -71,6 +71,19 @@
             #expect(failure(bytes) == .tooManyPixels)
         }
 
+        /// Alpha of a grid's cells is shown in all sizes; that it multiplies colour, libheif does not tell.
+        @Test func alphaOfEachCell() throws {
+            let colors = TestPicture(width: 64, height: 64) { _, _ in SIMD4(200, 100, 50, 255) }
+            let alpha = TestPicture(width: 64, height: 64) { x, _ in SIMD4(repeating: x < 32 ? 0 : 255) }
+            let file = TestHEIFGrid.file(colors, side: 2, alpha: alpha)
+            let shown = try decode(file)
+            #expect(shown.width == 128 && shown[5, 5].w < 8 && shown[60, 5].w > 247 && shown[69, 90].w < 8)
+            let small = try decode(file, for: DecodeJob(id: 1, transform: Transform(width: 16, alpha: .straight)))
+            #expect(small[1, 1].w < 8 && small[6, 1].w > 247 && small[9, 9].w < 8)
+            #expect(
+                failure(TestHEIFGrid.file(colors, side: 2, alpha: alpha, isPremultiplied: true)) == .unsupportedFormat)
+        }
+
         /// Only HEVC is decoded, whatever else libheif can decode.
         @Test func otherCodec() throws {
             var bytes = picture.heif()
