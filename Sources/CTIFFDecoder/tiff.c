@@ -9,6 +9,9 @@
 /// The most bytes that libtiff may allocate at once.
 #define MAXIMUM_ALLOCATION (256 << 20)
 
+/// The most memory of a conversion from CIELab.
+#define MEMORY_OF_LAB (1 << 20)
+
 struct codec_tiff_reader {
     const uint8_t *bytes;
     size_t length;
@@ -22,6 +25,10 @@ struct codec_tiff_reader {
     int is_premultiplied, is_tiled;
     /// Whether libtiff converts to RGB: kinds of colour that are rare.
     int is_converted;
+    /// Whether the samples are CIELab; the conversion, and a row of its colours.
+    int is_lab;
+    codec_lab *lab;
+    uint16_t *lab_row;
     /// The size of a tile, or of a strip.
     uint32_t tile_width, tile_height;
     uint64_t tile_bytes;
@@ -140,14 +147,28 @@ static int read_palette(codec_tiff_reader *reader) {
     return 1;
 }
 
+/// Returns whether the samples are unsigned integers. libtiff takes others for these if they have up to 16 bits, except for logarithms.
+static int has_unsigned_samples(const codec_tiff_reader *reader) {
+    uint16_t format = SAMPLEFORMAT_UINT;
+    TIFFGetFieldDefaulted(reader->file, TIFFTAG_SAMPLEFORMAT, &format);
+    int is_logarithm = reader->photometric == PHOTOMETRIC_LOGL || reader->photometric == PHOTOMETRIC_LOGLUV;
+    return is_logarithm || format == SAMPLEFORMAT_UINT || format == SAMPLEFORMAT_VOID;
+}
+
+/// Returns whether the tag Decode, which libtiff does not know, gives the values of ITU-T T.42 other ranges than usual.
+static int has_other_ranges(const codec_tiff_reader *reader) {
+    uint32_t count = 0;
+    void *ranges = NULL;
+    return reader->photometric == PHOTOMETRIC_ITULAB && TIFFGetField(reader->file, 433, &count, &ranges);
+}
+
 /// Finds the samples that count. Returns whether rows can be made of them; libtiff may be able to where this returns 0.
 static int find_samples(codec_tiff_reader *reader) {
     static const uint16_t counts[] = {
-        [PHOTOMETRIC_MINISWHITE] = 1, [PHOTOMETRIC_MINISBLACK] = 1, [PHOTOMETRIC_RGB] = 3,
-        [PHOTOMETRIC_PALETTE] = 1,    [PHOTOMETRIC_SEPARATED] = 4,
+        [PHOTOMETRIC_MINISWHITE] = 1, [PHOTOMETRIC_MINISBLACK] = 1, [PHOTOMETRIC_RGB] = 3,    [PHOTOMETRIC_PALETTE] = 1,
+        [PHOTOMETRIC_SEPARATED] = 4,  [PHOTOMETRIC_CIELAB] = 3,     [PHOTOMETRIC_ICCLAB] = 3, [PHOTOMETRIC_ITULAB] = 3,
     };
-    uint16_t format = SAMPLEFORMAT_UINT, extra_count = 0, *extra = NULL, ink = INKSET_CMYK;
-    TIFFGetFieldDefaulted(reader->file, TIFFTAG_SAMPLEFORMAT, &format);
+    uint16_t extra_count = 0, *extra = NULL, ink = INKSET_CMYK;
     TIFFGetFieldDefaulted(reader->file, TIFFTAG_EXTRASAMPLES, &extra_count, &extra);
     uint16_t photometric = reader->photometric;
     // libjpeg converts these itself.
@@ -155,7 +176,6 @@ static int find_samples(codec_tiff_reader *reader) {
         reader->planes == PLANARCONFIG_CONTIG)
         photometric = PHOTOMETRIC_RGB;
     if (photometric >= sizeof counts / sizeof *counts || counts[photometric] == 0) return 0;
-    if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) return 0;
     if (reader->bits == 0 || reader->bits > 16) return 0;
     if (photometric == PHOTOMETRIC_SEPARATED) {
         TIFFGetFieldDefaulted(reader->file, TIFFTAG_INKSET, &ink);
@@ -163,6 +183,9 @@ static int find_samples(codec_tiff_reader *reader) {
     }
     if (photometric == PHOTOMETRIC_PALETTE && !read_palette(reader)) return 0;
     reader->colors = counts[photometric];
+    if (reader->is_lab && (reader->bits % 8 != 0 || has_other_ranges(reader))) return 0;
+    // Lightness alone.
+    if (reader->is_lab && extra_count + 1 == reader->samples) reader->colors = 1;
     if (extra_count > reader->samples || reader->samples - extra_count < reader->colors) return 0;
     for (uint16_t i = 0; i < extra_count && photometric != PHOTOMETRIC_SEPARATED; i++) {
         if (extra[i] != EXTRASAMPLE_ASSOCALPHA && extra[i] != EXTRASAMPLE_UNASSALPHA) continue;
@@ -194,7 +217,20 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
         return CODEC_UNSUPPORTED;
     }
     if (!TIFFGetField(file, TIFFTAG_PHOTOMETRIC, &reader->photometric)) reader->photometric = PHOTOMETRIC_MINISBLACK;
+    if (reader->bits <= 16 && !has_unsigned_samples(reader)) {
+        snprintf(reader->message, sizeof reader->message, "the samples are no unsigned integers, and no tag states their black and white");
+        return CODEC_UNSUPPORTED;
+    }
+    reader->is_lab = reader->photometric >= PHOTOMETRIC_CIELAB && reader->photometric <= PHOTOMETRIC_ITULAB;
     reader->is_converted = !find_samples(reader);
+    if (reader->is_converted && reader->is_lab) {
+        snprintf(reader->message, sizeof reader->message, "CIELab other than of 8 or 16 bits, or with ranges of its own");
+        return CODEC_UNSUPPORTED;
+    }
+    if (reader->is_lab && reader->is_premultiplied) {
+        snprintf(reader->message, sizeof reader->message, "CIELab that is multiplied by alpha");
+        return CODEC_UNSUPPORTED;
+    }
     if (reader->is_converted) {
         char reason[1024] = "";
         if (!TIFFRGBAImageOK(file, reason)) {
@@ -247,6 +283,7 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
     header->can_scale = 0;
     // A tile of samples, which libtiff and its codec may hold as well, and a row of tiles as pixels.
     header->held_bytes = (planes + 3) * reader->tile_bytes + 4 * (uint64_t)reader->width * reader->tile_height + length;
+    if (reader->is_lab) header->held_bytes += MEMORY_OF_LAB + 6 * (uint64_t)reader->width;
     return CODEC_OK;
 }
 
@@ -256,8 +293,8 @@ const uint8_t *codec_tiff_reader_profile(const codec_tiff_reader *reader, size_t
     uint32_t count = 0;
     void *profile = NULL;
     *length = 0;
-    // libtiff converts to sRGB by itself.
-    if (reader->is_converted || !TIFFGetField(reader->file, TIFFTAG_ICCPROFILE, &count, &profile) || count == 0) return NULL;
+    // Already sRGB.
+    if (reader->is_converted || reader->is_lab || !TIFFGetField(reader->file, TIFFTAG_ICCPROFILE, &count, &profile) || count == 0) return NULL;
     *length = count;
     return profile;
 }
@@ -273,6 +310,11 @@ codec_status codec_tiff_reader_start(codec_tiff_reader *reader, codec_order orde
     // libtiff may leave the end of a tile unwritten.
     reader->tile = calloc(1, (size_t)bytes);
     reader->band = malloc((size_t)pixels);
+    if (reader->is_lab) {
+        reader->lab = codec_lab_create(order);
+        reader->lab_row = malloc(3 * sizeof(uint16_t) * (size_t)reader->width);
+        if (!reader->lab || !reader->lab_row) return CODEC_NO_MEMORY;
+    }
     return reader->tile && reader->band ? CODEC_OK : CODEC_NO_MEMORY;
 }
 
@@ -294,13 +336,36 @@ static inline uint8_t eight(uint32_t value, uint32_t most) {
     return most == 255 ? (uint8_t)value : (uint8_t)((value * 255 + most / 2) / most);
 }
 
+/// Returns a colour as codec_lab_convert takes it, of samples as the kind of CIELab encodes them.
+static void convert_lab(const codec_tiff_reader *reader, const uint32_t *values, uint16_t *color) {
+    // ITU-T T.42: lightness, a from -85 to 85, b from -75 to 125; zero is at 128/255 and 96/255 of the range.
+    static const double lowest[3] = {0, -128.0 * 170 / 255, -96.0 * 200 / 255}, ranges[3] = {100, 170, 200};
+    int is_wide = reader->bits == 16;
+    for (int i = 0; i < 3; i++) {
+        uint32_t value = is_wide ? values[i] : values[i] << 8;
+        if (i >= reader->colors) {
+            value = 128 << 8;
+        } else if (reader->photometric == PHOTOMETRIC_ITULAB) {
+            double number = lowest[i] + ranges[i] * values[i] / (is_wide ? 65535 : 255);
+            value = (uint32_t)(i == 0 ? number * 652.8 + 0.5 : (number + 128) * 256 + 0.5);
+        } else if (reader->photometric == PHOTOMETRIC_CIELAB && i > 0) {
+            // From signed numbers.
+            value ^= 0x8000;
+        } else if (reader->photometric == PHOTOMETRIC_CIELAB && is_wide) {
+            value = (value * 65280u + 32767) / 65535;
+        }
+        color[i] = (uint16_t)value;
+    }
+}
+
 /// Converts a row of samples to pixels.
 static void convert_row(const codec_tiff_reader *reader, const uint8_t *samples, size_t plane, uint32_t count, uint8_t *pixels) {
     unsigned bits = reader->bits;
     uint32_t most = (1u << bits) - 1;
     int is_separate = reader->planes == PLANARCONFIG_SEPARATE, red = reader->order == CODEC_BGRA ? 2 : 0;
+    uint8_t *first = pixels;
     for (uint32_t x = 0; x < count; x++, pixels += 4) {
-        uint32_t values[4], alpha = most;
+        uint32_t values[4] = {0}, alpha = most;
         for (uint16_t color = 0; color < reader->colors; color++) {
             values[color] = is_separate ? sample(samples + plane * color, x, bits)
                                         : sample(samples, (size_t)x * reader->samples + color, bits);
@@ -311,6 +376,11 @@ static void convert_row(const codec_tiff_reader *reader, const uint8_t *samples,
         }
         if (reader->photometric == PHOTOMETRIC_SEPARATED) {
             for (int color = 0; color < 4; color++) pixels[color] = 255 - eight(values[color], most);
+            continue;
+        }
+        if (reader->is_lab) {
+            convert_lab(reader, values, reader->lab_row + 3 * (size_t)x);
+            pixels[3] = eight(alpha, most);
             continue;
         }
         uint32_t range = most;
@@ -335,6 +405,7 @@ static void convert_row(const codec_tiff_reader *reader, const uint8_t *samples,
         pixels[2 - red] = eight(values[2], range);
         pixels[3] = eight(alpha, most);
     }
+    if (reader->is_lab) codec_lab_convert(reader->lab, reader->lab_row, first, count);
 }
 
 /// Converts a row of libtiff's pixels, whose colour is multiplied by alpha.
@@ -440,6 +511,8 @@ void codec_tiff_reader_destroy(codec_tiff_reader *reader) {
     if (reader->file) TIFFClose(reader->file);
     free(reader->tile);
     free(reader->band);
+    free(reader->lab_row);
+    codec_lab_destroy(reader->lab);
     free(reader);
 }
 

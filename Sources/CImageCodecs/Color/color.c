@@ -144,6 +144,35 @@ void codec_color_destroy(codec_color *color) {
     free(color);
 }
 
+struct codec_lab {
+    cmsHTRANSFORM transform;
+};
+
+codec_lab *codec_lab_create(codec_order order) {
+    codec_lab *lab = calloc(1, sizeof *lab);
+    cmsHPROFILE values = cmsCreateLab4Profile(NULL), srgb = cmsCreate_sRGBProfile();
+    // Without a table between, which would blur the edge of sRGB's colours.
+    if (lab && values && srgb)
+        lab->transform = cmsCreateTransform(
+            values, TYPE_LabV2_16, srgb, order == CODEC_BGRA ? TYPE_BGRA_8 : TYPE_RGBA_8, INTENT_RELATIVE_COLORIMETRIC,
+            cmsFLAGS_NOOPTIMIZE);
+    if (values) cmsCloseProfile(values);
+    if (srgb) cmsCloseProfile(srgb);
+    if (lab && lab->transform) return lab;
+    free(lab);
+    return NULL;
+}
+
+void codec_lab_convert(const codec_lab *lab, const uint16_t *colors, uint8_t *pixels, size_t count) {
+    cmsDoTransform(lab->transform, colors, pixels, (cmsUInt32Number)count);
+}
+
+void codec_lab_destroy(codec_lab *lab) {
+    if (!lab) return;
+    cmsDeleteTransform(lab->transform);
+    free(lab);
+}
+
 codec_status codec_inflate(const uint8_t *bytes, size_t length, size_t most, uint8_t **output, size_t *output_length) {
     *output = NULL;
     *output_length = 0;

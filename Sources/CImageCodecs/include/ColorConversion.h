@@ -22,6 +22,17 @@ void codec_color_convert(const codec_color *color, uint8_t *pixels, size_t count
 /// Frees the conversion, which may be NULL.
 void codec_color_destroy(codec_color *color);
 
+/// A conversion of CIELab colours to sRGB. The white that the values relate to becomes white (ISO 15076-1, media-relative).
+typedef struct codec_lab codec_lab;
+
+/// Creates the conversion; NULL without memory.
+codec_lab *codec_lab_create(codec_order order);
+/// Converts `count` colours of three numbers: L * 652.8, (a + 128) * 256 and (b + 128) * 256 (ISO 15076-1:2004, annex A). The fourth byte
+/// of each pixel is unchanged.
+void codec_lab_convert(const codec_lab *lab, const uint16_t *colors, uint8_t *pixels, size_t count);
+/// Frees the conversion, which may be NULL.
+void codec_lab_destroy(codec_lab *lab);
+
 /// Creates the ICC profile for the code points of ITU-T H.273 (CICP) of RGB colours. *profile must be freed with free;
 /// it is NULL for sRGB, which also stands for unknown code points. Light brighter than a document's white (PQ, HLG) is
 /// clipped.

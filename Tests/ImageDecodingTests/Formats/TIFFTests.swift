@@ -1,4 +1,5 @@
 #if !WITHOUT_TIFF
+    import Foundation
     import IPCProtocol
     import TestSupport
     import Testing
@@ -91,6 +92,70 @@
             }
         }
 
+        /// Grays of CIELab are neutral, and white is white, in all its encodings (TIFF 6.0, ICC and ITU-T T.42).
+        @Test(arguments: [8, 9, 10], [8, 16]) func graysOfLab(_ photometric: Int, _ bits: Int) throws {
+            // Of the ICC's sixteen bits, a repeated byte is not zero.
+            if photometric == 9 && bits == 16 { return }
+            let zero: SIMD2<UInt8> = [8: SIMD2(0, 0), 9: SIMD2(128, 128), 10: SIMD2(128, 96)][photometric]!
+            let grays = TestPicture(width: 256, height: 2) { x, _ in SIMD4(UInt8(x), zero.x, zero.y, UInt8(x)) }
+            for samples in photometric == 8 ? [1, 3] : [3] {
+                let file = grays.tiff(bits: bits, samples: samples, photometric: photometric)
+                let shown = try decode(file)
+                for x in 0..<256 {
+                    let light = Double(x) * 100 / 255
+                    let cubed = light > 8 ? pow((light + 16) / 116, 3) : light / 903.3
+                    let signal = cubed <= 0.0031308 ? 12.92 * cubed : 1.055 * pow(cubed, 1 / 2.4) - 0.055
+                    let (pixel, expected) = (shown[x, 1], Int((255 * signal).rounded()))
+                    let isGray = (0..<3).allSatisfy { abs(Int(pixel[$0]) - expected) <= 1 }
+                    #expect(isGray && pixel.w == 255, "L \(light): \(pixel)")
+                }
+                #expect(shown[255, 0] == SIMD4(repeating: 255) && shown[0, 0] == SIMD4(0, 0, 0, 255))
+                #expect(try decode(file, .bgra8) == shown.bgra)
+            }
+        }
+
+        /// A colour of CIELab, with the values that colorimetry gives (Bradford's adaptation to D65), in all encodings.
+        @Test func colorsOfLab() throws {
+            // L 53.7, a 78, b 66, and L 60, a -40, b 20.
+            let expected: [SIMD4<UInt8>] = [SIMD4(250, 20, 11, 255), SIMD4(64, 163, 107, 255)]
+            let encodings: [(Int, [SIMD4<UInt8>])] = [
+                (8, [SIMD4(137, 78, 66, 0), SIMD4(153, 216, 20, 0)]),
+                (9, [SIMD4(137, 206, 194, 0), SIMD4(153, 88, 148, 0)]),
+                (10, [SIMD4(137, 245, 180, 0), SIMD4(153, 68, 122, 0)]),
+            ]
+            for (photometric, colors) in encodings {
+                for planes in [false, true] {
+                    let picture = TestPicture(width: 32, height: 16) { x, _ in colors[x / 16] }
+                    let shown = try decode(
+                        picture.tiff(photometric: photometric, isSeparate: planes, tile: planes ? 16 : 0))
+                    for (index, color) in expected.enumerated() {
+                        let pixel = shown[16 * index + 3, 9]
+                        #expect(
+                            (0..<4).allSatisfy { abs(Int(pixel[$0]) - Int(color[$0])) <= 4 }, "\(photometric): \(pixel)"
+                        )
+                    }
+                }
+            }
+        }
+
+        /// Depths other than 8 and 16; a fourth sample that is no alpha.
+        @Test func unusualLab() throws {
+            #expect(failure(picture.tiff(bits: 1, samples: 1, photometric: 8)) == .unsupportedFormat)
+            let alpha = try decode(transparent.tiff(samples: 4, photometric: 9))
+            #expect(alpha == (try decode(transparent.tiff(samples: 3, photometric: 9))))
+        }
+
+        /// libtiff would show the sign of integers as brightness.
+        @Test(arguments: [8, 16], [2, 3, 5, 6]) func otherThanUnsignedIntegers(_ bits: UInt32, _ format: UInt32) throws
+        {
+            let error = #expect(throws: WireError.self) {
+                try decode(file(1, 2, rows: 2, bits: bits, format: format))
+            }
+            #expect(error?.code == .unsupportedFormat)
+            #expect(error?.message.contains("no unsigned integers") == true)
+            #expect(throws: Never.self) { try decode(file(1, 2, rows: 2, bits: bits, format: 1)) }
+        }
+
         @Test(arguments: 1...8) func orientation(_ value: Int) throws {
             #expect(try decode(picture.tiff(orientation: value)) == picture.shown(orientation: value))
         }
@@ -104,12 +169,14 @@
             }
         }
 
-        private func file(_ width: UInt32, _ height: UInt32, rows: UInt32, compression: UInt32 = 1, next: UInt32 = 0)
-            -> [UInt8]
-        {
-            let tags: [(UInt32, UInt32)] = [
-                (256, width), (257, height), (258, 8), (259, compression), (262, 1), (273, 8), (278, rows), (279, 4),
+        private func file(
+            _ width: UInt32, _ height: UInt32, rows: UInt32, compression: UInt32 = 1, next: UInt32 = 0,
+            bits: UInt32 = 8, format: UInt32? = nil
+        ) -> [UInt8] {
+            var tags: [(UInt32, UInt32)] = [
+                (256, width), (257, height), (258, bits), (259, compression), (262, 1), (273, 8), (278, rows), (279, 4),
             ]
+            if let format { tags.append((339, format)) }
             let number = { (value: UInt32) in (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) } }
             var bytes: [UInt8] = [0x49, 0x49, 42, 0, 8, 0, 0, 0, UInt8(tags.count), 0]
             for (tag, value) in tags { bytes += number(tag).prefix(2) + [4, 0, 1, 0, 0, 0] + number(value) }
