@@ -90,7 +90,7 @@ static codec_status read_profile(codec_jxl_reader *reader) {
                          reader->decoder, &pixel_format, JXL_COLOR_PROFILE_TARGET_ORIGINAL, &color) == JXL_DEC_SUCCESS;
     int is_bright = is_encoded &&
         (color.transfer_function == JXL_TRANSFER_FUNCTION_PQ || color.transfer_function == JXL_TRANSFER_FUNCTION_HLG);
-    // Values brighter than white are clipped as in other formats, which libjxl would not do.
+    // Values brighter than white are reduced as in other formats, which libjxl would not do.
     reader->converts = !reader->info.uses_original_profile && !is_bright;
     if (reader->converts) return CODEC_OK;
     if (is_encoded && is_known(&color)) {

@@ -184,7 +184,7 @@ enum Form: Hashable, Sendable {
     }
 
     /// Changes whenever the decode worker makes different pixels from the same bytes.
-    static let decoderVersion = "4"
+    static let decoderVersion = "5"
 }
 
 /// The identity of an original's bytes, for all that is made of them. The bytes of a private original are its owner's: the

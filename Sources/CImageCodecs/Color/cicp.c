@@ -1,4 +1,4 @@
-#include "ColorConversion.h"
+#include "light.h"
 
 #include <lcms2.h>
 #include <math.h>
@@ -53,17 +53,6 @@ static double light_of_hlg(double signal) {
     return light / 0.26496256;
 }
 
-/// Returns a tabulated curve that clips light brighter than white.
-static cmsToneCurve *tabulate(double (*light)(double)) {
-    enum { COUNT = 1024 };
-    cmsUInt16Number table[COUNT];
-    for (int i = 0; i < COUNT; i++) {
-        double value = light(i / (double)(COUNT - 1));
-        table[i] = (cmsUInt16Number)(fmin(fmax(value, 0), 1) * 65535 + 0.5);
-    }
-    return cmsBuildTabulatedToneCurve16(NULL, COUNT, table);
-}
-
 /// Returns the transfer curve (ITU-T H.273, table 3). Camera curves count as sRGB's, because screens display them so.
 static cmsToneCurve *create_curve(int transfer) {
     cmsFloat64Number srgb[5] = {2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045};
@@ -71,9 +60,7 @@ static cmsToneCurve *create_curve(int transfer) {
     case 4: return cmsBuildGamma(NULL, 2.2);
     case 5: return cmsBuildGamma(NULL, 2.8);
     case 8: return cmsBuildGamma(NULL, 1);
-    case 16: return tabulate(light_of_pq);
     case 17: return cmsBuildGamma(NULL, 2.6);
-    case 18: return tabulate(light_of_hlg);
     default: return cmsBuildParametricToneCurve(NULL, 4, srgb);
     }
 }
@@ -93,11 +80,111 @@ static codec_status save(cmsHPROFILE profile, uint8_t **bytes, size_t *length) {
     return CODEC_OK;
 }
 
+// MARK: Light brighter than white
+
+/// The beginning of the description of colours whose light may be brighter than white; primaries and transfer follow, a byte each.
+static const char light_mark[6] = "H.273";
+enum { LIGHT_LENGTH = sizeof light_mark + 2, SIGNALS = 1 << 14 };
+
+struct codec_light {
+    /// The light of each sample; 1 is white.
+    float light[256];
+    /// From the light of the file's primaries to that of sRGB's.
+    float matrix[3][3];
+    /// The samples of sRGB for light from 0 to white.
+    uint8_t signals[SIGNALS];
+};
+
+int codec_light_is_described(const uint8_t *bytes, size_t length) {
+    return length == LIGHT_LENGTH && memcmp(bytes, light_mark, sizeof light_mark) == 0;
+}
+
+/// Creates a profile of light itself.
+static cmsHPROFILE create_linear_profile(const color_primaries *known) {
+    cmsToneCurve *curve = cmsBuildGamma(NULL, 1);
+    cmsToneCurve *curves[3] = {curve, curve, curve};
+    cmsHPROFILE profile = curve ? cmsCreateRGBProfile(&known->white, &known->primaries, curves) : NULL;
+    if (curve) cmsFreeToneCurve(curve);
+    return profile;
+}
+
+/// Finds the light of sRGB's primaries for each of the file's. Returns whether there was memory.
+static int fill_matrix(codec_light *light, const color_primaries *known) {
+    cmsHPROFILE from = create_linear_profile(known), to = create_linear_profile(&known_primaries[0]);
+    cmsHTRANSFORM transform = NULL;
+    if (from && to)
+        transform = cmsCreateTransform(
+            from, TYPE_RGB_FLT, to, TYPE_RGB_FLT, INTENT_RELATIVE_COLORIMETRIC, cmsFLAGS_NOOPTIMIZE | cmsFLAGS_NOCACHE);
+    if (from) cmsCloseProfile(from);
+    if (to) cmsCloseProfile(to);
+    if (!transform) return 0;
+    for (int primary = 0; primary < 3; primary++) {
+        float one[3] = {0}, found[3];
+        one[primary] = 1;
+        cmsDoTransform(transform, one, found, 1);
+        for (int channel = 0; channel < 3; channel++) light->matrix[channel][primary] = found[channel];
+    }
+    cmsDeleteTransform(transform);
+    // White stays white, without the rounding of profiles.
+    for (int channel = 0; channel < 3; channel++) {
+        float *row = light->matrix[channel], sum = row[0] + row[1] + row[2];
+        for (int primary = 0; primary < 3; primary++) row[primary] /= sum;
+    }
+    return 1;
+}
+
+codec_light *codec_light_create(const uint8_t *description) {
+    codec_light *light = malloc(sizeof *light);
+    if (!light) return NULL;
+    const uint8_t *numbers = description + sizeof light_mark;
+    for (int i = 0; i < 256; i++)
+        light->light[i] = (float)(numbers[1] == 16 ? light_of_pq(i / 255.0) : light_of_hlg(i / 255.0));
+    for (int i = 0; i < SIGNALS; i++) {
+        double value = i / (double)(SIGNALS - 1);
+        double signal = value <= 0.0031308 ? 12.92 * value : 1.055 * pow(value, 1 / 2.4) - 0.055;
+        light->signals[i] = (uint8_t)(signal * 255 + 0.5);
+    }
+    if (fill_matrix(light, find_primaries(numbers[0]))) return light;
+    free(light);
+    return NULL;
+}
+
+void codec_light_convert(const codec_light *light, uint8_t *pixels, size_t count, int red) {
+    for (size_t i = 0; i < count; i++, pixels += 4) {
+        float values[3] = {light->light[pixels[red]], light->light[pixels[1]], light->light[pixels[2 - red]]}, colors[3];
+        float most = 1;
+        for (int channel = 0; channel < 3; channel++) {
+            const float *row = light->matrix[channel];
+            float value = row[0] * values[0] + row[1] * values[1] + row[2] * values[2];
+            // Outside of sRGB's gamut.
+            colors[channel] = value > 0 ? value : 0;
+            if (value > most) most = value;
+        }
+        // A common factor keeps the ratio of the channels, and with it the hue.
+        float factor = (SIGNALS - 1) / most;
+        pixels[red] = light->signals[(int)(colors[0] * factor + 0.5f)];
+        pixels[1] = light->signals[(int)(colors[1] * factor + 0.5f)];
+        pixels[2 - red] = light->signals[(int)(colors[2] * factor + 0.5f)];
+    }
+}
+
+// MARK: Profiles
+
 codec_status codec_profile_for_cicp(int primaries, int transfer, uint8_t **profile, size_t *length) {
     *profile = NULL;
     *length = 0;
     const color_primaries *known = find_primaries(primaries);
-    int is_plain = transfer != 4 && transfer != 5 && transfer != 8 && (transfer < 16 || transfer > 18);
+    if (transfer == 16 || transfer == 18) {
+        uint8_t *description = malloc(LIGHT_LENGTH);
+        if (!description) return CODEC_NO_MEMORY;
+        memcpy(description, light_mark, sizeof light_mark);
+        description[sizeof light_mark] = (uint8_t)known->number;
+        description[sizeof light_mark + 1] = (uint8_t)transfer;
+        *profile = description;
+        *length = LIGHT_LENGTH;
+        return CODEC_OK;
+    }
+    int is_plain = transfer != 4 && transfer != 5 && transfer != 8 && transfer != 17;
     if (known->number == 1 && is_plain) return CODEC_OK;
     cmsToneCurve *curve = create_curve(transfer);
     if (!curve) return CODEC_NO_MEMORY;

@@ -1,4 +1,5 @@
 #include "CImageCodecs.h"
+#include "light.h"
 
 #include <lcms2.h>
 #include <stdlib.h>
@@ -10,6 +11,8 @@ struct codec_color {
     codec_order order;
     /// NULL for CMYK without a profile, and for gray.
     cmsHTRANSFORM transform;
+    /// For light brighter than white, in place of a transform; else NULL.
+    codec_light *light;
     /// Gray only: the colour of each value, in the pixel's byte order.
     uint8_t shades[256][3];
 };
@@ -91,7 +94,13 @@ codec_status codec_color_create(
     if (!color) return CODEC_NO_MEMORY;
     color->space = space;
     color->order = order;
-    if (bytes) {
+    if (bytes && space == CODEC_SPACE_RGB && codec_light_is_described(bytes, length)) {
+        color->light = codec_light_create(bytes);
+        if (!color->light) {
+            free(color);
+            return CODEC_NO_MEMORY;
+        }
+    } else if (bytes) {
         cmsHPROFILE profile = length <= UINT32_MAX ? cmsOpenProfileFromMem(bytes, (cmsUInt32Number)length) : NULL;
         if (profile) {
             color->transform = create_transform(profile, space, order);
@@ -134,13 +143,16 @@ void codec_color_convert(const codec_color *color, uint8_t *pixels, size_t count
         cmsDoTransform(color->transform, pixels, pixels, (cmsUInt32Number)count);
         for (size_t i = 0; i < count; i++) pixels[4 * i + 3] = 0xff;
         break;
-    default: cmsDoTransform(color->transform, pixels, pixels, (cmsUInt32Number)count);
+    default:
+        if (color->light) codec_light_convert(color->light, pixels, count, color->order == CODEC_BGRA ? 2 : 0);
+        else cmsDoTransform(color->transform, pixels, pixels, (cmsUInt32Number)count);
     }
 }
 
 void codec_color_destroy(codec_color *color) {
     if (!color) return;
     if (color->transform) cmsDeleteTransform(color->transform);
+    free(color->light);
     free(color);
 }
 

@@ -34,8 +34,8 @@ void codec_lab_convert(const codec_lab *lab, const uint16_t *colors, uint8_t *pi
 void codec_lab_destroy(codec_lab *lab);
 
 /// Creates the ICC profile for the code points of ITU-T H.273 (CICP) of RGB colours. *profile must be freed with free;
-/// it is NULL for sRGB, which also stands for unknown code points. Light brighter than a document's white (PQ, HLG) is
-/// clipped.
+/// it is NULL for sRGB, which also stands for unknown code points. For light brighter than a document's white (PQ, HLG), it is a
+/// description that only codec_color_create knows: colours brighter than white keep the ratio of red, green and blue light.
 codec_status codec_profile_for_cicp(int primaries, int transfer, uint8_t **profile, size_t *length);
 
 /// Inflates `length` bytes of a zlib stream (RFC 1950) to at most `most` bytes. *output must be freed with free; it is

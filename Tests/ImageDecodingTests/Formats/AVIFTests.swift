@@ -216,6 +216,56 @@ import WorkerProtocol
             #expect(zip(gray, gray.dropFirst()).allSatisfy { $0 <= $1 })
         }
 
+        /// Colours brighter than white keep the ratio of red, green and blue light (the largest of them becomes white), in the primaries of
+        /// BT.2020, Display P3 and sRGB. Colours up to white are those of the file.
+        @Test(arguments: [16, 18], [9, 12, 1]) func brightColorsKeepTheirHue(_ transfer: Int, _ primaries: Int) throws {
+            let matrices = [
+                9: [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]],
+                12: [[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]],
+                1: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+            ]
+            let matrix = try #require(matrices[primaries])
+            let colors = TestPicture(width: 64, height: 64) { x, y in
+                SIMD4(UInt8(x % 16 * 17), UInt8(y % 16 * 17), UInt8((x / 16 + y / 16 * 4) * 17), 255)
+            }
+            let shown = try decode(try file(colors) { ($0.transfer, $0.primaries) = (transfer, primaries) })
+            func light(_ sample: UInt8) -> Double {
+                let value = Double(sample) / 255
+                if transfer == 18 {
+                    let light =
+                        value <= 0.5 ? value * value / 3 : (exp((value - 0.55991073) / 0.17883277) + 0.28466892) / 12
+                    return light / 0.26496256
+                }
+                let power = pow(value, 1 / 78.84375)
+                return pow(max(power - 0.8359375, 0) / (18.8515625 - 18.6875 * power), 1 / 0.1593017578125) * 10000
+                    / 203
+            }
+            for y in 0..<64 {
+                for x in 0..<64 {
+                    let pixel = colors[x, y]
+                    let linear = [light(pixel.x), light(pixel.y), light(pixel.z)]
+                    let mixed = matrix.map { row in max(0, row[0] * linear[0] + row[1] * linear[1] + row[2] * linear[2])
+                    }
+                    let largest = max(1, mixed.max() ?? 1)
+                    for channel in 0..<3 {
+                        let value = mixed[channel] / largest
+                        let signal = value <= 0.0031308 ? value * 12.92 : 1.055 * pow(value, 1 / 2.4) - 0.055
+                        // The matrices have four digits, which near black are several values.
+                        let most = value < 0.002 ? 8 : 2
+                        #expect(
+                            abs(Int(shown[x, y][channel]) - Int((signal * 255).rounded())) <= most,
+                            "\(pixel): \(shown[x, y])")
+                    }
+                }
+            }
+            // A red of 1,000 cd/m² with a tenth of its light in green was yellow.
+            if transfer == 16 && primaries == 1 {
+                let red = TestPicture(width: 16, height: 16) { _, _ in SIMD4(192, 130, 0, 255) }
+                let pixel = try decode(try file(red) { $0.transfer = 16 })[3, 3]
+                #expect(pixel.x == 255 && pixel.y < 100 && pixel.z == 0)
+            }
+        }
+
         @Test func otherBoxFiles() throws {
             let bytes = try file(picture)
             // The same file with its other brand, and a file of another codec.
