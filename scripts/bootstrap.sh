@@ -99,11 +99,14 @@ if asked steps; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
     command -v chromium >/dev/null || missing+=("chromium")
 fi
-# An encoder and a decoder of JPEG XL, and a browser that draws SVG: see scripts/test-families.sh.
+# An encoder and a decoder of JPEG XL, decoders of rarer files, libplacebo with a renderer, and a browser: see scripts/test-families.sh.
 if asked families; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
     command -v chromium >/dev/null || missing+=("chromium")
     command -v cjxl >/dev/null || missing+=("libjxl-tools")
+    command -v ffmpeg >/dev/null || missing+=("ffmpeg")
+    [[ -x /usr/bin/convert ]] || missing+=("imagemagick")
+    is_installed mesa-vulkan-drivers || missing+=("mesa-vulkan-drivers")
     compgen -G "/usr/share/fonts/truetype/dejavu/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
 fi
 # A browser shows the dashboard, and pictures are drawn for it: see scripts/test-exporter.sh.

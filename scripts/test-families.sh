@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# test-families.sh: compares HEIC, JPEG XL, SVG and TIFF as decoded by the release build, or the programs in $IMGBROKER_TEST_PRODUCTS,
-# with pillow-heif, djxl, headless Chromium and tifffile, tries bombs of each, and draws all results into $OUTPUT
-# (.build/families/sheet.png). The packages that this needs are installed by pip in .build/families/python.
+# test-families.sh: compares AVIF, HEIC, JPEG XL, SVG and TIFF as decoded by the release build, or the programs in
+# $IMGBROKER_TEST_PRODUCTS, with libavif, libplacebo, pillow-heif, djxl, headless Chromium, tifffile, ImageMagick and Little CMS, tries
+# bombs of each, and draws all results into $OUTPUT (.build/families/sheet.png). The packages that this needs are installed by pip in
+# .build/families/python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

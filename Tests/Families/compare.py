@@ -1,4 +1,4 @@
-"""Compares HEIC, JPEG XL, SVG and TIFF with other decoders, and draws both on one sheet.
+"""Compares AVIF, HEIC, JPEG XL, SVG and TIFF with other decoders, and draws all of them on one sheet.
 
 All files are made here. Pixels are compared in eight bits with straight alpha, where neither side is transparent:
 
@@ -8,6 +8,8 @@ All files are made here. Pixels are compared in eight bits with straight alpha, 
 - SVG: the size exactly, and pixels over white with headless Chromium, at the natural size and at half of it. The mean of all
   channels differs by at most 1.5 of 255, of text, noise and patterns 6; and at most 2 % of all pixels differ by more than 48, of
   these 8 %: antialiasing differs.
+- Rarer files with two other decoders, each with limits of its own (`rare`): AVIF grids with alpha of each cell, AVIF with light brighter than
+  white, HEIC with other brands, CIELab in TIFF.
 
 Bombs of each format fail with a code within seconds. OUTPUT is the sheet's name.
 """
@@ -20,11 +22,13 @@ import sys
 import tempfile
 import time
 
+import imagecodecs
 import numpy
 import pillow_heif
 import tifffile
 from PIL import Image, ImageCms, ImageDraw
 
+import avif
 import documents
 import heic
 from drawing import all_drawn
@@ -111,8 +115,7 @@ def heics():
     ]:
         yield name, heic.with_properties(plain, full, *properties, **LOSSLESS), expected, 0
     for name, brand, compatible in [
-        ("brand-mif2", b"mif2", b"mif2mif1heic"), ("brand-MiHB", b"MiHB", b"mif1miafMiHB"), ("brand-mif1", b"mif1", b"mif1miaf"),
-        ("brands-many", b"isom", b"isom" * 40 + b"mif1heic"),
+        ("brand-mif1", b"mif1", b"mif1miaf"), ("brands-many", b"isom", b"isom" * 40 + b"mif1heic"),
     ]:
         yield name, heic.with_properties(plain, full, brand=brand, compatible=compatible, **LOSSLESS), pixels, 0
     large = scene(150, 100)
@@ -165,7 +168,6 @@ def jxls(folder):
     file = (folder / "c.jxl").read_bytes()
     yield "from-jpeg", file, decoded(file), 1
     deep = numpy.asarray(odd).astype(numpy.uint16) * 256 + 77
-    import imagecodecs
     (folder / "d.png").write_bytes(imagecodecs.png_encode(deep))
     subprocess.run(["cjxl", folder / "d.png", folder / "d.jxl", "-d", "0"], check=True, capture_output=True)
     yield "lossless-16", (folder / "d.jxl").read_bytes(), numpy.round(deep / 257), 0
@@ -240,26 +242,119 @@ def tiffs():
     yield "icc", saved(image, icc_profile=profile), shown(pixels, profile), 2
 
 
-class Sheet:
-    """Both results of each file."""
+def colorimetry(lab):
+    """Returns CIELab as sRGB, computed from its definition with Bradford's adaptation of D50 to D65."""
+    lightness, a, b = numpy.moveaxis(lab.astype(float), 2, 0)
+    cube = (lightness + 16) / 116
+    sums = numpy.stack([cube + a / 500, cube, cube - b / 200], axis=2)
+    light = numpy.where(sums > 6 / 29, sums ** 3, 3 * (6 / 29) ** 2 * (sums - 4 / 29)) * [0.9642, 1, 0.8249]
+    matrix = [[3.1338561, -1.6168667, -0.4906146], [-0.9787684, 1.9161415, 0.0334540], [0.0719453, -0.2289914, 1.4052427]]
+    return numpy.round(255 * of_light(light @ numpy.transpose(matrix))).astype(numpy.uint8)
 
-    side = 150
+
+def of_light(light):
+    """Returns the samples of sRGB, from 0 to 1."""
+    light = numpy.clip(light, 0, 1)
+    return numpy.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+
+
+def labs():
+    """Yields names, files, and the picture that colorimetry gives, of CIELab in all encodings."""
+    y, x = numpy.mgrid[0:64, 0:96]
+    # Grays on the left.
+    lightness, a, b = 255 - y * 4, numpy.where(x < 16, 0, x - 56), numpy.where(x < 16, 0, (y - 32) * 2)
+    shown = colorimetry(numpy.stack([lightness / 2.55, a, b], axis=2))
+    signed = numpy.stack([lightness, a & 255, b & 255], axis=2).astype(numpy.uint8)
+    wide = numpy.stack([lightness * 257, a * 256 & 65535, b * 256 & 65535], axis=2).astype(numpy.uint16)
+    shifted = numpy.stack([lightness, a + 128, b + 128], axis=2)
+    for name, pixels, photometric in [
+        ("cielab-8", signed, "cielab"), ("cielab-16", wide, "cielab"), ("icclab-8", shifted.astype(numpy.uint8), "icclab"),
+        ("icclab-16", (shifted << 8).astype(numpy.uint16), "icclab"),
+    ]:
+        file = io.BytesIO()
+        tifffile.imwrite(file, pixels, photometric=photometric)
+        yield name, file.getvalue(), shown
+
+
+def magick(file, kind):
+    """Returns a file as ImageMagick shows it."""
+    words = ["/usr/bin/convert", f"{kind}:-", "-colorspace", "sRGB", "-depth", "8", "png:-"]
+    result = subprocess.run(words, input=file, check=True, capture_output=True).stdout
+    return numpy.asarray(Image.open(io.BytesIO(result)).convert("RGB"))
+
+
+def libplacebo(pixels, primaries, transfer):
+    """Returns colours with light brighter than white as libplacebo shows them: clipped at white by the largest component."""
+    height, width = pixels.shape[:2]
+    words = [
+        "ffmpeg", "-v", "error", "-init_hw_device", "vulkan=v:llvmpipe", "-filter_hw_device", "v", "-f", "rawvideo", "-pix_fmt", "rgba",
+        "-s", f"{width}x{height}", "-i", "-", "-vf",
+        f"setparams=color_primaries={primaries}:color_trc={transfer}:colorspace=gbr:range=pc,hwupload,libplacebo=color_primaries=bt709:"
+        "color_trc=iec61966-2-1:colorspace=gbr:range=pc:tonemapping=clip:tonemapping_mode=max:tonemapping_crosstalk=0:peak_detect=0:"
+        "gamut_mode=clip:dithering=none,hwdownload,format=rgba", "-f", "rawvideo", "-pix_fmt", "rgba", "-"]
+    result = subprocess.run(words, input=rgba(pixels).tobytes(), check=True, stdout=subprocess.PIPE).stdout
+    return numpy.frombuffer(result, numpy.uint8).reshape(height, width, 4)[..., :3]
+
+
+def bright():
+    """Returns a picture of all hues, pale on the left, and dark at the top, as samples of PQ or HLG."""
+    y, x = numpy.mgrid[0:64, 0:192]
+    hue, height = x % 64 / 64 * 6, 40 + y * 3
+    depth = numpy.array([0.3, 0.6, 1])[x // 64]
+    channels = [1 - depth * numpy.clip(2 - abs(hue % 6 - place), 0, 1) for place in (3, 5, 1)]
+    return numpy.round(numpy.stack(channels, axis=2) * height[..., None]).astype(numpy.uint8)
+
+
+def rare():
+    """Yields names, files, and for each of two other decoders its picture, and the largest difference and mean difference allowed.
+
+    Pictures are compared over white. None as a picture is that of Chromium.
+    """
+    everything = float("inf")
+    file = avif.grid(scene(150, 100, True), 64)
+    # Chromium takes alpha of this encoder for one of a limited range, of a single image, too.
+    yield "avif-grid-alpha", file, [("libavif", imagecodecs.avif_decode(file), 0, 0), ("Chromium", None, 20, 5)]
+    for name, primaries, transfer, limit in [("pq-709", 1, 16, 5), ("pq-2020", 9, 16, 45), ("hlg-709", 1, 18, 60), ("hlg-2020", 9, 18, 65)]:
+        pixels = bright()
+        file = avif.with_colors(pixels, primaries, transfer)
+        names = {1: "bt709", 9: "bt2020", 16: "smpte2084", 18: "arib-std-b67"}
+        theirs = libplacebo(pixels, names[primaries], names[transfer])
+        yield f"avif-{name}", file, [("libplacebo", theirs, limit, 12), ("Chromium", None, everything, 40)]
+    plain = scene(96, 64)
+    for name, brand, compatible in [("mif2", b"mif2", b"mif2mif1heic"), ("MiHB", b"MiHB", b"mif1miafMiHB")]:
+        file = heic.with_properties(plain, heic.colors(1, 13, 0, True), brand=brand, compatible=compatible, **LOSSLESS)
+        pillow = numpy.asarray(pillow_heif.open_heif(io.BytesIO(file)))
+        yield f"heic-brand-{name}", file, [("pillow-heif", pillow, 0, 0), ("ImageMagick", magick(file, "heic"), 5, 2)]
+    for name, file, expected in labs():
+        # ImageMagick knows only one kind of CIELab, which it takes for one of D65.
+        others = [("ImageMagick", magick(file, "tif"), everything, 8)] if name.startswith("cielab") else []
+        if name == "cielab-8":
+            profiles = [ImageCms.createProfile(kind) for kind in ("LAB", "sRGB")]
+            pillow = ImageCms.profileToProfile(Image.open(io.BytesIO(file)), *profiles, outputMode="RGB")
+            others.append(("Little CMS", numpy.asarray(pillow), 50, 1))
+        yield f"tiff-{name}", file, [("colorimetry", expected, 3, 1), *others]
+
+
+class Sheet:
+    """All results of each file, the first of which is imgbroker's."""
+
+    side = 120
 
     def __init__(self):
         self.entries = []
 
-    def add(self, name, ours, theirs):
-        self.entries.append((name, ours, theirs))
+    def add(self, name, *pictures):
+        self.entries.append((name, pictures))
 
     def save(self, path):
-        columns, cell = 5, (2 * self.side + 12, self.side + 26)
+        columns, cell = 4, (4 * self.side + 20, self.side + 26)
         rows = -(-len(self.entries) // columns)
         sheet = Image.new("RGB", (columns * cell[0], rows * cell[1]), "#777")
         draw = ImageDraw.Draw(sheet)
-        for index, (name, ours, theirs) in enumerate(self.entries):
+        for index, (name, pictures) in enumerate(self.entries):
             left, top = index % columns * cell[0] + 4, index // columns * cell[1] + 4
             draw.text((left, top), name, fill="white")
-            for place, pixels in enumerate([ours, theirs]):
+            for place, pixels in enumerate(pictures):
                 picture = Image.fromarray(rgba(pixels).astype(numpy.uint8), "RGBA")
                 picture.thumbnail((self.side, self.side))
                 sheet.paste(picture, (left + place * (self.side + 4), top + 16), picture)
@@ -296,7 +391,8 @@ def main():
             for name, file, expected, tolerance in found:
                 cases[f"{kind}-{name}"] = (file, expected, tolerance)
         moving, frames = animation(work)
-        files = {name: case[0] for name, case in cases.items()} | {"moving": moving}
+        unusual = {name: (file, others) for name, file, others in rare()}
+        files = {name: case[0] for name, case in (cases | unusual).items()} | {"moving": moving}
         files |= {f"svg-{name}": text.encode() for name, text in documents.IMAGES.items()}
         files |= {name: data for name, (data, _) in documents.CONVERTED.items()}
         files["references"] = documents.REFERENCES.encode()
@@ -307,12 +403,29 @@ def main():
         def load(name, *options):
             return numpy.asarray(Image.open(setting.get(name, *options)).convert("RGBA"))
 
+        def loaded(names):
+            """Yields each name and its image; reports those that fail."""
+            for name in names:
+                try:
+                    yield name, load(name)
+                except subprocess.CalledProcessError as error:
+                    report(name, error.stderr.decode().strip().splitlines()[-1][:150], False)
+
         try:
-            for name, (_, expected, tolerance) in cases.items():
-                ours = load(name)
+            for name, ours in loaded(cases):
+                _, expected, tolerance = cases[name]
                 found = difference(ours, expected)
                 report(name, f"largest difference {found:g} of {tolerance}", found <= tolerance)
                 sheet.add(name, ours, expected)
+            drawn = browser(folder, {name: ("avif", file) for name, (file, _) in unusual.items() if name.startswith("avif")})
+            for name, ours in loaded(unusual):
+                others = unusual[name][1]
+                pictures = [drawn[name] if theirs is None else theirs for _, theirs, _, _ in others]
+                for (decoder, _, limit, mean), theirs in zip(others, pictures):
+                    found = abs(over_white(ours) - over_white(theirs))
+                    text = f"{decoder}: largest difference {found.max():.0f} of {limit:g}, mean {found.mean():.2f} of {mean:g}"
+                    report(name, text, found.max() <= limit and found.mean() <= mean)
+                sheet.add(f"{name}: imgbroker, {', '.join(other[0] for other in others)}", ours, *pictures)
             for index, frame in enumerate(frames):
                 ours = load("moving", "--frame", str(index))
                 found = difference(ours, frame)
