@@ -266,6 +266,8 @@ static void destroy_io(struct avifIO *io) { free(io); }
 
 codec_status codec_avif_reader_add_alpha(
     codec_avif_reader *reader, uint64_t start, const uint8_t *meta, size_t length, int is_premultiplied) {
+    // Newer versions of libavif find it.
+    if (reader->decoder->alphaPresent) return CODEC_OK;
     avifIO *io = calloc(1, sizeof *io);
     reader->alpha = avifDecoderCreate();
     if (!io || !reader->alpha) {

@@ -14,7 +14,7 @@ codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length)
 /// Reads the boxes. The size is that of the clean aperture (clap). Allocates nothing proportional to the image's area.
 codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header);
 /// Adds alpha, which is the image that the file describes with the `length` bytes of `meta` in place of the content of its box of this
-/// name at `start`. Call after reading the header, of an image without alpha.
+/// name at `start`. Call after reading the header. Does nothing if libavif has found alpha.
 codec_status codec_avif_reader_add_alpha(
     codec_avif_reader *reader, uint64_t start, const uint8_t *meta, size_t length, int is_premultiplied);
 /// Returns the orientation, as a value of EXIF's tag Orientation. Call after reading the header.

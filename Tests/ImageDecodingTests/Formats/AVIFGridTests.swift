@@ -79,6 +79,20 @@
             #expect(try both > plan(grid.file).workingBytes + 2 * 140 * 136)
         }
 
+        /// Changed boxes are decoded or fail, and none crashes.
+        @Test func changedBoxes() throws {
+            let file = try TestGrid(picture).file
+            let end = try #require(file.firstRange(of: Array("mdat".utf8))).lowerBound
+            var random = SeededRandom(state: 7)
+            for _ in 0..<500 {
+                var changed = file
+                for _ in 0..<Int.random(in: 1...3, using: &random) {
+                    changed[Int.random(in: 28..<end, using: &random)] = UInt8.random(in: 0...255, using: &random)
+                }
+                _ = failure(changed)
+            }
+        }
+
         /// Every prefix fails, and none crashes.
         @Test func truncated() throws {
             let file = try TestGrid(picture).file
