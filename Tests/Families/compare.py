@@ -417,7 +417,7 @@ def main():
                 found = difference(ours, expected)
                 report(name, f"largest difference {found:g} of {tolerance}", found <= tolerance)
                 sheet.add(name, ours, expected)
-            drawn = browser(folder, {name: ("avif", file) for name, (file, _) in unusual.items() if name.startswith("avif")})
+            drawn = all_drawn({name: ("avif", file) for name, (file, _) in unusual.items() if name.startswith("avif")})
             for name, ours in loaded(unusual):
                 others = unusual[name][1]
                 pictures = [drawn[name] if theirs is None else theirs for _, theirs, _, _ in others]
