@@ -1,5 +1,6 @@
 #include "CImageCodecs.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,17 +237,22 @@ codec_status codec_webp_writer_add(codec_webp_writer *writer, const uint8_t *pix
     picture.use_argb = 1;
     picture.width = writer->width;
     picture.height = writer->height;
-    int imported = import(&picture, writer->order, pixels);
-    int added = imported && WebPAnimEncoderAdd(writer->encoder, &picture, writer->milliseconds, &writer->config);
+    errno = 0;
+    int added = import(&picture, writer->order, pixels) &&
+        WebPAnimEncoderAdd(writer->encoder, &picture, writer->milliseconds, &writer->config);
     WebPEncodingError error = picture.error_code;
     WebPPictureFree(&picture);
     writer->milliseconds += milliseconds;
-    return added ? CODEC_OK : imported ? encoding_status(error) : CODEC_NO_MEMORY;
+    if (added) return CODEC_OK;
+    // The error of an area that was encoded is only in the message.
+    return errno == ENOMEM ? CODEC_NO_MEMORY : encoding_status(error);
 }
 
 codec_status codec_webp_writer_finish(codec_webp_writer *writer, const uint8_t **output, size_t *length) {
-    if (!WebPAnimEncoderAdd(writer->encoder, NULL, writer->milliseconds, NULL)) return CODEC_UNSUPPORTED;
-    if (!WebPAnimEncoderAssemble(writer->encoder, &writer->file)) return CODEC_NO_MEMORY;
+    errno = 0;
+    if (!WebPAnimEncoderAdd(writer->encoder, NULL, writer->milliseconds, NULL) ||
+        !WebPAnimEncoderAssemble(writer->encoder, &writer->file))
+        return errno == ENOMEM ? CODEC_NO_MEMORY : CODEC_UNSUPPORTED;
     *output = writer->file.bytes;
     *length = writer->file.size;
     return CODEC_OK;

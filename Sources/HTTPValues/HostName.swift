@@ -143,7 +143,7 @@ enum HostName {
     }
 }
 
-/// The conversion of the international hosts of one message to ASCII, as much of it as takes less than a millisecond.
+/// The conversion of the international hosts of one message to ASCII, as much of it as takes less than two milliseconds.
 public struct InternationalHosts {
     /// The most bytes of hosts that are converted; one that repeats the host before it does not count.
     public static let longest = 8192

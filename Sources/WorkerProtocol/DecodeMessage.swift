@@ -93,7 +93,7 @@ package struct DecodePlan: Hashable, Sendable {
     /// Returns the size in bytes of the buffer to fill: that of all requested frames, or the maximum size of the
     /// encoded image. No product here overflows, within the bounds on sides and frames.
     package func outputBytes(_ transform: Transform, _ encoding: Encoding?) -> Int {
-        let frames = transform.frames.count(of: header.frameCount)
+        let frames = header.count(of: transform.frames, as: encoding)
         if encoding == nil { return result.bytes(in: transform.pixelFormat) * frames }
         // More bytes than of its pixels are refused of an animation.
         return frames > 1 ? result.bytes * frames + (64 << 10) : Encoding.mostBytes(of: result)

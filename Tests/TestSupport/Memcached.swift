@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Glibc
+internal import LinuxSystem
 
 /// A memcached server of one test on a free port of the loopback interface. It is killed when this object is released.
 package final class Memcached {
@@ -55,24 +56,14 @@ package final class Memcached {
     ///
     /// - Throws: `TestFailure` when there is none.
     package func ask(_ command: [UInt8], until end: String) throws -> [UInt8] {
-        let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { Glibc.close(socket) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = unsafe inet_addr("127.0.0.1")
-        let isConnected = unsafe withUnsafePointer(to: &address) {
-            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-        guard isConnected, unsafe send(socket, command, command.count, 0) == command.count else {
+        let socket = try loopbackSocket(toPort: port)
+        guard unsafe send(socket.raw, command, command.count, 0) == command.count else {
             throw TestFailure("memcached accepts no command")
         }
         var answer: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while !answer.suffix(end.utf8.count).elementsEqual(end.utf8) {
-            let count = unsafe recv(socket, &buffer, buffer.count, 0)
+            let count = unsafe recv(socket.raw, &buffer, buffer.count, 0)
             if count <= 0 { throw TestFailure("memcached does not answer") }
             answer += buffer.prefix(count)
         }

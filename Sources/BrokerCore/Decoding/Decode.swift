@@ -58,7 +58,9 @@ struct Decode {
     /// The bytes reserved for the result.
     var reserved: Int { phase?.reserved ?? 0 }
     /// The frames of the result.
-    func frames(in plan: DecodePlan) -> Int { variant.form.transform?.frames.count(of: plan.header.frameCount) ?? 1 }
+    func frames(in plan: DecodePlan) -> Int {
+        variant.form.transform.map { plan.header.count(of: $0.frames, as: variant.form.encoding) } ?? 1
+    }
 
     mutating func enter(_ phase: Phase) {
         guard case .running(var run) = state else { return }

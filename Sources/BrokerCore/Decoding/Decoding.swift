@@ -454,7 +454,7 @@ package struct Decoding {
             decodes.change(job) { $0.enter(.parked(plan)) }
             return .described(plan)
         }
-        let planned = transform.plan(for: plan.header)
+        let planned = transform.plan(for: plan.header, as: decode.variant.form.encoding)
         if planned?.result != plan.result { return .wrongPlan }
         let frames = decode.frames(in: plan)
         let output = plan.outputBytes(transform, decode.variant.form.encoding)

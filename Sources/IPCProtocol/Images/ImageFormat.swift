@@ -76,6 +76,9 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         }
     }
 
+    /// Whether several frames are an animation; in other formats they are images of their own.
+    package var hasAnimations: Bool { [.gif, .png, .webp, .avif, .jxl].contains(self) }
+
     /// Whether an image consists of shapes, which can be rendered in any size.
     package var isVector: Bool { self == .svg }
 

@@ -104,8 +104,16 @@ public struct Transform: Hashable, Sendable {
     }
 
     /// Returns the plan for an image; nil if it has no plan.
-    package func plan(for image: ImageHeader) -> Plan? {
-        try? checkedPlan(for: image.geometry, frameCount: image.frameCount, isVector: image.format.isVector)
+    package func plan(for image: ImageHeader, as encoding: Encoding? = nil) -> Plan? {
+        try? checkedPlan(for: image, as: encoding)
+    }
+
+    /// Returns the plan for an image.
+    ///
+    /// - Throws: as that for a size.
+    package func checkedPlan(for image: ImageHeader, as encoding: Encoding?) throws(WireError) -> Plan {
+        try checkedPlan(
+            for: image.geometry, frameCount: image.count(of: frames, as: encoding), isVector: image.format.isVector)
     }
 
     private func plan(

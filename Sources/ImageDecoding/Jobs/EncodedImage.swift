@@ -94,16 +94,15 @@ struct EncodedImage {
         let (orientation, profile) = (metadata.orientation, metadata.profile)
         let shown = orientation.turned(stored)
         let frameCount = animation?.count ?? metadata.frameCount
+        let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
+        let requestedFrames = header.count(of: job.transform.frames, as: job.encoding)
         if animation == nil {
-            // Of several images that are no animation, all frames that can be encoded are the first.
-            let isStill = job.encoding != nil && job.transform.frames == .all
-            try Animation.check(isStill ? .one(0) : job.transform.frames, of: nil, format, count: frameCount)
+            let isFirst = job.transform.frames == .all && requestedFrames == 1
+            try Animation.check(isFirst ? .one(0) : job.transform.frames, of: nil, format, count: frameCount)
         }
-        let plan = try job.transform.checkedPlan(
-            for: shown, frameCount: frameCount, isVector: format.isVector)
+        let plan = try job.transform.checkedPlan(for: header, as: job.encoding)
         let isReduced = !plan.isIdentity || plan.area != nil
         try stored.check(atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
-        let requestedFrames = job.transform.frames.count(of: frameCount)
         try plan.scaled.check(frames: requestedFrames, atMost: job.maxPixels)
         let steps = job.transform.edits?.steps ?? []
         try StepSequence.check(steps, from: plan.scaled, frames: requestedFrames, atMost: job.maxPixels)
@@ -153,7 +152,6 @@ struct EncodedImage {
         encoding = job.encoding
         // It describes the whole image.
         wantsPlaceholder = job.wantsPlaceholder && attempt?.failure == nil
-        let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
         planned = plan
         headerMicroseconds = Instant.now.microseconds(since: begun)
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)

@@ -76,9 +76,10 @@ struct ImageEncoder {
         return length
     }
 
-    /// Returns an upper estimate of the bytes that encoding an animation holds: canvases, and the encoded frames twice.
+    /// Returns an upper estimate of the bytes that encoding an animation holds: twelve canvases (libwebpmux 1.2), and the encoded frames
+    /// twice, of which noise takes 2.2 bytes for each pixel.
     static func workingBytes(ofAnimation geometry: PixelGeometry, frames: Int) -> Int {
-        8 * geometry.bytes + (1 << 20) + 2 * Encoding.likelyBytes(of: geometry, frames: frames)
+        13 * geometry.bytes + frames * (5 * geometry.pixels + (1 << 10)) + (1 << 20)
     }
 
     /// Encodes the frames of an animation, which `next` makes in `raster` one after the other, to the beginning of `output`, and

@@ -118,6 +118,46 @@ import WorkerProtocol
         }
     }
 
+    /// The estimate holds for noise at the highest quality.
+    @Test(arguments: [(400, 2), (400, 8), (40, 200)]) func memoryOfAnAnimationIsWithinTheEstimate(
+        side: Int, count: Int
+    ) throws {
+        var random = SplitMix(state: 3)
+        let frames = (0..<count).map { _ in
+            var words: [UInt64] = (0..<side * side / 2).map { _ in random.next() }
+            let bytes = unsafe words.withUnsafeMutableBytes { unsafe Array($0) }
+            return TestAnimation.Frame(0, 0, TestPicture(width: side, height: side, bytes: bytes), isBlended: false)
+        }
+        let bytes = TestAnimation(width: side, height: side, frames: frames).png()
+        var job = DecodeJob(id: 1, transform: Transform(alpha: .straight, frames: .all))
+        job.encoding = Encoding(.webp, quality: 100)
+        let worker = try TestWorker()
+        let idle = try worker.kilobytes(of: "VmHWM")
+        try worker.order(.decode(job), [try sealedFile(bytes)])
+        guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
+        let most = plan.outputBytes(job.transform, job.encoding)
+        try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: most).descriptor])
+        guard case .finished(1, let result) = try worker.next() else { throw WireError(.internal, "no image") }
+        // No frame was left out.
+        #expect(result.bytes > side * side * count)
+        let peak = (try worker.kilobytes(of: "VmHWM") - idle) << 10
+        #expect(peak <= plan.workingBytes + bytes.count, "\(peak) of \(plan.workingBytes)")
+    }
+
+    /// The pages of a TIFF are images of their own: the first is encoded, whatever the others would take.
+    @Test func ofSeveralImagesTheFirstIsEncoded() throws {
+        let geometry = try #require(PixelGeometry(width: 5000, height: 5000))
+        let header = ImageHeader(format: .tiff, geometry: geometry, frameCount: 100)
+        let webp = Encoding(.webp)
+        let all = Transform(byteLimit: geometry.bytes, frames: .all)
+        #expect(header.count(of: .all, as: webp) == 1)
+        #expect(header.count(of: .all, as: nil) == 100)
+        #expect(all.plan(for: header, as: webp)?.result == geometry)
+        #expect(all.plan(for: header)?.result != geometry)
+        let plan = DecodePlan(header: header, result: geometry, workingBytes: 0)
+        #expect(plan.outputBytes(all, webp) == plan.outputBytes(Transform(), webp))
+    }
+
     @Test func aFrameThatEqualsTheOneBeforeProlongsIt() throws {
         var moving = Self.moving
         moving.frames.insert(moving.frames[0], at: 1)

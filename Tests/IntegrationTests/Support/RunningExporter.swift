@@ -58,17 +58,7 @@ final class TricklingRequest {
 
     /// Connects to a port of this machine and sends the first bytes.
     init(port: Int) throws {
-        socket = FileDescriptor(owning: Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = unsafe inet_addr("127.0.0.1")
-        let isConnected = unsafe withUnsafePointer(to: &address) {
-            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe connect(socket.raw, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-        guard isConnected else { throw TestFailure("the exporter accepts no connection") }
+        socket = try loopbackSocket(toPort: port)
         let begin = Array("GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ".utf8)
         _ = unsafe send(socket.raw, begin, begin.count, Int32(MSG_NOSIGNAL))
     }

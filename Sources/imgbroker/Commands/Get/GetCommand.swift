@@ -80,6 +80,11 @@ enum GetCommand {
         /// Whether the results are marked with the names of their sources.
         var areSeveral: Bool { sources.count > 1 }
         var isProgressive: Bool { options.progressive }
+
+        /// The representation of a source's image.
+        func representation(_ index: Int) -> GetOptions.Representation {
+            representations.isEmpty ? options.representation : representations[index]
+        }
     }
 
     /// The most requests in flight.
@@ -127,7 +132,7 @@ enum GetCommand {
                 let index = next
                 next += 1
                 sent[index] = (.now, WallClock.nanoseconds)
-                if !request.representations.isEmpty { options.representation = request.representations[index] }
+                options.representation = request.representation(index)
                 if request.keepsFrames {
                     options.variant.frames = options.representation == .webp ? .all : request.options.variant.frames
                 }
@@ -212,7 +217,7 @@ enum GetCommand {
         request.preview?.show(image)
         let title = request.areSeveral ? request.sources[index].title : nil
         if let output, request.keepsFrames, image.reply.frameCount > 1,
-            [ImageFormat.png, .jpeg].contains(where: { $0.contentType == image.reply.contentType })
+            [.png, .jpeg].contains(request.representation(index))
         {
             StandardError.writeLines(
                 "imgbroker: \(output) has the first of \(image.reply.frameCount) frames: a .webp has all of an animation\n"
