@@ -9,6 +9,8 @@ import SystemValues
 // Connections: accepting them, reading requests, sending replies.
 extension Broker {
     func accept() {
+        // What was closed since takes no place.
+        noteLingering()
         // A few at a time, so that a flood of connections does not keep the loop.
         for _ in 0..<64 {
             if isFull { return stopAccepting() }
@@ -56,7 +58,19 @@ extension Broker {
         return (try? UnixSocket.peerGroups(of: socket).contains(group)) ?? false
     }
 
-    private var isFull: Bool { clients.count + unread.departed + receiver.lingering >= maximumClients }
+    /// Connections that wait to be closed are not for long in the way. So while there are some, others wait in the backlog until the
+    /// last place but one is free: a user without connections is admitted to that, and refused the last one.
+    private var isFull: Bool {
+        let lingering = receiver.lingering
+        return clients.count + unread.departed + lingering >= maximumClients - (lingering > 0 ? 1 : 0)
+    }
+
+    /// Counts the connections that wait to be closed, and those that no longer do.
+    func noteLingering() {
+        let lingering = receiver.takeLingering()
+        for user in lingering.begun { handle(.connectionLingers(uid: user)) }
+        for user in lingering.closed { handle(.connectionClosed(uid: user)) }
+    }
 
     /// Leaves new connections in the kernel's backlog for a moment. A watched listener would be reported all the time.
     func stopAccepting() {

@@ -247,9 +247,7 @@ final class Broker {
             // After the flush, which may find that they have accepted bytes while the broker was kept from running.
             if retriedAt == begun { disconnectBlocked() }
             for user in unread.takeForgotten() { handle(.connectionClosed(uid: user)) }
-            let lingering = receiver.takeLingering()
-            for user in lingering.begun { handle(.connectionLingers(uid: user)) }
-            for user in lingering.closed { handle(.connectionClosed(uid: user)) }
+            noteLingering()
             closer.release()
             advanceUpgrade()
             iterations.record(microseconds: Instant.now.microseconds(since: begun))

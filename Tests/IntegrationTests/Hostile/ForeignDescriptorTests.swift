@@ -48,6 +48,30 @@ import Testing
         #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
     }
 
+    /// Those that come and go in one iteration of the broker's loop take no place from other users, as they wait to be closed.
+    @Test func connectionsThatComeAtOnceWithDescriptors() throws {
+        let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
+        try setting.idle()
+        let memory = try WritableBuffer(name: "given").descriptor
+        let text = RawClient.frame(RawClient.storeText(1, setting.url("/b"), #""fds":1"#))
+        for round in 0..<10 {
+            setting.broker.signal(SIGSTOP)
+            var others: [RawClient] = []
+            for number in 0..<100 {
+                let hostile = try setting.client(as: 20_011)
+                // It may be refused before the broker is stopped.
+                try? hostile.send(text, descriptors: [memory])
+                hostile.close()
+                if number % 25 == 24 { others.append(try setting.client(as: 20_012 + UInt32(others.count))) }
+            }
+            setting.broker.signal(SIGCONT)
+            for other in others {
+                #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1), "round \(round)")
+                other.close()
+            }
+        }
+    }
+
     /// Freeing the pages of 1 GiB takes longer than a hit may: another process does it.
     @Test func largeFilesInMemory() throws {
         let warm = try setting.broker.settledDescriptors()
