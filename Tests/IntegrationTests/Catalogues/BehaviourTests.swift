@@ -85,6 +85,7 @@ import WorkerProtocol
         let first = try client.get(setting.url("/a"))
         let second = try other.get(setting.url("/a"))
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        try setting.broker.wait(for: "both requests are taken") { $0[.requests] == 2 }
         try cancel(client, first)
         #expect(try client.answer(to: first).error?.code == .cancelled)
         setting.origin.gate("/a").open()
@@ -98,6 +99,7 @@ import WorkerProtocol
         let (client, other) = (try setting.client(), try setting.client())
         let asked = [(client, try client.get(setting.url("/a"))), (other, try other.get(setting.url("/a")))]
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        try setting.broker.wait(for: "both requests are taken") { $0[.requests] == 2 }
         for (client, id) in asked {
             try cancel(client, id)
             #expect(try client.answer(to: id).error?.code == .cancelled)

@@ -42,6 +42,11 @@ import Testing
         #expect(error?.isRetryable == false)
     }
 
+    /// Waits until the broker has taken `count` requests besides that of `init`. What two clients send may come in any order.
+    private func taken(_ count: Int) throws {
+        try setting.broker.wait(for: "the requests are taken") { $0[.requests] == count + 1 }
+    }
+
     private func begun(_ path: String) -> Bool {
         setting.origin.wait(for: path, seconds: patience) { $0.bytesSent >= 1000 }
     }
@@ -50,6 +55,7 @@ import Testing
         let first = try client.get(setting.url("/a"))
         let second = try other.get(setting.url("/a"))
         #expect(begun("/a"))
+        try taken(2)
         try cancel(client, first)
         setting.origin.gate("/a").open()
         #expect(try other.picture(try other.answer(to: second)) == tile(2, side: 64))
@@ -63,6 +69,7 @@ import Testing
     @Test func lastCancelAbortsTheTransfer() throws {
         let ids = [try client.get(setting.url("/a")), try other.get(setting.url("/a"))]
         #expect(begun("/a"))
+        try taken(2)
         try cancel(client, ids[0])
         try cancel(other, ids[1])
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
@@ -103,6 +110,7 @@ import Testing
         let staying = try other.get(setting.url("/a"))
         try leaving.get(setting.url("/b"))
         #expect(begun("/a") && begun("/b"))
+        try taken(3)
         leaving.close()
         #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
         setting.origin.gate("/a").open()
@@ -127,8 +135,9 @@ import Testing
     }
 
     @Test func silentOriginTimesOut() throws {
-        let late = try client.get(setting.url("/silent"), #""timeoutMs":300"#)
         let patient = try other.get(setting.url("/silent"))
+        try taken(1)
+        let late = try client.get(setting.url("/silent"), #""timeoutMs":300"#)
         let error = try #require(try client.answer(to: late).error)
         #expect(error.code == .timeout)
         #expect(error.isRetryable)
@@ -149,8 +158,9 @@ import Testing
     @Test func totalTimeoutBoundsSlowTransfers() throws {
         for attempt in 0..<5 {
             let path = "/drips\(attempt)"
-            let late = try client.get(setting.url(path), #""timeoutMs":10000,"totalTimeoutMs":700"#)
             let patient = try other.get(setting.url(path), #""timeoutMs":3000"#)
+            try taken(2 * attempt + 1)
+            let late = try client.get(setting.url(path), #""timeoutMs":10000,"totalTimeoutMs":700"#)
             #expect(try client.answer(to: late).error?.code == .timeout)
             let answer = try other.answer(to: patient)
             #expect(setting.origin.statistics(path).requests == 1)
