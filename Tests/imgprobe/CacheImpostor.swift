@@ -79,9 +79,12 @@ struct CacheImpostor {
             unsafe try Self.image.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
             return try send(.foundOriginal(job: job, record), try buffer.seal().descriptor)
         case "lingering":
-            try send(.foundOriginal(job: job, record), lingering)
+            // The broker has the whole message only when it alone has the file: the last one to close a file is who waits.
+            let message = try StoreReport.foundOriginal(job: job, record).encoded()
+            channel.enqueue(Array(message.prefix(8)), descriptors: lingering.map { [$0] } ?? [])
+            _ = try channel.flush()
             if let lingering { close(lingering.raw) }
-            return
+            return try send(Array(message.dropFirst(8)))
         case "giant": record.bytes = 1 << 60
         case "other-key": record.key = String(repeating: "a", count: 64)
         case "other-digest": record.digest = String(repeating: "a", count: 64)
