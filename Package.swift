@@ -8,9 +8,9 @@ let strictBuild = Context.environment["IMGBROKER_STRICT"] == "1"
 /// call its library in a target of their own.
 struct CodecFamily {
     let name: String
-    /// The target with its C functions, and the target of its system libraries.
-    let (shim, module): (String, String)
-    let libraries: [String]
+    /// The target with its C functions, and the target of its system libraries; none if the program has all of its code.
+    var shim: String?, module: String?
+    var libraries: [String] = []
 
     var worker: String { "imgworker-" + name }
 }
@@ -20,6 +20,7 @@ let allFamilies = [
     CodecFamily(name: "jxl", shim: "CJXLDecoder", module: "CJXL", libraries: ["jxl"]),
     CodecFamily(name: "svg", shim: "CSVGDecoder", module: "CRSVG", libraries: ["rsvg-2"]),
     CodecFamily(name: "tiff", shim: "CTIFFDecoder", module: "CTIFF", libraries: ["tiff"]),
+    CodecFamily(name: "bmp"),
 ]
 
 /// Families that are left out: `IMGBROKER_WITHOUT="avif" swift build`. Their libraries are then not looked for, and files of
@@ -254,7 +255,8 @@ let package = Package(
 
         // Tests.
         .target(
-            name: "CTestSupport", dependencies: ["CJPEG", "CWebP"] + families.map { .init(stringLiteral: $0.module) },
+            name: "CTestSupport",
+            dependencies: ["CJPEG", "CWebP"] + families.compactMap(\.module).map { .init(stringLiteral: $0) },
             path: "Tests/CTestSupport", cSettings: c),
         .target(
             name: "TestSupport",
@@ -387,17 +389,18 @@ let package = Package(
 
 for family in families {
     package.products.append(.executable(name: family.worker, targets: [family.worker]))
-    package.targets += [
-        .target(
-            name: family.shim, dependencies: ["CImageCodecs", .init(stringLiteral: family.module)],
-            cSettings: c + optimizedC, linkerSettings: family.libraries.map { .linkedLibrary($0) }),
-        .executableTarget(
-            name: family.worker,
-            dependencies: [
-                .init(stringLiteral: family.shim), "CImageCodecs", "IPCProtocol", "ImageDecoding", "Sandbox",
-                "WorkerProtocol",
-            ], swiftSettings: swift + optimized),
+    var dependencies: [Target.Dependency] = [
+        "CImageCodecs", "IPCProtocol", "ImageDecoding", "Sandbox", "WorkerProtocol",
     ]
+    if let shim = family.shim, let module = family.module {
+        dependencies.append(.init(stringLiteral: shim))
+        package.targets.append(
+            .target(
+                name: shim, dependencies: ["CImageCodecs", .init(stringLiteral: module)],
+                cSettings: c + optimizedC, linkerSettings: family.libraries.map { .linkedLibrary($0) }))
+    }
+    package.targets.append(
+        .executableTarget(name: family.worker, dependencies: dependencies, swiftSettings: swift + optimized))
 }
 
 /// What is built only where it is asked for: `IMGBROKER_WITH="benchmarks simulator" swift build -c release`.

@@ -126,6 +126,9 @@ let package = Package(
             dependencies: ["CTIFFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
             path: "Product/imgworker-tiff", exclude: ["main.swift"], swiftSettings: swift),
         .target(
+            name: "imgworker-bmp", dependencies: ["CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-bmp", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
             name: "imgcache",
             dependencies: [
                 "CSQLite", "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport",
@@ -146,7 +149,7 @@ let package = Package(
                 "Digests", "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding",
                 "LinuxSystem",
                 "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker", "imgworker-avif",
-                "imgworker-heif", "imgworker-jxl", "imgworker-svg", "imgworker-tiff", "ImageDecoding",
+                "imgworker-heif", "imgworker-jxl", "imgworker-svg", "imgworker-tiff", "imgworker-bmp", "ImageDecoding",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

@@ -218,6 +218,28 @@ for mode in ["L", "RGB", "RGBA", "CMYK", "P", "1", "LA", "YCbCr", "LAB", "I;16"]
         files["tiff"][f"{mode}-{compression}".replace(";", "")] = encoded(
             picture, "TIFF", compression=compression, tiffinfo={274: 6, 278: 5})
 
+# Without a writer of QOI, chunks of all kinds, of any pixels.
+files |= {target: {} for target in ("bmp", "ico", "pnm", "qoi", "tga")}
+for mode in ["1", "L", "P", "RGB", "RGBA"]:
+    picture = sample("RGBA").convert(mode)
+    files["bmp"][mode] = encoded(picture, "BMP")
+    if mode != "1": files["tga"][mode] = encoded(picture, "TGA")
+    if mode not in ("1", "RGBA"): files["tga"][f"{mode}-packed"] = encoded(picture, "TGA", compression="tga_rle")
+    if mode in ("1", "L", "RGB"): files["pnm"][mode] = encoded(picture, "PPM")
+header = struct.pack("<IiiHHIIiiII", 40, 9, 4, 1, 8, 1, 0, 0, 0, 4, 0) + bytes(range(16))
+files["bmp"]["runs"] = b"BM" + struct.pack("<III", 0, 0, 14 + len(header)) + header + bytes(
+    [3, 1, 0, 3, 1, 2, 3, 0, 0, 0, 0, 2, 2, 1, 9, 2, 0, 0, 4, 3, 0, 1])
+header = struct.pack("<IiiHHIIiiII4I", 56, 3, -2, 1, 32, 3, 0, 0, 0, 0, 0, 255, 65280, 255 << 16, 255 << 24)
+files["bmp"]["masks"] = b"BM" + struct.pack("<III", 0, 0, 14 + len(header)) + header + bytes(range(24))
+for form in ["bmp", "png"]:
+    files["ico"][form] = encoded(sample("RGBA"), "ICO", sizes=[(4, 4), (8, 8)], bitmap_format=form)
+files["ico"]["cursor"] = b"\0\0\2" + files["ico"]["bmp"][3:]
+files["pnm"] |= {"P1": b"P1\n# c\n3 2\n101 010", "P2": b"P2 3 1 9 1 2 3 ", "P3": b"P3 1 1 999 1 20 300 ", "P5-16": b"P5 2 1 999\nabcd",
+    "P7": b"P7\nWIDTH 2\nHEIGHT 1\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\nabcdefgh"}
+for channels, space in [(3, 0), (4, 0), (4, 1)]:
+    files["qoi"][f"{channels}-{space}"] = b"qoif" + struct.pack(">IIBB", 7, 5, channels, space) + bytes(
+        [0xFE, 1, 2, 3, 0xFF, 4, 5, 6, 7, 0x5A, 0x9F, 0x77, 0x35, 0xC5, 0x66, 0xA3, 0x12, 0xD0, 0, 0, 0, 0, 0, 0, 0, 1])
+
 files["svg"] = {}
 for name, content in {
     "shapes": '<rect x="10%" width="5" height="7" rx="2"/><circle r="4" style="fill:#0a0"/><path d="M1 2L3 4C1 2 3 4 5 6Z" stroke="red"/>',

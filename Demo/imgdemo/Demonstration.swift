@@ -10,7 +10,9 @@ import LocalOrigin
 struct Demonstration {
     /// The extensions of the files that are shown of a folder.
     private static let extensions = [
-        "jpg", "jpeg", "png", "webp", "gif", "avif", "heic", "heif", "jxl", "svg", "tif", "tiff",
+        "jpg", "jpeg", "png", "webp", "gif", "avif", "heic", "heif", "jxl", "svg", "tif", "tiff", "bmp", "ico", "cur",
+        "pbm", "pgm",
+        "ppm", "pam", "qoi", "tga",
     ]
 
     private let output: String

@@ -24,6 +24,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case jxl
     case svg
     case tiff
+    case bmp, ico, pnm, qoi, tga
     case gif
     case animation
     case partial
@@ -55,6 +56,11 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .jxl: fuzzImage(bytes, .jxl)
         case .svg: fuzzImage(bytes, .svg)
         case .tiff: fuzzImage(bytes, .tiff)
+        case .bmp: fuzzImage(bytes, .bmp)
+        case .ico: fuzzImage(bytes, .ico)
+        case .pnm: fuzzImage(bytes, .pnm)
+        case .qoi: fuzzImage(bytes, .qoi)
+        case .tga: fuzzImage(bytes, .tga)
         case .gif: fuzzImage(bytes, .gif)
         case .animation: fuzzAnimation(bytes)
         case .partial: fuzzPart(bytes)

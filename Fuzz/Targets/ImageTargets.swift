@@ -21,6 +21,9 @@ import WorkerProtocol
 #if !WITHOUT_TIFF
     @testable import imgworker_tiff
 #endif
+#if !WITHOUT_BMP
+    @testable import imgworker_bmp
+#endif
 
 /// Reads the metadata of one file as each of the formats.
 func fuzzMetadata(_ bytes: [UInt8]) {
@@ -176,6 +179,9 @@ private let allCodecs: [ImageCodec] = {
     #endif
     #if !WITHOUT_TIFF
         codecs += DecodeProgram.tiff.codecs
+    #endif
+    #if !WITHOUT_BMP
+        codecs += DecodeProgram.bmp.codecs
     #endif
     return codecs
 }()

@@ -5,6 +5,8 @@ package enum CodecFamily: String, CaseIterable, Hashable, Sendable {
     /// JPEG, PNG, WebP and GIF, which every broker decodes. Its workers also identify files.
     case plain
     case avif, heif, jxl, svg, tiff
+    /// BMP, icons, PNM, QOI and TGA.
+    case bmp
 
     /// The family of a format. Stored pixels belong to the plain one.
     package init(_ format: ImageFormat) {
@@ -16,6 +18,7 @@ package enum CodecFamily: String, CaseIterable, Hashable, Sendable {
             case .jxl: .jxl
             case .svg: .svg
             case .tiff: .tiff
+            case .bmp, .ico, .pnm, .qoi, .tga: .bmp
             }
     }
 

@@ -1,4 +1,4 @@
-"""Compares AVIF, HEIC, JPEG XL, SVG and TIFF with other decoders, and draws all of them on one sheet.
+"""Compares the families of formats with other decoders, and draws all of them on one sheet.
 
 All files are made here. Pixels are compared in eight bits with straight alpha, where neither side is transparent:
 
@@ -8,6 +8,7 @@ All files are made here. Pixels are compared in eight bits with straight alpha, 
 - SVG: the size exactly, and pixels over white with headless Chromium, at the natural size and at half of it. The mean of all
   channels differs by at most 1.5 of 255, of text, noise and patterns 6; and at most 2 % of all pixels differ by more than 48, of
   these 8 %: antialiasing differs.
+- BMP and icons exactly, with the pixels that were stored and with headless Chromium; PNM, QOI and TGA with Pillow.
 - Rarer files with two other decoders, each with limits of its own (`rare`): AVIF grids with alpha of each cell, AVIF with light brighter than
   white, HEIC with other brands, CIELab in TIFF.
 
@@ -31,6 +32,7 @@ from PIL import Image, ImageCms, ImageDraw
 import avif
 import documents
 import heic
+import simple
 from drawing import all_drawn
 from setting import Setting
 
@@ -393,10 +395,14 @@ def main():
         moving, frames = animation(work)
         unusual = {name: (file, others) for name, file, others in rare()}
         files = {name: case[0] for name, case in (cases | unusual).items()} | {"moving": moving}
+        bitmaps = {f"bmp-{name}": case for name, *case in simple.bitmaps(scene(97, 61), scene(97, 61, True), wide_profile(), shown)}
+        icons = {name: case for name, *case in simple.icons()}
+        plain = {name: case for name, *case in simple.others(scene(97, 61), scene(97, 61, True))}
+        files |= {name: case[0] for name, case in (bitmaps | icons | plain).items()}
         files |= {f"svg-{name}": text.encode() for name, text in documents.IMAGES.items()}
         files |= {name: data for name, (data, _) in documents.CONVERTED.items()}
         files["references"] = documents.REFERENCES.encode()
-        bombs = documents.bombs() | {"heic-grid": documents.grid_bomb(heic), "tiff-loop": documents.tiff_bomb(65535, 65535)}
+        bombs = documents.bombs() | {"heic-grid": documents.grid_bomb(heic), "tiff-loop": documents.tiff_bomb(65535, 65535)} | simple.bombs()
         files |= {f"bomb-{name}": data for name, data in bombs.items()}
         setting = Setting(folder, files)
 
@@ -426,6 +432,7 @@ def main():
                     text = f"{decoder}: largest difference {found.max():.0f} of {limit:g}, mean {found.mean():.2f} of {mean:g}"
                     report(name, text, found.max() <= limit and found.mean() <= mean)
                 sheet.add(f"{name}: imgbroker, {', '.join(other[0] for other in others)}", ours, *pictures)
+            compare_simple(load, report, sheet, bitmaps, icons, plain)
             for index, frame in enumerate(frames):
                 ours = load("moving", "--frame", str(index))
                 found = difference(ours, frame)
@@ -470,6 +477,29 @@ def main():
     sheet.save(output)
     print(f"{len(sheet.entries)} comparisons, {len(failures)} wrong: {' '.join(failures)}\nsheet: {output}")
     return 1 if failures else 0
+
+
+def compare_simple(load, report, sheet, bitmaps, icons, plain):
+    """Compares BMP and icons with Chromium and what they were made of, and other simple formats with this and Pillow."""
+    drawn = all_drawn(
+        {name: ("bmp", case[0]) for name, case in bitmaps.items()}
+        | {name: ("x-icon", case[0]) for name, case in icons.items() if case[1] is None})
+    cases = [(name, (), expected, drawn[name]) for name, (_, expected) in bitmaps.items()]
+    cases += [(name, ("--width", str(width)) if width else (), expected, drawn.get(name)) for name, (_, width, expected) in icons.items()]
+    cases += [(name, (), expected, theirs) for name, (_, expected, theirs) in plain.items()]
+    for name, options, expected, theirs in cases:
+        try:
+            ours = load(name, *options)
+        except subprocess.CalledProcessError as error:
+            report(name, error.stderr.decode().strip().splitlines()[-1][:150], False)
+            continue
+        # A canvas multiplies colours by alpha.
+        others = [(expected, 0)] if expected is not None else []
+        if theirs is not None:
+            others.append((numpy.asarray(theirs), 2))
+        found = [(difference(over_white(ours), over_white(other)), most) for other, most in others]
+        report(name, "largest differences " + ", ".join(f"{value:g} of {most}" for value, most in found), all(value <= most for value, most in found))
+        sheet.add(name, ours, *(other for other, _ in others))
 
 
 def compare_drawing(name, ours, theirs, report, sheet):

@@ -37,6 +37,7 @@ SAMPLES = {
     "jxl": of_worker("imgworker-jxl/SmallJXL.swift"),
     "svg": b'<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8" fill="#0a141e"/></svg>',
     "tiff": tiff(8),
+    "bmp": struct.pack("<2sIIIIiiHHIIiiII", b"BM", 246, 0, 54, 40, 8, 8, 1, 24, 0, 0, 0, 0, 0, 0) + bytes([30, 20, 10]) * 64,
 }
 
 

@@ -45,6 +45,64 @@ import Testing
         for length in 0..<container.count { #expect(ImageFormat(sniffing: container[..<length]) == nil) }
     }
 
+    @Test func simpleFormats() {
+        func head(_ bytes: [UInt8]) -> [UInt8] { bytes + [UInt8](repeating: 0, count: max(0, 32 - bytes.count)) }
+        let bitmap: [UInt8] = Array("BM".utf8) + [UInt8](repeating: 7, count: 12)
+        for size: UInt8 in [12, 16, 40, 52, 56, 64, 108, 124] {
+            #expect(ImageFormat(sniffing: head(bitmap + [size])) == .bmp)
+        }
+        for size: UInt8 in [0, 11, 13, 65, 125] { #expect(ImageFormat(sniffing: head(bitmap + [size])) == nil) }
+        #expect(sniff("BMW builds cars and motorcycles") == nil)
+        for kind: UInt8 in [1, 2] {
+            let icon: [UInt8] = [0, 0, kind, 0, 1, 0, 16, 16, 0, 0, 1, 0, 32, 0, 9, 9, 9, 9]
+            #expect(ImageFormat(sniffing: head(icon + [22])) == .ico)
+            #expect(ImageFormat(sniffing: head(icon + [21])) == nil)
+            #expect(ImageFormat(sniffing: icon) == nil)
+        }
+        #expect(ImageFormat(sniffing: head([0, 0, 1, 0] + Array("ftypwxyz".utf8))) == nil)
+        for text in ["P1\n1 1 1", "P6 # a", "P5\t\n9", "P7\nWIDTH"] { #expect(sniff(text) == .pnm) }
+        for text in ["P0 1", "P8 1", "P7 332", "P4", "P1 is a name", "P12 1"] { #expect(sniff(text) == nil) }
+        #expect(sniff("qoif") == .qoi && sniff("qoi") == nil)
+    }
+
+    /// A header without a signature: any other value of a field, and any other format, is no TGA.
+    @Test func tga() {
+        func header(_ kind: UInt8, _ depth: UInt8, _ descriptor: UInt8 = 0, colors: [UInt8] = [0, 0, 0, 0, 0])
+            -> [UInt8]
+        {
+            [9, colors[4] == 0 ? 0 : 1, kind] + colors + [1, 2, 3, 4, 5, 0, 6, 0, depth, descriptor]
+        }
+        let palette: [UInt8] = [1, 0, 0, 1, 24]
+        let valid = [
+            header(2, 24), header(10, 32, 0x38), header(2, 16, 1), header(10, 15, 0x20), header(3, 8),
+            header(11, 16, 8),
+            header(1, 8, colors: palette), header(9, 8, 0x10, colors: palette),
+        ]
+        for bytes in valid {
+            #expect(ImageFormat(sniffing: bytes) == .tga)
+            #expect(ImageFormat(sniffing: bytes.dropLast()) == nil)
+            for (place, values) in [1: 2...255, 2: 12...255, 16: 33...255, 17: 64...255] as [Int: ClosedRange<UInt8>] {
+                for value in values {
+                    var other = bytes
+                    other[place] = value
+                    #expect(ImageFormat(sniffing: other) == nil)
+                }
+            }
+        }
+        for bytes in [
+            header(2, 8), header(3, 24), header(1, 8), header(2, 24, colors: palette), header(0, 8),
+            header(1, 16, colors: palette),
+            header(2, 24, colors: [0, 0, 1, 0, 0]), header(1, 8, colors: [0, 0, 0, 0, 24]),
+            [UInt8](repeating: 0, count: 18),
+            [UInt8](repeating: 1, count: 18), [UInt8](repeating: 2, count: 18),
+        ] { #expect(ImageFormat(sniffing: bytes) == nil) }
+        for place in [12, 14] {
+            var flat = header(2, 24)
+            flat[place] = 0
+            #expect(ImageFormat(sniffing: flat) == nil)
+        }
+    }
+
     @Test func tiff() {
         for header: [UInt8] in [
             [0x49, 0x49, 42, 0, 8, 0, 0, 0], [0x4D, 0x4D, 0, 42, 0, 0, 0, 8], [0x49, 0x49, 43, 0, 8, 0, 0, 0],

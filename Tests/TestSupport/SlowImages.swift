@@ -65,6 +65,17 @@ package struct SlowImage: Sendable, CustomStringConvertible {
                     large: repeatedStrip(rows: 700, strips: 1))
             )
         #endif
+        #if !WITHOUT_BMP
+            // The longest runs of QOI, and an icon with the header of an interlaced PNG of 20 megapixels.
+            let runs = [UInt8](repeating: 0xFD, count: 65_535 * 4577 / 62 + 1)
+            let qoi = Array("qoif".utf8) + TestBoxes.number(65_535) + TestBoxes.number(4577) + [4, 0] + runs
+            let png: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13] + Array("IHDR".utf8)
+            let interlaced = png + TestBoxes.number(5000) + TestBoxes.number(4000) + [8, 6, 0, 0, 1]
+            images.append(
+                SlowImage(
+                    family: "bmp", small: TestBitmap.icon([TestBitmap.iconImage(flat)]), members: scaled, file: qoi,
+                    large: TestBitmap.icon([interlaced])))
+        #endif
         return images
     }()
 

@@ -2,6 +2,8 @@
 /// claims.
 public enum ImageFormat: String, CaseIterable, Sendable {
     case jpeg, png, webp, gif, avif, heif, jxl, svg, tiff
+    /// ICO and CUR are `ico`; PBM, PGM, PPM and PAM are `pnm`.
+    case bmp, ico, pnm, qoi, tga
     /// Pixels that a client has stored, which no bytes begin.
     case pixels
 
@@ -14,7 +16,7 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     /// Recognises the format from the beginning of `bytes`; nil when it is unknown. 32 bytes are enough for all formats but
     /// AVIF and HEIC, whose brands are searched in 1 KiB, and SVG, whose first element may follow a declaration and
     /// comments of 64 KiB: it is searched in `sniffedBytes`. A file that gzip has compressed counts as SVG, because no other
-    /// format is sent so; its decoder looks into it.
+    /// format is sent so; its decoder looks into it. A TGA begins with no signature: its header must have no other meaning.
     public init?(sniffing bytes: some Collection<UInt8>) {
         if bytes.starts(with: [0xFF, 0xD8, 0xFF]) {
             self = .jpeg
@@ -32,6 +34,8 @@ public enum ImageFormat: String, CaseIterable, Sendable {
             self = format
         } else if bytes.starts(with: [0x1F, 0x8B, 8]) || SVGBeginning.matches(bytes.prefix(Self.sniffedBytes)) {
             self = .svg
+        } else if let format = Self.formatOfHeader(Array(bytes.prefix(22))) {
+            self = format
         } else {
             return nil
         }
@@ -76,6 +80,43 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         }
     }
 
+    /// Returns the format of a simple header: each byte that has few values must have one of them, because some of these
+    /// formats have two bytes of a signature or none.
+    private static func formatOfHeader(_ bytes: [UInt8]) -> ImageFormat? {
+        let number = { (place: Int) in Int(bytes[place]) | Int(bytes[place + 1]) << 8 }
+        if bytes.starts(with: "qoif".utf8) { return .qoi }
+        if bytes.starts(with: "P7\n".utf8) { return .pnm }
+        if bytes.count > 3, bytes[0] == 0x50, 0x31...0x36 ~= bytes[1], isSpace(bytes[2]) {
+            return isSpace(bytes[3]) || bytes[3] == 0x23 || 0x30...0x39 ~= bytes[3] ? .pnm : nil
+        }
+        guard bytes.count >= 18 else { return nil }
+        if bytes.starts(with: "BM".utf8) {
+            let size = number(14)
+            return number(16) == 0 && (size == 12 || 16...64 ~= size || size == 108 || size == 124) ? .bmp : nil
+        }
+        // The first image of a directory: a reserved byte that some writers set, and a place behind the directory.
+        if bytes.count == 22, number(0) == 0, 1...2 ~= number(2), number(4) > 0 {
+            let place = number(18) | number(20) << 16
+            return [0, 255].contains(bytes[9]) && place >= 6 + 16 * number(4) ? .ico : nil
+        }
+        return isTGA(bytes) ? .tga : nil
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool { 9...13 ~= byte || byte == 32 }
+
+    /// Whether a header is that of a TGA: a kind of pixels, and depths and a palette that suit it.
+    private static func isTGA(_ bytes: [UInt8]) -> Bool {
+        let (kind, depth, attributes) = (bytes[2], bytes[16], bytes[17] & 15)
+        guard [1, 2, 3, 9, 10, 11].contains(kind), bytes[17] < 0x40, [0, 1, 8].contains(attributes),
+            bytes[12] | bytes[13] != 0, bytes[14] | bytes[15] != 0
+        else { return false }
+        let hasPalette = kind & 7 == 1
+        guard bytes[1] == (hasPalette ? 1 : 0) else { return false }
+        if hasPalette { return [15, 16, 24, 32].contains(bytes[7]) && bytes[5] | bytes[6] != 0 && depth == 8 }
+        let depths: [UInt8] = kind & 7 == 2 ? [15, 16, 24, 32] : [8, 16]
+        return bytes[3..<8].allSatisfy { $0 == 0 } && depths.contains(depth)
+    }
+
     /// Whether several frames are an animation; in other formats they are images of their own.
     package var hasAnimations: Bool { [.gif, .png, .webp, .avif, .jxl].contains(self) }
 
@@ -96,6 +137,9 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         switch self {
         case .pixels: "application/octet-stream"
         case .svg: "image/svg+xml"
+        case .ico: "image/vnd.microsoft.icon"
+        case .pnm: "image/x-portable-anymap"
+        case .tga: "image/x-tga"
         default: "image/" + rawValue
         }
     }

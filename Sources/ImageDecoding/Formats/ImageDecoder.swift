@@ -13,6 +13,8 @@ package protocol ImageDecoder {
     var skipsRows: Bool { get }
     /// Whether any part of the image can be decoded at any size, without a loss: it consists of shapes.
     var renders: Bool { get }
+    /// Whether all sizes of `size(keeping:)` are stored in the file, so that one as large as the result is as good as a larger one.
+    var storesSizes: Bool { get }
     /// Returns the stage of an incomplete file's image, a number that only increases as more bytes arrive. Called once,
     /// after the image's limits are checked.
     ///
@@ -38,6 +40,7 @@ extension ImageDecoder {
     package var streams: Bool { false }
     package var skipsRows: Bool { false }
     package var renders: Bool { false }
+    package var storesSizes: Bool { false }
 
     package func findStage() throws(WireError) -> Int {
         throw WireError(.unsupportedFormat, "Images of this format cannot be decoded in parts.")

@@ -323,12 +323,12 @@ struct EncodedImage {
         return isWhole && !isAll ? nil : part
     }
 
-    /// Returns the size at which the codec decodes and the filter that follows, in stored coordinates. The codec scales down
-    /// only to twice the result's sides, because its box filter aliases and the Lanczos filter does not. The part of the decoded
-    /// image that the filter takes is nil for all of it.
+    /// Returns the size at which the codec decodes and the filter that follows, in stored coordinates; no filter if that is the
+    /// result. The codec scales down only to twice the result's sides, because its box filter aliases and the Lanczos filter does
+    /// not. The part of the decoded image that the filter takes is nil for all of it.
     private static func scaling(
         by plan: Transform.Plan, _ area: Crop?, _ orientation: Orientation, _ decoder: any ImageDecoder, isLight: Bool
-    ) -> (DecodedSize, Scaling, Crop?) {
+    ) -> (DecodedSize, Scaling?, Crop?) {
         let result = orientation.turned(plan.scaled)
         var crop = plan.crop
         // The crop is centred, so mirroring does not change it.
@@ -336,15 +336,20 @@ struct EncodedImage {
             (crop.x, crop.y) = (crop.y, crop.x)
             (crop.width, crop.height) = (crop.height, crop.width)
         }
-        let share = max(2 * Double(result.width) / crop.width, 2 * Double(result.height) / crop.height)
+        let margin = decoder.storesSizes ? 1.0 : 2
+        let share = max(margin * Double(result.width) / crop.width, margin * Double(result.height) / crop.height)
         // Codecs average sRGB values, not linear light.
-        let size = isLight ? DecodedSize(full: decoder.header.geometry) : decoder.size(keeping: share)
+        let isFull = isLight && !decoder.storesSizes
+        let size = isFull ? DecodedSize(full: decoder.header.geometry) : decoder.size(keeping: share)
         let used = area.map { size.part($0) }
         crop.x = (crop.x + Double(area?.x ?? 0)) * size.horizontal - Double(used?.x ?? 0)
         crop.width *= size.horizontal
         crop.y = (crop.y + Double(area?.y ?? 0)) * size.vertical - Double(used?.y ?? 0)
         crop.height *= size.vertical
         let source = used.flatMap { PixelGeometry(width: $0.width, height: $0.height) } ?? size.geometry
+        // The sides of the crop are products.
+        let cropped = max(Double(source.width) - crop.width, Double(source.height) - crop.height)
+        if source == result, cropped < 0.001 { return (size, nil, used) }
         return (size, Scaling(source: source, crop: crop, result: result, isLight: isLight), used)
     }
 }

@@ -23,6 +23,8 @@ package final class ImageSource {
 
     private let mapping: Mapping?
     private let memory: PixelMemory?
+    /// Keeps the bytes of which these are a part.
+    private let whole: ImageSource?
 
     /// Maps a large sealed memfd, and reads any other file: its holder may truncate it at any time, and touching a mapping
     /// beyond the end of its file raises SIGBUS. To read a small one costs less than a mapping.
@@ -34,6 +36,7 @@ package final class ImageSource {
     package init(reading file: FileDescriptor, part: Int? = nil, atMost most: Int = .max) throws(WireError) {
         isPart = part != nil
         toleratesDamage = false
+        whole = nil
         do {
             let size = try part.map { min($0, try file.size()) } ?? file.size()
             guard size > 0 else { throw WireError(.emptyImage, "There are no bytes.") }
@@ -65,6 +68,7 @@ package final class ImageSource {
     package init(copying contents: [UInt8], isPart: Bool = false) throws(WireError) {
         self.isPart = isPart
         toleratesDamage = false
+        whole = nil
         guard !contents.isEmpty else { throw WireError(.emptyImage, "There are no bytes.") }
         let memory = try PixelMemory(count: contents.count)
         unsafe memory.bytes.copyBytes(from: contents)
@@ -77,9 +81,18 @@ package final class ImageSource {
     package init(_ memory: PixelMemory, count: Int, toleratesDamage: Bool) {
         isPart = false
         self.toleratesDamage = toleratesDamage
+        whole = nil
         unsafe bytes = UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(count))
         mapping = nil
         self.memory = memory
+    }
+
+    /// The bytes of `whole` from `start` on, which contain a file.
+    package init(from start: Int, of whole: ImageSource) {
+        (isPart, toleratesDamage, isReadAgain) = (false, whole.toleratesDamage, whole.isReadAgain)
+        unsafe bytes = UnsafeRawBufferPointer(rebasing: whole.bytes[start...])
+        mapping = nil
+        (memory, self.whole) = (whole.memory, whole)
     }
 
     /// Releases the pages from `start` to `position`, which the decoder no longer needs, once there are `releaseStep` bytes

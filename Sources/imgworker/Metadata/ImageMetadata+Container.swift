@@ -16,6 +16,15 @@ extension ImageMetadata {
     }
 }
 
+extension PNGDecoder {
+    /// Reads the header of `source`, a file with metadata.
+    ///
+    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
+    init(_ source: ImageSource) throws(WireError) {
+        try self.init(source) { ImageMetadata($0, .png, frameCount: $1) }
+    }
+}
+
 extension ColorProfile {
     /// Reads the profile that `metadata` locates in `bytes`.
     init(_ metadata: ContainerMetadata, in bytes: Span<UInt8>) {

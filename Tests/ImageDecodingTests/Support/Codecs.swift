@@ -22,6 +22,9 @@ import WorkerProtocol
 #if !WITHOUT_TIFF
     @testable import imgworker_tiff
 #endif
+#if !WITHOUT_BMP
+    @testable import imgworker_bmp
+#endif
 
 /// The codecs of all families of this build.
 let allCodecs: [ImageCodec] = {
@@ -40,6 +43,9 @@ let allCodecs: [ImageCodec] = {
     #endif
     #if !WITHOUT_TIFF
         codecs += DecodeProgram.tiff.codecs
+    #endif
+    #if !WITHOUT_BMP
+        codecs += DecodeProgram.bmp.codecs
     #endif
     return codecs
 }()

@@ -119,10 +119,9 @@ extension BehaviourTests {
         }
     }
 
-    /// BMP is not supported; the error lists the supported formats.
+    /// PDF is not supported; the error lists the supported formats.
     @Test func unsupportedFormatIsNamed() throws {
-        let bitmap: [UInt8] = Array("BM".utf8) + [58, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0]
-        let (url, client) = try serve(bitmap)
+        let (url, client) = try serve(Array("%PDF-1.7\n1 0 obj\n<<>>\nendobj\n".utf8))
         let error = try client.failure(url)
         #expect(error.code == .unsupportedFormat)
         #expect(error.message.contains("PNG") && error.message.contains("GIF"), "\(error.message)")

@@ -1,26 +1,29 @@
 import CImageCodecs
-import IPCProtocol
-import ImageDecoding
+package import IPCProtocol
 
-/// Decodes still PNG: plain images with zlib, all others with libpng.
-struct PNGDecoder: ImageDecoder {
-    let header: StoredHeader
+/// Decodes still PNG: plain images with zlib, all others with libpng. Icons contain such files, too.
+package struct PNGDecoder: ImageDecoder {
+    package let header: StoredHeader
 
     private let source: ImageSource
     private let reader: CodecHandle
+    private let readMetadata: (ImageSource, Int) -> ImageMetadata
     /// The number of complete passes of an incomplete file.
     private var passes: Int?
 
-    /// Reads the header of `source`.
+    /// Reads the header of `source`, whose metadata `readMetadata` reads; it is given the number of frames.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
-    init(_ source: ImageSource) throws(WireError) {
+    package init(
+        _ source: ImageSource, readMetadata: @escaping (ImageSource, Int) -> ImageMetadata
+    ) throws(WireError) {
         guard
             let reader = unsafe CodecHandle(
                 codec_png_reader_create(source.start, source.bytes.count), destroy: codec_png_reader_destroy)
         else { throw .outOfMemory }
         self.source = source
         self.reader = reader
+        self.readMetadata = readMetadata
         if source.isPart { unsafe codec_png_reader_take_part(reader.pointer) }
         if source.toleratesDamage { unsafe codec_png_reader_accept_damage(reader.pointer) }
         var header = codec_header()
@@ -31,17 +34,17 @@ struct PNGDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
-    var metadata: ImageMetadata { ImageMetadata(source, .png, frameCount: header.frameCount) }
+    package var metadata: ImageMetadata { readMetadata(source, header.frameCount) }
     // A pass adds pixels between those of the passes before.
-    var streams: Bool { header.passes == 1 }
-    var skipsRows: Bool { header.passes == 1 && !source.toleratesDamage }
+    package var streams: Bool { header.passes == 1 }
+    package var skipsRows: Bool { header.passes == 1 && !source.toleratesDamage }
 
-    mutating func findStage() throws(WireError) -> Int {
+    package mutating func findStage() throws(WireError) -> Int {
         guard header.passes > 1 else {
             throw WireError(.unsupportedFormat, "A PNG that is not interlaced cannot be decoded in parts.")
         }
         // Counts with a second reader, because a reader cannot go back.
-        let other = try PNGDecoder(source).reader
+        let other = try PNGDecoder(source, readMetadata: readMetadata).reader
         var complete: UInt32 = 0
         var status = unsafe codec_png_reader_start(other.pointer, CODEC_RGBA)
         if status == CODEC_OK { status = unsafe codec_png_reader_count_passes(other.pointer, &complete) }
@@ -51,20 +54,22 @@ struct PNGDecoder: ImageDecoder {
         return Int(complete)
     }
 
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
+    package func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
-    func workingBytes(at size: DecodedSize) -> Int {
+    package func workingBytes(at size: DecodedSize) -> Int {
         Self.workingBytes(of: header.geometry, isInterlaced: header.passes > 1)
     }
 
     /// Returns an upper estimate for an image of this size, without reading it.
-    static func workingBytes(of size: PixelGeometry, isInterlaced: Bool) -> Int {
+    package static func workingBytes(of size: PixelGeometry, isInterlaced: Bool) -> Int {
         // libpng's rows, with up to eight bytes a pixel.
         let rows = 4 * 8 * size.width
         return rows + (isInterlaced ? size.bytes : RowBand.rows(of: size) * size.stride)
     }
 
-    func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
+    package func decode(
+        _ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink
+    ) throws(WireError) {
         let status = unsafe codec_png_reader_start(reader.pointer, format.codecOrder)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         let geometry = header.geometry
