@@ -17,8 +17,8 @@ package enum TestBitmap {
         var header = bytes(size, 4) + bytes(width, 4) + bytes(height, 4) + bytes(1, 2) + bytes(bits, 2)
         header += bytes(compression, 4) + bytes(0, 12) + bytes(colors, 4) + bytes(0, 4)
         header += masks.flatMap { bytes($0, 4) }
-        return Array(header.prefix(max(size, 40 + 4 * masks.count)))
-            + [UInt8](repeating: 0, count: max(0, size - header.count))
+        if size < 40 { return Array(header.prefix(size)) }
+        return header + [UInt8](repeating: 0, count: max(0, size - header.count))
     }
 
     /// Returns rows of samples, the highest bits first, each padded to four bytes. Samples of several bytes begin with the lowest.
