@@ -23,8 +23,7 @@ struct BMPReader: RowReader {
     }
 
     var geometry: PixelGeometry { header.geometry }
-    /// Runs may leave pixels out.
-    var hasAlpha: Bool { usesAlpha || maskStart != nil || rows != nil }
+    var hasAlpha: Bool { usesAlpha || maskStart != nil }
     var heldBytes: Int { (rows?.count ?? 0) * MemoryLayout<RowStart?>.stride }
 
     /// Reads the headers and the palette of a BMP.
@@ -44,11 +43,11 @@ struct BMPReader: RowReader {
     init(icon header: BitmapHeader, _ bytes: Span<UInt8>, isWhole: Bool) throws(WireError) {
         try self.init(
             bytes, header, colors: header.palette.count, at: header.end, profileBase: nil, .ico, isWhole: isWhole)
-        let (stride, height) = (header.stride, geometry.height)
-        // Without any opacity, alpha is not used.
+        // Writers that know no alpha leave zeros.
+        usesAlpha = usesAlpha && hasOpacity(bytes)
         if usesAlpha { return }
-        let start = pixelStart + stride * height
-        guard !isWhole || start + (geometry.width + 31) / 32 * 4 * height <= bytes.count else {
+        let start = pixelStart + header.stride * geometry.height
+        guard !isWhole || start + (geometry.width + 31) / 32 * 4 * geometry.height <= bytes.count else {
             throw WireError(CODEC_TRUNCATED, format: .ico)
         }
         maskStart = start
@@ -86,10 +85,10 @@ struct BMPReader: RowReader {
             isComplete = pixelStart + size32 <= bytes.count
         }
         if isWhole, !isComplete { throw WireError(CODEC_TRUNCATED, format: format) }
-        usesAlpha = header.masks.last.map { $0 != 0 } == true && hasOpacity(bytes)
+        usesAlpha = header.masks.last.map { $0 != 0 } == true
     }
 
-    /// Whether any pixel has alpha. Writers that know no alpha leave zeros.
+    /// Whether any pixel has alpha.
     private func hasOpacity(_ bytes: Span<UInt8>) -> Bool {
         let size = header.bits / 8
         for row in 0..<geometry.height {
@@ -198,9 +197,9 @@ struct BMPReader: RowReader {
         }
     }
 
-    /// Reads a row of runs. Pixels that it leaves out are transparent.
+    /// Reads a row of runs. Pixels that it leaves out are black, as in Chromium.
     private func readRuns(_ start: RowStart?, _ bytes: Span<UInt8>, into pixels: inout MutableSpan<UInt32>) -> Int {
-        for x in 0..<pixels.count { pixels[x] = RGBA.clear }
+        for x in 0..<pixels.count { pixels[x] = RGBA.black }
         guard let start else { return isComplete ? pixels.count : 0 }
         var (position, x) = (start.position, start.x)
         while let step = step(bytes, &position) {

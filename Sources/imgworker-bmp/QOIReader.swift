@@ -1,15 +1,13 @@
 import CImageCodecs
-import Glibc
 import IPCProtocol
 import ImageDecoding
 
-/// Reads QOI (https://qoiformat.org/qoi-specification.pdf).
+/// Reads QOI (https://qoiformat.org/qoi-specification.pdf). The field that says that light is linear is ignored: writers set it for
+/// images of sRGB, and other readers ignore it.
 struct QOIReader: RowReader {
     let geometry: PixelGeometry
     let hasAlpha: Bool
 
-    /// Whether red, green and blue are linear.
-    private let isLinear: Bool
     private var position = 14
     /// The last pixel and how often it is to be repeated, and the pixels that were seen before.
     private var pixel = SIMD4<UInt8>(0, 0, 0, 255)
@@ -25,7 +23,7 @@ struct QOIReader: RowReader {
         else { throw WireError(CODEC_TRUNCATED, format: .qoi) }
         geometry = try PixelGeometry(width, height, of: .qoi)
         guard 3...4 ~= bytes[12], bytes[13] <= 1 else { throw WireError(CODEC_DAMAGED, format: .qoi) }
-        (hasAlpha, isLinear) = (bytes[12] == 4, bytes[13] == 1)
+        hasAlpha = bytes[12] == 4
         if isWhole, geometry.pixels > (bytes.count - 14) * Self.longestRun {
             throw WireError(CODEC_TRUNCATED, format: .qoi)
         }
@@ -38,9 +36,7 @@ struct QOIReader: RowReader {
             } else if !readPixel(bytes) {
                 return x
             }
-            var color = pixel
-            if isLinear { for channel in 0..<3 { color[channel] = Self.ofLight[Int(color[channel])] } }
-            pixels[x] = RGBA.pixel(color.x, color.y, color.z, hasAlpha ? color.w : 255)
+            pixels[x] = RGBA.pixel(pixel.x, pixel.y, pixel.z, hasAlpha ? pixel.w : 255)
         }
         return pixels.count
     }
@@ -64,11 +60,5 @@ struct QOIReader: RowReader {
         }
         seen[(Int(pixel.x) * 3 + Int(pixel.y) * 5 + Int(pixel.z) * 7 + Int(pixel.w) * 11) % 64] = pixel
         return true
-    }
-
-    /// The samples of sRGB (IEC 61966-2-1) for linear ones.
-    private static let ofLight: [UInt8] = (0..<256).map {
-        let light = Double($0) / 255
-        return UInt8((255 * (light <= 0.0031308 ? 12.92 * light : 1.055 * pow(light, 1 / 2.4) - 0.055)).rounded())
     }
 }

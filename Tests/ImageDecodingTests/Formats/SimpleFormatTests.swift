@@ -91,9 +91,10 @@
             #expect((0..<9).map { opaque[$0 % 3, $0 / 3].w } == [UInt8](repeating: 255, count: 9))
         }
 
+        /// A statement that light is linear has no effect.
         @Test func linear() throws {
             let shown = try decode(file(1, 1, space: 1, [0xFF, 0, 55, 255, 55]))
-            #expect(shown[0, 0] == SIMD4(0, 128, 255, 55))
+            #expect(shown[0, 0] == SIMD4(0, 55, 255, 55))
         }
 
         @Test func invalid() {
