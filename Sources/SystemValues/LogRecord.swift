@@ -38,6 +38,8 @@ package enum LogEvent: String, CaseIterable, Sendable {
     // The parts of the broker.
     case workerExit = "worker-exit"
     case worker
+    /// Images are not decoded for a while, because decoders died of others.
+    case pause
     case sandbox, memory, disk, entry, clock
 
     /// The count of lines that were not written.

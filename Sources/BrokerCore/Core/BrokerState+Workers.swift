@@ -10,7 +10,7 @@ extension BrokerState {
     /// Assigns queued jobs to workers that can take them.
     mutating func assignJobs() {
         repeat { assignLoads() } while mayLoad && stopSilentTransfer()
-        // While decoders are broken, queued images are refused rather than left to wait for the next decoder.
+        // While decoders do not start, queued images are refused rather than left to wait for the next decoder.
         if decoding.hasQueued, supervision.areDecodersBroken(at: now.instant) {
             while let job = decoding.popQueued() {
                 if decoding.isIdentification(job) { refuseIdentification(job) } else { _ = refuseQueued(job) }
@@ -186,19 +186,19 @@ extension BrokerState {
     }
 
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
-        // The images of one origin that is over its budget do not count against the pool.
-        let origins = supervision.jobs(of: worker)?.flatMap { decoding.responsible(for: $0) } ?? []
-        let family = supervision.kind(of: worker)?.family ?? .plain
-        let isOverBudget = origins.contains { decoding.isOverCrashBudget($0, family, at: now.instant) }
-        // Which of several jobs has ended it shows when each is done again by itself.
+        let jobs = supervision.jobs(of: worker) ?? []
+        // Which of several jobs has ended it shows when each is done again by itself. Those that nobody waits for are not done
+        // again, so they are to blame for a crash at once.
         let isShared = supervision.hasSeveralBriefJobs(worker)
-        let isFound = supervision.jobs(of: worker)?.allSatisfy { decoding.isWanted(identification: $0) } ?? true
+        let suspects = isShared ? jobs.filter { !decoding.isWanted(identification: $0) } : jobs
+        let responsible = isShared && suspects.isEmpty ? [] : decoding.responsible(for: suspects, on: worker)
+        decoding.forget(worker)
         // While evicting makes room, a job is not to blame for the kernel's choice of a process.
         let isSpared = exit.isMemoryShort && !supervision.isCondemned(worker) && shrinkMemory(by: .kill)
         guard
             let exit = supervision.exited(
-                worker, exit, isForgiven: isOverBudget || isSpared || isShared && isFound, isDraining: isDraining,
-                at: now.instant)
+                worker, exit, isForgiven: isSpared || isShared && suspects.isEmpty, isOfImage: !responsible.isEmpty,
+                isDraining: isDraining, at: now.instant)
         else { return }
         let reason = exit.wasRetired ? "let go" : exit.death.reason
         tell(BrokerEvent(.worker, pid: exit.pid, reason: reason), uids: [])
@@ -215,17 +215,27 @@ extension BrokerState {
         case .fetch: downloadWorkerExited(exit.jobs, ownMaking: ownMaking)
         case .decode, .loader:
             if exit.respawnsForkServer { actions.append(.respawnForkServer) }
-            // Those that nobody waits for are not done again, so they are to blame for a crash at once.
-            if isShared, cause.isOwnMaking, cause != .deadline, cause != .cpu, !isSpared {
-                for job in exit.jobs.sorted() where !decoding.isWanted(identification: job) {
-                    decoding.countDeath(for: decoding.responsible(for: job), at: now.instant)
-                }
+            if cause.isOwnMaking, cause != .cpu, !isSpared, !exit.wasRetired, !isShared || cause != .deadline {
+                charge(responsible, exit.kind.family ?? .plain)
             }
             decodeWorkerExited(exit.jobs, ownMaking ? cause : .outside, isShared: isShared)
         case .cache: cacheWorkerExited(exit.jobs, ownMaking: ownMaking)
         case .tier: tierWorkerExited(exit.jobs)
         }
         scheduleRestart(of: exit.kind)
+    }
+
+    /// Charges the death of a decoder.
+    private mutating func charge(_ responsible: [Responsible], _ family: CodecFamily) {
+        for each in responsible {
+            guard let pause = decoding.charge(each, family, at: now.instant) else { continue }
+            log(
+                .warning, .pause,
+                [
+                    LogField("family", family.rawValue), LogField("user", Int(each.user)),
+                    LogField("cause", pause.scope.kind), LogField("milliseconds", pause.milliseconds),
+                ], "decoders died on \(pause.scope.images): no more of them are decoded for the time being")
+        }
     }
 
     /// Adds a death to those that are reported.

@@ -31,9 +31,8 @@ struct Decode {
     }
 
     let variant: VariantKey
-    /// Those that the image's cost in decoders is counted for, as `CrashBudget` knows them: origins (`http://a.test`), an
-    /// origin's redirects (`what http://a.test redirects to`), or the user of a `store` (`user 1000`).
-    let responsible: [String]
+    /// Those that the image's cost in decoders is charged to.
+    let responsible: Responsible
     /// The encoded bytes, held for as long as the decoding lasts.
     let body: BufferID
     let bodyBytes: Int
@@ -94,8 +93,8 @@ struct PartialDecode {
     /// The download whose bytes are decoded.
     let download: JobID
     let transform: Transform
-    /// Those that the image's cost in decoders is counted for (`Download.responsibleOrigins`).
-    let responsible: [String]
+    /// As in `Decode`.
+    let responsible: Responsible
     let worker: WorkerID
     let startedAt: Instant
     /// When the worker has taken too long, from its start to its result.

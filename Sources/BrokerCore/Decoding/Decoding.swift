@@ -8,7 +8,7 @@ import WorkerProtocol
 /// bytes, which are queued and assigned like decodings.
 ///
 /// A decoding is queued, reads the header on a worker, waits for memory, and writes its result. Images that kill decoders are
-/// quarantined, and origins that serve many of them are refused.
+/// quarantined, and users and origins with many of them are paused.
 package struct Decoding {
     /// The consequence of a header.
     enum HeaderOutcome {
@@ -63,7 +63,9 @@ package struct Decoding {
     /// Whether the disk tier lacks the latest quarantine.
     private(set) var isQuarantineUnsaved = false
     /// Of each family that has lost workers.
-    private var crashBudgets: [CodecFamily: CrashBudget] = [:]
+    private var ledgers: [CodecFamily: CrashLedger] = [:]
+    /// Those that the last image of each worker is charged to: what it has left there may end the worker later.
+    private var lastResponsible: [WorkerID: Responsible] = [:]
     /// The build of each family's workers.
     private var builds: [CodecFamily: String] = [:]
     /// The encoded bytes of all decodings, counted for each.
@@ -94,9 +96,9 @@ package struct Decoding {
 
     // MARK: Refusals
 
-    /// The reason not to make a variant now; nil when it may be made.
+    /// The reason not to make a variant now; nil when it may be made. Without `responsible`, no pause counts.
     mutating func refusal(
-        of variant: VariantKey, from responsible: [String], areDecodersBroken: Bool, at now: Moment
+        of variant: VariantKey, from responsible: Responsible?, areDecodersBroken: Bool, at now: Moment
     ) -> WireError? {
         if let until = slowVariants[variant], until > now.instant {
             slowUses.use(variant)
@@ -108,34 +110,42 @@ package struct Decoding {
             quarantine.noteUse(of: variant.content.digest)
             return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
         }
-        for origin in responsible {
-            guard let wait = crashBudgets[family]?.refusal(of: origin, at: now.instant) else { continue }
-            let message =
-                "Too many decoders have died on images of \(origin); no more of them is decoded for a while."
-            return WireError(.decoderUnavailable, message, retryAfterMs: wait)
+        if let responsible, let pause = ledgers[family]?.pause(of: responsible, at: now.instant) {
+            let message = "Decoders have died on \(pause.scope.images); no more of them are decoded for a while."
+            return WireError(.decoderUnavailable, message, retryAfterMs: pause.milliseconds)
         }
         return areDecodersBroken ? Self.brokenDecoders : nil
     }
 
     /// The error of images that no decoder takes.
     static let brokenDecoders = WireError(
-        .decoderUnavailable, "Decoders keep crashing; no new image is decoded for a while.", retryAfterMs: 10_000)
+        .decoderUnavailable, "Decoders do not start; no new image is decoded for a while.", retryAfterMs: 10_000)
 
-    /// Whether too many decoders of a family have died on an origin's images lately.
-    func isOverCrashBudget(_ origin: String, _ family: CodecFamily = .plain, at now: Instant) -> Bool {
-        crashBudgets[family]?.refusal(of: origin, at: now) != nil
+    /// Whether such images of a family are paused, because decoders died of others.
+    func isPaused(_ responsible: Responsible, _ family: CodecFamily = .plain, at now: Instant) -> Bool {
+        ledgers[family]?.pause(of: responsible, at: now) != nil
     }
 
-    /// Those that the cost of a decoding, partial or not, is counted for; none for another job.
-    func responsible(for job: JobID) -> [String] {
-        decodes[job]?.responsible ?? parts[job]?.responsible ?? early(of: job)?.responsible ?? []
+    /// Those that the death of a worker with `jobs` is charged to; of one without a decoding, those of its last.
+    func responsible(for jobs: some Collection<JobID>, on worker: WorkerID) -> [Responsible] {
+        let own = jobs.sorted().compactMap { responsible(for: $0) }
+        return own.isEmpty && jobs.count < 2 ? [lastResponsible[worker]].compactMap(\.self) : own
     }
 
-    mutating func countDeath(for responsible: [String], _ family: CodecFamily = .plain, at now: Instant) {
-        for origin in responsible where !isOverCrashBudget(origin, family, at: now) {
-            crashBudgets[family, default: CrashBudget()].note(origin, at: now)
-        }
+    /// Those that a decoding, partial or not, is charged to; nil for another job.
+    private func responsible(for job: JobID) -> Responsible? {
+        decodes[job]?.responsible ?? parts[job]?.responsible ?? early(of: job)?.responsible
     }
+
+    /// Charges the death of a worker. Returns the pause that begins.
+    mutating func charge(
+        _ responsible: Responsible, _ family: CodecFamily = .plain, at now: Instant
+    ) -> CrashLedger.Pause? {
+        ledgers[family, default: CrashLedger()].note(responsible, at: now)
+    }
+
+    /// Forgets a worker that exited.
+    mutating func forget(_ worker: WorkerID) { lastResponsible[worker] = nil }
 
     // MARK: Families
 
@@ -214,7 +224,7 @@ package struct Decoding {
 
     /// Queues a decoding of a body, which the caller holds; with `asksTier` it waits for the shared tier before (`goOn`).
     mutating func enqueue(
-        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: [String], asksTier: Bool = false,
+        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: Responsible, asksTier: Bool = false,
         _ waiter: JobWaiter, as job: JobID
     ) {
         decodes[job] = Decode(
@@ -290,7 +300,8 @@ package struct Decoding {
     /// Starts an identification that was popped, on a worker. Returns the bytes, and the decoding in `form` that goes along
     /// if nothing speaks against it, with `room` for its result.
     mutating func start(
-        identification job: JobID, on worker: WorkerID, as form: Form?, responsible: [String], room: Int, at now: Moment
+        identification job: JobID, on worker: WorkerID, as form: Form?, responsible: Responsible?, room: Int,
+        at now: Moment
     ) -> (body: BufferID, early: EarlyDecode?)? {
         guard let identification = identifications[job] else { return nil }
         var run = Identification.Run(
@@ -298,7 +309,7 @@ package struct Decoding {
             startedAt: now.instant)
         var decode: EarlyDecode?
         if let form, let transform = form.transform, !identification.isAlone,
-            !responsible.contains(where: { isOverCrashBudget($0, at: now.instant) }),
+            let responsible, !isPaused(responsible, at: now.instant),
             let refused = quarantine.refusedDigests(build: build(of: .plain), unixMs: now.unixMs)
         {
             var order = DecodeJob(
@@ -309,6 +320,7 @@ package struct Decoding {
             run.early = Identification.Early(
                 form: form, order: order, responsible: responsible, reserved: room)
             reservedBytes += room
+            lastResponsible[worker] = responsible
             decode = EarlyDecode(order, refused: refused)
         }
         identifications.change(job) { $0.run = run }
@@ -361,7 +373,7 @@ package struct Decoding {
     /// Takes back the identification of a worker that exited, and queues it again for these waiters: before all others, unless
     /// it was one of several, which would keep other users waiting. Returns it if it has ended instead.
     mutating func workerExited(
-        identification job: JobID, _ cause: DeathCause, waiters: [JobWaiter], atFront: Bool, at now: Instant
+        identification job: JobID, _ cause: DeathCause, waiters: [JobWaiter], atFront: Bool
     ) -> Identification? {
         guard var identification = identifications[job] else { return nil }
         if cause.isOwnMaking { identification.crashes += 1 }
@@ -369,10 +381,7 @@ package struct Decoding {
             reservedBytes -= early.reserved
             if cause.isOwnMaking { identification.isAlone = true }
             // As for other decodings, processor time is the variant's fault and not the image's.
-            if cause.isOwnMaking, cause != .cpu {
-                identification.decoderCrashes += 1
-                countDeath(for: early.responsible, at: now)
-            }
+            if cause.isOwnMaking, cause != .cpu { identification.decoderCrashes += 1 }
         }
         if identification.run.take() != nil { runningIdentifications -= 1 }
         guard identification.isWanted, identification.crashes < Identification.fatalCrashes else {
@@ -420,6 +429,7 @@ package struct Decoding {
     mutating func start(_ job: JobID, on worker: WorkerID, wantsPlaceholder: Bool, at now: Instant) -> DecodeJob? {
         guard let decode = decodes[job] else { return nil }
         let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
+        lastResponsible[worker] = decode.responsible
         decodes.change(job) {
             $0.state = .running(
                 Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
@@ -563,7 +573,8 @@ package struct Decoding {
 
     // MARK: Lost workers
 
-    /// Takes back the decoding of a worker that exited, and queues it once more. An image that two decoders have died of is
+    /// Takes back the decoding of a worker that exited, and queues it once more: before all others, unless the worker died of it,
+    /// so that another user's image does not wait for a second death. An image that two decoders have died of is
     /// quarantined. A variant that used up its processor time is refused alone, and no origin is blamed for it: another
     /// variant of the image may cost much less, and the client has chosen this one.
     mutating func workerExited(
@@ -576,7 +587,6 @@ package struct Decoding {
             refuse(decode.variant, at: now.instant)
         } else if cause.isOwnMaking {
             decode.crashes += 1
-            countDeath(for: decode.responsible, decode.family, at: now.instant)
         }
         decode.state = .queued
         decodes[job] = decode
@@ -588,7 +598,7 @@ package struct Decoding {
             isQuarantineUnsaved = true
         }
         if !decode.waiters.isEmpty, !isPoison {
-            enqueue(job, atFront: true)
+            enqueue(job, atFront: !cause.isOwnMaking)
             return (.requeued, isQuarantined)
         }
         guard let end = end(job) else { return nil }
@@ -631,6 +641,7 @@ package struct Decoding {
 
     mutating func begin(_ part: PartialDecode, as job: JobID, bytes: Int) -> DecodeJob {
         parts[job] = part
+        lastResponsible[part.worker] = part.responsible
         var order = DecodeJob(
             id: job.number, transform: part.transform, maxPixels: limits.maxPixels,
             maxSourcePixels: limits.maxSourcePixels, maxWorkingBytes: limits.maxWorkingBytes)
@@ -666,11 +677,6 @@ package struct Decoding {
         return part
     }
 
-    /// Counts the death of a worker on a partial image.
-    mutating func workerExited(part job: JobID, _ cause: DeathCause, at now: Instant) {
-        if cause.isOwnMaking, cause != .cpu, let part = parts[job] { countDeath(for: part.responsible, at: now) }
-    }
-
     // MARK: Memory
 
     /// Gives back the memory of tables that are empty.
@@ -687,13 +693,13 @@ package struct Decoding {
         let whole = decodes.values.compactMap { decode in
             decode.run.map {
                 RunningJob(
-                    worker: $0.worker, startedAt: $0.startedAt, origin: decode.responsible.first,
+                    worker: $0.worker, startedAt: $0.startedAt, origin: decode.responsible.sources.first,
                     user: decode.waiters.first?.uid)
             }
         }
         let partial = parts.values.map { part in
             RunningJob(
-                worker: part.worker, startedAt: part.startedAt, origin: part.responsible.first,
+                worker: part.worker, startedAt: part.startedAt, origin: part.responsible.sources.first,
                 user: download(part.download)?.waiters.first?.uid)
         }
         let identified = identifications.compactMap { job, identification in
@@ -718,6 +724,8 @@ package struct Decoding {
     var wantedIdentifications: [JobID: BufferID] { identifications.filter(\.value.isWanted).mapValues(\.body) }
     /// The number of waiters of all decodings; partial ones have none.
     var waiterCount: Int { decodes.values.reduce(0) { $0 + $1.waiters.count } }
+    /// The workers whose last image is known.
+    var workersWithImages: some Collection<WorkerID> { lastResponsible.keys }
     /// The held bodies, once for each decoding.
     var bodies: [BufferID] { decodes.values.map(\.body) }
     /// The downloads that are being rendered.

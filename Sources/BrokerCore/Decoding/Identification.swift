@@ -10,7 +10,7 @@ struct Identification {
         let form: Form
         let order: DecodeJob
         /// As in `Decode`.
-        let responsible: [String]
+        let responsible: Responsible
         /// The bytes reserved for the result.
         let reserved: Int
     }

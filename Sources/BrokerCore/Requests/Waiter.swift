@@ -117,6 +117,13 @@ struct Waiter {
         if case .store = purpose { return true }
         return file != nil
     }
+    /// Those that the image's cost in decoders is charged to. `servedBy` is the URL that sent the bytes, if an origin did.
+    func responsible(servedBy: String?) -> Responsible {
+        Responsible(
+            user: uid,
+            sources: bringsBytes
+                ? ["user \(uid)"] : Download.responsibleOrigins(asked: request.url.origin, servedBy: servedBy))
+    }
     /// The name of the image for messages.
     var title: String { request.file.map { $0.name ?? "The file" } ?? request.url.host }
 

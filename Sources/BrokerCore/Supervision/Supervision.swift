@@ -170,7 +170,7 @@ package struct Supervision {
     /// Retires a worker without a job, unless it has ended others than `ended` jobs.
     mutating func retireIdle(_ worker: WorkerID, ended: Int) {
         guard let kind = kind(of: worker), self[kind].isIdle(worker), jobsEnded(of: worker) == ended else { return }
-        self[kind].retire(worker)
+        self[kind].retireIdle(worker)
     }
 
     // MARK: Rest
@@ -205,7 +205,7 @@ package struct Supervision {
     /// Whether no worker of this kind works, and the last one failed by its own making.
     func isDown(_ kind: WorkerKind) -> Bool { self[kind].isDown }
 
-    /// Whether too many decoders of a family failed within a minute, so that new images are refused.
+    /// Whether too many decoders of a family failed within a minute for no image's sake, so that new images are refused.
     func areDecodersBroken(_ family: CodecFamily = .plain, at now: Instant) -> Bool {
         self[.decoder(of: family)].isBroken(at: now)
     }
@@ -323,10 +323,11 @@ package struct Supervision {
     /// The jobs that a worker has; nil for a worker that is gone.
     func jobs(of worker: WorkerID) -> Set<JobID>? { kind(of: worker).flatMap { self[$0].worker(worker)?.jobs } }
 
-    /// Removes a worker that exited. `isForgiven` keeps its failure from counting against the pool; `isDraining` keeps the
-    /// fork server as it is.
+    /// Removes a worker that exited. `isForgiven` and `isOfImage`, an image's fault, keep its failure from counting against the
+    /// pool; `isDraining` keeps the fork server as it is.
     mutating func exited(
-        _ worker: WorkerID, _ exit: WorkerExit, isForgiven: Bool, isDraining: Bool, at now: Instant
+        _ worker: WorkerID, _ exit: WorkerExit, isForgiven: Bool, isOfImage: Bool = false, isDraining: Bool,
+        at now: Instant
     ) -> Exit? {
         guard let kind = kind(of: worker), let entry = self[kind].worker(worker) else { return nil }
         let death = WorkerDeath(
@@ -342,10 +343,11 @@ package struct Supervision {
                 || (kind == .cache || kind == .tier) && entry.isReady && hasLived && entry.condemnation == nil
         }
         if wasRetired { self[kind].retire(worker) }
-        // A client may choose a form that takes too long; that says nothing about the pool.
         let isForgiven = isForgiven || entry.condemnation?.isForgiven == true
-        let countsAsFailure = death.cause.isOwnMaking && death.cause != .cpu && !isForgiven
-        self[kind].ended(worker, countsAsFailure: countsAsFailure, at: now)
+        // A client may choose a form that takes too long; that says nothing about the pool.
+        let fault: WorkerPool.Fault =
+            !death.cause.isOwnMaking || isForgiven ? .none : isOfImage || death.cause == .cpu ? .image : .pool
+        self[kind].ended(worker, fault, at: now)
         // An attacker may have learnt the memory layout of a decoder that crashed. The next ones must not share it.
         let wasKilledOutside =
             if case .ended(.signal(SignalNumber.kill), _) = exit { entry.condemnation == nil } else { false }

@@ -13,6 +13,13 @@ struct WorkerPool {
         var isForgiven = false
     }
 
+    /// What a worker died of.
+    enum Fault {
+        /// Neither of the others: it was killed from outside, or is forgiven.
+        case none
+        case image, pool
+    }
+
     struct Worker {
         let id: WorkerID
         var isReady = false
@@ -53,6 +60,9 @@ struct WorkerPool {
     let isOnDemand: Bool
     /// The workers wanted of an on-demand pool.
     private var wanted = 0
+    /// Whether an on-demand pool wants one worker more than its jobs need, because one has died of an image lately: the next
+    /// user's image finds that one warm.
+    private var keepsSpare = false
     /// Whether no worker is kept until there is a job.
     private var isResting = false
     /// Whether the first worker after a rest has been neither ready nor lost.
@@ -232,7 +242,9 @@ struct WorkerPool {
     private static let spareDelayMs = 10
 
     /// Wants workers of an on-demand pool for `jobs` jobs beside those that run. Those that exist stay.
-    mutating func want(_ jobs: Int) { wanted = max(staying, min(size, runningJobs + jobs)) }
+    mutating func want(_ jobs: Int) {
+        wanted = max(staying, min(size, runningJobs + jobs) + (keepsSpare ? 1 : 0))
+    }
 
     /// Wants no successor of a worker of an on-demand pool that stays no longer.
     private mutating func wantNoSuccessor() { if isOnDemand { wanted = min(wanted, staying) } }
@@ -264,24 +276,25 @@ struct WorkerPool {
         change(worker) { if !$0.isCondemned { $0.condemnation = condemnation } }
     }
 
-    /// Removes a worker that exited. Its successor starts at once; a spare starts after 10 ms. When workers fail by their
-    /// own making repeatedly, the next one starts after 100 ms, doubled up to 30 s, until a minute has passed without a
+    /// Removes a worker that exited. Its successor starts at once; a spare starts after 10 ms. When workers repeatedly fail for no
+    /// image's sake, the next one starts after 100 ms, doubled up to 30 s, until a minute has passed without a
     /// failure. A worker killed from outside is no failure; but while none becomes ready, the next one starts after 2 ms,
     /// doubled up to a second.
-    mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) {
+    mutating func ended(_ worker: WorkerID, _ fault: Fault, at now: Instant) {
         guard let place = place(of: worker) else { return }
         let ended = workers.remove(at: place)
         if !ended.isRetiring { isWaking = false }
         wantNoSuccessor()
         if ended.isRetiring { return }
+        if fault == .image, isOnDemand { keepsSpare = true }
         restarts += 1
         if !ended.isExiting { noSpareBefore = now.adding(milliseconds: Self.spareDelayMs) }
-        if countsAsFailure {
+        if fault == .pool {
             if let lastFailure, lastFailure.adding(milliseconds: 60_000) < now { failures = 0 }
             failures += 1
             lastFailure = now
             recentFailures = recentFailures.suffix(Self.toleratedFailures) + [now]
-            // The first failure costs nothing, because a crash is usually one bad image's.
+            // The first failure costs nothing.
             if failures > 1 { notBefore = now.adding(milliseconds: min(100 << min(failures - 2, 9), 30_000)) }
         } else if !ended.isReady {
             // When each is killed at once, for example because memory is short, the broker must not only start workers.
@@ -306,6 +319,12 @@ struct WorkerPool {
     mutating func retire(_ worker: WorkerID) {
         change(worker) { $0.isRetiring = true }
         wantNoSuccessor()
+    }
+
+    /// Retires a worker that had no job for a while, and keeps no spare any more.
+    mutating func retireIdle(_ worker: WorkerID) {
+        keepsSpare = false
+        retire(worker)
     }
 
     /// Gives no more jobs to the present workers. Of those that were retired before and still have jobs, the latest

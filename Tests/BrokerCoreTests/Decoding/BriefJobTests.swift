@@ -9,6 +9,7 @@ import WorkerProtocol
 @Suite struct BriefJobTests {
     var world: StrictWorld
     let client: ClientID
+    let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
 
     init() {
         var limits = BrokerLimits()
@@ -120,7 +121,7 @@ import WorkerProtocol
             world.endWorker(worker, .ended(.signal(11)))
             world.happen(.timePassed, after: 1000)
             world.readyAll()
-            if world.state.decoding.isOverCrashBudget("http://origin.test", at: world.state.now.instant) { return }
+            if world.state.decoding.isPaused(responsible, at: world.state.now.instant) { return }
         }
         complain("nobody is blamed")
     }
@@ -174,7 +175,7 @@ import WorkerProtocol
         }
         let now = world.state.now.instant
         #expect(!world.state.supervision.areDecodersBroken(at: now))
-        #expect(!world.state.decoding.isOverCrashBudget("http://origin.test", at: now))
+        #expect(!world.state.decoding.isPaused(responsible, at: now))
         #expect(world.forkServersRespawned == 0)
     }
 

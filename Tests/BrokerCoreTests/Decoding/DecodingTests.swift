@@ -13,6 +13,8 @@ import WorkerProtocol
     private var moment: Moment { Moment(instant: now, unixMs: 1_800_000_000_000) }
     private let worker = WorkerID(number: 1)
 
+    private let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
+
     private func variant(_ content: Int = 1) throws -> VariantKey {
         let digest = try #require(ContentDigest(hexadecimal: StrictWorld.digest(content)))
         return VariantKey(
@@ -28,7 +30,7 @@ import WorkerProtocol
     private func begin(_ decoding: inout Decoding, _ number: Int, content: Int = 1) throws -> JobID {
         let job = JobID(number: number)
         decoding.enqueue(
-            try variant(content), of: BufferID(number: number), bytes: 100, responsible: ["http://origin.test"],
+            try variant(content), of: BufferID(number: number), bytes: 100, responsible: responsible,
             waiter(number), as: job)
         return job
     }
@@ -119,7 +121,7 @@ import WorkerProtocol
             let job = JobID(number: 1)
             if format == .svg { decoding.note(.svg, of: key.content.digest) }
             decoding.enqueue(
-                key, of: BufferID(number: 1), bytes: 100, responsible: ["http://origin.test"], waiter(1), as: job)
+                key, of: BufferID(number: 1), bytes: 100, responsible: responsible, waiter(1), as: job)
             let family = CodecFamily(format)
             #expect((family == .plain ? decoding.popQueued() : decoding.popQueued(of: family)) == job)
             #expect(decoding.start(job, on: worker, wantsPlaceholder: false, at: now) != nil)
@@ -149,9 +151,9 @@ import WorkerProtocol
         }
         #expect(error.code == .decoderCrashed && end.decode.body == BufferID(number: 1))
         #expect(decoding.isQuarantineUnsaved && decoding.brokenInvariant() == nil)
-        let refusal = decoding.refusal(of: try variant(), from: [], areDecodersBroken: false, at: moment)
+        let refusal = decoding.refusal(of: try variant(), from: nil, areDecodersBroken: false, at: moment)
         #expect(refusal?.code == .decoderCrashed)
-        #expect(decoding.refusal(of: try variant(2), from: [], areDecodersBroken: false, at: moment) == nil)
+        #expect(decoding.refusal(of: try variant(2), from: nil, areDecodersBroken: false, at: moment) == nil)
     }
 
     @Test func `a variant that takes too long is refused alone`() throws {
@@ -170,10 +172,10 @@ import WorkerProtocol
         }
         #expect(refusal(of: slow.form) == .decoderCrashed)
         #expect(refusal(of: .pixels(Transform(width: 64))) == nil)
-        #expect(!end.decode.responsible.contains { decoding.isOverCrashBudget($0, at: moment.instant) })
+        #expect(!decoding.isPaused(end.decode.responsible, at: moment.instant))
         // For ten minutes.
         let later = Moment(instant: moment.instant.adding(milliseconds: 600_000), unixMs: moment.unixMs)
-        #expect(decoding.refusal(of: slow, from: [], areDecodersBroken: false, at: later) == nil)
+        #expect(decoding.refusal(of: slow, from: nil, areDecodersBroken: false, at: later) == nil)
     }
 
     @Test func `a decoding without waiters ends only if it has not begun`() throws {

@@ -202,6 +202,32 @@ import WorkerProtocol
         #expect(world.state.supervision.ready(.decode) == 2)
     }
 
+    /// After a crash, one worker more than the jobs need is kept for a minute: the next user's image finds it warm.
+    @Test func aSpareAfterACrash() throws {
+        var world = Self.world()
+        let (client, other) = (world.connect(), world.connect(uid: 2000))
+        try load("a", Self.heif, &world, client, 1)
+        world.readyAll()
+        for _ in 0..<2 {
+            world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(6)))
+            // The second one starts later than the one that the job waits for.
+            for _ in 0..<2 {
+                world.readyAll()
+                world.happen(.timePassed, after: 10)
+            }
+            #expect(loaders(world).count == (world.decodes.isEmpty ? 1 : 2))
+        }
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.foreign[9] = .heif
+        try load("b", 9, &world, other, 2)
+        decode(&world, try #require(world.decodes.keys.first))
+        #expect(world.image(other, 2) != nil)
+        world.happen(.timePassed, after: 60_001)
+        world.readyAll()
+        world.happen(.timePassed, after: 60_001)
+        #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
+    }
+
     /// A worker that is lost while it has no job is not replaced.
     @Test func idleWorkerIsNotReplaced() throws {
         var world = Self.world()

@@ -361,13 +361,11 @@ import WorkerProtocol
         #expect(world.image(client, 1)?.final == true)
     }
 
-    @Test mutating func originsOverTheCrashBudgetAreNotDecoded() throws {
-        for _ in 0..<CrashBudget.toleratedDeaths + 1 {
-            world.state.decoding.countDeath(for: ["http://origin.test"], at: world.clock)
-        }
+    @Test mutating func originsThatArePausedAreNotDecoded() {
+        let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
+        for _ in 0...CrashLedger.tolerated { _ = world.state.decoding.charge(responsible, at: world.clock) }
         begin()
-        #expect(
-            world.state.decoding.isOverCrashBudget(try #require(world.state.downloads[fetch]).origin, at: world.clock))
+        #expect(world.state.decoding.isPaused(responsible, at: world.clock))
         receive(50_000)
         #expect(part == nil)
     }

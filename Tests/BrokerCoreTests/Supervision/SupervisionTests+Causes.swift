@@ -51,7 +51,7 @@ extension SupervisionTests {
         for _ in 0..<20 {
             let worker = ids.next()
             pool.started(worker, at: now)
-            pool.ended(worker, countsAsFailure: false, at: now)
+            pool.ended(worker, .none, at: now)
             let next = pool.nextStart ?? now
             pauses.append(next.microseconds(since: now) / 1000)
             now = max(next, now)
@@ -62,7 +62,7 @@ extension SupervisionTests {
         let worker = ids.next()
         pool.started(worker, at: now)
         pool.becameReady(worker)
-        pool.ended(worker, countsAsFailure: false, at: now)
+        pool.ended(worker, .none, at: now)
         #expect(pool.mayStart(at: now))
     }
 

@@ -211,7 +211,7 @@ extension SupervisionTests {
             // The second attempt may be refused.
             while let worker = world.decodes.values.first?.worker {
                 world.endWorker(worker, .ended(.signal(11)))
-                world.happen(.timePassed, after: 13_000)
+                world.happen(.timePassed, after: 10)
                 world.readyAll()
             }
         }
@@ -220,7 +220,7 @@ extension SupervisionTests {
 
     @Test func `an origin that redirects to poisonous images keeps its own`() throws {
         var world = world()
-        #expect(try poison(&world) { _ in "http://evil.test/" } <= 2 * CrashBudget.toleratedDeaths)
+        #expect(try poison(&world) { _ in "http://evil.test/" } <= 2 * CrashLedger.tolerated)
         let client = world.connect()
         world.load(client, id: 100, "own", content: 100)
         #expect(world.image(client, 100) != nil)
@@ -232,7 +232,7 @@ extension SupervisionTests {
 
     @Test func `an origin that redirects to ever new names is refused all the same`() throws {
         var world = world()
-        #expect(try poison(&world) { "http://\($0).evil.test/" } <= 2 * CrashBudget.toleratedDeaths)
+        #expect(try poison(&world) { "http://\($0).evil.test/" } <= 2 * CrashLedger.tolerated)
     }
 
     // MARK: Downloads

@@ -307,12 +307,13 @@ struct SupervisionTests {
         #expect(world.workers[worn]?.state == .dying)
     }
 
-    /// Loads images that crash every decoder, until `deaths` decoders have died.
+    /// Loads images that crash every decoder, for the clients in turn, until `deaths` decoders have died.
     private func burn(
-        _ world: inout StrictWorld, _ client: ClientID, deaths: Int, content first: Int, of hosts: [String]
+        _ world: inout StrictWorld, _ clients: [ClientID], deaths: Int, content first: Int, of hosts: [String]
     ) throws {
         var (died, number) = (0, first)
         while died < deaths {
+            let client = clients[number % clients.count]
             world.get(client, id: number, "bad\(number)", of: hosts[number % hosts.count])
             if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
             while world.answers[client]?[number] == nil {
@@ -320,7 +321,7 @@ struct SupervisionTests {
                     died += 1
                     world.endWorker(worker, .ended(.signal(11)))
                 } else {
-                    world.happen(.timePassed, after: 500)
+                    world.happen(.timePassed, after: 20)
                     world.readyAll()
                 }
             }
@@ -329,13 +330,12 @@ struct SupervisionTests {
         }
     }
 
-    @Test func `after more than ten crashes within a minute new images are refused, hits are served`() throws {
+    @Test func `after crashes for several users and sources new images are refused, hits are served`() throws {
         var world = world()
         let client = world.connect()
         world.load(client, id: 1, "good", content: 1)
-        try burn(&world, client, deaths: 11, content: 20, of: ["a.test", "b.test"])
-        // The last image had one attempt left.
-        #expect(world.error(client, 25) == .decoderUnavailable)
+        let clients = (1...3).map { world.connect(uid: $0) }
+        try burn(&world, clients, deaths: 10, content: 20, of: ["a.test", "b.test", "c.test"])
         world.get(client, id: 8, "other")
         if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
         #expect(world.error(client, 8) == .decoderUnavailable)
@@ -351,25 +351,26 @@ struct SupervisionTests {
         var world = world()
         let client = world.connect()
         world.load(client, id: 1, "good", content: 1)
-        try burn(&world, client, deaths: 9, content: 20, of: ["origin.test"])
+        try burn(&world, [client], deaths: 6, content: 20, of: ["origin.test"])
         world.readyAll()
         world.get(client, id: 2, "fresh")
         world.finishFetch(try #require(world.fetches.keys.first), content: 2)
         guard case .error(_, let error)? = world.answer(client, 2) else { return complain("it is decoded") }
         #expect(error.code == .decoderUnavailable)
-        #expect((1...CrashBudget.milliseconds).contains(error.retryAfterMs ?? 0))
-        // Cached images and other origins are still served.
+        #expect((1...CrashLedger.firstPauseMs).contains(error.retryAfterMs ?? 0))
+        // Cached images, other origins, and other users are still served.
         world.get(client, id: 3, "good")
         #expect(world.image(client, 3) != nil)
-        world.happen(.timePassed, after: 60_000)
-        world.readyAll()
+        let other = world.connect(uid: 2000)
+        world.load(other, id: 6, "mine", content: 6)
+        #expect(world.image(other, 6) != nil)
         world.get(client, id: 4, "fine", of: "other.test")
         world.finishFetch(try #require(world.fetches.keys.first), content: 4)
         let job = try #require(world.decodes.keys.first)
         world.readHeader(job)
         world.finishDecode(job)
         #expect(world.image(client, 4) != nil)
-        world.happen(.timePassed, after: CrashBudget.milliseconds)
+        world.happen(.timePassed, after: CrashLedger.firstPauseMs)
         world.load(client, id: 5, "later", content: 5)
         #expect(world.image(client, 5) != nil)
     }
@@ -385,17 +386,21 @@ struct SupervisionTests {
         for worker in world.decodes.values.map(\.worker) { world.endWorker(worker, .ended(.signal(11))) }
         #expect(world.state.report.workerDeaths == [.signal: 16])
         #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
-        world.happen(.timePassed, after: 13_000)
-        world.readyAll()
-        // The spare decodes one of them; the others are not retried.
-        #expect(world.decodes.count == 1)
-        #expect(world.answers[client]?.count == 15)
-        world.get(client, id: 17, "17", of: "other.test")
+        // The second attempts decide about the images in spite of the pause.
+        for _ in 0..<40 {
+            world.readyAll()
+            if let worker = world.decodes.values.first?.worker { world.endWorker(worker, .ended(.signal(11))) }
+        }
+        #expect((1...16).allSatisfy { world.error(client, $0) == .decoderCrashed })
+        world.get(client, id: 17, "17")
         world.finishFetch(try #require(world.fetches.keys.first), content: 17)
-        #expect(world.decodes.count == 2)
+        #expect(world.error(client, 17) == .decoderUnavailable)
+        world.get(client, id: 18, "18", of: "other.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 18)
+        #expect(world.decodes.count == 1)
     }
 
-    @Test func `queued decodings are refused once their origin is`() throws {
+    @Test func `queued decodings are refused once their origin is paused`() throws {
         var world = world()
         let client = world.connect()
         for number in 1...20 {
@@ -406,12 +411,11 @@ struct SupervisionTests {
         while let worker = world.decodes.values.first?.worker {
             deaths += 1
             world.endWorker(worker, .ended(.signal(11)))
-            world.happen(.timePassed, after: 13_000)
             world.readyAll()
         }
-        #expect(deaths == CrashBudget.toleratedDeaths + 1)
-        #expect((1...4).allSatisfy { world.error(client, $0) == .decoderCrashed })
-        #expect((5...20).allSatisfy { world.error(client, $0) == .decoderUnavailable })
+        #expect(deaths == 2 * (CrashLedger.tolerated + 1))
+        #expect((1...5).allSatisfy { world.error(client, $0) == .decoderCrashed })
+        #expect((6...20).allSatisfy { world.error(client, $0) == .decoderUnavailable })
     }
 
     @Test func `stored bytes count against the user, not against the URL`() throws {
@@ -424,11 +428,12 @@ struct SupervisionTests {
             for _ in 0..<2 {
                 guard let worker = world.decodes.values.first?.worker else { break }
                 world.endWorker(worker, .ended(.signal(11)))
-                world.happen(.timePassed, after: 30_000)
+                world.happen(.timePassed, after: 10)
                 world.readyAll()
             }
         }
-        #expect(world.state.decoding.isOverCrashBudget("user 1000", at: world.clock))
+        let responsible = Responsible(user: 1000, sources: ["user 1000"])
+        #expect(world.state.decoding.isPaused(responsible, at: world.clock))
         world.load(client, id: 9, "9", content: 9)
         #expect(world.image(client, 9) != nil)
     }

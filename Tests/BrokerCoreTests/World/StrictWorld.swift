@@ -54,6 +54,8 @@ struct StrictWorld {
     /// The buffers whose descriptor each client has received.
     var descriptors: [ClientID: Set<Int>] = [:]
     var workers: [WorkerID: (kind: WorkerKind, state: WorkerState)] = [:]
+    /// The families that have lost a worker, and may have a spare.
+    var lostLoaders: Set<WorkerKind> = []
     /// Workers that the kernel is terminating (exiting): they receive no more jobs.
     var ending: Set<WorkerID> = []
     private var untold: [(worker: WorkerID, job: JobID)] = []
@@ -425,6 +427,7 @@ struct StrictWorld {
 
     mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
         endTierJobs(of: worker)
+        if let kind = workers[worker]?.kind, case .loader = kind { lostLoaders.insert(kind) }
         workers[worker] = nil
         ending.remove(worker)
         for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
@@ -466,7 +469,7 @@ struct StrictWorld {
         case .reply(let client, let reply, let attachment): take(reply, attachment, for: client)
         case .close(let client): if clients[client] == nil { complain("closes a connection that is gone") }
         case .startWorker(let kind, let worker):
-            if case .loader(let family) = kind, state.decoding.queued(of: family) == 0 {
+            if case .loader(let family) = kind, state.decoding.queued(of: family) == 0, !lostLoaders.contains(kind) {
                 complain("a worker of a family that no job waits for")
             }
             if workers[worker] != nil { complain("a worker's number is used twice") }

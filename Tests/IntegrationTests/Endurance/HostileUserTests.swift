@@ -20,7 +20,7 @@ import Testing
     /// The attacks by number, those of one kind at a time.
     private enum Attack: Int, CaseIterable {
         case descriptors, longOrders, silentTransfers, texts, blame, slowFrames, deadConnections, stores, slowVariants,
-            floods, trickles
+            floods, trickles, crashes
     }
 
     @Test(.enabled(if: seconds != nil && getuid() == 0, "takes minutes, and needs root"))
@@ -31,12 +31,16 @@ import Testing
             case "/patience": .redirect(to: "/busy")
             case "/busy": .status(503, headers: [.init("Retry-After", "600")])
             case "/large": .ok(Self.large, contentType: "image/png")
+            case "/crash": .ok(CrashingImage.svg(request.number), contentType: "image/svg+xml")
             default: png(tile(request.path.hashValue))
             }
         }
         try setting.idle()
         let victim = try setting.client(as: Self.victim)
-        let good = try LocalOrigin(address: "127.0.0.2") { png(tile($0.number)) }
+        let good = try LocalOrigin(address: "127.0.0.2") {
+            $0.path.hasPrefix("/vector")
+                ? .ok(CrashingImage.harmlessSVG($0.number), contentType: "image/svg+xml") : png(tile($0.number))
+        }
         defer { good.stop() }
         _ = try victim.load(good.url("/hit"))
         // An origin of its own, so that the attackers' other transfers do not wait for the silent ones.
@@ -60,6 +64,7 @@ import Testing
         var hits: [Double] = []
         var others: [Double] = []
         var loads: [Double] = []
+        var vectors: [Double] = []
         var checks: [Double] = []
         let end = Date.now.addingTimeInterval(seconds)
         var next = 0
@@ -76,18 +81,22 @@ import Testing
             var status = 0
             checks.append(try microseconds { status = try exporter.get("/health").status })
             #expect(status == 200)
-            loads.append(
+            func load(_ path: String) throws -> Double {
                 try microseconds {
-                    let answer = try victim.load(good.url("/load\(next)"), within: 60)
+                    let answer = try victim.load(good.url(path), within: 60)
                     #expect(answer.error == nil)
                     if let buffer = try? answer.image().buffer { try victim.release([buffer]) }
-                })
+                }
+            }
+            loads.append(try load("/load\(next)"))
+            vectors.append(try load("/vector\(next)"))
         }
         attackers.stop()
         #expect(exporter.command.exit(after: SIGTERM) == .status(0))
         hits.sort()
         others.sort()
         loads.sort()
+        vectors.sort()
         checks.sort()
         func quantile(_ values: [Double], _ share: Double) -> Double {
             values[Int(Double(values.count - 1) * share)] / 1000
@@ -96,7 +105,8 @@ import Testing
             """
             hostile user: \(hits.count) hits, p50 \(quantile(hits, 0.5)) ms, p99 \(quantile(hits, 0.99)) ms, \
             at most \(quantile(hits, 1)) ms; \(loads.count) loads, p50 \(quantile(loads, 0.5)) ms, \
-            at most \(quantile(loads, 1)) ms; \(checks.count) checks of the health, at most \(quantile(checks, 1)) ms; attacks \(attackers.counts); \
+            at most \(quantile(loads, 1)) ms; as many SVGs, p50 \(quantile(vectors, 0.5)) ms, \
+            at most \(quantile(vectors, 1)) ms; \(checks.count) checks of the health, at most \(quantile(checks, 1)) ms; attacks \(attackers.counts); \
             a broker without attackers: p99 \(quantile(others, 0.99)) ms, at most \(quantile(others, 1)) ms; \
             iterations of the loop: \(try setting.broker.stats()[.loopMicroseconds])
             """)
@@ -108,7 +118,11 @@ import Testing
             let report = try setting.broker.stats()
             return report[.clients] <= 3 && report[.reservedBytes] == 0
         }
-        #expect(try setting.broker.stats().workerDeaths.keys.allSatisfy { [.cpu, .deadline].contains($0) })
+        let report = try setting.broker.stats()
+        #expect(report.workerDeaths.keys.allSatisfy { [.cpu, .deadline, .signal].contains($0) })
+        // Images crash decoders of SVG alone, and ever more rarely.
+        #expect(report.lastDeaths.allSatisfy { $0.cause != .signal || $0.kind == "decode-svg" })
+        #expect(report.workerDeaths[.signal] ?? 0 < 60)
     }
 
     private func microseconds(_ work: () throws -> Void) rethrows -> Double {
@@ -226,6 +240,8 @@ import Testing
                 }
             case .stores:
                 _ = try client.store(setting.url("/s\(number)-\(round % 50)"), tile(number * 1000 + round % 50).png)
+            case .crashes:
+                _ = try client.answer(to: try client.get(setting.url("/crash?\(number)-\(round)")), within: 60)
             case .slowVariants:
                 let enlarged = try client.get(
                     setting.url("/large"),

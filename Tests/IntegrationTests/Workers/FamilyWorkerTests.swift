@@ -85,9 +85,9 @@ import Testing
         #expect(report.workerDeaths == deaths)
         // No worker of the plain family was replaced.
         #expect(Set(setting.broker.workers(.decode).map(\.pid)) == plain)
-        // The next image of the family has a new one.
+        // The next image of the family has a new one, beside which there may be a spare.
         #expect(try client.load(setting.origin.url("/avif/good/8/8/7")).image().width == 8)
-        #expect(setting.loaders.count == 1)
+        #expect((1...2).contains(setting.loaders.count))
     }
 
     /// A worker that was killed from outside is replaced as often as it takes.

@@ -42,7 +42,7 @@ extension BrokerState {
     /// The form in which small bytes are wanted first, those that their cost is counted for, and the room for the result. Nil for
     /// other bytes, for encoded images and animations, where damage is accepted, without room for the result, and where the bytes
     /// may be those that are in memory already.
-    private mutating func earlyForm(of job: JobID) -> (form: Form?, responsible: [String], room: Int) {
+    private mutating func earlyForm(of job: JobID) -> (form: Form?, responsible: Responsible?, room: Int) {
         guard let download = downloads[job], download.received <= limits.earlyBodyBytes,
             case let room = earlyRoom(ofBody: download.received), hasRoom(for: room),
             memory.original(download.original) == nil,
@@ -50,12 +50,9 @@ extension BrokerState {
             waiter.purpose != .refresh,
             case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0),
             !transform.acceptsDamage
-        else { return (nil, [], 0) }
-        if case .store(let request) = waiter.purpose, request.pixels != nil { return (nil, [], 0) }
-        if waiter.bringsBytes { return (.pixels(transform), ["user \(waiter.uid)"], room) }
-        let responsible = Download.responsibleOrigins(
-            asked: waiter.request.url.origin, servedBy: download.response?.servedBy)
-        return (.pixels(transform), responsible, room)
+        else { return (nil, nil, 0) }
+        if case .store(let request) = waiter.purpose, request.pixels != nil { return (nil, nil, 0) }
+        return (.pixels(transform), waiter.responsible(servedBy: download.response?.servedBy), room)
     }
 
     /// The room for what a small body is decoded to: the least, where the decodings would take more than an eighth of the memory.
@@ -70,10 +67,12 @@ extension BrokerState {
         downloadFailed(job, Decoding.brokenDecoders)
     }
 
-    /// Ends a queued decoding whose image is refused; returns whether it is.
+    /// Ends a queued decoding whose image is refused; returns whether it is. The second attempt at an image that a worker died of
+    /// is made in spite of a pause, because it decides whether the image is quarantined.
     mutating func refuseQueued(_ job: JobID) -> Bool {
         guard let decode = decoding[job],
-            let error = decodingRefusal(of: decode.variant, from: decode.responsible)
+            let error = decodingRefusal(
+                of: decode.variant, from: decode.crashes > 0 ? nil : decode.responsible)
         else { return false }
         rejectTrial(of: decode)
         if let end = decoding.end(job) { free(end, job) }
@@ -383,7 +382,7 @@ extension BrokerState {
             if decoding.early(of: job) != nil { actions.append(.discard(job)) }
             let waiters = downloads[job]?.waiters ?? []
             let ended = decoding.workerExited(
-                identification: job, cause, waiters: waiters, atFront: !isShared, at: now.instant)
+                identification: job, cause, waiters: waiters, atFront: !isShared)
             if ended != nil {
                 downloadFailed(job, WireError(.decoderCrashed, "Decoders died before they had read the image."))
             }

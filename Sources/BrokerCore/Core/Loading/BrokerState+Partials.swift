@@ -12,8 +12,10 @@ extension BrokerState {
     /// Decodes the received beginning of a body, if a client wants it and enough has arrived since the last time.
     mutating func renderPart(of job: JobID) {
         guard let download = downloads[job], downloads.mayRenderPart(of: job, at: now.instant), !isDraining,
-            let transform = viewers(of: download).first?.partialTransform(scaleDownLimit: limits.scaleDownBytes),
-            !download.responsibleOrigins.contains(where: { decoding.isOverCrashBudget($0, at: now.instant) }),
+            let viewer = viewers(of: download).first,
+            let transform = viewer.partialTransform(scaleDownLimit: limits.scaleDownBytes),
+            case let responsible = Responsible(user: viewer.uid, sources: download.responsibleOrigins),
+            !decoding.isPaused(responsible, at: now.instant),
             !supervision.areDecodersBroken(at: now.instant),
             // One that the download had before it began anew.
             !decoding.isRendering(job)
@@ -25,8 +27,8 @@ extension BrokerState {
         supervision.assign(part, to: worker)
         downloads.beganPart(of: job, as: part)
         let decode = PartialDecode(
-            download: job, transform: transform, responsible: download.responsibleOrigins, worker: worker,
-            startedAt: now.instant, deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs))
+            download: job, transform: transform, responsible: responsible, worker: worker, startedAt: now.instant,
+            deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs))
         let order = decoding.begin(decode, as: part, bytes: download.received)
         watchDecoder(part, on: worker)
         actions.append(.startPartialDecode(worker, order, of: job))
@@ -97,7 +99,6 @@ extension BrokerState {
     mutating func partWorkerExited(_ job: JobID, _ cause: DeathCause) {
         guard decoding[part: job] != nil else { return }
         actions.append(.discard(job))
-        decoding.workerExited(part: job, cause, at: now.instant)
         endPart(job, isLast: cause.isOwnMaking)
     }
 

@@ -136,6 +136,7 @@ extension BrokerState {
             + downloads.active.values.reduce(0) { $0 + $1.waiters.count } + decoding.waiterCount
             + files.waiterCount + requests.opening
         if waiterCount != requests.count { return "a job with waiters that are gone" }
+        if !decoding.workersWithImages.allSatisfy(supervision.contains) { return "the image of a worker that is gone" }
         if memory.reservedBytes != reservedBytes { return "reserved bytes" }
         if downloads.active.contains(where: { job, download in
             download.rendered.job.map { decoding.renderedDownloads[$0] != job } ?? false

@@ -308,7 +308,7 @@ extension BrokerState {
         if let job = decoding.join(variant, jobWaiter) {
             return requests.wait(id, for: .decoding(job), joining: true)
         }
-        let responsible = responsible(for: waiter)
+        let responsible = waiter.responsible(servedBy: waiter.original?.origin.response.servedBy)
         if let error = decodingRefusal(of: variant, from: responsible) {
             requests.endStage(id)
             return failImage(waiter, error)
@@ -323,14 +323,7 @@ extension BrokerState {
         if let sharedKey { askTier(for: job, key: sharedKey, jobWaiter) }
     }
 
-    /// Those that an image's cost in decoders is counted for: the user of a `store` (`user 1000`), else the origins.
-    private func responsible(for waiter: Waiter) -> [String] {
-        if waiter.bringsBytes { return ["user \(waiter.uid)"] }
-        return Download.responsibleOrigins(
-            asked: waiter.request.url.origin, servedBy: waiter.original?.origin.response.servedBy)
-    }
-
-    mutating func decodingRefusal(of variant: VariantKey, from responsible: [String]) -> WireError? {
+    mutating func decodingRefusal(of variant: VariantKey, from responsible: Responsible?) -> WireError? {
         decoding.refusal(
             of: variant, from: responsible,
             areDecodersBroken: supervision.areDecodersBroken(decoding.family(of: variant.content), at: now.instant),
