@@ -336,6 +336,7 @@ struct SupervisionTests {
         world.load(client, id: 1, "good", content: 1)
         let clients = (1...3).map { world.connect(uid: $0) }
         try burn(&world, clients, deaths: 10, content: 20, of: ["a.test", "b.test", "c.test"])
+        world.readyAll()
         world.get(client, id: 8, "other")
         if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
         #expect(world.error(client, 8) == .decoderUnavailable)
