@@ -5,6 +5,9 @@ package struct Box: Equatable {
     /// The range of its content.
     package let content: Range<Int>
 
+    /// Creates a box at known positions.
+    package init(type: Int, content: Range<Int>) { (self.type, self.content) = (type, content) }
+
     /// Returns the range of a full box's content, without version and flags; nil if it has none.
     package var fields: Range<Int>? { content.count < 4 ? nil : content.lowerBound + 4..<content.upperBound }
 
