@@ -175,7 +175,7 @@ test-fleet: build build-tests ## How often brokers with a shared tier ask the or
 	IMGBROKER_TEST_FLEET=1 IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/run-tests.sh --filter FleetTimingTests
 
 .PHONY: test-families
-test-families: build ## AVIF, HEIC, JPEG XL, SVG, TIFF, BMP, icons, PNM, QOI and TGA against other decoders; OUTPUT=FILE takes the sheet; needs pip and a package index
+test-families: build ## AVIF, HEIC, JPEG XL, JPEG 2000, SVG, TIFF, BMP, icons, PNM, QOI and TGA against other decoders; OUTPUT=FILE takes the sheet; needs pip and a package index
 	@scripts/bootstrap.sh --for-families
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" \
 		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/families/sheet.png,$(OUTPUT))" scripts/test-families.sh
@@ -216,7 +216,7 @@ lint: ## Check formatting, comments and pages
 format: ## Format the sources in place
 	@scripts/lint.sh --fix
 
-families := avif heif jxl svg tiff bmp
+families := avif bmp heif jp2 jxl svg tiff
 manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-store.1 imgbroker-ctl.1 imgbroker-exporter.1
 
 .PHONY: install

@@ -17,6 +17,7 @@ struct CodecFamily {
 let allFamilies = [
     CodecFamily(name: "avif", shim: "CAVIFDecoder", module: "CAVIF", libraries: ["avif"]),
     CodecFamily(name: "heif", shim: "CHEIFDecoder", module: "CHEIF", libraries: ["heif", "de265"]),
+    CodecFamily(name: "jp2", shim: "CJP2Decoder", module: "CJP2", libraries: ["openjp2"]),
     CodecFamily(name: "jxl", shim: "CJXLDecoder", module: "CJXL", libraries: ["jxl"]),
     CodecFamily(name: "svg", shim: "CSVGDecoder", module: "CRSVG", libraries: ["rsvg-2"]),
     CodecFamily(name: "tiff", shim: "CTIFFDecoder", module: "CTIFF", libraries: ["tiff"]),
@@ -95,6 +96,9 @@ let package = Package(
         .systemLibrary(
             name: "CHEIF", path: "Sources/SystemModules/CHEIF", pkgConfig: "libheif",
             providers: [.apt(["libheif-dev", "libde265-dev"])]),
+        .systemLibrary(
+            name: "CJP2", path: "Sources/SystemModules/CJP2", pkgConfig: "libopenjp2",
+            providers: [.apt(["libopenjp2-7-dev"])]),
         // As with libavif.
         .systemLibrary(
             name: "CJXL", path: "Sources/SystemModules/CJXL", providers: [.apt(["libjxl-dev"])]),

@@ -27,6 +27,7 @@ families=(
     "avif libavif     libavif-dev"
     "heif libheif     libheif-dev"
     "heif libde265    libde265-dev"
+    "jp2  libopenjp2  libopenjp2-7-dev"
     "jxl  libjxl      libjxl-dev"
     "svg  librsvg-2.0 librsvg2-dev"
     "tiff libtiff-4   libtiff-dev"

@@ -105,7 +105,7 @@ for package in later/*.deb; do
     family=${package#later/imgbroker-loader-}
     families+=("${family%%_*}")
 done
-equal "the families of the packages" "${families[*]}" "avif bmp heif jxl svg tiff"
+equal "the families of the packages" "${families[*]}" "avif bmp heif jp2 jxl svg tiff"
 for family in "${families[@]}"; do
     equal "an image of $family without its package" "$(load_family "$family")" unsupported-format
     dpkg -i "later/imgbroker-loader-$family"_*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"

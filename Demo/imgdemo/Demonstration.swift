@@ -11,8 +11,7 @@ struct Demonstration {
     /// The extensions of the files that are shown of a folder.
     private static let extensions = [
         "jpg", "jpeg", "png", "webp", "gif", "avif", "heic", "heif", "jxl", "svg", "tif", "tiff", "bmp", "ico", "cur",
-        "pbm", "pgm",
-        "ppm", "pam", "qoi", "tga",
+        "pbm", "pgm", "ppm", "pam", "qoi", "tga", "jp2", "j2k", "jpc", "j2c",
     ]
 
     private let output: String

@@ -7,6 +7,7 @@ package enum CodecFamily: String, CaseIterable, Hashable, Sendable {
     case avif, heif, jxl, svg, tiff
     /// BMP, icons, PNM, QOI and TGA.
     case bmp
+    case jp2
 
     /// The family of a format. Stored pixels belong to the plain one.
     package init(_ format: ImageFormat) {
@@ -15,6 +16,7 @@ package enum CodecFamily: String, CaseIterable, Hashable, Sendable {
             case .jpeg, .png, .webp, .gif, .pixels: .plain
             case .avif: .avif
             case .heif: .heif
+            case .jp2: .jp2
             case .jxl: .jxl
             case .svg: .svg
             case .tiff: .tiff

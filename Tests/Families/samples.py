@@ -34,6 +34,7 @@ def tiff(side):
 SAMPLES = {
     "avif": of_worker("imgworker-avif/SmallAVIF.swift"),
     "heif": of_worker("imgworker-heif/SmallHEIF.swift"),
+    "jp2": of_worker("imgworker-jp2/SmallJP2.swift"),
     "jxl": of_worker("imgworker-jxl/SmallJXL.swift"),
     "svg": b'<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8" fill="#0a141e"/></svg>',
     "tiff": tiff(8),

@@ -103,6 +103,13 @@ import Testing
         }
     }
 
+    @Test func jpeg2000() {
+        #expect(ImageFormat(sniffing: [0xFF, 0x4F, 0xFF, 0x51, 0]) == .jp2)
+        let signature: [UInt8] = [0, 0, 0, 12, 0x6A, 0x50, 0x20, 0x20, 0x0D, 0x0A, 0x87, 0x0A]
+        #expect(ImageFormat(sniffing: signature) == .jp2)
+        for length in 0..<signature.count { #expect(ImageFormat(sniffing: signature[..<length]) == nil) }
+    }
+
     @Test func tiff() {
         for header: [UInt8] in [
             [0x49, 0x49, 42, 0, 8, 0, 0, 0], [0x4D, 0x4D, 0, 42, 0, 0, 0, 8], [0x49, 0x49, 43, 0, 8, 0, 0, 0],

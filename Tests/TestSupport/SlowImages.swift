@@ -38,6 +38,10 @@ package struct SlowImage: Sendable, CustomStringConvertible {
                     SlowImage(family: "heif", small: TestHEIFGrid.file(flat, side: 2), members: blurred, file: grid))
             }
         #endif
+        #if !WITHOUT_JP2
+            images.append(
+                SlowImage(family: "jp2", small: flat.j2k(), members: blurred, file: TestJ2K(7000, 7000).file))
+        #endif
         #if !WITHOUT_JXL
             // All frames of an animation.
             let frame = TestPicture(width: 1000, height: 1000) { x, y in

@@ -4,6 +4,8 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     case jpeg, png, webp, gif, avif, heif, jxl, svg, tiff
     /// ICO and CUR are `ico`; PBM, PGM, PPM and PAM are `pnm`.
     case bmp, ico, pnm, qoi, tga
+    /// JPEG 2000: JP2 files and codestreams.
+    case jp2
     /// Pixels that a client has stored, which no bytes begin.
     case pixels
 
@@ -28,6 +30,8 @@ public enum ImageFormat: String, CaseIterable, Sendable {
             self = .gif
         } else if bytes.starts(with: [0xFF, 0x0A]) || bytes.starts(with: Self.jxlContainer) {
             self = .jxl
+        } else if bytes.starts(with: [0xFF, 0x4F, 0xFF, 0x51]) || bytes.starts(with: Self.jp2Signature) {
+            self = .jp2
         } else if Self.hasTIFFHeader(bytes) {
             self = .tiff
         } else if let format = Self.formatOfBrands(bytes) {
@@ -43,6 +47,9 @@ public enum ImageFormat: String, CaseIterable, Sendable {
 
     /// The signature box of a JPEG XL container (ISO/IEC 18181-2).
     private static let jxlContainer: [UInt8] = [0, 0, 0, 12] + Array("JXL ".utf8) + [0x0D, 0x0A, 0x87, 0x0A]
+
+    /// The signature box of a JPEG 2000 file (ISO/IEC 15444-1, section I.5.1).
+    private static let jp2Signature: [UInt8] = [0, 0, 0, 12] + Array("jP  ".utf8) + [0x0D, 0x0A, 0x87, 0x0A]
 
     /// Whether the file begins as a TIFF or BigTIFF, whose offsets have 8 bytes.
     private static func hasTIFFHeader(_ bytes: some Collection<UInt8>) -> Bool {
@@ -127,6 +134,7 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     public var name: String {
         switch self {
         case .webp: "WebP"
+        case .jp2: "JPEG 2000"
         case .jxl: "JPEG XL"
         case .pixels: "image of stored pixels"
         default: rawValue.uppercased()

@@ -1,4 +1,4 @@
-// HEIC, JPEG XL and TIFF files for tests, encoded by their libraries. Each function returns memory to be freed with free; NULL if the
+// HEIC, JPEG 2000, JPEG XL and TIFF files for tests, encoded by their libraries. Each function returns memory to be freed with free; NULL if the
 // library has no such encoder.
 #ifndef TESTFAMILIES_H
 #define TESTFAMILIES_H
@@ -14,6 +14,27 @@ uint8_t *ctest_heif_encode(
 uint8_t *ctest_jxl_encode(
     const uint8_t *pixels, uint32_t width, uint32_t height, int count, uint32_t delay, int has_alpha, int quality, int turns,
     size_t *length);
+
+typedef struct {
+    /// The number of components, the first ones of each pixel, and their bits: 1 to 16.
+    int components, bits;
+    int is_signed;
+    /// The distance of the samples of all components but the first, and the fourth.
+    int step;
+    /// The side of tiles; 0 for one tile.
+    int tile;
+    /// The numbers of resolutions and layers.
+    int resolutions, layers;
+    /// The side of precincts of all resolutions; 0 for the largest.
+    int precinct;
+    /// Where the image begins on its grid.
+    int left, top;
+    /// Whether samples change, by the rate 3.
+    int is_lossy;
+} ctest_jp2;
+
+/// Encodes a codestream of JPEG 2000.
+uint8_t *ctest_jp2_encode(const ctest_jp2 *file, const uint8_t *pixels, uint32_t width, uint32_t height, size_t *length);
 
 typedef struct {
     /// Bits of a sample: 8 or 16, or 1 of a single one.

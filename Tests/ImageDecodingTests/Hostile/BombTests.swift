@@ -212,6 +212,48 @@ import WorkerProtocol
         #endif
     }()
 
+    private static let smallJP2: [Bomb] = {
+        #if WITHOUT_JP2
+            []
+        #else
+            [
+                Bomb("JP2, 3 MP with details") { photo(2000, 1500).j2k(resolutions: 6, layers: 5) },
+                jp2("2 MP", 2000, 1000) { ($0.components, $0.levels) = (3, 5) },
+                jp2("2 MP in tiles", 2000, 1000) { ($0.components, $0.tile) = (4, (999, 333)) },
+                jp2("299 MP", 65_535, 4576) { $0.levels = 5 },
+                jp2("299 MP of one resolution", 65_535, 4576, .tooManyPixels),
+                jp2("4300 MP", 65_535, 65_535, .tooManyPixels) { $0.levels = 32 },
+                jp2("2^32 columns", 1 << 32 - 1, 1, .tooManyPixels),
+                jp2("16,384 components", 8, 8, .unsupportedFormat) { $0.components = 16_384 },
+                jp2("16 components", 1000, 500) { $0.components = 16 },
+                jp2("65,535 tiles", 65_535, 1, .tooManyPixels) { ($0.tile, $0.components) = ((1, 1), 16) },
+                jp2("10,000 tiles", 100, 100) { $0.tile = (1, 1) },
+                jp2("10,000 tiles, of which nine exist", 100, 100, .decodeFailed) { ($0.tile, $0.tiles) = ((1, 1), 9) },
+                jp2("65,536 tiles", 65_535, 2, .decodeFailed) { $0.tile = (2, 1) },
+                jp2("code-blocks of 4 × 4", 1000, 1000) { ($0.block, $0.levels) = (2, 3) },
+                jp2("49 MP in code-blocks of 4 × 4", 7000, 7000, .tooManyPixels) { $0.block = 2 },
+                jp2("precincts of 2 × 2", 500, 500) { ($0.precinct, $0.levels) = (0x11, 2) },
+                jp2("49 MP in precincts of 1 × 1", 7000, 7000, .tooManyPixels) { $0.precinct = 0 },
+                jp2("65,535 layers", 8, 8) { $0.layers = 65_535 },
+                jp2("65,535 layers of many precincts", 999, 999, .tooManyPixels) {
+                    ($0.layers, $0.precinct) = (65_535, 0x33)
+                },
+                jp2("a transform for each tile", 200, 200, .tooManyPixels) {
+                    $0.tile = (1, 1)
+                    $0.segments = TestJ2K.segment(0x74, [UInt8](repeating: 0, count: 60_000))
+                },
+            ]
+        #endif
+    }()
+
+    /// A codestream of JPEG 2000, to be shown with nine columns.
+    private static func jp2(
+        _ name: String, _ width: Int, _ height: Int, _ expected: ErrorCode? = nil,
+        _ change: @escaping @Sendable (inout TestJ2K) -> Void = { _ in }
+    ) -> Bomb {
+        Bomb("JP2, " + name, expected, width: 9) { TestJ2K(width, height, change).file }
+    }
+
     private static func photo(_ width: Int, _ height: Int) -> TestPicture {
         var bytes = [UInt8](repeating: 255, count: 4 * width * height)
         for pixel in 0..<width * height {
@@ -223,7 +265,7 @@ import WorkerProtocol
         return TestPicture(width: width, height: height, bytes: bytes)
     }
 
-    @Test(arguments: small + smallAVIF + smallJXL) func bombs(_ bomb: Bomb) throws { try explode(bomb) }
+    @Test(arguments: small + smallAVIF + smallJXL + smallJP2) func bombs(_ bomb: Bomb) throws { try explode(bomb) }
 
     private static let largeAVIF: [Bomb] = {
         #if WITHOUT_AVIF

@@ -43,6 +43,11 @@ import WorkerProtocol
             (avif.hasAlpha, avif.orientation) = (true, 6)
             samples.append(Sample("AVIF", avif.file(picture)))
         #endif
+        #if !WITHOUT_JP2
+            samples.append(Sample("JPEG 2000, codestream", picture.j2k(components: 4, isLossy: true)))
+            let tiled = picture.j2k(components: 4, tile: 32, layers: 2)
+            samples.append(Sample("JPEG 2000, tiled, in boxes", TestJP2(tiled, TestJP2.colors(16)).file))
+        #endif
         let animation = TestAnimation.everything(blends: [true], alphas: [255, 0])
         samples += [
             Sample("GIF", animation.gif()), Sample("GIF, interlaced", animation.gif(interlaced: true)),
@@ -139,6 +144,12 @@ import WorkerProtocol
             sequence.frames = 3
             samples += [alpha, deep, sequence].map { $0.file(picture) }
             samples.append(grid.file(TestPicture.gradient(width: 128, height: 64)))
+        #endif
+        #if !WITHOUT_JP2
+            samples += [
+                picture.j2k(components: 4, tile: 32, layers: 2),
+                TestJP2(picture.j2k(isLossy: true), TestJP2.colors(16)).file,
+            ]
         #endif
         let animation = TestAnimation.everything(blends: [true], alphas: [255, 0])
         samples += [

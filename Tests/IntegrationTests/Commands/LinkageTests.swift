@@ -5,7 +5,7 @@ import Testing
 /// Each program links the libraries of its role and no others.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LinkageTests {
     private static let codecs = ["libjpeg", "libpng", "libwebp", "libgif"]
-    private static let families = ["libavif", "libheif", "libjxl", "librsvg", "libtiff"]
+    private static let families = ["libavif", "libheif", "libjxl", "libopenjp2", "librsvg", "libtiff"]
     private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
 
     @Test(arguments: [

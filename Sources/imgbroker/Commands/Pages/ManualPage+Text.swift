@@ -83,7 +83,7 @@ extension ManualPage {
             ])
         page.section(
             "FORMATS",
-            "JPEG, PNG, WebP and GIF are always decoded. AVIF, HEIC, JPEG XL, SVG, TIFF, BMP, icons, PNM, QOI and TGA are, where the packages \(CodecFamily.optional.map(\.package).joined(separator: ", ")) are installed. imgbroker --formats lists what is. After one was installed or removed, imgbroker ctl reload has the broker notice."
+            "JPEG, PNG, WebP and GIF are always decoded. AVIF, HEIC, JPEG XL, JPEG 2000, SVG, TIFF, BMP, icons, PNM, QOI and TGA are, where the packages \(CodecFamily.optional.map(\.package).joined(separator: ", ")) are installed. imgbroker --formats lists what is. After one was installed or removed, imgbroker ctl reload has the broker notice."
         )
         page.section(
             "SIGNALS",
