@@ -26,6 +26,7 @@ let package = Package(
         .systemLibrary(name: "CLCMS", path: "Product/SystemModules/CLCMS", pkgConfig: "lcms2"),
         .systemLibrary(name: "CAVIF", path: "Product/SystemModules/CAVIF"),
         .systemLibrary(name: "CHEIF", path: "Product/SystemModules/CHEIF"),
+        .systemLibrary(name: "CJP2", path: "Product/SystemModules/CJP2", pkgConfig: "libopenjp2"),
         .systemLibrary(name: "CJXL", path: "Product/SystemModules/CJXL"),
         .systemLibrary(name: "CRSVG", path: "Product/SystemModules/CRSVG", pkgConfig: "librsvg-2.0"),
         .systemLibrary(name: "CTIFF", path: "Product/SystemModules/CTIFF"),
@@ -39,6 +40,9 @@ let package = Package(
         .target(
             name: "CHEIFDecoder", dependencies: ["CHEIF", "CImageCodecs"], path: "Product/CHEIFDecoder",
             linkerSettings: [.linkedLibrary("heif"), .linkedLibrary("de265")]),
+        .target(
+            name: "CJP2Decoder", dependencies: ["CJP2", "CImageCodecs"], path: "Product/CJP2Decoder",
+            linkerSettings: [.linkedLibrary("openjp2")]),
         .target(
             name: "CJXLDecoder", dependencies: ["CJXL", "CImageCodecs"], path: "Product/CJXLDecoder",
             linkerSettings: [.linkedLibrary("jxl")]),
@@ -114,6 +118,10 @@ let package = Package(
             dependencies: ["CHEIFDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
             path: "Product/imgworker-heif", exclude: ["main.swift"], swiftSettings: swift),
         .target(
+            name: "imgworker-jp2",
+            dependencies: ["CJP2Decoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
+            path: "Product/imgworker-jp2", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
             name: "imgworker-jxl",
             dependencies: ["CJXLDecoder", "CImageCodecs", "IPCProtocol", "ImageDecoding", "WorkerProtocol"],
             path: "Product/imgworker-jxl", exclude: ["main.swift"], swiftSettings: swift),
@@ -149,7 +157,8 @@ let package = Package(
                 "Digests", "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding",
                 "LinuxSystem",
                 "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgtier", "imgworker", "imgworker-avif",
-                "imgworker-heif", "imgworker-jxl", "imgworker-svg", "imgworker-tiff", "imgworker-bmp", "ImageDecoding",
+                "imgworker-bmp", "imgworker-heif", "imgworker-jp2", "imgworker-jxl", "imgworker-svg", "imgworker-tiff",
+                "ImageDecoding",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

@@ -164,7 +164,7 @@ for lossless in [False, True]:
         sample("RGBA"), "WEBP", save_all=True, append_images=frames, lossless=lossless, duration=9)
 
 # What the worker warms up with, and, where libavif's tools are (Debian: libavif-bin), every kind there is.
-for family, name in {"avif": "AVIF", "heif": "HEIF", "jxl": "JXL"}.items():
+for family, name in {"avif": "AVIF", "heif": "HEIF", "jp2": "JP2", "jxl": "JXL"}.items():
     source = (root / f"Sources/imgworker-{family}/Small{name}.swift").read_text()
     files[family] = {"small": bytes(int(byte, 16) for byte in re.findall(r"0x(\w\w)", source))}
 if shutil.which("avifenc"):
@@ -209,6 +209,20 @@ with tempfile.TemporaryDirectory() as folder:
         frames[0].save(picture, save_all=True, append_images=frames[1:], duration=[50, 100, 30, 70])
         subprocess.run(["cjxl", picture, "-d", "0", folder + "/b.jxl"], check=True, capture_output=True)
         files["jxl"]["animation"] = files["animation"]["jxl"] = pathlib.Path(folder, "b.jxl").read_bytes()
+
+if shutil.which("opj_compress"):
+    # Where its tools are (Debian: libopenjp2-tools).
+    with tempfile.TemporaryDirectory() as folder:
+        picture = pathlib.Path(folder, "a.png")
+        for mode in ["RGB", "RGBA", "L", "LA"]:
+            sample(mode).resize((40, 24)).save(picture)
+            for name, options in {
+                "lossless.jp2": "-n 3", "lossy.j2k": "-I -r 5", "tiles.jp2": "-t 16,16 -n 2", "layers.j2k": "-r 20,5,1 -p RPCL",
+                "precincts.j2k": "-n 2 -c [16,16] -b 4,4", "offset.jp2": "-d 3,5 -T 1,2 -t 20,20", "styles.j2k": "-M 63",
+            }.items():
+                result = pathlib.Path(folder, name)
+                subprocess.run(["opj_compress", "-i", picture, "-o", result, *options.split()], check=True, capture_output=True)
+                files["jp2"][f"{mode}-{name}"] = result.read_bytes()
 
 files["tiff"] = {}
 for mode in ["L", "RGB", "RGBA", "CMYK", "P", "1", "LA", "YCbCr", "LAB", "I;16"]:

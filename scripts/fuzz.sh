@@ -47,7 +47,7 @@ for target in "$@"; do
     corpus="$work/corpora/$target" log="$work/$target.log" finds="$work/finds/$target/"
     mkdir -p "$corpus" "$finds"
     longest=4096
-    if [[ "$target" =~ ^(png|jpeg|webp|avif|avif-samples|heif|jxl|svg|tiff|bmp|ico|pnm|qoi|tga|gif|animation|partial|metadata)$ ]]; then longest=16384; fi
+    if [[ "$target" =~ ^(png|jpeg|webp|avif|avif-samples|heif|jp2|jxl|svg|tiff|bmp|ico|pnm|qoi|tga|gif|animation|partial|metadata)$ ]]; then longest=16384; fi
     regressions=()
     if [[ -d "Fuzz/Regressions/$target" ]]; then regressions=("Fuzz/Regressions/$target"); fi
     result="nothing found"

@@ -21,6 +21,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case avif
     case avifSamples = "avif-samples"
     case heif
+    case jp2
     case jxl
     case svg
     case tiff
@@ -53,6 +54,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
                 fuzzAVIFSamples(bytes)
             #endif
         case .heif: fuzzImage(bytes, .heif)
+        case .jp2: fuzzImage(bytes, .jp2)
         case .jxl: fuzzImage(bytes, .jxl)
         case .svg: fuzzImage(bytes, .svg)
         case .tiff: fuzzImage(bytes, .tiff)

@@ -12,6 +12,9 @@ import WorkerProtocol
 #if !WITHOUT_HEIF
     @testable import imgworker_heif
 #endif
+#if !WITHOUT_JP2
+    @testable import imgworker_jp2
+#endif
 #if !WITHOUT_JXL
     @testable import imgworker_jxl
 #endif
@@ -182,6 +185,9 @@ private let allCodecs: [ImageCodec] = {
     #endif
     #if !WITHOUT_BMP
         codecs += DecodeProgram.bmp.codecs
+    #endif
+    #if !WITHOUT_JP2
+        codecs += DecodeProgram.jp2.codecs
     #endif
     return codecs
 }()
