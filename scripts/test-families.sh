@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test-families.sh: compares AVIF, HEIC, JPEG XL, SVG, TIFF, BMP, icons, PNM, QOI and TGA as decoded by the release build, or the programs in
-# $IMGBROKER_TEST_PRODUCTS, with libavif, libplacebo, pillow-heif, djxl, headless Chromium, tifffile, ImageMagick and Little CMS, tries
+# test-families.sh: compares AVIF, HEIC, JPEG XL, JPEG 2000, SVG, TIFF, BMP, icons, PNM, QOI and TGA as decoded by the release build, or the programs in
+# $IMGBROKER_TEST_PRODUCTS, with libavif, ffmpeg, libplacebo, pillow-heif, djxl, headless Chromium, tifffile, ImageMagick and Little CMS, tries
 # bombs of each, and draws all results into $OUTPUT (.build/families/sheet.png). The packages that this needs are installed by pip in
 # .build/families/python.
 set -euo pipefail

@@ -4,13 +4,14 @@ All files are made here. Pixels are compared in eight bits with straight alpha, 
 
 - HEIC without loss: exactly, with the pixels before encoding; with loss: within 1 with pillow-heif. Profiles: within 2 with Little CMS.
 - JPEG XL without loss: exactly, with the pixels before encoding; with loss: within 1 with djxl.
+- JPEG 2000 without loss: exactly, with the pixels before encoding; with loss: within 1 with Pillow.
 - TIFF without loss: exactly, with the pixels before encoding; with JPEG: within 1 with Pillow.
 - SVG: the size exactly, and pixels over white with headless Chromium, at the natural size and at half of it. The mean of all
   channels differs by at most 1.5 of 255, of text, noise and patterns 6; and at most 2 % of all pixels differ by more than 48, of
   these 8 %: antialiasing differs.
 - BMP and icons exactly, with the pixels that were stored and with headless Chromium; PNM, QOI and TGA with Pillow.
 - Rarer files with two other decoders, each with limits of its own (`rare`): AVIF grids with alpha of each cell, AVIF with light brighter than
-  white, HEIC with other brands, CIELab in TIFF.
+  white, HEIC with other brands, JPEG 2000 of two encoders, CIELab in TIFF.
 
 Bombs of each format fail with a code within seconds. OUTPUT is the sheet's name.
 """
@@ -32,6 +33,7 @@ from PIL import Image, ImageCms, ImageDraw
 import avif
 import documents
 import heic
+import jp2
 import simple
 from drawing import all_drawn
 from setting import Setting
@@ -173,6 +175,44 @@ def jxls(folder):
     (folder / "d.png").write_bytes(imagecodecs.png_encode(deep))
     subprocess.run(["cjxl", folder / "d.png", folder / "d.jxl", "-d", "0"], check=True, capture_output=True)
     yield "lossless-16", (folder / "d.jxl").read_bytes(), numpy.round(deep / 257), 0
+
+
+def jp2s():
+    """Yields names, files, expected pixels and tolerances."""
+    image, clear = scene(97, 61), scene(97, 61, True)
+    pixels, gray, straight = numpy.asarray(image), numpy.asarray(image.convert("L")), numpy.asarray(clear)
+    yield "file", jp2.encoded(image, False), pixels, 0
+    yield "file-alpha", jp2.encoded(clear, False), straight, 0
+    yield "file-gray", jp2.encoded(image.convert("L"), False), gray, 0
+    yield "file-gray-alpha", jp2.encoded(clear.convert("LA"), False), numpy.asarray(clear.convert("LA")), 0
+    yield "file-16-bits", jp2.encoded(Image.fromarray(gray.astype(numpy.uint16) * 257), False), gray, 0
+    for name, options in {
+        "codestream": {}, "tiles": {"tile_size": (32, 48)}, "offset": {"tile_size": (40, 40), "offset": (7, 5), "tile_offset": (3, 2)},
+        "layers": {"quality_mode": "rates", "quality_layers": [20, 5, 0]}, "one-resolution": {"num_resolutions": 1},
+        "blocks": {"codeblock_size": (4, 8), "precinct_size": (32, 32)}, "transform": {"mct": 1},
+        **{order: {"progression": order, "tile_size": (64, 64), "quality_layers": [9, 0]} for order in ["LRCP", "RLCP", "RPCL", "PCRL", "CPRL"]},
+    }.items():
+        yield name, jp2.encoded(image, **options), pixels, 0
+    for depth in [10, 12, 16]:
+        deep = numpy.round(pixels * ((2 ** depth - 1) / 255)).astype(numpy.uint16)
+        file = imagecodecs.jpeg2k_encode(deep, level=0, bitspersample=depth, codecformat="jp2", mct=True)
+        yield f"{depth}-bits", file, pixels, 0
+    for name, options in {"lossy": {}, "lossy-tiles": {"tile_size": (50, 50)}}.items():
+        file = jp2.encoded(image, irreversible=True, quality_mode="rates", quality_layers=[15], **options)
+        yield name, file, jp2.decoded(file), 1
+    colors = numpy.random.default_rng(4).integers(0, 256, (256, 4))
+    single = jp2.encoded(image.convert("L"))
+    definitions = jp2.box("cdef", bytes([0, 4, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 2, 0, 2, 0, 0, 0, 3, 0, 3, 0, 1, 0, 0]))
+    yield "palette", jp2.file(single, jp2.colors(16), jp2.palette(colors[:, :3])), colors[gray][..., :3], 0
+    yield "palette-alpha", jp2.file(single, jp2.colors(16), jp2.palette(colors), definitions), colors[gray], 0
+    profile = wide_profile()
+    yield "icc", jp2.file(jp2.encoded(image), jp2.profile(profile)), shown(pixels, profile), 2
+    inks = straight.astype(float)
+    from_inks = numpy.round((255 - inks[..., :3]) * (255 - inks[..., 3:]) / 255)
+    yield "cmyk", jp2.file(jp2.encoded(clear), jp2.colors(12)), from_inks, 0
+    ycc = numpy.asarray(image.convert("YCbCr"))
+    yield "sycc", jp2.file(jp2.encoded(Image.fromarray(ycc)), jp2.colors(18)), numpy.asarray(
+        Image.fromarray(ycc, "YCbCr").convert("RGB")), 1
 
 
 def animation(folder):
@@ -327,6 +367,18 @@ def rare():
         file = heic.with_properties(plain, heic.colors(1, 13, 0, True), brand=brand, compatible=compatible, **LOSSLESS)
         pillow = numpy.asarray(pillow_heif.open_heif(io.BytesIO(file)))
         yield f"heic-brand-{name}", file, [("pillow-heif", pillow, 0, 0), ("ImageMagick", magick(file, "heic"), 5, 2)]
+    smooth = scene(96, 64)
+    for name, file in {
+        "pillow": jp2.encoded(smooth, False), "pillow-lossy": jp2.encoded(
+            smooth, False, irreversible=True, quality_mode="rates", quality_layers=[8]),
+        "ffmpeg": jp2.ffmpeg_encoded(smooth, "rgb24", pred=1), "ffmpeg-lossy": jp2.ffmpeg_encoded(smooth, "rgb24", pred=0),
+        "ffmpeg-gray": jp2.ffmpeg_encoded(smooth, "gray", pred=1), "ffmpeg-palette": jp2.ffmpeg_encoded(smooth, "pal8", pred=1),
+        "ffmpeg-420": jp2.ffmpeg_encoded(smooth, "yuv420p", pred=1), "ffmpeg-444": jp2.ffmpeg_encoded(smooth, "yuv444p", pred=1),
+    }.items():
+        # ffmpeg takes YCC for that of a limited range.
+        limits = (everything, 12) if "4" in name else (2, 1)
+        yield f"jp2-{name}", file, [
+            ("ffmpeg", jp2.ffmpeg_decoded(file, 96, 64), *limits), ("Pillow", jp2.decoded(file), 2, 1)]
     for name, file, expected in labs():
         # ImageMagick knows only one kind of CIELab, which it takes for one of D65.
         others = [("ImageMagick", magick(file, "tif"), everything, 8)] if name.startswith("cielab") else []
@@ -389,7 +441,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         cases = {}
-        for kind, found in [("heic", heics()), ("jxl", jxls(work)), ("tiff", tiffs())]:
+        for kind, found in [("heic", heics()), ("jxl", jxls(work)), ("jp2", jp2s()), ("tiff", tiffs())]:
             for name, file, expected, tolerance in found:
                 cases[f"{kind}-{name}"] = (file, expected, tolerance)
         moving, frames = animation(work)
@@ -403,6 +455,7 @@ def main():
         files |= {name: data for name, (data, _) in documents.CONVERTED.items()}
         files["references"] = documents.REFERENCES.encode()
         bombs = documents.bombs() | {"heic-grid": documents.grid_bomb(heic), "tiff-loop": documents.tiff_bomb(65535, 65535)} | simple.bombs()
+        bombs |= {"jp2-tiles": jp2.bomb(65535, 1, 1, 16), "jp2-side": jp2.bomb(65535, 65535, 65535, 1), "jp2-flat": jp2.bomb(7000, 7000, 7000, 3)}
         files |= {f"bomb-{name}": data for name, data in bombs.items()}
         setting = Setting(folder, files)
 
