@@ -52,6 +52,22 @@ static int decode_heif(const char *path) {
     return error.code == heif_error_Ok ? 0 : 2;
 }
 
+/// Without headers, whose folder only pkg-config knows.
+static int decode_jp2(const char *path) {
+    load("libopenjp2.so.7");
+    void *(*open)(const char *, int) = (void *(*)(const char *, int))find("opj_stream_create_default_file_stream");
+    void *(*create)(int) = (void *(*)(int))find("opj_create_decompress");
+    void (*set_defaults)(void *) = (void (*)(void *))find("opj_set_default_decoder_parameters");
+    int (*set_up)(void *, void *) = (int (*)(void *, void *))find("opj_setup_decoder");
+    int (*read_header)(void *, void *, void **) = (int (*)(void *, void *, void **))find("opj_read_header");
+    int (*decode)(void *, void *, void *) = (int (*)(void *, void *, void *))find("opj_decode");
+    // More than the structure takes.
+    static char parameters[1 << 16];
+    void *stream = open(path, 1), *codec = create(2), *image = NULL;
+    set_defaults(parameters);
+    return stream && set_up(codec, parameters) && read_header(stream, codec, &image) && decode(codec, stream, image) ? 0 : 2;
+}
+
 static int decode_jxl(const char *path) {
     load("libjxl.so.0.7");
     static uint8_t bytes[1 << 16];
@@ -96,7 +112,7 @@ int main(int count, char **arguments) {
         const char *family;
         int (*decode)(const char *path);
     } all[] = {
-        {"avif", decode_avif}, {"heif", decode_heif}, {"jxl", decode_jxl}, {"svg", decode_svg}, {"tiff", decode_tiff},
+        {"avif", decode_avif}, {"heif", decode_heif}, {"jp2", decode_jp2}, {"jxl", decode_jxl}, {"svg", decode_svg}, {"tiff", decode_tiff},
     };
     for (size_t i = 0; count == 3 && i < sizeof all / sizeof *all; i++) {
         if (strcmp(arguments[1], all[i].family) == 0) return all[i].decode(arguments[2]);

@@ -69,6 +69,7 @@ enum FamilyBenchmark {
     private static let families = [
         Family(name: "avif", format: "AVIF", memory: 24, file: 3, image: decoded(avif)),
         Family(name: "heif", format: "HEIC", memory: 24, file: 3, image: decoded(heic)),
+        Family(name: "jp2", format: "JPEG 2000", memory: 24, file: 3, image: decoded(jp2)),
         Family(name: "jxl", format: "JPEG XL", memory: 24, file: 3, image: decoded(jxl)),
         Family(name: "svg", format: "SVG", memory: 48, file: 3, image: Array(svg.utf8)),
         Family(name: "tiff", format: "TIFF", memory: 24, file: 3, image: tiff),
@@ -112,6 +113,17 @@ enum FamilyBenchmark {
         bmNseAABAA0ABoAAAAAUaXNwZQAAAAAAAABAAAAAQAAAABBwaXhpAAAAAAMICAgAAAAXaXBtYQAAAAAAAAABAAEEgQIDBAAAAFdt\
         ZGF0AAAASygBrxmA934xFYLoZQL+hpjs2jneC9+qBnnCS0Fb04XZwYFtpHIYDF3RZvSQZfuRSUFcvCgsEO6fZeo9sOCiqB/52WxJ\
         dddunrwX4A==
+        """
+    private static let jp2 = """
+        AAAADGpQICANCocKAAAAFGZ0eXBqcDIgAAAAAGpwMiAAAAAtanAyaAAAABZpaGRyAAAAQAAAAEAAAwcHAAAAAAAPY29scgEAAAAAABAA\
+        AAIkanAyY/9P/1EALwAAAAAAQAAAAEAAAAAAAAAAAAAAAEAAAABAAAAAAAAAAAAAAwcBAQcBAQcBAf9SAAwAAAABAQUEBAAA/1wAI0J3\
+        IHbwdvB2wG8AbwBu4GdQZ1BnaFAFUAVQR1fTV9NXYv9kACUAAUNyZWF0ZWQgYnkgT3BlbkpQRUcgdmVyc2lvbiAyLjUuMP+QAAoAAAAA\
+        AY0AAf+Tx94MB6UGGCadw+sFDYYikafD6QgLspkLwPjCQfQFgDgwDPEaKgs1mkmSCWgywPlCQPiCQPmCAA0lfokK9qkrBmxIV8Hxg4Pl\
+        CQBhgA+rowwx55ADuhfAdGgfANAOGCIfCGDY5AN/XQU9mxWHcxM/n8Hyi4PlFwPDgBYB95p6gmlMVscfFgATzGedjxSw/GIVh3MTPwQY\
+        wPiDwPgFACDmcFk1mfQBWnQjs6A4gCTAc/Eao+slwfEZg+I1A8iAJNK27qfOrKdDuMsdJHPNNPu1rGLZh5xnwiTAfaiJsK6U2VKC7dih\
+        Ks75qBV/0XFXYQL9JNi5FdMNhKts6QdKUAR3x3fAcLAJgDVyyUqMHtLEFG7ggMfCnHwqw6QAgv4PP33wSD6uztKp3x9XXurs/YL976jB\
+        7mopNQrWNylfkaId8q44p4L/MgG20E3EgIDDy0PLgMgxp/rvJbWJYAzewUqkCPuKXbMfHqXIMK1xYhBOy2+OOQ3Pbnp2WI+OlR9d9ID/\
+        2Q==
         """
     private static let jxl = """
         /wpPQEJxIQATiAYAQAPTQQkAgAqVUcYNXs71fPmhw2LaxnWGttq2AAAAAB5AvxLGZnthkDAFChSNiqqwADAcoxHjOca6bSldDBbX\
