@@ -250,6 +250,7 @@ extension Broker {
         let needed = state.restore(images.state, at: .now, unixMs: WallClock.milliseconds)
         images.insert(needed, into: buffers)
         for kept in images.state.clients { takeOver(kept, inheritance) }
+        inheritance.release()
         let refused = images.refused > 0 ? ", \(images.refused) refused" : ""
         log.notice(.upgrade, "took over \(needed.count) images\(refused) and \(clients.count) clients")
     }

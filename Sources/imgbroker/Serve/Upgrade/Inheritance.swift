@@ -2,13 +2,13 @@ import BrokerCore
 import LinuxSystem
 
 /// The state and the descriptors of the process whose place this one takes.
-struct Inheritance {
+final class Inheritance {
     private(set) var state: KeptState
     let listener: ListeningSocket
     let remover: SocketRemover?
     let cacheDirectory: FileDescriptor?
     /// All other descriptors by their numbers, besides those of clients.
-    private let files: [Int: FileDescriptor]
+    private var files: [Int: FileDescriptor]
 
     /// Takes over the descriptors that a state names.
     ///
@@ -45,6 +45,12 @@ struct Inheritance {
         }
         self.files = files
         self.state = state
+    }
+
+    /// Releases all descriptors. Otherwise callers of `Broker.run` would keep images open that the broker has evicted.
+    func release() {
+        files = [:]
+        state = KeptState()
     }
 
     /// The descriptor with a number that the state names.
