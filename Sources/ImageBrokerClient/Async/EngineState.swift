@@ -197,7 +197,10 @@ struct EngineState {
         case .renewal: startKeeping()
         case .incoming(let incoming):
             guard let id = incoming.id else {
-                if case .reply(.error(_, let error)) = incoming { throw .refused(error) }
+                // A broker that ends, or cannot hand the connection over, closes it next.
+                if case .reply(.error(_, let error)) = incoming {
+                    throw error.code == .shuttingDown ? .connectionLost : .refused(error)
+                }
                 throw ImageBroker.unexpected
             }
             if id == hello { return try greet(incoming) }

@@ -254,6 +254,31 @@ import Testing
         withExtendedLifetime(second) {}
     }
 
+    @Test func `a request goes on if an upgrade does not hand over its connection`() async throws {
+        let directory = try TemporaryDirectory()
+        let listener = try UnixSocket.listen(at: directory.file("s"), mode: 0o600)
+        let hello = """
+            {"type":"hello","id":1,"protocol":1,"server":"a","formats":[],\
+            "limits":{"maxFrameBytes":9,"maxPixels":9}}
+            """
+        let end = #"{"type":"error","code":"shutting-down","message":"The broker was upgraded meanwhile."}"#
+        Thread.detachNewThread {
+            for answer in [end, #"{"type":"ok","id":2,"removed":7}"#] {
+                guard UnixSocket.waitUntilReadable(listener), let socket = try? UnixSocket.accept(from: listener) else {
+                    return
+                }
+                for text in [hello, answer] {
+                    UnixSocket.waitUntilReadable(socket)
+                    var request = [UInt8](repeating: 0, count: 4096)
+                    _ = unsafe request.withUnsafeMutableBytes { unsafe try? UnixSocket.receive(into: $0, from: socket) }
+                    _ = unsafe RawClient.frame(text).withUnsafeBytes { unsafe try? UnixSocket.send($0, on: socket) }
+                }
+            }
+        }
+        let broker = AsyncImageBroker(path: directory.file("s"), keeping: nil)
+        #expect(try await broker.remove("http://a.test/") == 7)
+    }
+
     @Test func `requests fail without a broker, and succeed with the next one`() async throws {
         let directory = try TemporaryDirectory()
         let broker = AsyncImageBroker(path: directory.file("s"), reconnect: .milliseconds(200))
