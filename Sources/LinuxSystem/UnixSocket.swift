@@ -261,9 +261,10 @@ package enum UnixSocket {
     /// Whether bytes have arrived that were not received, on a socket that no object owns.
     package static func hasUnreceived(_ socket: Int32) -> Bool { clinux_unreceived_bytes(socket) > 0 }
 
-    /// Makes the other end's sends fail. What it has sent before can still be received.
-    package static func shutDownReceiving(_ socket: Int32) {
-        _ = shutdown(socket, Int32(SHUT_RD))
+    /// Makes the other end's sends fail, and lets it read an end of file, even if other processes have this end. What both have
+    /// sent before can still be received.
+    package static func shutDown(_ socket: Int32) {
+        _ = shutdown(socket, Int32(SHUT_RDWR))
     }
 
     /// Whether epoll would report the socket as writable.

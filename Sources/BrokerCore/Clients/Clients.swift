@@ -215,11 +215,12 @@ package struct Clients {
         return true
     }
 
-    /// Whether any such request is unanswered besides one.
-    func hasOthers(besides requester: (client: ClientID, id: Int)) -> Bool {
-        clients.contains { client, known in
-            known.others.keys.contains { client != requester.client || $0 != requester.id }
-        }
+    /// The clients with such a request besides one.
+    func withOthers(besides requester: (client: ClientID, id: Int)) -> Set<ClientID> {
+        Set(
+            clients.lazy.filter { client, known in
+                known.others.keys.contains { client != requester.client || $0 != requester.id }
+            }.map(\.key))
     }
 
     private mutating func take(_ weight: Int, of client: ClientID) {

@@ -4,16 +4,6 @@ package import SystemValues
 
 // The process that takes the broker's place: what it is handed, and what it makes of that.
 extension BrokerState {
-    /// What an upgrade waits for.
-    package enum Unfinished {
-        /// Nothing: no request is unanswered.
-        case nothing
-        /// Jobs that the next process can repeat, because `kept` has their requests.
-        case repeatable
-        /// Requests that came with bytes or descriptors, and those that change something. The next process cannot make them.
-        case unrepeatable
-    }
-
     // MARK: Upgrade
 
     mutating func upgrade(id: Int, for client: ClientID, _ asking: Clients.Client) {
@@ -28,12 +18,33 @@ extension BrokerState {
         if let error { reject(id, of: client, with: error) } else { reply(.ok(id: id), to: client) }
     }
 
-    /// What an upgrade for a request waits for.
-    package func unfinished(besides requester: (client: ClientID, id: Int)) -> Unfinished {
-        if clients.hasOthers(besides: requester) { return .unrepeatable }
+    /// Whether anything is unfinished besides the request for an upgrade.
+    package func isUnfinished(besides requester: (client: ClientID, id: Int)) -> Bool {
+        !requests.isEmpty || !requests.prefetchIDsInOrder.isEmpty || !disk.isIdle
+            || !clients.withOthers(besides: requester).isEmpty
+    }
+
+    /// The clients with requests that the next process cannot make again: those that came with bytes or descriptors, and those
+    /// that change something.
+    package func unrepeatable(besides requester: (client: ClientID, id: Int)) -> Set<ClientID> {
         let waiters = requests.ids.compactMap { requests[$0] }
-        if waiters.contains(where: \.bringsBytes) { return .unrepeatable }
-        return waiters.isEmpty && requests.prefetchIDsInOrder.isEmpty && disk.isIdle ? .nothing : .repeatable
+        return clients.withOthers(besides: requester).union(waiters.filter(\.bringsBytes).map(\.client))
+    }
+
+    /// The weight of a client's unanswered requests.
+    package func pendingWeight(of client: ClientID) -> Int { clients[client]?.weight ?? 0 }
+
+    /// Ends all requests of a client that is not handed over, and its connection, as at a shutdown.
+    mutating func clientLeftBehind(_ client: ClientID) {
+        guard let known = clients[client] else { return }
+        let error = WireError(.shuttingDown, "The broker was upgraded meanwhile.")
+        if known.unanswered == 0 { reject(nil, of: client, with: error) }
+        for id in known.prefetches.values.sorted() { failPrefetch(id, error) }
+        for id in known.gets.values.sorted() + known.stores.sorted() { leaveJobAndFail(id, error) }
+        for id in known.others.keys.sorted() where clients.ended(other: id, of: client) {
+            reject(id, of: client, with: error)
+        }
+        actions.append(.close(client))
     }
 
     // MARK: Handing over

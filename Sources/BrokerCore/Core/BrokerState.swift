@@ -198,6 +198,7 @@ package struct BrokerState {
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
         case .machineSuspended(let milliseconds): memory.wasSuspended(milliseconds: milliseconds)
         case .reloaded(let result, let requester): reloaded(result, for: requester)
+        case .clientLeftBehind(let client): clientLeftBehind(client)
         case .upgradeEnded(let client, let id, let error): upgradeEnded(client, id: id, error)
         case .memoryPressure: _ = shrinkMemory(by: .pressure)
         case .timePassed: break

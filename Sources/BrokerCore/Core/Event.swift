@@ -109,6 +109,8 @@ package enum Event {
 
     /// The settings were read again, for a client's `reload` if there is one.
     case reloaded(Result<Reconfiguration, WireError>, for: (client: ClientID, id: Int)?)
+    /// A client is not handed over to the program that is about to take this one's place.
+    case clientLeftBehind(ClientID)
     /// A client's `upgrade` has failed, or without an error it has succeeded: this process has taken the other's place.
     case upgradeEnded(ClientID, id: Int, WireError?)
     /// The machine was suspended for this time, in which the monotonic clock stood still.

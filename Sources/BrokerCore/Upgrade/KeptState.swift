@@ -1,4 +1,5 @@
 internal import Digests
+internal import DiskRecords
 internal import IPCProtocol
 package import JSONCoding
 
@@ -20,11 +21,24 @@ package struct KeptState: Equatable, Sendable {
         /// The numbers of the buffers in the service manager's descriptor store, and that of the last state there.
         package var stored: [Int] = []
         package var storedState = 0
+        /// Sockets and files that the next process closes, because closing them may take as long as others like.
+        package var closing: [Int] = []
+        /// Processes that may not have exited yet.
+        package var children: [Child] = []
 
         package init(listener: Int, path: String) {
             self.listener = listener
             self.path = path
         }
+    }
+
+    /// A process that the next one waits for, because it is its child, too.
+    package struct Child: Equatable, Sendable {
+        package var pid: Int
+        /// The user whose descriptors hold it up; nil for others.
+        package var user: UInt32?
+
+        package init(pid: Int, user: UInt32? = nil) { (self.pid, self.user) = (pid, user) }
     }
 
     /// The last number that was given to a buffer.
@@ -216,5 +230,16 @@ extension KeptState.Process: FieldList {
         fields.integer("cacheDirectory", &cacheDirectory, in: descriptors)
         fields.integers("stored", &stored, in: 1...JSONReader.maximumInteger)
         fields.integer("storedState", &storedState, in: 0...JSONReader.maximumInteger)
+        fields.integers("closing", &closing, in: descriptors, .optional)
+        fields.objects("children", orNone: &children)
+    }
+}
+
+extension KeptState.Child: FieldList {
+    package static var blank: KeptState.Child { KeptState.Child(pid: 1) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("pid", &pid, in: 1...Int(Int32.max))
+        fields.user("user", &user)
     }
 }

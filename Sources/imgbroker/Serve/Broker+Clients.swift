@@ -93,7 +93,7 @@ extension Broker {
     /// Serves a client's messages: those left from its last turn, otherwise newly received ones. `now` is the approximate
     /// time, and is advanced.
     func receive(from client: ClientConnection, at now: inout Instant) {
-        if client.isPaused, !client.holdsUpUpgrade { return }
+        if client.isPaused, !client.isInsideMessage { return }
         if client.hasMore { return takeFrames(from: client, at: &now) }
         // A client that must read first is reported again once it has.
         if client.isClosing || client.isBackedUp || client.isBeingReceived { return }

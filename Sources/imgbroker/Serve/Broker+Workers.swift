@@ -42,10 +42,12 @@ extension Broker {
         return try launcher.start(kind)
     }
 
-    /// Starts the fork server and waits until it is ready, so that the first workers are its forks. No client is served yet.
-    func startForkServer() {
+    /// Starts the fork server and waits until it is ready, so that the first workers are its forks. No client is served yet; those of
+    /// the process whose place this one takes do not wait for a slow one.
+    func startForkServer(isTakingOver: Bool) {
         respawnForkServer()
-        if let server = forkServer, !server.waitUntilReady(milliseconds: 1000) { dropForkServer() }
+        guard let server = forkServer, !server.waitUntilReady(milliseconds: isTakingOver ? 100 : 1000) else { return }
+        if !isTakingOver { dropForkServer() }
     }
 
     /// Replaces a fork server that has exited, unless it lived for less than a second: then another would not live longer.

@@ -85,7 +85,7 @@ final class Broker {
     var replies = LatencyHistogram()
     /// The validity page; nil if the kernel cannot seal it.
     let page: ValidityPage?
-    private let closer: DescriptorCloser
+    let closer: DescriptorCloser
     /// Receives the descriptors that clients send.
     let receiver: DescriptorReceiver
     /// Closes the connections of clients and of workers.
@@ -194,7 +194,7 @@ final class Broker {
             "listening at \(listener.path), decode workers: \(limits.workers), download workers: \(limits.fetchers), "
                 + "memory: \(ByteCount(limits.memoryBytes))")
         CurrentProcess.preferShortTimeSlices()
-        startForkServer()
+        startForkServer(isTakingOver: inheritance != nil)
         if let inheritance = inheritance.take() { takeOver(inheritance) }
         restoreStored(exchange(&stored, with: []))
         handle(.timePassed)
@@ -216,7 +216,8 @@ final class Broker {
                 || store?.isBehind(state.keptRevision) == true
             let ready: [EventQueue.Event]
             do {
-                let pause: Int? = isRetrying ? Self.retryMilliseconds : nil
+                let pause: Int? =
+                    isRetrying ? pendingUpgrade?.pausesClients == true ? 1 : Self.retryMilliseconds : nil
                 ready = try queue.wait(milliseconds: backlog.isEmpty ? pause : 0)
             } catch {
                 log.error(.system, "\(error)")
@@ -475,21 +476,21 @@ final class Broker {
     }
 
     /// Ends all other processes.
-    func endHelpers() {
+    private func endHelpers() {
         if let server = forkServer { formerServers.append(server.child) }
         forkServer = nil
         let children = workers.values.map(\.child) + formerServers + [lateCheck].compactMap(\.self)
         // A worker exits by itself when its socket ends; one that does not is killed.
         workers = [:]
-        end(children)
+        end(children, within: 500)
         // Last, because they close what workers have sent.
-        end(receiver.end())
+        end(receiver.end(), within: 500)
         closer.end()
     }
 
-    /// Waits for processes that are about to exit, and kills those that do not.
-    private func end(_ children: [ChildProcess]) {
-        let deadline = Instant.now.adding(milliseconds: 500)
+    /// Waits for processes that are about to exit, and kills those that do not within the time.
+    func end(_ children: [ChildProcess], within milliseconds: Int) {
+        let deadline = Instant.now.adding(milliseconds: milliseconds)
         for child in children {
             let left = max(0, deadline.microseconds(since: .now) / 1000)
             if child.waitForExit(milliseconds: left) == nil {

@@ -18,6 +18,8 @@ struct KeptStateTests {
         var process = KeptState.Process(listener: 3, path: "/run/imgbroker.sock")
         (process.device, process.inode, process.remover, process.cacheDirectory) = (-1, 2, 4, 5)
         (process.stored, process.storedState) = ([16], 3)
+        process.closing = [6, 7]
+        process.children = [KeptState.Child(pid: 100), KeptState.Child(pid: 101, user: 1000)]
         state.process = process
         var header = ImageHeader(format: .gif, geometry: PixelGeometry(width: 4, height: 3)!, frameCount: 2)
         header.timing = AnimationTiming(delaysMs: [10, 20], loops: 0)

@@ -109,7 +109,8 @@ struct TakingOverTests {
             .messageReceived(
                 client,
                 .prefetch(PrefetchRequest(id: 8, urls: try (1...20).map { try SourceURL("http://a.test/\($0)") }))))
-        #expect(world.state.unfinished(besides: (client, 0)) == .repeatable)
+        #expect(world.state.isUnfinished(besides: (client, 0)))
+        #expect(world.state.unrepeatable(besides: (client, 0)).isEmpty)
         var decoder = FrameDecoder()
         decoder.append(world.state.kept(client, descriptor: 5).input)
         guard let first = try decoder.next(), case .message(.get(let get)) = try ClientMessage.decode(first).0 else {
@@ -128,25 +129,40 @@ struct TakingOverTests {
         #expect(try decoder.next() == nil && decoder.bufferedBytes == 0)
     }
 
-    @Test mutating func `an upgrade waits for stores, and is refused to others than administrators`() throws {
-        let admin = world.connect(uid: 0, isAdmin: true)
+    @Test mutating func `an upgrade is refused to others than administrators`() throws {
         world.clients[client]?.insert(1)
         world.happen(.messageReceived(client, .upgrade(id: 1)))
-        guard case .error(_, let error)? = world.answers[client]?[1]?.first else {
-            Issue.record("no error")
-            return
-        }
-        #expect(error.code == .forbidden)
+        #expect(error(of: 1, to: client)?.code == .forbidden)
+    }
+
+    @Test mutating func `requests that cannot be made again end with their connection, and others go on`() throws {
+        let admin = world.connect(uid: 0, isAdmin: true)
+        let other = world.connect(uid: 1001)
         world.clients[admin]?.insert(2)
         world.happen(.messageReceived(admin, .upgrade(id: 2)))
         let asked = try #require(world.upgrades.first)
         #expect(asked.client == admin && asked.id == 2)
-        #expect(world.state.unfinished(besides: asked) == .nothing)
-        world.clients[client]?.insert(3)
+        #expect(!world.state.isUnfinished(besides: asked))
+        let list = try PrefetchRequest(id: 5, urls: [SourceURL("http://a.test/p")])
+        world.clients[client]?.formUnion([3, 5])
         world.happen(
             .storeReceived(client, StoreRequest(id: 3, url: try SourceURL("http://a.test/s"), payload: 9), bytes: 9))
-        #expect(world.state.unfinished(besides: asked) == .unrepeatable)
+        world.get(client, id: 4, "4")
+        world.happen(.messageReceived(client, .prefetch(list)))
+        world.getFile(client, id: 6, FileID(number: 1))
+        world.get(other, id: 7, "4")
+        #expect(world.state.isUnfinished(besides: asked))
+        #expect(world.state.unrepeatable(besides: asked) == [client])
+        world.happen(.clientLeftBehind(client))
+        for id in 3...6 { #expect(error(of: id, to: client)?.code == .shuttingDown, "\(id)") }
+        #expect(world.state.unrepeatable(besides: asked).isEmpty)
+        #expect(world.answers[other]?[7] == nil && !world.state.kept(other, descriptor: 5).input.isEmpty)
         world.happen(.upgradeEnded(admin, id: 2, nil))
         #expect(world.answers[admin]?[2] == [.ok(id: 2)])
+    }
+
+    private func error(of id: Int, to client: ClientID) -> WireError? {
+        guard case .error(_, let error)? = world.answers[client]?[id]?.last else { return nil }
+        return error
     }
 }

@@ -373,7 +373,10 @@ struct RandomEventTests {
         case 11:
             world.happen(.messageReceived(client, .upgrade(id: id)))
             guard let (client, id) = world.upgrades.popLast() else { break }
-            _ = world.state.unfinished(besides: (client, id))
+            let left = world.state.unrepeatable(besides: (client, id))
+            #expect(left.isEmpty || world.state.isUnfinished(besides: (client, id)))
+            for client in left.sorted() { world.happen(.clientLeftBehind(client)) }
+            #expect(world.state.unrepeatable(besides: (client, id)).subtracting(left).isEmpty)
             world.happen(.upgradeEnded(client, id: id, WireError(.internal, "It cannot take over.")))
         default: world.happen(.messageReceived(client, .failedClear(id: id, url: nil)))
         }

@@ -67,15 +67,17 @@ final class ClientConnection {
         channel.queuedBytes >= Self.backPressureBytes || channel.queuedDescriptors >= Self.backPressureDescriptors
     }
 
-    /// Whether an upgrade waits for its message, because that has come with a descriptor.
-    var holdsUpUpgrade: Bool {
+    /// Whether a message of it that has come with a descriptor is not complete or not handled, so that it cannot be handed over.
+    var isInsideMessage: Bool {
         !isClosing && (isBeingReceived || channel.receivedDescriptors > 0 || upload?.isCopy == true)
     }
+    /// Whether it has sent more of a payload than is handed over.
+    var hasLongUpload: Bool { upload.map { $0.received > 1 << 20 } ?? false }
 
     /// The events that should be watched now.
     var wanted: (reading: Bool, writing: Bool) {
         (
-            !isClosing && !hasMore && !isBackedUp && !isBeingReceived && (!isPaused || holdsUpUpgrade),
+            !isClosing && !hasMore && !isBackedUp && !isBeingReceived && (!isPaused || isInsideMessage),
             channel.hasOutgoing && !channel.isStalled
         )
     }

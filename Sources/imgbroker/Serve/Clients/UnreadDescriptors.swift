@@ -37,6 +37,7 @@ struct UnreadDescriptors {
 
     /// The connections of departed clients, which still take a descriptor here.
     var departed: Int { left.count }
+    var departedSockets: [FileDescriptor] { left.map(\.socket) }
 
     /// The number that a client may have in flight now.
     mutating func allowance(

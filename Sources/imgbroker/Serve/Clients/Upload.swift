@@ -20,7 +20,8 @@ final class Upload {
     let size: Int
     private let product: Product
     private let source: FileDescriptor?
-    private var received = 0
+    /// The bytes that have arrived or were copied.
+    private(set) var received = 0
 
     /// Expects the payload of `request`.
     init(_ request: StoreRequest) throws(SystemError) {

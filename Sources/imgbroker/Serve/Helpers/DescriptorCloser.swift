@@ -88,6 +88,11 @@ final class DescriptorCloser {
         }
     }
 
+    /// Descriptors that the process was not given yet.
+    var waiting: [FileDescriptor] { pending }
+    /// The process, and those that it has replaced.
+    var processes: [ChildProcess] { [child].compactMap(\.self) + exiting }
+
     /// Ends the process.
     func end() {
         socket = nil

@@ -136,6 +136,9 @@ final class DescriptorReceiver {
         /// Files that it still reads although no request needs them.
         var abandoned: [FileID: Instant] = [:]
 
+        /// Whether it may have descriptors of its user.
+        var hasDescriptors: Bool { if case .idle = state { !files.isEmpty || !unneeded.isEmpty } else { true } }
+
         /// Whether a client's message has not come.
         var isReceiving: Bool { if case .receiving = state { true } else { remaining > 0 } }
 
@@ -164,6 +167,8 @@ final class DescriptorReceiver {
     private var looks: [FileID: Look] = [:]
     private var leftOverClosedAt = Instant.now
     private var exiting: [ChildProcess] = []
+    /// Killed helpers of the program before this one, which the descriptors of users hold up.
+    private var strays: [(child: ChildProcess, user: UInt32)] = []
     private var waiting: [Task] = []
     /// Closes connections. It can always be replaced: unlike receiving a descriptor and closing it, closing a connection with
     /// unreceived ones never waits for another process (no `flush`), and a socket that lingers does so only until the process
@@ -189,7 +194,7 @@ final class DescriptorReceiver {
 
     /// Whether `advance` must be called now and then.
     var isBusy: Bool {
-        !waiting.isEmpty || !exiting.isEmpty || !waitingToClose.isEmpty
+        !waiting.isEmpty || !exiting.isEmpty || !strays.isEmpty || !waitingToClose.isEmpty
             || others.values.contains { !$0.orders.isEmpty || !$0.abandoned.isEmpty || !$0.unneeded.isEmpty }
     }
     /// The number of connections that wait to be closed.
@@ -246,16 +251,42 @@ final class DescriptorReceiver {
         giveOrders(to: helper)
     }
 
-    /// Gives up a message that was not received yet, because its client is disconnected.
-    func forget(_ client: ClientID) {
+    /// Gives up a client's message. Returns whether it is still in the connection, because no helper was given it.
+    @discardableResult
+    func forget(_ client: ClientID) -> Bool {
         let index = waiting.firstIndex { if case .receive(client) = $0.work { true } else { false } }
         // Outside of the list, because releasing its socket may add to it.
         if let index { _ = waiting.remove(at: index) }
+        return index != nil
     }
+
+    // MARK: Handing over
+
+    /// The sockets of the helpers.
+    var sockets: [FileDescriptor] { helpers.map(\.socket) }
+
+    /// The helpers' processes, with the users whose descriptors may hold some of them up, also when they exit.
+    var processes: [(child: ChildProcess, heldUpBy: UInt32?)] {
+        helpers.map { ($0.child, $0.hasDescriptors ? $0.user : nil) } + strays.map { ($0.child, $0.user) }
+            + exiting.map { ($0, nil) }
+    }
+
+    private var helpers: [Helper] { [current, closingHelper].compactMap(\.self) + others.values }
+
+    /// Takes the connections that wait to be closed. Those that are released wait again.
+    func takeWaitingToClose(_ disposal: @escaping @Sendable (Int32) -> Void) -> [FileDescriptor] {
+        closed += waitingToClose.map(\.user)
+        return exchange(&waitingToClose, with: []).map { FileDescriptor(owning: $0.socket, disposal: disposal) }
+    }
+
+    /// Counts a killed helper of the process whose place this one takes for a user, unless it has exited.
+    func adopt(_ child: ChildProcess, heldUpBy user: UInt32) { if child.reap() == nil { strays.append((child, user)) } }
+
+    // MARK: Closing
 
     /// Closes a client's connection, which no object owns any more.
     func close(_ socket: Int32) {
-        UnixSocket.shutDownReceiving(socket)
+        UnixSocket.shutDown(socket)
         guard UnixSocket.hasUnreceived(socket), let user = try? UnixSocket.peerCredentials(of: socket).uid else {
             return FileDescriptor.close(raw: socket)
         }
@@ -294,6 +325,7 @@ final class DescriptorReceiver {
     /// Gives waiting messages to helpers, as far as some are idle or can be started.
     func advance() {
         exiting.removeAll { $0.reap() != nil }
+        strays.removeAll { $0.child.reap() != nil }
         closeWaiting()
         endAbandoned()
         for helper in others.values where !helper.orders.isEmpty { giveOrders(to: helper) }
@@ -314,7 +346,7 @@ final class DescriptorReceiver {
     private func nextTask() -> (Int, Helper)? {
         if waiting.isEmpty { return nil }
         // The present one is still in its place when it is late, but held up like those that were replaced.
-        let heldUp = (others.values + [current].compactMap(\.self)).filter(isHeldUp).map(\.user)
+        let heldUp = (others.values + [current].compactMap(\.self)).filter(isHeldUp).map(\.user) + strays.map(\.user)
         var second: Int?
         var busyUsers: Set<UInt32> = []
         for (index, task) in waiting.enumerated() where !busyUsers.contains(task.user) {
@@ -468,8 +500,8 @@ final class DescriptorReceiver {
 
     /// Ends all helpers that are not held up. Returns their processes.
     func end() -> [ChildProcess] {
-        let children = ([current, closingHelper].compactMap(\.self) + others.values).map(\.child) + exiting
-        (current, closingHelper, others, keepers, exiting) = (nil, nil, [:], [:], [])
+        let children = processes.map(\.child)
+        (current, closingHelper, others, keepers, exiting, strays) = (nil, nil, [:], [:], [], [])
         return children
     }
 

@@ -8,9 +8,9 @@ import SystemValues
 
 // Another program in the place of this one, for a client's `upgrade`.
 extension Broker {
-    /// The time for which jobs that can be repeated are waited for, and that for all others.
-    private static let repeatableMicroseconds = 2_000_000
-    private static let unrepeatableMicroseconds = 10_000_000
+    /// The time for which requests are waited for, while clients are served, and then while they are not.
+    private static let waitingMicroseconds = 2_000_000
+    private static let pausingMicroseconds = 100_000
     /// The time in which the new program must read the settings, while clients are served, and that in which it must then say that
     /// it could take over.
     private static let readingMilliseconds = 5000
@@ -51,23 +51,27 @@ extension Broker {
             // The kernel would wait for the thread that reads.
             return endUpgrade(WireError(.overloaded, "The sources of the settings are still being read."))
         }
+        func isUnfinished(since begun: Instant, upTo microseconds: Int) -> Bool {
+            Instant.now.microseconds(since: begun) < microseconds
+                && (state.isUnfinished(besides: (upgrade.client, upgrade.id))
+                    || clients.values.contains(where: \.isInsideMessage))
+        }
         switch upgrade.stage {
         case .reading(let check, let deadline): finishReading(of: check, deadline)
-        case .finishing(let since): finish(upgrade, after: Instant.now.microseconds(since: since))
+        case .waiting(let since):
+            if !isUnfinished(since: since, upTo: Self.waitingMicroseconds) { pauseClients() }
+        case .pausing(let since):
+            if isUnfinished(since: since, upTo: Self.pausingMicroseconds) { return }
+            endUpgrade(replaceProgram(for: upgrade))
         }
     }
 
-    /// Stops receiving from clients once the installed program has read the settings.
+    /// Waits for unfinished requests once the installed program has read the settings.
     private func finishReading(of check: UpgradeCheck, _ deadline: Instant) {
         switch check.answer(within: 0) {
         case .success:
             log.notice(.upgrade, "upgrade: waiting for what is unfinished")
-            pendingUpgrade?.stage = .finishing(since: .now)
-            for client in clients.values {
-                client.isPaused = true
-                unflushed.insert(client.id)
-            }
-            stopAccepting()
+            pendingUpgrade?.stage = .waiting(since: .now)
         case .failure(let error): endUpgrade(error)
         case nil where deadline <= .now:
             let seconds = Self.readingMilliseconds / 1000
@@ -78,23 +82,14 @@ extension Broker {
         }
     }
 
-    /// Hands over when nothing is unfinished.
-    private func finish(_ upgrade: PendingUpgrade, after waited: Int) {
-        let slow = clients.values.filter(\.holdsUpUpgrade)
-        if !slow.isEmpty {
-            if waited < Self.unrepeatableMicroseconds { return }
-            log.warning(.upgrade, "upgrade: \(slow.count) clients that do not complete a message are disconnected")
-            slow.forEach(disconnect)
+    /// Stops receiving from clients.
+    private func pauseClients() {
+        pendingUpgrade?.stage = .pausing(since: .now)
+        for client in clients.values {
+            client.isPaused = true
+            unflushed.insert(client.id)
         }
-        switch state.unfinished(besides: (upgrade.client, upgrade.id)) {
-        case .nothing: break
-        case .repeatable: if waited < Self.repeatableMicroseconds { return }
-        case .unrepeatable:
-            if waited < Self.unrepeatableMicroseconds { return }
-            let message = "Stored images, local files or changes of the disk cache are not finished."
-            return endUpgrade(WireError(.overloaded, message))
-        }
-        endUpgrade(replaceProgram(for: upgrade))
+        stopAccepting()
     }
 
     /// Goes on as before.
@@ -104,7 +99,8 @@ extension Broker {
         log.error(.upgrade, "upgrade: this program goes on: \(error.message)")
         switch upgrade.stage {
         case .reading(let check, _): end(check)
-        case .finishing:
+        case .waiting: break
+        case .pausing:
             for client in clients.values {
                 client.isPaused = false
                 putIntoBacklog(client)
@@ -123,8 +119,8 @@ extension Broker {
 
     /// Becomes the installed program. Returns the reason if that is not possible.
     private func replaceProgram(for upgrade: PendingUpgrade) -> WireError {
-        sendOrders()
-        flushClients()
+        leaveBehind(for: upgrade)
+        // Objects own all descriptors that the state names until the end of this function, so that none is closed before.
         let (state, descriptors) = keptState(for: upgrade)
         let (path, memory): (String, FileDescriptor)
         do throws(WireError) {
@@ -142,21 +138,75 @@ extension Broker {
 
         log.notice(.upgrade, "upgrade: \(path) takes over")
         page?.end()
-        endHelpers()
+        killHelpers()
         let words = [CommandLine.arguments.first ?? path, TakeOver.word, "\(memory.raw)"] + TakeOver.brokerArguments
-        do throws(SystemError) {
-            for descriptor in descriptors + [memory] { try FileDescriptor.keepOnExec(descriptor.raw) }
-            do throws(SystemError) {
-                try CurrentProcess.become(program: path, words)
-            } catch {
-                // The workers are gone, so this program starts once more, too.
-                log.error(.upgrade, "upgrade: \(path) cannot be started: \(error)")
-                try CurrentProcess.become(program: "/proc/self/exe", words)
-            }
-        } catch {
-            log.error(.upgrade, "upgrade: no program can be started: \(error)")
-            CurrentProcess.exit(1)
+        for program in [path, "/proc/self/exe"] {
+            let error = become(program, words, keeping: descriptors + [memory])
+            // The workers are gone, so this program starts once more, too.
+            log.error(.upgrade, "upgrade: \(program) cannot be started: \(error)")
         }
+        CurrentProcess.exit(1)
+    }
+
+    private func become(_ program: String, _ words: [String], keeping descriptors: [FileDescriptor]) -> SystemError {
+        // Otherwise they may be released before the call, after their last use.
+        withExtendedLifetime(descriptors) {
+            do throws(SystemError) {
+                for descriptor in descriptors { try FileDescriptor.keepOnExec(descriptor.raw) }
+                try CurrentProcess.become(program: program, words)
+            } catch {
+                return error
+            }
+        }
+    }
+
+    /// Ends the connections of clients that cannot be handed over, or that have too much.
+    private func leaveBehind(for upgrade: PendingUpgrade) {
+        var left = state.unrepeatable(besides: (upgrade.client, upgrade.id))
+        for client in clients.values where !client.isClosing {
+            if client.isBeingReceived, receiver.forget(client.id) { client.isBeingReceived = false }
+            if client.isInsideMessage || client.hasLongUpload { left.insert(client.id) }
+        }
+        for client in left.sorted() { handle(.clientLeftBehind(client)) }
+        sendOrders()
+        flushClients()
+        let loads = clients.values.filter { !$0.isClosing }.map { client in
+            HandoverShares.Load(
+                client: client.id, user: client.uid, isAdmin: client.isAdmin,
+                weight: state.pendingWeight(of: client.id),
+                input: client.channel.bufferedBytes + (client.upload?.received ?? 0), output: client.channel.queuedBytes
+            )
+        }
+        let refused = HandoverShares.refused(loads)
+        for client in refused { handle(.clientLeftBehind(client)) }
+        flushClients()
+        let count = left.count + refused.count
+        if count > 0 { log.notice(.upgrade, "upgrade: \(count) connections are not handed over") }
+    }
+
+    /// Kills all other processes. The next process waits for them, because the descriptors of users may hold some up; only those that
+    /// others share files with have exited when this returns.
+    private func killHelpers() {
+        let tiers = workers.values.filter { $0.kind == .cache || $0.kind == .tier }
+        for tier in tiers { tier.channel.endSending() }
+        for child in children.map(\.child) where !tiers.contains(where: { $0.child === child }) {
+            child.send(SignalNumber.kill)
+        }
+        end(tiers.map(\.child), within: Self.pausingMicroseconds / 1000)
+    }
+
+    /// All other processes, with the users whose descriptors hold some of them up.
+    private var children: [(child: ChildProcess, heldUpBy: UInt32?)] {
+        let own = workers.values.map(\.child) + [forkServer?.child, lateCheck].compactMap(\.self) + formerServers
+        return receiver.processes + (own + closer.processes).map { ($0, nil) }
+    }
+
+    /// The descriptors that others have made, or that others have a connection with, and that no client of the next process has. To
+    /// close them may take as long as these like.
+    private var foreignDescriptors: [FileDescriptor] {
+        let sockets = workers.values.map(\.channel.socket) + [forkServer?.socket].compactMap(\.self) + receiver.sockets
+        return sockets + unread.departedSockets + receiver.takeWaitingToClose(closingConnections) + closer.waiting
+            + products.values.compactMap(\.descriptor)
     }
 
     private func installedProgram() throws(WireError) -> String {
@@ -195,7 +245,8 @@ extension Broker {
         }
         process.stored = store?.images.sorted() ?? []
         process.storedState = store?.lastState ?? 0
-        kept.process = process
+        process.children = children.map { KeptState.Child(pid: Int($0.child.pid), user: $0.heldUpBy) }
+        var closing = foreignDescriptors
         var packedBytes = 0
         for index in kept.contents.indices {
             kept.contents[index].buffers = kept.contents[index].buffers.compactMap { buffer in
@@ -214,8 +265,11 @@ extension Broker {
             }
         }
         kept.contents.removeAll(where: \.buffers.isEmpty)
-        for client in clients.values.sorted(by: { $0.id < $1.id }) where !client.isClosing {
-            guard (try? client.channel.receivePeeked()) != nil else { continue }
+        for client in clients.values.sorted(by: { $0.id < $1.id }) {
+            if client.isClosing || (try? client.channel.receivePeeked()) == nil {
+                closing.append(client.channel.socket)
+                continue
+            }
             var connection = state.kept(client.id, descriptor: Int(client.channel.socket.raw))
             connection.input += client.unreadInput
             if client.id == upgrade.client { connection.upgrade = upgrade.id }
@@ -234,7 +288,9 @@ extension Broker {
             }
             kept.clients.append(connection)
         }
-        return (kept, descriptors)
+        process.closing = closing.map { Int($0.raw) }
+        kept.process = process
+        return (kept, descriptors + closing)
     }
 
     // MARK: Taking over
@@ -250,6 +306,16 @@ extension Broker {
         let needed = state.restore(images.state, at: .now, unixMs: WallClock.milliseconds)
         images.insert(needed, into: buffers)
         for kept in images.state.clients { takeOver(kept, inheritance) }
+        for descriptor in inheritance.closing {
+            let isConnection = (try? UnixSocket.peerCredentials(of: descriptor)) != nil
+            if isConnection { closingConnections(descriptor) } else { closingMemory(descriptor) }
+        }
+        for kept in inheritance.state.process?.children ?? [] {
+            // One that has exited before the other program did was reaped by that.
+            guard let child = try? ChildProcess(adopting: Int32(kept.pid)) else { continue }
+            child.send(SignalNumber.kill)
+            if let user = kept.user { receiver.adopt(child, heldUpBy: user) } else { formerServers.append(child) }
+        }
         inheritance.release()
         let refused = images.refused > 0 ? ", \(images.refused) refused" : ""
         log.notice(.upgrade, "took over \(needed.count) images\(refused) and \(clients.count) clients")

@@ -9,6 +9,8 @@ final class Inheritance {
     let cacheDirectory: FileDescriptor?
     /// All other descriptors by their numbers, besides those of clients.
     private var files: [Int: FileDescriptor]
+    /// Descriptors to be closed, which no object owns.
+    let closing: [Int32]
 
     /// Takes over the descriptors that a state names.
     ///
@@ -45,6 +47,8 @@ final class Inheritance {
         }
         self.files = files
         self.state = state
+        closing = process.closing.map { Int32($0) }
+        for descriptor in closing { try FileDescriptor.closeOnExec(descriptor) }
     }
 
     /// Releases all descriptors. Otherwise callers of `Broker.run` would keep images open that the broker has evicted.

@@ -6,8 +6,10 @@ struct PendingUpgrade {
     enum Stage {
         /// The installed program reads the settings, because a file system may never answer. Clients are served.
         case reading(UpgradeCheck, deadline: Instant)
+        /// Clients are served, until nothing is unfinished.
+        case waiting(since: Instant)
         /// Clients are paused, until nothing is unfinished.
-        case finishing(since: Instant)
+        case pausing(since: Instant)
     }
 
     let client: ClientID
@@ -16,6 +18,6 @@ struct PendingUpgrade {
 
     /// Whether nothing is received from clients.
     var pausesClients: Bool {
-        if case .finishing = stage { true } else { false }
+        if case .pausing = stage { true } else { false }
     }
 }

@@ -1,0 +1,200 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import SystemValues
+import TestSupport
+import Testing
+
+/// Upgrades while users hold up what they can: each succeeds, others are served without an error, and requests of the holders
+/// go on or end with `shutting-down`. `UpgradeTimingTests` has the tests of the time.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct HeldUpgradeTests {
+    private let setting: Setting
+    private let admin: RawClient
+    private let bystander: RawClient
+    private let holder: RawClient
+
+    init() throws {
+        setting = try Setting { request in
+            let number = Int(request.path.split(separator: "/").last ?? "") ?? 0
+            return png(request.path.hasPrefix("/large/") ? largeTile(number, side: 800) : tile(number)).with {
+                $0.hold = request.path.hasPrefix("/held/") ? .beforeHeaders : .never
+            }
+        }
+        (admin, bystander) = (try setting.client(), try setting.client(as: 20_041))
+        holder = try setting.client(as: 20_042)
+        _ = try bystander.load(setting.url("/1"))
+    }
+
+    /// Upgrades, and has the bystander served, who is asking already.
+    private func upgrade() throws {
+        let id = admin.newID()
+        try admin.send(#"{"type":"upgrade","id":\#(id)}"#)
+        let (hit, miss) = (try bystander.get(setting.url("/1")), try bystander.get(setting.url("/\(id + 1)")))
+        let error = try admin.answer(to: id).error
+        #expect(error == nil, "\(setting.broker.logTail)")
+        #expect(setting.broker.status.arguments.dropFirst().first == "take-over")
+        for (id, number) in [(hit, 1), (miss, id + 1)] {
+            let answer = try bystander.answer(to: id)
+            #expect(try answer.error == nil && bystander.picture(answer) == tile(number))
+        }
+        #expect(try bystander.load(setting.url("/1")).image().source == .memory)
+    }
+
+    /// Upgrades until connections have ended, because a message may not have arrived before the first upgrade. The requests with `ids`
+    /// end with `shutting-down`.
+    private func upgrade(untilEndOf clients: [RawClient], ids: Set<Int?> = [nil]) throws {
+        for client in clients {
+            var answers: [RawClient.Incoming] = []
+            var hasEnded = false
+            try eventually("the connection has ended") {
+                try upgrade()
+                do {
+                    while let answer = try client.nextIfThere() { answers.append(answer) }
+                } catch is RawClient.Closed { hasEnded = true }
+                return hasEnded
+            }
+            #expect(answers.allSatisfy { $0.error?.code == .shuttingDown })
+            #expect(Set(answers.map(\.reply.id)) == ids)
+        }
+    }
+
+    private func sendHalf(of id: Int, with descriptor: FileDescriptor, by client: RawClient) throws {
+        let frame = RawClient.frame(RawClient.storeText(id, setting.url("/s"), #""fds":1"#))
+        try client.send(Array(frame.prefix(20)), descriptors: [descriptor])
+    }
+
+    private func sendFile(_ file: FileDescriptor, by client: RawClient) throws -> Int {
+        let id = client.newID()
+        try client.send(RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#), descriptors: [file])
+        return id
+    }
+
+    @Test func `half of a message with a descriptor ends with its connection`() throws {
+        let directory = try TemporaryDirectory()
+        try Data([1]).write(to: URL(filePath: directory.file("file")))
+        let other = try setting.client(as: 20_042)
+        let second = try setting.client(as: 20_042)
+        try sendHalf(of: 1, with: try WritableBuffer(name: "given").descriptor, by: holder)
+        try sendHalf(of: 1, with: try FileDescriptor.open(readingAt: directory.file("file")), by: second)
+        try upgrade(untilEndOf: [holder, second])
+        #expect(try other.picture(other.load(setting.url("/9"))) == tile(9))
+        try setting.idle()
+    }
+
+    @Test func `half of a frame and of a payload go on, and a long payload ends`() throws {
+        let (second, third) = (try setting.client(as: 20_042), try setting.client(as: 20_043))
+        let id = holder.newID()
+        let frame = RawClient.frame(RawClient.getText(id, setting.url("/4")))
+        try holder.send(Array(frame.prefix(20)))
+        let store = RawClient.frame(RawClient.storeText(7, setting.url("/s"), #""payload":4000000"#))
+        try second.send(store + [UInt8](repeating: 1, count: 100_000))
+        try third.send(store + [UInt8](repeating: 1, count: 3_000_000))
+        try upgrade(untilEndOf: [third])
+        try holder.send(Array(frame.dropFirst(20)))
+        #expect(try holder.picture(holder.answer(to: id)) == tile(4))
+        try second.send([UInt8](repeating: 1, count: 3_900_000))
+        #expect(try second.answer(to: 7).error?.code == .unsupportedFormat)
+    }
+
+    /// Its calls cannot be interrupted, so helpers are left over. They count for their user after upgrades, too.
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func `files of a silent file system`() throws {
+        let silent = try SilentFileSystem()
+        let stopping = try SilentFileSystem(contents: [UInt8](repeating: 1, count: 1_000_000), answering: 400_000)
+        defer {
+            silent.end()
+            stopping.end()
+        }
+        let reading = try setting.client(as: 20_043)
+        let read = try sendFile(stopping.open(), by: reading)
+        try eventually("a part was read") { stopping.isSilent }
+        try upgrade(untilEndOf: [reading], ids: [read])
+        let opening = try setting.client(as: 20_042)
+        let opened = try sendFile(silent.open(), by: opening)
+        try upgrade(untilEndOf: [opening], ids: [opened])
+        // Messages beyond the user's share of helpers stay in their connections, which are handed over.
+        var clients: [RawClient] = []
+        for _ in 0..<4 {
+            clients.append(try setting.client(as: 20_042))
+            _ = try sendFile(silent.open(), by: clients.last!)
+            try upgrade()
+            #expect(setting.broker.status.children.count { $0.state == "D" } <= 2 * 2)
+        }
+        silent.end()
+        stopping.end()
+        try setting.broker.allChildren()
+        try eventually("no helper is left over") { setting.broker.descriptorHelpers.count <= 2 }
+    }
+
+    @Test func `replies that are not read, and very many requests`() throws {
+        // More than is handed over of all clients, by several users.
+        var holders: [RawClient] = []
+        for number in 0..<3 { _ = try bystander.load(setting.url("/large/\(number)"), #""delivery":"none""#) }
+        for user in UInt32(0)..<3 {
+            for _ in 0..<12 {
+                let client = try setting.client(as: 20_050 + user)
+                for number in 0..<20 { try client.get(setting.url("/large/\(number % 3)"), #""delivery":"inline""#) }
+                let flood = (100..<1000).flatMap { RawClient.frame(RawClient.getText($0, setting.url("/held/\($0)"))) }
+                try client.sendWhatIsTaken(flood)
+                holders.append(client)
+            }
+        }
+        for _ in 0..<2 { try upgrade() }
+        // What was handed over is read in order.
+        for (index, client) in holders.enumerated() {
+            guard let first = try? client.next() else { continue }
+            #expect(try client.picture(first) == largeTile(0, side: 800), "\(index)")
+        }
+    }
+
+    @Test func `a connection with a socket that lingers is left in the queue of those to be closed`() throws {
+        for _ in 0..<3 {
+            let hostile = try setting.client(as: 20_042)
+            try hostile.sendWhatIsTaken(
+                Array((0..<6000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+            let (socket, peer) = try lingeringSocket(seconds: 3600)
+            try? hostile.send(RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [socket])
+            hostile.close()
+            withExtendedLifetime(peer) {}
+            try upgrade()
+        }
+        try setting.broker.allChildren()
+    }
+
+    /// Several of each at once, by several users, while upgrades go on.
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func `all at once`() throws {
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        try upgrade()
+        try setting.idle()
+        let warm = try setting.broker.settledDescriptorsBesidesImages()
+        var clients: [RawClient] = []
+        for round in 0..<4 {
+            for user in UInt32(0)..<4 {
+                let (half, file, frame, deaf) = (
+                    try setting.client(as: 20_060 + user), try setting.client(as: 20_060 + user),
+                    try setting.client(as: 20_060 + user), try setting.client(as: 20_060 + user)
+                )
+                try sendHalf(
+                    of: 1, with: user % 2 == 0 ? silent.open() : WritableBuffer(name: "given").descriptor, by: half)
+                _ = try sendFile(silent.open(), by: file)
+                try frame.send([0, 0])
+                for _ in 0..<4 { try deaf.get(setting.url("/large/\(round)"), #""delivery":"inline""#) }
+                clients += [half, file, frame, deaf]
+            }
+            try upgrade()
+        }
+        for client in clients { client.close() }
+        silent.end()
+        // No client leases an image then.
+        bystander.close()
+        try setting.broker.wait(for: "the clients are gone") { $0[.clients] == 3 }
+        try setting.broker.allChildren()
+        try setting.broker.waitForSettledDescriptors(
+            warm - 1, images: try setting.broker.stats()[.memoryEntries])
+    }
+}
