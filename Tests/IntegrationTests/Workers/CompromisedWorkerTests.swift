@@ -248,25 +248,25 @@ final class AttackedSetting {
         }
     }
 
-    /// An origin that serves only dangerous files costs a few workers; other origins are served.
+    /// An origin that serves only dangerous files costs a few workers, and is paused for longer each time; other origins are served.
     @Test func originOfDangerousFiles() throws {
         let setting = try AttackedSetting()
         let other = try LocalOrigin(address: "127.0.0.2") { _ in .ok(Array("good 8 8 5".utf8)) }
         defer { other.stop() }
         try setting.loadGood(7, from: .network)
-        var codes: [ErrorCode] = []
-        // The retry of each waits longer for a worker.
-        for number in 0..<5 {
-            codes.append(try setting.client.failure(setting.url("fault/\(number)"), within: 60).code)
+        var number = 0
+        try eventually("it is paused for more than 5 s") {
+            number += 1
+            let error = try setting.client.failure(setting.url("fault/\(number)"), within: 60)
+            #expect([.decoderCrashed, .decoderUnavailable].contains(error.code))
+            return error.retryAfterMs ?? 0 > 5000
         }
-        #expect(codes == [.decoderCrashed, .decoderCrashed, .decoderCrashed, .decoderCrashed, .decoderUnavailable])
-        let refused = try setting.client.failure(setting.url("good/8/8/1"))
-        #expect(refused.code == .decoderUnavailable)
-        #expect(refused.retryAfterMs ?? 0 > 500_000)
+        #expect(try setting.client.failure(setting.url("good/8/8/1")).code == .decoderUnavailable)
         try setting.loadGood(7, from: .memory)
         let answer = try setting.client.load(other.url("/x"), within: 60)
         #expect(try setting.client.bytes(of: answer) == [UInt8](repeating: 5, count: 256))
-        #expect(try setting.broker.stats().workerDeaths == [.signal: 9])
+        let deaths = try setting.broker.stats().workerDeaths
+        #expect(deaths.count == 1 && deaths[.signal] ?? 0 < 24)
     }
 
     /// A decoder cannot change a body that is still being downloaded.
@@ -282,13 +282,17 @@ final class AttackedSetting {
         #expect(try client.bytes(of: whole) == [UInt8](repeating: 7, count: 256))
     }
 
-    /// After too many deaths nothing is decoded for a while, and cached images are served.
-    @Test func hitsWhileDecodingIsPaused() throws {
+    /// After many deaths at once cached images are served, and those of other origins are decoded.
+    @Test func manyDeathsAtOnce() throws {
         let setting = try AttackedSetting(workers: 12)
         let other = try LocalOrigin(address: "127.0.0.2") {
             .ok(Array($0.path.dropFirst().replacing("/", with: " ").utf8))
         }
-        defer { other.stop() }
+        let harmless = try LocalOrigin(address: "127.0.0.3") { _ in .ok(Array("good 8 8 5".utf8)) }
+        defer {
+            other.stop()
+            harmless.stop()
+        }
         try setting.loadGood(7, from: .network)
         try setting.idle()
         let client = setting.client
@@ -303,8 +307,8 @@ final class AttackedSetting {
             return try setting.broker.stats()[.failed] == 12
         }
         for id in ids { codes.append(try #require(try client.answer(to: id).error?.code)) }
-        #expect(codes.count { $0 == .decoderUnavailable } >= 10)
-        #expect(try client.failure(other.url("/good/8/8/3")).code == .decoderUnavailable)
+        #expect(codes.allSatisfy { $0 == .decoderCrashed })
+        #expect(try client.load(harmless.url("/x")).image().width == 8)
         for _ in 0..<10 { try setting.loadGood(7, from: .memory) }
         #expect(try setting.broker.stats()[.reservedBytes] == 0)
     }
