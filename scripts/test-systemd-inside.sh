@@ -81,7 +81,9 @@ done
 step "reload"
 echo "log-level = info" >>/etc/imgbroker/imgbroker.conf
 systemctl reload imgbroker.service || fail "the reload has failed"
-journal -o cat | grep 'event=reload message="reload: log-level: notice → info"' >/dev/null || fail "the reload has no line"
+# The journal has it somewhat later.
+has_reload() { journal -o cat | grep 'event=reload message="reload: log-level: notice → info"'; }
+until_true "a line about the reload" has_reload
 status=0
 as alice imgbroker get "$url/missing.png?secret" >/dev/null 2>&1 || status=$?
 until_true "a line about a failed request" has_failure
