@@ -217,8 +217,8 @@ if shutil.which("opj_compress"):
         for mode in ["RGB", "RGBA", "L", "LA"]:
             sample(mode).resize((40, 24)).save(picture)
             for name, options in {
-                "lossless.jp2": "-n 3", "lossy.j2k": "-I -r 5", "tiles.jp2": "-t 16,16 -n 2", "layers.j2k": "-r 20,5,1 -p RPCL",
-                "precincts.j2k": "-n 2 -c [16,16] -b 4,4", "offset.jp2": "-d 3,5 -T 1,2 -t 20,20", "styles.j2k": "-M 63",
+                "lossless.jp2": "-n 3", "lossy.j2k": "-I -r 5 -n 3", "tiles.jp2": "-t 16,16 -n 2", "layers.j2k": "-r 20,5,1 -p RPCL -n 3",
+                "precincts.j2k": "-n 2 -c [16,16] -b 4,4", "offset.jp2": "-d 3,5 -T 1,2 -t 20,20 -n 2", "styles.j2k": "-M 63 -n 3",
             }.items():
                 result = pathlib.Path(folder, name)
                 subprocess.run(["opj_compress", "-i", picture, "-o", result, *options.split()], check=True, capture_output=True)

@@ -18,6 +18,9 @@ typedef struct {
 struct codec_jp2_reader {
     const uint8_t *bytes;
     size_t length, position;
+    /// Where the length of a tile part is that is cut, and what it becomes; without one, the place is behind all bytes.
+    size_t cut_place;
+    uint8_t cut_length[4];
     opj_codec_t *codec;
     opj_stream_t *stream;
     opj_image_t *image;
@@ -39,6 +42,11 @@ static OPJ_SIZE_T read_bytes(void *target, OPJ_SIZE_T count, void *own) {
     if (left == 0) return (OPJ_SIZE_T)-1;
     if (count > left) count = left;
     memcpy(target, reader->bytes + reader->position, count);
+    for (size_t i = 0; i < sizeof reader->cut_length; i++) {
+        size_t place = reader->cut_place + i;
+        if (place >= reader->position && place - reader->position < count)
+            ((uint8_t *)target)[place - reader->position] = reader->cut_length[i];
+    }
     reader->position += count;
     return count;
 }
@@ -69,11 +77,18 @@ codec_jp2_reader *codec_jp2_reader_create(const uint8_t *bytes, size_t length) {
     codec_jp2_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
     reader->bytes = bytes;
-    reader->length = length;
+    reader->length = reader->cut_place = length;
     return reader;
 }
 
 void codec_jp2_reader_accept_damage(codec_jp2_reader *reader) { reader->accepts_damage = 1; }
+
+void codec_jp2_reader_cut_part(codec_jp2_reader *reader, size_t place) {
+    // SOT: the marker, the segment's length, the tile's number, and the length of the part.
+    reader->cut_place = place + 6;
+    size_t length = reader->length - place;
+    for (int i = 0; i < 4; i++) reader->cut_length[i] = (uint8_t)(length >> (24 - 8 * i));
+}
 
 codec_status codec_jp2_reader_set_channel(
     codec_jp2_reader *reader, int place, uint32_t component, int32_t offset, const uint8_t *values, uint32_t count) {

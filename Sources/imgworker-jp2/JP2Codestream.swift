@@ -37,6 +37,8 @@ struct JP2Codestream {
     private(set) var mostReduction = 32
     /// The part of the codestream up to the end of the last header that is complete, with the data that follow.
     private(set) var usable: Range<Int>
+    /// Where a tile part begins that states more bytes than there are.
+    private(set) var cutPart: Int?
     /// The tiles without any data.
     private(set) var missing: [Bool] = []
     /// The first irregularity; nil if the codestream is complete, up to its end marker.
@@ -109,8 +111,8 @@ struct JP2Codestream {
     /// Walks the segments from `start` on. Returns the reason for which the end marker was not reached.
     private mutating func walk(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> codec_status? {
         var position = start
-        // The tile part whose header is read, and its end.
-        var part: (tile: Int, end: Int)?
+        // The tile part whose header is read, where it begins, and its end.
+        var part: (tile: Int, start: Int, end: Int)?
         while true {
             if part == nil { usable = usable.lowerBound..<position }
             guard position + 2 <= end, let marker = bytes.integer(at: position, bytes: 2, .big) else {
@@ -120,10 +122,11 @@ struct JP2Codestream {
                 usable = usable.lowerBound..<end
                 return nil
             }
-            if marker == 0xFF93, let (tile, next) = part {
+            if marker == 0xFF93, let (tile, start, next) = part {
                 missing[tile] = false
                 guard next <= end else {
                     usable = usable.lowerBound..<end
+                    cutPart = start
                     return CODEC_TRUNCATED
                 }
                 (position, part) = (next, nil)
@@ -143,7 +146,7 @@ struct JP2Codestream {
                     size == 0 || size >= 14
                 else { return CODEC_DAMAGED }
                 // Without a size, it is the last one.
-                part = (tile, size == 0 ? Self.endMarker(bytes, position..<end) ?? end : position + size)
+                part = (tile, position, size == 0 ? Self.endMarker(bytes, position..<end) ?? end : position + size)
             case 0xFF52: if !readStyle(bytes, content) { return CODEC_DAMAGED }
             case 0xFF53: if !readComponentStyle(bytes, content) { return CODEC_DAMAGED }
             case 0xFF74, 0xFF75, 0xFF77: transformBytes += content.count

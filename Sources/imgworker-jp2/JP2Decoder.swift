@@ -33,7 +33,12 @@ struct JP2Decoder: ImageDecoder {
                 destroy: codec_jp2_reader_destroy)
         else { throw .outOfMemory }
         (self.source, self.reader) = (source, reader)
-        if source.toleratesDamage { unsafe codec_jp2_reader_accept_damage(reader.pointer) }
+        if source.toleratesDamage {
+            unsafe codec_jp2_reader_accept_damage(reader.pointer)
+            if let part = codestream.cutPart {
+                unsafe codec_jp2_reader_cut_part(reader.pointer, part - codestream.usable.lowerBound)
+            }
+        }
         var header = codec_header()
         header.width = UInt32(codestream.horizontal.length)
         header.height = UInt32(codestream.vertical.length)
@@ -54,6 +59,8 @@ struct JP2Decoder: ImageDecoder {
     var streams: Bool { true }
 
     func size(keeping share: Double) -> DecodedSize {
+        // OpenJPEG 2.5.0 reads beyond the data of an incomplete packet in a resolution that it leaves out.
+        if source.toleratesDamage { return DecodedSize(header.geometry, numerator: 1, denominator: 1) }
         var reduction = 0
         // As of a JPEG, 5 % less are accepted.
         while reduction < codestream.mostReduction, 1 / Double(2 << reduction) >= 0.95 * share { reduction += 1 }

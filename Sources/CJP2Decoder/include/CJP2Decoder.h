@@ -18,6 +18,8 @@ typedef enum { CODEC_JP2_RGB = 0, CODEC_JP2_YCC, CODEC_JP2_INKS } codec_jp2_colo
 codec_jp2_reader *codec_jp2_reader_create(const uint8_t *bytes, size_t length);
 /// Lets missing data be no error. Call before the start.
 void codec_jp2_reader_accept_damage(codec_jp2_reader *reader);
+/// Ends the last tile part, which begins at `place`, with the codestream. OpenJPEG allocates what the part declares. Call before the start.
+void codec_jp2_reader_cut_part(codec_jp2_reader *reader, size_t place);
 /// Sets the source of a channel of each pixel: 0 to 2 are the colours, 3 is alpha or the last ink. A sample of `component`,
 /// increased by `offset` and limited to `count` values, selects one of `values`, which are copied. A channel without a source
 /// is 255.

@@ -249,6 +249,11 @@
             #expect(failure(Array(layered.dropLast(layered.count / 4))) == .truncated)
             let coarse = try decode(Array(layered.dropLast(layered.count / 4)), for: job)
             #expect(coarse.difference(from: picture, inSquaresOf: 1) <= 100)
+            // No resolution of it is left out.
+            let small = Transform(width: picture.width / 4, alpha: .straight, acceptsDamage: true)
+            let smallJob = DecodeJob(id: 1, transform: small)
+            let reduced = try decode(Array(layered.dropLast(layered.count / 4)), for: smallJob)
+            #expect(try reduced == decode(try coarse.encoded(.png), for: smallJob))
             #expect(try decode(layered, for: job) == picture)
         }
     }
