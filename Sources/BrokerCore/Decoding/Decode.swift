@@ -32,7 +32,7 @@ struct Decode {
 
     let variant: VariantKey
     /// Those that the image's cost in decoders is charged to.
-    let responsible: Responsible
+    var responsible: Responsible
     /// The encoded bytes, held for as long as the decoding lasts.
     let body: BufferID
     let bodyBytes: Int

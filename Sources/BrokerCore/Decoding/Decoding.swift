@@ -144,6 +144,9 @@ package struct Decoding {
         ledgers[family, default: CrashLedger()].note(responsible, at: now)
     }
 
+    /// Charges a decoding to others.
+    mutating func charge(_ job: JobID, to responsible: Responsible) { decodes[job]?.responsible = responsible }
+
     /// Forgets a worker that exited.
     mutating func forget(_ worker: WorkerID) { lastResponsible[worker] = nil }
 

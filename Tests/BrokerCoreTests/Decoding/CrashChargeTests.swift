@@ -97,6 +97,32 @@ import WorkerProtocol
         #expect(isPaused(world, 1000, .plain) && !isPaused(world, 2000, .plain))
     }
 
+    /// A pause that begins while a decoding is queued ends it, unless another user has joined, who is charged from then on.
+    @Test(arguments: [false, true]) func aPauseWhileOthersWait(isJoined: Bool) throws {
+        var world = Self.world()
+        let (first, attacker, victim) = (world.connect(uid: 3000), world.connect(), world.connect(uid: 2000))
+        // Its bytes are known, so that another form is queued as a decoding.
+        try begin(&world, attacker, 3, isHEIF: false)
+        let known = try #require(world.decodes.keys.first)
+        world.readHeader(known)
+        world.finishDecode(known)
+        for id in 1...2 { try begin(&world, first, id, isHEIF: false) }
+        world.get(attacker, id: 5, "3") { $0.variant.width = 5 }
+        if isJoined { world.get(victim, id: 4, "3") { $0.variant.width = 5 } }
+        let paused = Responsible(user: 1000, sources: ["http://origin.test"])
+        for _ in 0...CrashLedger.tolerated { _ = world.state.decoding.charge(paused, at: world.clock) }
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        if !isJoined { return #expect(world.error(attacker, 5) == .decoderUnavailable) }
+        crashAll(&world)
+        #expect(world.error(victim, 4) == .decoderCrashed)
+        let other = Responsible(user: 2000, sources: ["http://origin.test"])
+        for _ in 0..<(CrashLedger.tolerated - 1) { _ = world.state.decoding.charge(other, at: world.clock) }
+        #expect(isPaused(world, 2000, .plain))
+    }
+
     /// A worker that dies after its job is charged to that image.
     @Test func deathsAfterTheJob() throws {
         var world = Self.world()

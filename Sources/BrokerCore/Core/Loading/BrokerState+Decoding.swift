@@ -68,12 +68,21 @@ extension BrokerState {
     }
 
     /// Ends a queued decoding whose image is refused; returns whether it is. The second attempt at an image that a worker died of
-    /// is made in spite of a pause, because it decides whether the image is quarantined.
+    /// is made in spite of a pause, because it decides whether the image is quarantined. Where others have joined who are not
+    /// paused, it goes on and is charged to the first of them.
     mutating func refuseQueued(_ job: JobID) -> Bool {
         guard let decode = decoding[job],
             let error = decodingRefusal(
                 of: decode.variant, from: decode.crashes > 0 ? nil : decode.responsible)
         else { return false }
+        if decodingRefusal(of: decode.variant, from: nil) == nil {
+            for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
+                let other = waiter.responsible(servedBy: waiter.original?.origin.response.servedBy)
+                if decodingRefusal(of: decode.variant, from: other) != nil { continue }
+                decoding.charge(job, to: other)
+                return false
+            }
+        }
         rejectTrial(of: decode)
         if let end = decoding.end(job) { free(end, job) }
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
