@@ -182,7 +182,8 @@ struct BMPReader: RowReader {
         rows[0] = RowStart(position: position)
         defer { self.rows = rows }
         while y < geometry.height {
-            guard let step = step(bytes, &position), position <= bytes.count else {
+            // The byte after an odd number of colours may be missing.
+            guard let step = step(bytes, &position), position <= bytes.count + 1 else {
                 isComplete = y == geometry.height - 1 && x >= geometry.width
                 return
             }

@@ -79,16 +79,15 @@ struct IconDecoder: ImageDecoder {
 
     private static let metadata = ImageMetadata(orientation: .upright, profile: .none, frameCount: 1)
 
-    /// Icons have about ten.
-    private static let mostImages = 1024
-
     /// Reads the headers of all images. Their own sizes and depths count, because a directory has no room for all sizes, and that
     /// of a cursor has none for depths.
     private static func images(in bytes: Span<UInt8>, isWhole: Bool) throws(WireError) -> [Image] {
         var best: [PixelGeometry: Image] = [:]
         var failure = WireError(CODEC_DAMAGED, format: .ico, message: "it has no image")
         let count = bytes.integer(at: 4, bytes: 2, .little) ?? 0
-        guard count <= mostImages else { throw WireError(CODEC_TOO_LARGE, format: .ico, message: "\(count) images") }
+        guard count <= ImageFormat.mostIcons else {
+            throw WireError(CODEC_TOO_LARGE, format: .ico, message: "\(count) images")
+        }
         for entry in 0..<count {
             do throws(WireError) {
                 guard let start = bytes.integer(at: 6 + 16 * entry + 12, bytes: 4, .little) else {

@@ -91,7 +91,9 @@ struct PNMReader: RowReader {
     private static let white: UInt32 = .max
 
     private func pixel(_ values: SIMD4<Int>) -> UInt32 {
-        let byte = { (value: Int) in most == 255 ? UInt8(value) : UInt8((min(value, most) * 255 + most / 2) / most) }
+        let byte = { (value: Int) in
+            most == 255 ? UInt8(min(value, most)) : UInt8((min(value, most) * 255 + most / 2) / most)
+        }
         let (red, isGray) = (byte(values[0]), samples < 3)
         let alpha = hasAlpha ? byte(values[samples - 1]) : 255
         return RGBA.pixel(red, isGray ? red : byte(values[1]), isGray ? red : byte(values[2]), alpha)

@@ -102,12 +102,15 @@ public enum ImageFormat: String, CaseIterable, Sendable {
             return number(16) == 0 && (size == 12 || 16...64 ~= size || size == 108 || size == 124) ? .bmp : nil
         }
         // The first image of a directory: a reserved byte that some writers set, and a place behind the directory.
-        if bytes.count == 22, number(0) == 0, 1...2 ~= number(2), number(4) > 0 {
+        if bytes.count == 22, number(0) == 0, 1...2 ~= number(2), 1...mostIcons ~= number(4) {
             let place = number(18) | number(20) << 16
             return [0, 255].contains(bytes[9]) && place >= 6 + 16 * number(4) ? .ico : nil
         }
         return isTGA(bytes) ? .tga : nil
     }
+
+    /// The most images of an icon.
+    package static let mostIcons = 1024
 
     private static func isSpace(_ byte: UInt8) -> Bool { 9...13 ~= byte || byte == 32 }
 
@@ -120,7 +123,8 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         let hasPalette = kind & 7 == 1
         guard bytes[1] == (hasPalette ? 1 : 0) else { return false }
         if hasPalette { return [15, 16, 24, 32].contains(bytes[7]) && bytes[5] | bytes[6] != 0 && depth == 8 }
-        let depths: [UInt8] = kind & 7 == 2 ? [15, 16, 24, 32] : [8, 16]
+        // Gray of 16 bits has alpha.
+        let depths: [UInt8] = kind & 7 == 2 ? [15, 16, 24, 32] : attributes == 8 ? [8, 16] : [8]
         return bytes[3..<8].allSatisfy { $0 == 0 } && depths.contains(depth)
     }
 

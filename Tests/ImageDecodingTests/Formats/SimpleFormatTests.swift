@@ -21,6 +21,7 @@
             #expect(try pixels("P1 3 1 101") == gray(0, 255, 0))
             #expect(try pixels("P2\r\n3\t1 # w\n10\n0 5 10 \n") == gray(0, 128, 255))
             #expect(try pixels("P3 1 2 255 1 2 3 255 254 253") == [SIMD4(1, 2, 3, 255), SIMD4(255, 254, 253, 255)])
+            #expect(try pixels("P3 1 1 255 0 256 4294967295") == [SIMD4(0, 255, 255, 255)])
         }
 
         @Test func bytes() throws {
