@@ -50,6 +50,8 @@ struct JP2Codestream {
     private var layers = 1, resolutions = 1, precincts = 1, structureBytes = 0
     /// The bytes of the transforms that are copied for each tile.
     private var transformBytes = 0
+    /// The bytes of the lists of marker segments and tile parts.
+    private var markerBytes = 0
 
     /// Reads the headers of the codestream in `range`, without those of packets.
     ///
@@ -123,6 +125,8 @@ struct JP2Codestream {
                 return nil
             }
             if marker == 0xFF93, let (tile, start, next) = part {
+                // Otherwise the header would be read again and again.
+                guard next >= position + 2 else { return CODEC_DAMAGED }
                 missing[tile] = false
                 guard next <= end else {
                     usable = usable.lowerBound..<end
@@ -139,16 +143,19 @@ struct JP2Codestream {
             guard length >= 2 else { return CODEC_DAMAGED }
             let content = position + 4..<position + 2 + length
             guard content.upperBound <= end else { return CODEC_TRUNCATED }
+            markerBytes += Self.markerBytes
             switch marker {
             case 0xFF90:
                 guard part == nil, content.count == 8, let tile = bytes.integer(at: content.lowerBound, bytes: 2, .big),
                     let size = bytes.integer(at: content.lowerBound + 2, bytes: 4, .big), tile < missing.count,
                     size == 0 || size >= 14
                 else { return CODEC_DAMAGED }
+                markerBytes += Self.partBytes * max(10, bytes.integer(at: content.lowerBound + 7, bytes: 1, .big) ?? 0)
                 // Without a size, it is the last one.
                 part = (tile, position, size == 0 ? Self.endMarker(bytes, position..<end) ?? end : position + size)
             case 0xFF52: if !readStyle(bytes, content) { return CODEC_DAMAGED }
             case 0xFF53: if !readComponentStyle(bytes, content) { return CODEC_DAMAGED }
+            case 0xFF60, 0xFF61: markerBytes += Self.headersBytes + content.count
             case 0xFF74, 0xFF75, 0xFF77: transformBytes += content.count
             default: break
             }
@@ -186,7 +193,7 @@ struct JP2Codestream {
     /// Reads the resolutions, and the sizes of code-blocks and precincts.
     private mutating func readBlocks(_ bytes: Span<UInt8>, _ reader: inout NumberReader, hasPrecincts: Bool) -> Bool {
         guard let levels = reader.next(bytes, 1), let width = reader.next(bytes, 1), let height = reader.next(bytes, 1),
-            reader.next(bytes, 2) != nil, levels <= 32, width <= 8, height <= 8
+            let style = reader.next(bytes, 1), reader.next(bytes, 1) != nil, levels <= 32, width <= 8, height <= 8
         else { return false }
         mostReduction = min(mostReduction, levels)
         resolutions = max(resolutions, levels + 1)
@@ -204,9 +211,13 @@ struct JP2Codestream {
             parts += bands * columns.precincts * rows.precincts
             precincts = max(precincts, columns.precincts * rows.precincts)
         }
+        // Where some passes end a segment (LAZY, TERMALL), each may be one. A segment takes at least three bits of the file.
+        let isSplit = style & 5 != 0
+        let segments = min(blocks * layers * (isSplit ? Self.mostPasses : 1), 3 * length)
         structureBytes = max(
             structureBytes,
-            blocks * (Self.blockBytes + Self.chunkBytes * min(layers, Self.mostPasses)) + parts * Self.precinctBytes)
+            blocks * Self.blockBytes + segments * (isSplit ? Self.segmentBytes : Self.chunkBytes)
+                + parts * Self.precinctBytes)
         return true
     }
 
@@ -232,16 +243,18 @@ struct JP2Codestream {
 
     /// What OpenJPEG 2.5 allocates for a tile that a header declares, and for each of its components.
     private static let tileBytes = 9500, tileComponentBytes = 1100
-    /// For a code-block, for each of its parts in another layer, and for a precinct of a band.
-    private static let blockBytes = 512, chunkBytes = 16, precinctBytes = 256
-    /// The number of layers in which a code-block can have a part.
+    /// For a code-block, for each of its parts in another layer, for one that ends a segment, and for a precinct of a band.
+    private static let blockBytes = 512, chunkBytes = 24, segmentBytes = 64, precinctBytes = 256
+    /// The number of passes of a code-block in a layer.
     private static let mostPasses = 164
+    /// For a marker segment, for a part that a tile declares, and for the table of packet headers (PPM, PPT).
+    private static let markerBytes = 32, partBytes = 24, headersBytes = 4096
 
     /// Returns an upper estimate of the bytes that OpenJPEG holds while it decodes without the `reduction` highest resolutions.
     func heldBytes(reduction: Int) -> Int {
         let tiles = missing.count
         var bytes = length + tiles * (Self.tileBytes + components.count * Self.tileComponentBytes + transformBytes)
-        bytes += components.count * structureBytes
+        bytes += markerBytes + components.count * structureBytes
         // Whether each packet was read.
         bytes += 2 * (layers + 1) * resolutions * components.count * precincts
         // Tiles are decoded apart from the image, unless it is one.

@@ -233,6 +233,15 @@
             for length in 12..<file.count { #expect(failure(Array(file.prefix(length))) == .truncated, "\(length)") }
         }
 
+        /// A tile part that ends within its own header would be read again and again.
+        @Test func partWithoutData() throws {
+            var file = picture.j2k(tile: 16)
+            let part = try #require(file.indices.first { file[$0...].starts(with: [0xFF, 0x90, 0, 10]) })
+            file.replaceSubrange(part + 6..<part + 10, with: [0, 0, 0, 14])
+            file.insert(contentsOf: [0xFF, 0x64, 0, 4, 0, 1], at: part + 12)
+            #expect(failure(file) == .decodeFailed)
+        }
+
         /// Tiles that are missing are transparent, if damage is accepted; without any that is there, it is the error as before.
         @Test func damageIsAccepted() throws {
             let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, acceptsDamage: true))
