@@ -1748,7 +1748,9 @@ static bool handle(imgbroker *connection, const json_t *fields) {
     const json_t *id = json_object_get(fields, "id");
     if (is_error && (id == NULL || json_is_null(id))) {
         imgbroker_error error;
-        if (read_error(connection, fields, &error)) connection->failure = error;
+        if (!read_error(connection, fields, &error)) return false;
+        connection->failure = error;
+        if (error.code == IMGBROKER_ERROR_SHUTTING_DOWN && connection->state == READY) lose(connection);
         return false;
     }
     if (!require_integer(connection, fields, "id", 0, MAXIMUM_INTEGER, &number)) return false;

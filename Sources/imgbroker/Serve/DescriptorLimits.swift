@@ -21,7 +21,7 @@ extension BrokerLimits {
         // The results of jobs that decode workers are given ahead take an eighth of them at most.
         limits.briefJobs = min(briefJobs, max(free / 8 / max(workers, 1), 1))
         free -= (limits.briefJobs - 1) * workers
-        limits.maxClients = max(free / 4, 8)
+        limits.maxClients = min(maxClients, max(free / 4, 8))
         limits.memoryEntries = min(memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(maxLeasedBuffers, max(descriptors / 4, 16))
         limits.maxEvictedBuffers = min(maxEvictedBuffers, max(free / 8, 8))

@@ -312,7 +312,7 @@ final class DescriptorReceiver {
             FileDescriptor.close(raw: raw)
             waitingToClose.removeLast()
             closed.append(user)
-            helper.state = .closing(user, since: .now)
+            (helper.user, helper.state) = (user, .closing(user, since: .now))
         }
         if case .closing = helper.state { _ = send(.init(.close), to: helper) }
     }

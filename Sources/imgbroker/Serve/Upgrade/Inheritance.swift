@@ -47,7 +47,8 @@ final class Inheritance {
         }
         self.files = files
         self.state = state
-        closing = process.closing.map { Int32($0) }
+        // Descriptors to be sent have an owner already.
+        closing = Set(process.closing).subtracting(files.keys).map { Int32($0) }
         for descriptor in closing { try FileDescriptor.closeOnExec(descriptor) }
     }
 
