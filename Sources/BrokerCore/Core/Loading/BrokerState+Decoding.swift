@@ -76,7 +76,9 @@ extension BrokerState {
                 of: decode.variant, from: decode.crashes > 0 ? nil : decode.responsible)
         else { return false }
         if decodingRefusal(of: decode.variant, from: nil) == nil {
-            for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
+            // Each user once, because one may have any number of requests for the image.
+            var users: Set = [decode.responsible.user]
+            for waiter in decode.waiters.compactMap({ requests[$0.id] }) where users.insert(waiter.uid).inserted {
                 let other = waiter.responsible(servedBy: waiter.original?.origin.response.servedBy)
                 if decodingRefusal(of: decode.variant, from: other) != nil { continue }
                 decoding.charge(job, to: other)
