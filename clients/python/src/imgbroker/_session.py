@@ -399,7 +399,11 @@ class Session:
         fields = frame.fields
         kind = string(fields, "type")
         if kind == "error" and fields.get("id") is None:
-            raise error_of(fields)
+            error = error_of(fields)
+            # A broker that ends, or cannot hand the connection over, closes it next.
+            if error.code is ErrorCode.SHUTTING_DOWN:
+                raise ConnectionLostError("the broker closed the connection")
+            raise error
         number = request_id(fields)
         request = self.pending.get(number)
         if request is None:
