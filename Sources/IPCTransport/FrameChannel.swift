@@ -333,8 +333,8 @@ package final class FrameChannel {
         }
     }
 
-    /// Takes over the socket from another process, which may have sent descriptors that the peer has not received.
-    package func takeOver() { unreadDescriptors = Self.messagesUnread(on: socket) }
+    /// Takes over the socket from another process, which has sent at most `unread` descriptors that the peer has not received.
+    package func takeOver(unread: Int) { unreadDescriptors = unread }
 
     // MARK: Sending
 

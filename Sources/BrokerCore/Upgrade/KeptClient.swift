@@ -48,6 +48,8 @@ package struct KeptClient: Equatable, Sendable {
     /// The bytes that are still to be skipped before them.
     package var skipped = 0
     package var output: [Output] = []
+    /// An upper bound of the descriptors that it was sent and has not received.
+    package var unread = 0
     /// Its request for the upgrade, if it has made it.
     package var upgrade: Int?
 
@@ -62,6 +64,7 @@ extension KeptClient: FieldList {
         fields.integer("descriptor", &descriptor, in: 0...Int(Int32.max))
         fields.objects("subscriptions", orNone: &subscriptions)
         fields.integer("skipped", &skipped, in: 0...Int.max, omitting: 0)
+        fields.integer("unread", &unread, in: 0...Int(Int32.max), omitting: 0)
         fields.integer("upgrade", &upgrade, in: 0...JSONReader.maximumInteger)
     }
 }

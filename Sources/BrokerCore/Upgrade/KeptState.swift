@@ -23,12 +23,26 @@ package struct KeptState: Equatable, Sendable {
         package var storedState = 0
         /// Sockets and files that the next process closes, because closing them may take as long as others like.
         package var closing: [Int] = []
+        /// The connections of departed clients.
+        package var departed: [Departed] = []
         /// Processes that may not have exited yet.
         package var children: [Child] = []
 
         package init(listener: Int, path: String) {
             self.listener = listener
             self.path = path
+        }
+    }
+
+    /// A connection of a departed client that has not received all descriptors.
+    package struct Departed: Equatable, Sendable {
+        package var descriptor: Int
+        package var user: UInt32
+        /// An upper bound of the descriptors.
+        package var unread: Int
+
+        package init(descriptor: Int, user: UInt32, unread: Int) {
+            (self.descriptor, self.user, self.unread) = (descriptor, user, unread)
         }
     }
 
@@ -231,7 +245,20 @@ extension KeptState.Process: FieldList {
         fields.integers("stored", &stored, in: 1...JSONReader.maximumInteger)
         fields.integer("storedState", &storedState, in: 0...JSONReader.maximumInteger)
         fields.integers("closing", &closing, in: descriptors, .optional)
+        fields.objects("departed", orNone: &departed)
         fields.objects("children", orNone: &children)
+    }
+}
+
+extension KeptState.Departed: FieldList {
+    package static var blank: KeptState.Departed { KeptState.Departed(descriptor: 0, user: 0, unread: 1) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("descriptor", &descriptor, in: 3...Int(Int32.max))
+        var owner: UInt32? = user
+        fields.user("user", &owner)
+        user = owner ?? 0
+        fields.integer("unread", &unread, in: 1...Int(Int32.max))
     }
 }
 

@@ -19,6 +19,7 @@ struct KeptStateTests {
         (process.device, process.inode, process.remover, process.cacheDirectory) = (-1, 2, 4, 5)
         (process.stored, process.storedState) = ([16], 3)
         process.closing = [6, 7]
+        process.departed = [KeptState.Departed(descriptor: 8, user: 1000, unread: 2)]
         process.children = [KeptState.Child(pid: 100), KeptState.Child(pid: 101, user: 1000)]
         state.process = process
         var header = ImageHeader(format: .gif, geometry: PixelGeometry(width: 4, height: 3)!, frameCount: 2)
@@ -50,7 +51,7 @@ struct KeptStateTests {
             KeptClient.Hold(buffer: 15, count: 1, bytes: 3, isSending: true),
         ]
         client.subscriptions = [KeptClient.Subscription(id: 4, events: ["evicted", "worker"])]
-        (client.input, client.upgrade) = ([0, 0, 0, 9, 0x7B], 8)
+        (client.input, client.unread, client.upgrade) = ([0, 0, 0, 9, 0x7B], 3, 8)
         var output = KeptClient.Output(bytes: [1, 2])
         output.descriptors = [9]
         output.payload = KeptClient.Payload(descriptor: 12, offset: 1, count: 2, buffer: 15)

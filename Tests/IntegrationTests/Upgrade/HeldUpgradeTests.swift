@@ -72,6 +72,48 @@ import Testing
         return id
     }
 
+    /// Its descriptors without those of helpers.
+    private var descriptors: Int {
+        setting.broker.status.descriptors - 2 * setting.broker.descriptorHelpers.count
+    }
+
+    /// It is sent over itself, so that nobody closes it, and its other end reads nothing.
+    @Test func `a dead connection is closed after an upgrade, too`() throws {
+        #expect(try admin.ask("upgrade").error == nil)
+        try setting.idle()
+        let before = descriptors
+        do {
+            let dead = try setting.client(as: 20_042)
+            try dead.sendWhatIsTaken(
+                Array((0..<2000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+            try? dead.send(
+                RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [dead.socket].compactMap(\.self)
+            )
+            dead.close()
+        }
+        #expect(try admin.ask("upgrade").error == nil)
+        try setting.idle()
+        try eventually("it is closed") { descriptors == before }
+    }
+
+    @Test func `images in a connection of a departed client count until its other end is closed`() throws {
+        _ = try holder.get(setting.url("/1"))
+        try setting.broker.wait(for: "the image is sent") { $0[.memoryHits] == 1 }
+        let clients = try admin.stats()[.clients]
+        // No frame is that long.
+        try holder.send([255, 255, 255, 255])
+        try setting.broker.wait(for: "the client has departed") { $0[.clients] == clients - 1 }
+        try setting.idle()
+        let before = descriptors
+        for _ in 0..<2 {
+            #expect(try admin.ask("upgrade").error == nil)
+            try setting.idle()
+            try eventually("the connection is open") { descriptors == before }
+        }
+        holder.close()
+        try eventually("the connection is closed") { descriptors == before - 1 }
+    }
+
     @Test func `half of a message with a descriptor ends with its connection`() throws {
         let directory = try TemporaryDirectory()
         try Data([1]).write(to: URL(filePath: directory.file("file")))

@@ -37,7 +37,8 @@ struct UnreadDescriptors {
 
     /// The connections of departed clients, which still take a descriptor here.
     var departed: Int { left.count }
-    var departedSockets: [FileDescriptor] { left.map(\.socket) }
+    /// These with their users and upper bounds of the descriptors that the other end has not received, for the next process.
+    var departedConnections: [(socket: FileDescriptor, user: UInt32, count: Int)] { left }
 
     /// The number that a client may have in flight now.
     mutating func allowance(
@@ -62,11 +63,14 @@ struct UnreadDescriptors {
     /// unreceived descriptors count for its user as before. Returns whether it has any.
     mutating func leave(_ client: ClientConnection) -> Bool {
         let count = client.channel.countUnreadDescriptors()
-        if count > 0 {
-            left.append((client.channel.socket, client.uid, count))
-            leftByUser[client.uid, default: 0] += 1
-        }
+        if count > 0 { takeOver(client.channel.socket, of: client.uid, unread: count) }
         return count > 0
+    }
+
+    /// Notes the connection of a client that has departed, maybe in the process whose place this one takes.
+    mutating func takeOver(_ socket: FileDescriptor, of user: UInt32, unread count: Int) {
+        left.append((socket, user, count))
+        leftByUser[user, default: 0] += 1
     }
 
     /// Closes the departed connections whose other end has received everything, or is closed.

@@ -205,7 +205,7 @@ extension Broker {
     /// close them may take as long as these like.
     private var foreignDescriptors: [FileDescriptor] {
         let sockets = workers.values.map(\.channel.socket) + [forkServer?.socket].compactMap(\.self) + receiver.sockets
-        return sockets + unread.departedSockets + receiver.takeWaitingToClose(closingConnections) + closer.waiting
+        return sockets + receiver.takeWaitingToClose(closingConnections) + closer.waiting
             + products.values.compactMap(\.descriptor)
     }
 
@@ -272,6 +272,7 @@ extension Broker {
             }
             var connection = state.kept(client.id, descriptor: Int(client.channel.socket.raw))
             connection.input += client.unreadInput
+            connection.unread = client.channel.countUnreadDescriptors()
             if client.id == upgrade.client { connection.upgrade = upgrade.id }
             descriptors.append(client.channel.socket)
             for unsent in client.channel.unsent {
@@ -289,6 +290,10 @@ extension Broker {
             kept.clients.append(connection)
         }
         process.closing = closing.map { Int($0.raw) }
+        process.departed = unread.departedConnections.map {
+            KeptState.Departed(descriptor: Int($0.socket.raw), user: $0.user, unread: $0.count)
+        }
+        descriptors += unread.departedConnections.map(\.socket)
         kept.process = process
         return (kept, descriptors + closing)
     }
@@ -310,6 +315,11 @@ extension Broker {
             let isConnection = (try? UnixSocket.peerCredentials(of: descriptor)) != nil
             if isConnection { closingConnections(descriptor) } else { closingMemory(descriptor) }
         }
+        for kept in inheritance.state.process?.departed ?? [] {
+            let socket = FileDescriptor(owning: Int32(kept.descriptor), disposal: closingConnections)
+            unread.takeOver(socket, of: kept.user, unread: kept.unread)
+            handle(.connectionLingers(uid: kept.user))
+        }
         for kept in inheritance.state.process?.children ?? [] {
             // One that has exited before the other program did was reaped by that.
             guard let child = try? ChildProcess(adopting: Int32(kept.pid)) else { continue }
@@ -325,7 +335,7 @@ extension Broker {
         let socket = FileDescriptor(owning: Int32(kept.descriptor), disposal: closingConnections)
         guard let client = try? connect(socket) else { return }
         state.restore(kept, of: client.id)
-        client.channel.takeOver()
+        client.channel.takeOver(unread: kept.unread)
         for output in kept.output {
             let payload = output.payload.flatMap { payload in
                 inheritance.file(payload.descriptor).map {

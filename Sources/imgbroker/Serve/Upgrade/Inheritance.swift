@@ -50,6 +50,7 @@ final class Inheritance {
         // Descriptors to be sent have an owner already.
         closing = Set(process.closing).subtracting(files.keys).map { Int32($0) }
         for descriptor in closing { try FileDescriptor.closeOnExec(descriptor) }
+        for connection in process.departed { try FileDescriptor.closeOnExec(Int32(connection.descriptor)) }
     }
 
     /// Releases all descriptors. Otherwise callers of `Broker.run` would keep images open that the broker has evicted.
