@@ -200,7 +200,7 @@ test-threads: build-tests build-threads ## Tests of clients, downloads and codec
 		--filter 'ImageDecodingTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: test-hostile
-test-hostile: build build-tests ## Forty hostile connections of one user for SECONDS=n (120), while another user loads images; needs root
+test-hostile: build build-tests ## Forty hostile connections of one user for SECONDS=n (120), while another user loads images and upgrades go on; needs root
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" IMGBROKER_HOSTILE_SECONDS="$(or $(SECONDS),120)" \
 		scripts/run-tests.sh --filter HostileUserTests
 

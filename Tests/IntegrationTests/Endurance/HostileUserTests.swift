@@ -10,17 +10,18 @@ import TestSupport
 import Testing
 
 /// One user attacks over 40 connections in every way that the page on security lists, all at the same time, while another
-/// user loads images. `make test-hostile` runs it, for IMGBROKER_HOSTILE_SECONDS seconds and with the release build.
+/// user loads images and an administrator upgrades the broker every few seconds. `make test-hostile` runs it, for IMGBROKER_HOSTILE_SECONDS seconds and with the release build.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HostileUserTests {
     private static let seconds = ProcessInfo.processInfo.environment["IMGBROKER_HOSTILE_SECONDS"].flatMap(Double.init)
     private static let connections = 40
     private static let hostile: UInt32 = 20_021
     private static let victim: UInt32 = 20_022
+    private static let holder: UInt32 = 20_023
 
     /// The attacks by number, those of one kind at a time.
     private enum Attack: Int, CaseIterable {
         case descriptors, longOrders, silentTransfers, texts, blame, slowFrames, deadConnections, stores, slowVariants,
-            floods, trickles, crashes
+            floods, trickles, crashes, halves, silentFiles
     }
 
     @Test(.enabled(if: seconds != nil && getuid() == 0, "takes minutes, and needs root"))
@@ -36,6 +37,10 @@ import Testing
             }
         }
         try setting.idle()
+        let admin = try setting.client()
+        try Self.upgrade(setting.broker, admin)
+        try setting.idle()
+        let warm = try setting.broker.settledDescriptorsBesidesImages()
         let victim = try setting.client(as: Self.victim)
         let good = try LocalOrigin(address: "127.0.0.2") {
             $0.path.hasPrefix("/vector")
@@ -46,6 +51,8 @@ import Testing
         // An origin of its own, so that the attackers' other transfers do not wait for the silent ones.
         let silent = try LocalOrigin(address: "127.0.0.3") { _ in .ok([1]).with { $0.hold = .beforeHeaders } }
         defer { silent.stop() }
+        let dead = SilentFileSystem.isPossible ? try SilentFileSystem() : nil
+        defer { dead?.end() }
 
         // Serves one user: what the machine itself delays, and the other processes on it.
         let undisturbed = try Setting(workers: 1, routes: ["/hit": png(tile(1))])
@@ -59,19 +66,29 @@ import Testing
         nonisolated(unsafe) let shared = setting
         for number in 0..<Self.connections {
             let attack = Attack.allCases[number % Attack.allCases.count]
-            attackers.start { try unsafe Self.perform(attack, shared, silent, port, number, until: attackers) }
+            attackers.start { try unsafe Self.perform(attack, shared, silent, dead, port, number, until: attackers) }
         }
         var hits: [Double] = []
+        var paused: [Double] = []
         var others: [Double] = []
         var loads: [Double] = []
         var vectors: [Double] = []
         var checks: [Double] = []
         let end = Date.now.addingTimeInterval(seconds)
         var next = 0
+        var (upgrade, upgrades): (Int?, Int) = (nil, 0)
         while Date.now < end {
+            if upgrade != nil, let answer = try admin.nextIfThere() {
+                #expect(answer.error == nil)
+                (upgrade, upgrades) = (nil, upgrades + 1)
+            } else if upgrade == nil, next % 20 == 19 {
+                upgrade = admin.newID()
+                try admin.send(#"{"type":"upgrade","id":\#(upgrade!)}"#)
+            }
             for _ in 0..<20 {
                 var answer: RawClient.Incoming?
-                hits.append(try microseconds { answer = try victim.load(good.url("/hit"), #""delivery":"none""#) })
+                let took = try microseconds { answer = try victim.load(good.url("/hit"), #""delivery":"none""#) }
+                if upgrade == nil { hits.append(took) } else { paused.append(took) }
                 #expect(answer?.error == nil)
                 others.append(
                     try microseconds { _ = try companion.load(undisturbed.url("/hit"), #""delivery":"none""#) })
@@ -92,6 +109,8 @@ import Testing
             vectors.append(try load("/vector\(next)"))
         }
         attackers.stop()
+        if let upgrade { #expect(try admin.answer(to: upgrade).error == nil) }
+        dead?.end()
         #expect(exporter.command.exit(after: SIGTERM) == .status(0))
         hits.sort()
         others.sort()
@@ -107,6 +126,7 @@ import Testing
             at most \(quantile(hits, 1)) ms; \(loads.count) loads, p50 \(quantile(loads, 0.5)) ms, \
             at most \(quantile(loads, 1)) ms; as many SVGs, p50 \(quantile(vectors, 0.5)) ms, \
             at most \(quantile(vectors, 1)) ms; \(checks.count) checks of the health, at most \(quantile(checks, 1)) ms; attacks \(attackers.counts); \
+            \(upgrades) upgrades, hits meanwhile at most \((paused.max() ?? 0) / 1000) ms; \
             a broker without attackers: p99 \(quantile(others, 0.99)) ms, at most \(quantile(others, 1)) ms; \
             iterations of the loop: \(try setting.broker.stats()[.loopMicroseconds])
             """)
@@ -118,11 +138,21 @@ import Testing
             let report = try setting.broker.stats()
             return report[.clients] <= 3 && report[.reservedBytes] == 0
         }
+        for client in [admin, victim] { client.close() }
+        try setting.broker.allChildren()
+        let last = try setting.client()
+        _ = try last.ask("clear", #""tier":"memory""#)
+        last.close()
+        try setting.broker.waitForSettledDescriptors(warm - 1)
         let report = try setting.broker.stats()
         #expect(report.workerDeaths.keys.allSatisfy { [.cpu, .deadline, .signal].contains($0) })
         // Images crash decoders of SVG alone, and ever more rarely.
         #expect(report.lastDeaths.allSatisfy { $0.cause != .signal || $0.kind == "decode-svg" })
         #expect(report.workerDeaths[.signal] ?? 0 < 60)
+    }
+
+    private static func upgrade(_ broker: TestBroker, _ admin: RawClient) throws {
+        #expect(try admin.ask("upgrade").error == nil, "\(broker.logTail)")
     }
 
     private func microseconds(_ work: () throws -> Void) rethrows -> Double {
@@ -172,10 +202,12 @@ import Testing
 
     /// Attacks over one connection until it ends.
     private static func perform(
-        _ attack: Attack, _ setting: Setting, _ silent: LocalOrigin, _ exporter: Int, _ number: Int,
+        _ attack: Attack, _ setting: Setting, _ silent: LocalOrigin, _ dead: SilentFileSystem?, _ exporter: Int,
+        _ number: Int,
         until attackers: Attackers
     ) throws {
-        let client = try setting.client(as: hostile)
+        // Its files hold up all helpers that its user may have.
+        let client = try setting.client(as: attack == .silentFiles ? holder : hostile)
         var round = 0
         while attackers.goesOn {
             round += 1
@@ -238,6 +270,20 @@ import Testing
                     for request in requests { request.sendByte() }
                     usleep(50_000)
                 }
+            case .halves:
+                // They end with an upgrade.
+                let frame = RawClient.frame(RawClient.storeText(id, setting.url("/s"), #""fds":1"#))
+                try client.send(Array(frame.prefix(20)), descriptors: [try WritableBuffer(name: "given").descriptor])
+                _ = try? client.next(within: 5)
+                attackers.count("\(attack)")
+                return
+            case .silentFiles:
+                if let file = try dead?.open() {
+                    try client.send(RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#), descriptors: [file])
+                }
+                _ = try? client.next(within: 5)
+                attackers.count("\(attack)")
+                return
             case .stores:
                 _ = try client.store(setting.url("/s\(number)-\(round % 50)"), tile(number * 1000 + round % 50).png)
             case .crashes:
