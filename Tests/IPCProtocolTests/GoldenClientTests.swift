@@ -49,6 +49,8 @@ import Testing
             ("client-hello", .hello(id: 0, client: "viewer/1.2")),
             ("client-hello-anonymous", .hello(id: 1, client: nil)),
             ("client-hello-validity", .hello(id: 1, client: nil, validity: true)),
+            ("client-hello-segments", .hello(id: 1, client: nil, segments: true)),
+            ("client-forget-segments", .forgetSegments([3, 9_007_199_254_740_991])),
             ("client-touch", .touch(buffers: [7, 9_007_199_254_740_991], hits: 120)),
             ("client-get", .get(GetRequest(id: 2, url: url))),
             ("client-get-all-fields", .get(GetRequest(id: JSONReader.maximumInteger, url: url, options: options))),

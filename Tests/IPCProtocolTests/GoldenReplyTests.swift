@@ -125,6 +125,20 @@ import Testing
                 })
         ),
         (
+            "reply-image-segment",
+            .image(
+                id: 4,
+                image {
+                    $0.source = .memory
+                    $0.offset = 65_536
+                    $0.buffer = 18
+                    $0.segment = 3
+                    $0.segmentBytes = 33_554_432
+                    $0.descriptors = 1
+                })
+        ),
+        ("reply-segment-ended", .segmentEnded(3)),
+        (
             "reply-image-traced",
             .image(
                 id: 5,

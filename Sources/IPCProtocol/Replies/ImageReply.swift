@@ -56,6 +56,10 @@ public struct ImageReply: Equatable, Sendable {
     public var offset = 0
     /// The number of the leased buffer; nil without a lease.
     public var buffer: Int?
+    /// The number of the segment in which the image lies; nil when it is in a memfd of its own.
+    public var segment: Int?
+    /// The number of bytes of the segment, together with its descriptor.
+    public var segmentBytes: Int?
     /// The slot on the validity page; nil without one.
     public var slot: Slot?
     /// The number of descriptors that come with the frame.
@@ -135,6 +139,8 @@ extension ImageReply: FieldList {
         fields.integer("bytes", &bytes, in: any)
         fields.integer("offset", &offset, in: any, .optional)
         fields.integer("buffer", &buffer, in: 1...JSONReader.maximumInteger)
+        fields.integer("segment", &segment, in: 1...JSONReader.maximumInteger)
+        fields.integer("segmentBytes", &segmentBytes, in: 1...JSONReader.maximumInteger)
         fields.group(with: "slot", &slot)
         fields.integer("fds", &descriptors, in: 0...1, .optional)
         fields.integer("payload", &payload, in: any, .optional)

@@ -24,6 +24,8 @@ public enum Reply: Equatable, Sendable {
     case reloaded(id: Int, ReloadReport)
     /// An event for a subscriber.
     case event(id: Int, BrokerEvent)
+    /// No further image will be in this segment.
+    case segmentEnded(Int)
     /// Answers `stats`.
     case stats(id: Int, StatsReport)
     /// Reports that a request failed; the id is nil when the message had no valid one.
@@ -32,13 +34,13 @@ public enum Reply: Equatable, Sendable {
     /// Whether this is the last frame for the request.
     public var isTerminal: Bool {
         switch self {
-        case .progress, .prefetched, .event: false
+        case .progress, .prefetched, .event, .segmentEnded: false
         case .image(_, let image): image.final
         default: true
         }
     }
 
-    /// The id of the request that this answers.
+    /// The id of the request that this answers; nil of a message that answers none.
     public var id: Int? {
         switch self {
         case .hello(let id, _), .image(let id, _), .progress(let id, _, _), .ok(let id), .queried(let id, _),
@@ -46,6 +48,7 @@ public enum Reply: Equatable, Sendable {
             .failedEntries(let id, _), .reloaded(let id, _), .event(let id, _):
             id
         case .error(let id, _): id
+        case .segmentEnded: nil
         }
     }
 
@@ -89,6 +92,7 @@ public enum Reply: Equatable, Sendable {
         case .progress, .prefetched: "progress"
         case .ok, .queried, .removed, .cleared, .failedEntries, .reloaded: "ok"
         case .event: "event"
+        case .segmentEnded: "segmentEnded"
         case .stats: "stats"
         case .error: "error"
         }
@@ -102,6 +106,7 @@ public enum Reply: Equatable, Sendable {
         case "error": .error(id: nil, .blank)
         case "hello": .hello(id: 0, .blank)
         case "event": .event(id: 0, .blank)
+        case "segmentEnded": .segmentEnded(0)
         case "stats": .stats(id: 0, .blank)
         case "progress" where fields.has("total"): .prefetched(id: 0, done: 0, failed: 0, total: 0)
         case "progress": .progress(id: 0, received: 0, expected: nil)
@@ -164,6 +169,11 @@ public enum Reply: Equatable, Sendable {
             fields.id(&id)
             event.list(&fields)
             self = .event(id: id, event)
+        case .segmentEnded(var segment):
+            var id: Int?
+            fields.nullableInteger("id", &id, in: 0...JSONReader.maximumInteger)
+            fields.integer("segment", &segment, in: 1...JSONReader.maximumInteger)
+            self = .segmentEnded(segment)
         case .stats(var id, var report):
             fields.id(&id)
             fields.object("stats", &report)

@@ -6,8 +6,9 @@ public enum ClientMessage: Equatable, Sendable {
     /// The protocol version that this package implements.
     public static let protocolVersion = 1
 
-    /// Opens the conversation; optional and repeatable. With `validity` it requests the validity page.
-    case hello(id: Int, client: String?, validity: Bool = false)
+    /// Opens the conversation; optional and repeatable. With `validity` it requests the validity page; with `segments` the
+    /// connection maps segments.
+    case hello(id: Int, client: String?, validity: Bool = false, segments: Bool = false)
     /// Requests an image.
     case get(GetRequest)
     /// Cancels a pending `get`.
@@ -16,6 +17,8 @@ public enum ClientMessage: Equatable, Sendable {
     case release(buffers: [Int])
     /// Reports images that were used without a request, and the total number of those uses.
     case touch(buffers: [Int], hits: Int)
+    /// Reports segments that are not mapped any more.
+    case forgetSegments([Int])
     /// Requests the cache state of an image.
     case query(GetRequest)
     /// Loads URLs into the cache.
@@ -50,7 +53,7 @@ public enum ClientMessage: Equatable, Sendable {
     /// The request's id; nil for a message without an answer.
     public var id: Int? {
         switch self {
-        case .hello(let id, _, _), .cancel(let id, _), .remove(let id, _), .removeFile(let id, _), .stats(let id),
+        case .hello(let id, _, _, _), .cancel(let id, _), .remove(let id, _), .removeFile(let id, _), .stats(let id),
             .subscribe(let id, _),
             .clear(let id, _, _), .failedList(let id, _), .failedClear(let id, _), .suspend(let id), .resume(let id),
             .cancelAll(let id), .reload(let id), .upgrade(let id):
@@ -58,7 +61,7 @@ public enum ClientMessage: Equatable, Sendable {
         case .get(let request), .query(let request): request.id
         case .prefetch(let request): request.id
         case .store(let request): request.id
-        case .release, .touch: nil
+        case .release, .touch, .forgetSegments: nil
         }
     }
 
@@ -134,7 +137,7 @@ public enum ClientMessage: Equatable, Sendable {
     private static let blanks: [String: ClientMessage] = {
         let blanks: [ClientMessage] = [
             .hello(id: 0, client: nil), .get(.blank), .query(.blank), .cancel(id: 0, request: 0),
-            .release(buffers: []), .touch(buffers: [], hits: 0), .prefetch(.blank), .store(.blank),
+            .release(buffers: []), .touch(buffers: [], hits: 0), .forgetSegments([]), .prefetch(.blank), .store(.blank),
             .remove(id: 0, url: .blank), .stats(id: 0), .subscribe(id: 0, events: []),
             .clear(id: 0, tier: .all, olderThanSeconds: nil), .failedList(id: 0, url: nil), .suspend(id: 0),
             .resume(id: 0), .cancelAll(id: 0), .reload(id: 0), .upgrade(id: 0),
@@ -150,6 +153,7 @@ public enum ClientMessage: Equatable, Sendable {
         case .cancel: "cancel"
         case .release: "release"
         case .touch: "touch"
+        case .forgetSegments: "forgetSegments"
         case .query: "query"
         case .prefetch: "prefetch"
         case .store: "store"
@@ -168,17 +172,18 @@ public enum ClientMessage: Equatable, Sendable {
 
     private mutating func list(_ fields: inout Fields) {
         switch self {
-        case .hello(var id, var client, var validity):
+        case .hello(var id, var client, var validity, var segments):
             fields.id(&id)
             var version = Self.protocolVersion
             fields.integer("protocol", &version, in: 0...Int.max)
             fields.string("client", &client, most: 255)
             fields.flag("validity", &validity)
+            fields.flag("segments", &segments)
             if version != Self.protocolVersion {
                 let message = "Protocol version \(version) is not spoken here, only \(Self.protocolVersion)."
                 fields.refuse(with: WireError(.unsupportedVersion, message))
             }
-            self = .hello(id: id, client: client, validity: validity)
+            self = .hello(id: id, client: client, validity: validity, segments: segments)
         case .get(var request):
             request.list(&fields)
             self = .get(request)
@@ -196,6 +201,9 @@ public enum ClientMessage: Equatable, Sendable {
             fields.buffers(&buffers)
             fields.integer("hits", &hits, in: 0...Self.mostTouchHits, .optional)
             self = .touch(buffers: buffers, hits: hits)
+        case .forgetSegments(var segments):
+            fields.integers("segments", &segments, in: 1...JSONReader.maximumInteger, most: Self.mostBuffers)
+            self = .forgetSegments(segments)
         case .prefetch(var request):
             request.list(&fields)
             self = .prefetch(request)
@@ -250,7 +258,7 @@ public enum ClientMessage: Equatable, Sendable {
 
     /// The maximum number of hits in one `touch`.
     static let mostTouchHits = 1_000_000_000
-    /// The maximum number of buffers in one `release` or `touch`.
+    /// The maximum number of buffers in one `release` or `touch`, and of segments in one `forgetSegments`.
     public static let mostBuffers = 16_384
     /// The maximum number of tokens of a message (`JSONScanner`). It bounds the time of reading a frame.
     static let mostTokens = 24_576

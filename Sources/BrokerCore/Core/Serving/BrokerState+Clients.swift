@@ -40,11 +40,12 @@ extension BrokerState {
             return reject(message.id, of: client, with: WireError(.forbidden, "Only administrators may do this."))
         }
         switch message {
-        case .hello(let id, _, let validity): greet(client, id: id, withPage: validity)
+        case .hello(let id, _, let validity, _): greet(client, id: id, withPage: validity)
         case .get(let request): get(request, from: client, asking)
         case .cancel(let id, let request): cancel(request, id: id, from: client, asking)
         case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
         case .touch(let buffers, let hits): touch(buffers, hits: hits, from: client)
+        case .forgetSegments: break
         case .query(var request):
             if let refusal = expandPreset(of: &request.options, for: asking) {
                 return reject(request.id, of: client, with: refusal)
