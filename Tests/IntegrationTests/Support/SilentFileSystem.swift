@@ -83,7 +83,9 @@ final class SilentFileSystem: Sendable {
         }
         let operation = Operation(rawValue: number(at: 4, UInt32.self))
         let (name, node) = (number(at: 8, UInt64.self), number(at: 16, UInt64.self))
-        let isOwn = operation == .initialize || Self.process(of: number(at: 32, UInt32.self)) == getpid()
+        let isOwn =
+            operation == .initialize
+            || Self.isOwn(thread: number(at: 32, UInt32.self), orOfChild: operation == .flush)
         guard isOwn || !isSilent else { return }
         switch operation {
         case .forget, .forgetMany: break
@@ -128,10 +130,13 @@ final class SilentFileSystem: Sendable {
         return words
     }
 
-    /// The process of a thread.
-    private static func process(of thread: UInt32) -> Int32? {
+    /// Whether a thread is of this process, or also of one that it has started: before such a process has another program, it closes what
+    /// it has inherited, and this process waits for it meanwhile.
+    private static func isOwn(thread: UInt32, orOfChild includesChildren: Bool) -> Bool {
         let status = (try? String(contentsOfFile: "/proc/\(thread)/status", encoding: .utf8)) ?? ""
-        return status.split(separator: "\n").first { $0.hasPrefix("Tgid:") }
-            .flatMap { Int32($0.dropFirst(5).trimmingCharacters(in: .whitespaces)) }
+        return status.split(separator: "\n").contains { line in
+            (line.hasPrefix("Tgid:") || includesChildren && line.hasPrefix("PPid:"))
+                && Int32(line.dropFirst(5).trimmingCharacters(in: .whitespaces)) == getpid()
+        }
     }
 }
