@@ -25,7 +25,7 @@ if words.count == 9, words[1] == "files", let count = Int(words[4]), let side = 
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     limit.rlim_cur = limit.rlim_max
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-    let keeping = files.keepsImages ? nil : ImageBroker.Keeping(images: count, bytes: .max / 2)
+    let keeping = files.keepsImages ? nil : ImageBroker.Keeping(images: count, bytes: .max / 2, descriptors: count)
     try files.run(client: ImageBroker(path: words[2], keeping: keeping), order: SplitMix(state: seed))
     exit(0)
 }

@@ -6,7 +6,8 @@ public import SharedCache
 public final class BrokerImage: Sendable {
     /// The broker's reply: size, format and source.
     public let reply: ImageReply
-    /// The sealed memfd; nil for an image that was delivered inline or not at all.
+    /// The sealed memfd; nil for an image in a segment, which it shares with others, and for one that was delivered inline or
+    /// not at all.
     public let buffer: SealedBuffer?
 
     private let bytes: Bytes
@@ -17,6 +18,7 @@ public final class BrokerImage: Sendable {
         case inline([UInt8])
         case mapped(Mapping)
         case small(SmallBuffer)
+        case segment(Segment)
     }
 
     /// Creates an image that was delivered in a sealed buffer.
@@ -29,6 +31,14 @@ public final class BrokerImage: Sendable {
             return
         }
         do { bytes = .mapped(try Mapping(buffer)) } catch { throw .system(error) }
+    }
+
+    /// Creates an image in a segment.
+    init(_ reply: ImageReply, segment: Segment, lease: LeaseToken) {
+        self.reply = reply
+        buffer = nil
+        self.lease = lease
+        bytes = .segment(segment)
     }
 
     /// Creates an image that was delivered inline, or not at all.
@@ -47,14 +57,19 @@ public final class BrokerImage: Sendable {
     /// Lends the image's bytes to `body`: `height` rows of `reply.pixels!.stride` bytes, or the encoded file. Empty for an
     /// image that was not delivered.
     ///
-    /// The bytes are those that all processes share. An image of at most 256 KiB is copied at the first call, because mapping
-    /// it would take longer.
+    /// The bytes are those that all processes share. An image of at most 256 KiB with a memfd of its own is copied at the first
+    /// call, because mapping it would take longer.
     public func withBytes<Value>(_ body: (RawSpan) throws -> Value) rethrows -> Value {
         switch bytes {
         case .none: try body(RawSpan())
         case .inline(let bytes): try unsafe body(bytes.span.bytes)
         case .mapped(let mapping): try unsafe mapping.withBytes { try unsafe body($0.bytes.extracting(range)) }
         case .small(let small): try unsafe small.withBytes { try unsafe body($0.bytes.extracting(range)) }
+        case .segment(let segment):
+            // The broker may change the bytes after the lease.
+            try withExtendedLifetime(lease) {
+                try unsafe segment.mapping.withBytes { try unsafe body($0.bytes.extracting(range)) }
+            }
         }
     }
 

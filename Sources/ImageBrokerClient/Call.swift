@@ -16,7 +16,7 @@ struct Call<Value: Sendable>: Sendable {
 extension Call where Value == HelloReply {
     static func hello(client: String?, validity: Bool = false) -> Self {
         Call(
-            message: { .hello(id: $0, client: client, validity: validity) },
+            message: { .hello(id: $0, client: client, validity: validity, segments: true) },
             value: { if case .hello(_, let hello) = $0 { hello } else { nil } })
     }
 }

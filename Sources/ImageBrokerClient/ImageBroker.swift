@@ -25,19 +25,22 @@ public final class ImageBroker {
         case reply(Reply)
     }
 
-    /// The limits for images that a client keeps mapped because it requests them repeatedly. Each stays leased. While the
+    /// The limits for images that a client keeps because it requests them repeatedly. Each stays leased. While the
     /// broker's validity page says that a request would get a kept image again, `get` returns it without a message to the
     /// broker.
     public struct Keeping: Sendable {
-        /// The maximum number of images; each takes a descriptor and a mapping.
+        /// The maximum number of images.
         public var images: Int
         /// The maximum number of their bytes.
         public var bytes: Int
+        /// The maximum number of images that are in no segment. Each takes a descriptor and a mapping.
+        public var descriptors: Int
 
         /// Creates limits; the defaults suit most programs.
-        public init(images: Int = 256, bytes: Int = 64 << 20) {
+        public init(images: Int = 4096, bytes: Int = 256 << 20, descriptors: Int = 256) {
             self.images = images
             self.bytes = bytes
+            self.descriptors = descriptors
         }
     }
 
@@ -76,15 +79,19 @@ public final class ImageBroker {
         } catch {
             throw .noBroker(path: path, error)
         }
-        if keeping == nil { return }
-        _ = try perform(.hello(client: nil, validity: true))
-        startKeeping()
+        if keeping == nil {
+            // The answer makes no difference, so nothing waits for it.
+            session.enqueueHello(validity: false)
+        } else {
+            _ = try perform(.hello(client: nil, validity: true))
+            startKeeping()
+        }
     }
 
     /// Keeps images by the validity page that has come, if one has.
     private func startKeeping() {
         guard let keeping, let page = session.page else { return }
-        unsafe kept = KeptImages(maximumImages: keeping.images, maximumBytes: keeping.bytes, page: page)
+        unsafe kept = KeptImages(keeping, page: page)
     }
 
     // MARK: Single requests
@@ -247,7 +254,8 @@ public final class ImageBroker {
             case .unusableImage(let id, _, let error):
                 keptFiles[id] = nil
                 throw error
-            case .renewal: startKeeping()
+            case .ownHello: startKeeping()
+            case .segmentEnded: break
             case nil:
                 if session.channel.waitUntilReadable(milliseconds: Int32(clamping: patience ?? -1)) {
                     try session.fill()

@@ -3,7 +3,7 @@ internal import IPCProtocol
 internal import SharedCache
 internal import SystemValues
 
-/// Images that a client keeps mapped, each with the slot of the broker's validity page that tells whether a request would
+/// Images that a client keeps, each with the slot of the broker's validity page that tells whether a request would
 /// get the same image again. Used by one thread at a time, like its connection.
 ///
 /// Look-up data holds no references, because retaining and releasing three references would take longer than the rest
@@ -16,6 +16,8 @@ struct KeptImages {
         /// The options of the request; nil when they are not plain, and the full options must be compared.
         let plain: GetOptions.Plain?
         let slot: ImageReply.Slot
+        /// Whether it is in no segment, and takes a descriptor.
+        let takesDescriptor: Bool
         /// The next entry in the same bucket of the table.
         var next: Link
         /// Whether it was used since the hand last passed, and since the last report to the broker.
@@ -33,8 +35,7 @@ struct KeptImages {
     /// An index of `entries` plus 1; 0 for no entry.
     private typealias Link = Int32
 
-    private let maximumImages: Int
-    private let maximumBytes: Int
+    private let limits: ImageBroker.Keeping
     private let page: ValidityView
     /// The first entry of each bucket, by the hash of the URL. Not a dictionary, whose hash takes as long as the rest of a
     /// hit: there are few entries, and a process that provokes collisions slows only itself.
@@ -45,16 +46,17 @@ struct KeptImages {
     private var images: [Kept] = []
     private var hand = 0
     private var bytes = 0
+    /// The number of images that take a descriptor.
+    private var descriptors = 0
     /// The number of hits since the last report to the broker.
     private var unreportedHits = 0
     private var reportedAt = ValidityView.now
 
-    /// Creates an empty store for a maximum number of images and of their bytes.
-    init(maximumImages: Int, maximumBytes: Int, page: ValidityView) {
-        (self.maximumImages, self.maximumBytes) = (maximumImages, maximumBytes)
-        self.page = page
+    /// Creates an empty store.
+    init(_ limits: ImageBroker.Keeping, page: ValidityView) {
+        (self.limits, self.page) = (limits, page)
         var buckets = 64
-        while buckets < 2 * min(maximumImages, 1 << 20) { buckets *= 2 }
+        while buckets < 2 * min(limits.images, 1 << 20) { buckets *= 2 }
         table = Array(repeating: 0, count: buckets)
     }
 
@@ -106,10 +108,19 @@ struct KeptImages {
         let hash = Self.hash(of: url)
         if let index = index(of: url, hash: hash, options) { remove(at: index) }
         let size = image.reply.bytes
-        guard let slot = image.reply.slot, maximumImages > 0, size <= maximumBytes else { return }
-        while entries.count >= maximumImages || bytes > maximumBytes - size { evictOne() }
+        let takesDescriptor = image.buffer != nil
+        guard let slot = image.reply.slot, limits.images > 0, size <= limits.bytes,
+            !takesDescriptor || limits.descriptors > 0
+        else { return }
+        while entries.count >= limits.images || bytes > limits.bytes - size { evictOne() }
+        if takesDescriptor {
+            if descriptors >= limits.descriptors { evictOne(thatTakesDescriptor: true) }
+            descriptors += 1
+        }
         let bucket = bucket(of: hash)
-        entries.append(Entry(hash: hash, plain: options.plain, slot: slot, next: table[bucket]))
+        entries.append(
+            Entry(
+                hash: hash, plain: options.plain, slot: slot, takesDescriptor: takesDescriptor, next: table[bucket]))
         images.append(Kept(url: url, options: options, image: image))
         table[bucket] = Link(entries.count)
         bytes += size
@@ -120,15 +131,17 @@ struct KeptImages {
         for bucket in table.indices { table[bucket] = 0 }
         entries = []
         images = []
-        bytes = 0
+        (bytes, descriptors) = (0, 0)
     }
 
-    /// Removes the first entry that was not used since the hand last passed.
-    private mutating func evictOne() {
+    /// Removes the first entry that was not used since the hand last passed, of all or of those that take a descriptor.
+    private mutating func evictOne(thatTakesDescriptor: Bool = false) {
         while true {
             if hand >= entries.count { hand = 0 }
-            if !entries[hand].isUsed { return remove(at: hand) }
-            entries[hand].isUsed = false
+            if !thatTakesDescriptor || entries[hand].takesDescriptor {
+                if !entries[hand].isUsed { return remove(at: hand) }
+                entries[hand].isUsed = false
+            }
             hand += 1
         }
     }
@@ -137,6 +150,7 @@ struct KeptImages {
     private mutating func remove(at index: Int) {
         relink(index, to: entries[index].next)
         bytes -= images[index].image.reply.bytes
+        if entries[index].takesDescriptor { descriptors -= 1 }
         let last = entries.count - 1
         if index != last {
             relink(last, to: Link(index + 1))

@@ -1,25 +1,32 @@
 internal import LinuxSystem
 
+/// The lease of an image.
+struct Lease {
+    let buffer: Int
+    /// The segment in which the image lies; nil when it has a memfd of its own.
+    let segment: Int?
+}
+
 /// The right of this process to one leased buffer. It is released when the token is.
 final class LeaseToken: Sendable {
-    private let buffer: Int
+    private let lease: Lease
     private let releases: PendingReleases
 
-    init(buffer: Int, releases: PendingReleases) {
-        self.buffer = buffer
+    init(_ lease: Lease, releases: PendingReleases) {
+        self.lease = lease
         self.releases = releases
     }
 
     deinit {
-        releases.add(buffer)
+        releases.add(lease)
     }
 }
 
-/// Buffers to be released with the next message. Images may be released on any thread, while one thread uses the
+/// Leases to be released with the next message. Images may be released on any thread, while one thread uses the
 /// connection.
 final class PendingReleases: Sendable {
     private struct State {
-        var buffers: [Int] = []
+        var leases: [Lease] = []
         /// Whether the next addition wakes the thread that waits for it.
         var isAwaited = false
     }
@@ -32,23 +39,23 @@ final class PendingReleases: Sendable {
         self.waker = waker
     }
 
-    func add(_ buffer: Int) {
+    func add(_ lease: Lease) {
         let isAwaited = state.withLock { state in
-            state.buffers.append(buffer)
+            state.leases.append(lease)
             return exchange(&state.isAwaited, with: false)
         }
         if isAwaited { waker?.wake() }
     }
 
-    func take() -> [Int] {
-        state.withLock { exchange(&$0.buffers, with: []) }
+    func take() -> [Lease] {
+        state.withLock { exchange(&$0.leases, with: []) }
     }
 
-    /// Whether there are buffers; if there are none, the next addition wakes.
-    func hasBuffersOrWakes() -> Bool {
+    /// Whether there are leases; if there are none, the next addition wakes.
+    func hasLeasesOrWakes() -> Bool {
         state.withLock { state in
-            state.isAwaited = state.buffers.isEmpty
-            return !state.buffers.isEmpty
+            state.isAwaited = state.leases.isEmpty
+            return !state.leases.isEmpty
         }
     }
 }

@@ -13,8 +13,10 @@ final class Session {
         /// An image that this process cannot use: it has no free descriptor, or no memory to map it. The connection stays
         /// usable, and the lease is released.
         case unusableImage(id: Int, isFinal: Bool, ClientError)
-        /// The broker has answered the request for the next validity page; `page` is nil if it has none.
-        case renewal
+        /// The broker has answered a `hello` of the session; `page` is nil if no validity page came.
+        case ownHello
+        /// No further image will be in a segment.
+        case segmentEnded
     }
 
     private struct Held {
@@ -32,19 +34,20 @@ final class Session {
     let releases: PendingReleases
     /// The validity page that came with a reply to `hello`; nil without one that can be used.
     private(set) var page: ValidityView?
-    /// The id of a further `hello`, which asks for the next page; nil after the broker has answered it.
-    private var renewal: Int?
+    /// The id of a `hello` that no caller waits for; nil after the broker has answered it.
+    private var ownHello: Int?
     private var held: [Int: Held] = [:]
     /// The numbers of held buffers that had no lease when they were released last.
     private var unleased: Set<Int> = []
     /// Buffers whose descriptor was lost; the broker assumes that it arrived until all their leases are released.
     private var lost: Set<Int> = []
+    private var segments: SegmentTable
     private var unanswered: Set<Int> = []
     /// No request with a smaller id is unanswered.
-    private var oldestUnanswered = 1
+    private var oldestUnanswered = 0
     /// The newest request that was answered.
-    private var newestAnswered = 0
-    private var lastID = 0
+    private var newestAnswered = -1
+    private var lastID = -1
     /// An inline image whose payload has not arrived completely.
     private var incomplete: (id: Int, reply: ImageReply, bytes: [UInt8])?
 
@@ -58,6 +61,7 @@ final class Session {
     /// Creates a session over a connected socket.
     init(_ socket: FileDescriptor, releases: PendingReleases) {
         channel = FrameChannel(socket: socket)
+        segments = SegmentTable(socket)
         self.releases = releases
     }
 
@@ -91,13 +95,18 @@ final class Session {
     private func renewPage() {
         guard let page, !page.hasOwner else { return }
         self.page = nil
-        let hello = ClientMessage.hello(id: lastID + 1, client: nil, validity: true)
-        guard let frame = try? hello.encoded() else { return }
-        enqueueFrame(frame)
-        renewal = lastID
+        enqueueHello(validity: true)
     }
 
-    /// Queues the report, and the leases that were released.
+    /// Queues a `hello` that no caller waits for.
+    func enqueueHello(validity: Bool) {
+        let hello = ClientMessage.hello(id: lastID + 1, client: nil, validity: validity, segments: true)
+        guard let frame = try? hello.encoded() else { return }
+        enqueueFrame(frame)
+        ownHello = lastID
+    }
+
+    /// Queues the report, the leases that were released, and the segments that are not needed any more.
     func enqueueDue(report: ClientMessage?) {
         // Before the releases, which may include buffers of this report.
         if let frame = try? report?.encoded() { channel.enqueue(frame) }
@@ -105,14 +114,27 @@ final class Session {
         // In parts, because a frame has a limit.
         for start in stride(from: 0, to: released.count, by: Self.releasesInOneFrame) {
             let part = released[start..<min(start + Self.releasesInOneFrame, released.count)]
-            if let frame = try? ClientMessage.release(buffers: Array(part)).encoded() { channel.enqueue(frame) }
+            if let frame = try? ClientMessage.release(buffers: part.map(\.buffer)).encoded() { channel.enqueue(frame) }
         }
-        for buffer in released {
+        for lease in released {
+            if let segment = lease.segment {
+                segments.removeLease(in: segment)
+                continue
+            }
+            let buffer = lease.buffer
             held[buffer]?.leases -= 1
             held[buffer]?.neededUntil = lastID
             if held[buffer]?.leases == 0 { unleased.insert(buffer) }
         }
+        // After the releases, because the broker ignores a segment with a lease.
+        let forgotten = segments.takeForgotten()
+        if !forgotten.isEmpty, let frame = try? ClientMessage.forgetSegments(forgotten).encoded() {
+            channel.enqueue(frame)
+        }
     }
+
+    /// Whether a segment is mapped that is not needed any more, so that `enqueueDue` is due.
+    var hasSegmentsToForget: Bool { segments.hasForgotten }
 
     /// Sends the queued messages. Returns whether the socket has accepted all of it.
     ///
@@ -177,15 +199,18 @@ final class Session {
             newestAnswered = max(newestAnswered, id)
         }
         if case .hello(_, let hello) = reply, let slots = hello.slots { try receivePage(slots: slots) }
-        if let renewal, reply.id == renewal {
-            self.renewal = nil
-            return .renewal
+        if let ownHello, reply.id == ownHello {
+            self.ownHello = nil
+            return .ownHello
         }
         switch reply {
         case .image(let id, let image): return try receive(image, id)
         case .progress(let id, let received, let expected):
             return .incoming(.progress(id: id, received: received, expected: expected))
         case .event(let id, let event): return .incoming(.event(id: id, event))
+        case .segmentEnded(let number):
+            segments.end(number)
+            return .segmentEnded
         default: return .incoming(.reply(reply))
         }
     }
@@ -234,6 +259,9 @@ final class Session {
         if descriptors == nil, !areLost { throw .protocolViolation("a descriptor is missing") }
         let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
         if overflowed || !image.holdsPixels { throw .protocolViolation("the sizes are invalid") }
+        if image.segment != nil || image.segmentBytes != nil {
+            return try receiveInSegment(image, id, descriptors?.first, end: end)
+        }
         if image.payload > 0 {
             // Before memory is reserved for it.
             guard image.payload == image.bytes, image.offset == 0, image.payload <= Self.maximumInlineBytes else {
@@ -257,15 +285,35 @@ final class Session {
         }
         guard let buffer = held[number]?.buffer else {
             guard lost.contains(number) else { throw .protocolViolation("an unknown buffer") }
-            releases.add(number)
+            releases.add(Lease(buffer: number, segment: nil))
             return .unusableImage(id: id, isFinal: image.final, .descriptorLost)
         }
         if buffer.size < end { throw .protocolViolation("a buffer is too small") }
         held[number]?.leases += 1
-        let lease = LeaseToken(buffer: number, releases: releases)
+        let lease = LeaseToken(Lease(buffer: number, segment: nil), releases: releases)
         do {
             return .incoming(.image(id: id, try BrokerImage(image, buffer: buffer, lease: lease)))
         } catch {
+            return .unusableImage(id: id, isFinal: image.final, error)
+        }
+    }
+
+    /// Combines a reply with its bytes in a segment.
+    ///
+    /// - Parameter descriptor: the segment's; nil when none has come, or it was lost.
+    private func receiveInSegment(
+        _ image: ImageReply, _ id: Int, _ descriptor: FileDescriptor?, end: Int
+    ) throws(ClientError) -> Event {
+        guard let number = image.segment, let buffer = image.buffer, image.payload == 0,
+            (image.segmentBytes != nil) == (image.descriptors > 0)
+        else { throw .protocolViolation("an image in a segment lacks a field") }
+        let lease = Lease(buffer: buffer, segment: number)
+        switch try segments.addLease(in: number, size: image.segmentBytes, descriptor, end: end) {
+        case .success(let segment):
+            let token = LeaseToken(lease, releases: releases)
+            return .incoming(.image(id: id, BrokerImage(image, segment: segment, lease: token)))
+        case .failure(let error):
+            releases.add(lease)
             return .unusableImage(id: id, isFinal: image.final, error)
         }
     }

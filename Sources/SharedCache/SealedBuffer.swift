@@ -86,7 +86,16 @@ public struct SealedBuffer: Sendable {
     }
 }
 
-/// The bytes of a sealed buffer, mapped until the value is destroyed.
+extension FileDescriptor {
+    /// Whether this is a memfd of `size` bytes that no process can resize, and that only an older mapping can write: the
+    /// broker's.
+    package func isSegment(of size: Int) -> Bool {
+        let (seals, needed) = (clinux_get_seals(raw), clinux_seal_foreign_writes())
+        return seals >= 0 && seals & needed == needed && (try? self.size()) == size
+    }
+}
+
+/// The bytes of a sealed buffer or of a segment, mapped until the value is destroyed.
 @safe
 package struct Mapping: ~Copyable, @unchecked Sendable {
     // Read by any thread, never written.
@@ -106,6 +115,17 @@ package struct Mapping: ~Copyable, @unchecked Sendable {
         }
         let address = unsafe mmap(nil, count, PROT_READ, MAP_PRIVATE, buffer.descriptor.raw, 0)
         guard unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
+        unsafe base = address
+    }
+
+    /// Maps a segment, a memfd for which `isSegment` is true, read-only and shared, so that results which the broker adds are
+    /// visible.
+    ///
+    /// - Throws: `SystemError` of `mmap`.
+    package init(segment descriptor: FileDescriptor, size: Int) throws(SystemError) {
+        let address = unsafe mmap(nil, size, PROT_READ, MAP_SHARED, descriptor.raw, 0)
+        guard unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
+        count = size
         unsafe base = address
     }
 

@@ -50,6 +50,26 @@ import Testing
         #expect(try buffer.seal().size == 100)
     }
 
+    /// A segment cannot be resized, and only the mapping that was made before its seals can write.
+    @Test func segmentsHaveAllSealsAndTheirSize() throws {
+        // 1033 is F_ADD_SEALS; seal, shrink, grow and future-write.
+        for seals in [0b1_0111, 0b0111, 0b1_0110, 0b1_0101, 0b1_0011] as [Int32] {
+            let isSegment = seals == 0b1_0111
+            let file = try WritableBuffer(name: "test").descriptor
+            try file.truncate(to: 4096)
+            let base = unsafe try #require(mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.raw, 0))
+            defer { unsafe munmap(base, 4096) }
+            #expect(fcntl(file.raw, 1033, seals) == 0)
+            #expect(file.isSegment(of: 4096) == isSegment)
+            #expect(!file.isSegment(of: 4095) && !file.isSegment(of: 4097))
+            if !isSegment { continue }
+            let mapping = try Mapping(segment: file, size: 4096)
+            unsafe base.storeBytes(of: 7, toByteOffset: 100, as: UInt8.self)
+            #expect(unsafe mapping.withBytes { unsafe $0[100] } == 7)
+        }
+        #expect(try !UnixSocket.pair().0.isSegment(of: 0))
+    }
+
     @Test func growsWithoutASize() throws {
         let bytes = [UInt8]((0..<200).map { UInt8($0) })
         let sealed = try buffer(bytes)

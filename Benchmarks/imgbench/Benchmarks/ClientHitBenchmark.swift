@@ -21,7 +21,7 @@ enum ClientHitBenchmark {
             for _ in 0..<run.scaled(25, 3) {
                 let rounds = run.scaled(5_000, 500)
                 let ours = try broker.processorTime {
-                    for _ in 0..<rounds where try client.get(url).buffer == nil { throw Failure("no buffer") }
+                    for _ in 0..<rounds where try client.get(url).reply.buffer == nil { throw Failure("no buffer") }
                 }
                 let theirs = try broker.processorTime { _ = try probe.roundTrips(rounds) }
                 pairs.add(ours / Double(rounds), against: theirs / Double(rounds))

@@ -19,8 +19,8 @@ public import LinuxSystem
 /// - **Kept images.** Images that are requested again stay mapped. As long as the broker's validity page says that a request
 ///   would get the same image again, it is returned without a message to the broker and without suspension.
 ///
-/// When the last reference to the broker is released, the connection is closed. Images stay valid. A connection belongs to the
-/// process that opened it: after `fork`, the child makes another broker.
+/// When the last references to the broker and to its images in segments are released, the connection is closed. Images stay
+/// valid. A connection belongs to the process that opened it: after `fork`, the child makes another broker.
 public final class AsyncImageBroker: Sendable {
     let engine: Engine
     let path: String?

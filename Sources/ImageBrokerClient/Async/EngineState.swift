@@ -116,7 +116,9 @@ struct EngineState {
         if isClosed { throw .connectionLost }
         let session = Session(socket, releases: PendingReleases(waker: waker))
         let (client, validity) = ("imgbroker-swift/\(ProductVersion.current)", keeping != nil)
-        hello = try session.enqueue(report: nil) { .hello(id: $0, client: client, validity: validity) }
+        hello = try session.enqueue(report: nil) {
+            .hello(id: $0, client: client, validity: validity, segments: true)
+        }
         self.session = session
         flush()
     }
@@ -124,7 +126,7 @@ struct EngineState {
     /// Returns the events that the thread waits for: whether the socket becomes writable, too, and the longest time.
     mutating func plan() -> (isWriting: Bool, milliseconds: Int?) {
         guard let session else { return (false, nil) }
-        guard session.releases.hasBuffersOrWakes() else {
+        guard session.releases.hasLeasesOrWakes() || session.hasSegmentsToForget else {
             releaseBy = nil
             return (session.channel.hasOutgoing, nil)
         }
@@ -194,7 +196,8 @@ struct EngineState {
         case .unusableImage(let id, let isFinal, let error):
             guard let request = pending[id] else { throw Self.strayReply(id) }
             if isFinal { end(request, id, error) }
-        case .renewal: startKeeping()
+        case .ownHello: startKeeping()
+        case .segmentEnded: break
         case .incoming(let incoming):
             guard let id = incoming.id else {
                 // A broker that ends, or cannot hand the connection over, closes it next.

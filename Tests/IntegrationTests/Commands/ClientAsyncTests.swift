@@ -258,12 +258,12 @@ import Testing
         let directory = try TemporaryDirectory()
         let listener = try UnixSocket.listen(at: directory.file("s"), mode: 0o600)
         let hello = """
-            {"type":"hello","id":1,"protocol":1,"server":"a","formats":[],\
+            {"type":"hello","id":0,"protocol":1,"server":"a","formats":[],\
             "limits":{"maxFrameBytes":9,"maxPixels":9}}
             """
         let end = #"{"type":"error","code":"shutting-down","message":"The broker was upgraded meanwhile."}"#
         Thread.detachNewThread {
-            for answer in [end, #"{"type":"ok","id":2,"removed":7}"#] {
+            for answer in [end, #"{"type":"ok","id":1,"removed":7}"#] {
                 guard UnixSocket.waitUntilReadable(listener), let socket = try? UnixSocket.accept(from: listener) else {
                     return
                 }
