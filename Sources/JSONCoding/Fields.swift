@@ -556,7 +556,7 @@ package struct Fields {
     /// Skips the object at the reader's position and takes its members.
     private mutating func index(tokens: Int = .max) throws(JSONReader.MalformedJSON) {
         var found: [JSONReader.Member] = []
-        found.reserveCapacity(24)
+        found.reserveCapacity(32)
         try reader.index(&found, tokens: tokens)
         members = found
     }

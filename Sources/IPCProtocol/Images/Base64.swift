@@ -1,6 +1,18 @@
 /// The encoding of bytes as text (RFC 4648, section 4).
 package enum Base64 {
-    static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+
+    /// Returns the value of a digit; nil for another character.
+    static func value(of digit: UInt8) -> Int? {
+        switch digit {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): Int(digit) - 65
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): Int(digit) - 71
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): Int(digit) + 4
+        case UInt8(ascii: "+"): 62
+        case UInt8(ascii: "/"): 63
+        default: nil
+        }
+    }
 
     /// Encodes bytes, with padding.
     package static func encode(_ bytes: some RandomAccessCollection<UInt8>) -> String {

@@ -22,11 +22,7 @@ public struct Placeholder: Hashable, Sendable {
 
     /// Reads both texts; nil when they are not in the spelling of the properties below.
     public init?(averageColor: String?, thumbHash: String?) {
-        guard let averageColor, let thumbHash, let color = Self.color(averageColor),
-            let hash = Self.bytes(ofBase64: thumbHash)
-        else { return nil }
-        self.init(averageColor: color, thumbHash: hash)
-        if self.averageColor != averageColor || self.thumbHash != thumbHash { return nil }
+        guard let averageColor, let thumbHash, readColor(averageColor), readHash(thumbHash) else { return nil }
     }
 
     /// The mean of all pixels as a CSS colour: `#rrggbb`, or `#rrggbbaa` if the image is not opaque.
@@ -68,26 +64,44 @@ public struct Placeholder: Hashable, Sendable {
 
     private static let hexadecimal = Array("0123456789abcdef".utf8)
 
-    private static func color(_ text: String) -> SIMD4<UInt8>? {
-        guard text.utf8.first == UInt8(ascii: "#"), let number = UInt32(text.dropFirst(), radix: 16) else { return nil }
-        let word = text.utf8.count == 7 ? number << 8 | 0xFF : number
-        return SIMD4(truncatingIfNeeded: SIMD4(word >> 24, word >> 16, word >> 8, word))
+    /// Reads a colour. Returns whether it has the spelling of `averageColor`.
+    private mutating func readColor(_ text: String) -> Bool {
+        guard text.utf8.first == UInt8(ascii: "#"), text.utf8.count == 7 || text.utf8.count == 9 else { return false }
+        bytes[3] = 0
+        for (place, digit) in text.utf8.dropFirst().enumerated() {
+            let value: UInt8
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
+            default: return false
+            }
+            bytes[place / 2] = bytes[place / 2] << 4 | value
+        }
+        if text.utf8.count == 9 { return bytes[3] != .max }
+        bytes[3] = .max
+        return true
     }
 
-    /// Decodes up to the first character that is not a Base64 digit; the caller detects that by comparing texts.
-    private static func bytes(ofBase64 text: String) -> [UInt8]? {
-        guard text.utf8.count <= (longestHash + 2) / 3 * 4 else { return nil }
-        var (bytes, word, bits): ([UInt8], Int, Int) = ([], 0, 0)
+    /// Reads a ThumbHash. Returns whether it has the spelling of `thumbHash`.
+    private mutating func readHash(_ text: String) -> Bool {
+        var (word, bits, count, padding) = (0, 0, 0, 0)
         for digit in text.utf8 {
-            guard let value = Base64.digits.firstIndex(of: digit) else { break }
+            if digit == UInt8(ascii: "=") {
+                padding += 1
+                continue
+            }
+            guard padding == 0, let value = Base64.value(of: digit) else { return false }
             word = (word << 6 | value) & 0xFFFF
             bits += 6
-            if bits >= 8 {
-                bits -= 8
-                bytes.append(UInt8(truncatingIfNeeded: word >> bits))
-            }
+            if bits < 8 { continue }
+            guard count < Self.longestHash else { return false }
+            bits -= 8
+            bytes[5 + count] = UInt8(truncatingIfNeeded: word >> bits)
+            count += 1
         }
-        return bytes
+        bytes[4] = UInt8(count)
+        // The last group is padded, and its unused bits are 0.
+        return count > 0 && bits < 6 && padding == (3 - count % 3) % 3 && word & (1 << bits - 1) == 0
     }
 }
 
