@@ -38,8 +38,8 @@
 #define MAXIMUM_INLINE_BYTES (INT64_C(64) << 20)
 #define MAXIMUM_HITS 1000000000
 
-// The maximum of buffers in one `release` or `touch`; the protocol's is 16,384.
-#define BUFFERS_IN_ONE_FRAME 10000
+// The maximum of numbers in one `release`, `touch` or `forgetSegments`; the protocol's is 16,384.
+#define NUMBERS_IN_ONE_FRAME 10000
 // The maximum number of descriptors in one message of a Unix socket.
 #define MOST_DESCRIPTORS 253
 // The maximum number of messages with descriptors that no complete frame has taken, and room for one more.
@@ -52,6 +52,10 @@
 #define MOST_WAITING_REPLIES 1024
 // How often a request is sent, if its connection is lost.
 #define MOST_ATTEMPTS 2
+// The default maxima of kept images, with and without segments: outside of a segment, each takes a mapping here and a descriptor of the
+// broker.
+#define KEPT_IN_SEGMENTS 4096
+#define KEPT_IN_BUFFERS 128
 
 // Milliseconds.
 #define CONNECT_PAUSE 50
@@ -61,7 +65,8 @@
 #define NEVER INT64_MAX
 
 #define IMAGE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
-#define PAGE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+// Of the validity page and of segments, which only the broker writes.
+#define LIVE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 
 // Names on the wire, in the order of the enumerations.
 static const char *const format_names[] = {"rgba8", "bgra8", "rgb8", "gray8"};
@@ -85,9 +90,10 @@ static const char *const code_names[] = {
     "invalid-argument", "file", "forked", "no-memory"};
 _Static_assert(sizeof code_names / sizeof *code_names == IMGBROKER_ERROR_NO_MEMORY + 1, "a name for each code");
 
-// The additions to the protocol that a request may need, as bits in this order.
-static const char *const feature_names[] = {"files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets"};
-enum { FILES = 1, STEPS = 2, DAMAGED = 4, RGB8 = 8, GRAY8 = 16, STORE_PIXELS = 32, PRESETS = 64 };
+// The additions to the protocol that the library uses, as bits in this order.
+static const char *const feature_names[] = {
+    "files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "segments"};
+enum { FILES = 1, STEPS = 2, DAMAGED = 4, RGB8 = 8, GRAY8 = 16, STORE_PIXELS = 32, PRESETS = 64, SEGMENTS = 128 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -154,12 +160,22 @@ static imgbroker_code fail_system(imgbroker_error *error, imgbroker_code code, c
 
 // Images, their buffers and leases
 
-// A buffer of the broker that this process has mapped. The connection has a reference while it holds the buffer, and
-// each image has one.
+// The socket of a session. Leases end with it, so it stays open while an image in a segment is in use: the broker writes other
+// images to the places of those that have no lease.
+struct link {
+    // One of the connection during the session, and one of each segment.
+    atomic_size_t references;
+    int socket;
+};
+
+// Memory of the broker that this process has mapped: the buffer of one image, or a segment. The connection has a reference while it
+// holds the memory, and each image in it has one.
 struct buffer {
     atomic_size_t references;
     void *map;
     size_t size;
+    // Of a segment.
+    struct link *link;
     // The members below belong to the connection.
     uint64_t number;
     // The number of leases that were granted and not released.
@@ -169,6 +185,9 @@ struct buffer {
     uint64_t needed_until;
     // The descriptor did not arrive or could not be mapped, which the broker does not know.
     bool is_lost;
+    // Of a segment: no further image will be in it.
+    bool has_ended;
+    // Whether it is in one of the lists of idle memory.
     bool is_idle;
     struct buffer *next;
     struct buffer *next_idle;
@@ -179,8 +198,9 @@ struct image {
     atomic_size_t references;
     struct buffer *buffer;
     void *payload;
-    // The lease: the buffer's number, and the session that granted it; 0 for no lease.
+    // The lease: the buffer's number, the segment's or 0, and the session that granted it; 0 for no lease.
     uint64_t number;
+    uint64_t segment;
     uint64_t session;
     struct shared *shared;
     struct image *next;
@@ -221,6 +241,7 @@ struct request {
     uint64_t number;
     // The place among the requests that were sent.
     uint64_t sequence;
+    // It is not sent again.
     bool is_cancelled;
     int64_t sent_at;
     int attempts;
@@ -309,6 +330,8 @@ struct imgbroker {
 
     // The session: everything from here to `page` ends with the connection to the broker.
     int socket;
+    // Owns the socket once it is connected.
+    struct link *link;
     uint64_t session;
     bool wants_to_write;
     int64_t heard_at;
@@ -330,7 +353,9 @@ struct imgbroker {
     bool inline_is_final;
     struct request *inline_request;
     struct buffer *buffers[BUCKETS];
-    struct buffer *idle;
+    struct buffer *segments[BUCKETS];
+    // Buffers without leases; segments without leases that have ended or are lost.
+    struct buffer *idle, *idle_segments;
     // Buffers whose leases are to be released although no image has them.
     uint64_t *unused;
     size_t unused_count, unused_capacity;
@@ -344,7 +369,10 @@ struct imgbroker {
     // Images that are kept mapped, in the order of the eviction algorithm (CLOCK).
     struct kept *kept;
     uint32_t *kept_table;
-    uint32_t kept_count, kept_maximum, kept_buckets, hand;
+    uint32_t kept_count, kept_capacity, kept_buckets, hand;
+    // At most `kept_capacity`; less by default, if the broker has no segments.
+    uint32_t kept_maximum;
+    bool keeps_default;
     uint64_t kept_bytes, kept_maximum_bytes;
     uint64_t unreported_hits;
     uint32_t reported_at;
@@ -399,9 +427,16 @@ static void shared_release(struct shared *shared) {
     free(shared);
 }
 
+static void link_release(struct link *link) {
+    if (link == NULL || atomic_fetch_sub_explicit(&link->references, 1, memory_order_acq_rel) != 1) return;
+    close(link->socket);
+    free(link);
+}
+
 static void buffer_release(struct buffer *buffer) {
     if (atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel) != 1) return;
     if (buffer->map != NULL) munmap(buffer->map, buffer->size);
+    link_release(buffer->link);
     free(buffer);
 }
 
@@ -668,8 +703,8 @@ static bool append_frame(imgbroker *connection, const char *prefix, const char *
     return false;
 }
 
-// Appends a `release` or `touch` with some buffers. Without memory, the leases end with the connection.
-static void append_buffers(imgbroker *connection, const char *prefix, const uint64_t *numbers, size_t count) {
+// Appends a message that ends with a list of numbers. Without memory, leases end with the connection.
+static void append_numbers(imgbroker *connection, const char *prefix, const uint64_t *numbers, size_t count) {
     size_t capacity = 24 + 17 * count, length = 0;
     char *text = malloc(capacity);
     if (text == NULL) return;
@@ -682,21 +717,44 @@ static void append_buffers(imgbroker *connection, const char *prefix, const uint
     free(text);
 }
 
-static struct buffer *find_buffer(const imgbroker *connection, uint64_t number) {
-    struct buffer *buffer = connection->buffers[number % BUCKETS];
-    while (buffer != NULL && buffer->number != number) buffer = buffer->next;
-    return buffer;
+// Returns the place of a link in `buffers` or `segments`: that to the memory with a number, or the end of its bucket.
+static struct buffer **find_link(struct buffer **table, uint64_t number) {
+    struct buffer **place = &table[number % BUCKETS];
+    while (*place != NULL && (*place)->number != number) place = &(*place)->next;
+    return place;
+}
+
+// Returns the segment, or the buffer if `segment` is 0; NULL for one that is not held.
+static struct buffer *find_memory(imgbroker *connection, uint64_t buffer, uint64_t segment) {
+    return segment != 0 ? *find_link(connection->segments, segment) : *find_link(connection->buffers, buffer);
+}
+
+// Whether the broker is to be told that this process does not have a segment. Images may still arrive in one that is lost, and
+// repeat that.
+static bool is_to_be_forgotten(const struct buffer *segment) {
+    return segment->leases == 0 && (segment->has_ended || segment->is_lost);
+}
+
+static void note_idle_segment(imgbroker *connection, struct buffer *segment) {
+    if (segment->is_idle || !is_to_be_forgotten(segment)) return;
+    segment->is_idle = true;
+    segment->next_idle = connection->idle_segments;
+    connection->idle_segments = segment;
 }
 
 // Notes that the release of a lease is to be sent. Without memory, the lease ends with the connection.
-static void release_lease(imgbroker *connection, uint64_t number) {
-    struct buffer *buffer = find_buffer(connection, number);
+static void release_lease(imgbroker *connection, uint64_t number, uint64_t segment) {
+    struct buffer *buffer = find_memory(connection, number, segment);
     uint64_t *unused = grow(
         connection->unused, &connection->unused_capacity, connection->unused_count + 1, sizeof *connection->unused);
     if (unused != NULL) connection->unused = unused;
     if (buffer == NULL || unused == NULL) return;
     unused[connection->unused_count++] = number;
     buffer->leases--;
+    if (segment != 0) {
+        note_idle_segment(connection, buffer);
+        return;
+    }
     buffer->needed_until = connection->last_sequence;
     if (buffer->leases > 0 || buffer->is_idle) return;
     buffer->is_idle = true;
@@ -704,21 +762,41 @@ static void release_lease(imgbroker *connection, uint64_t number) {
     connection->idle = buffer;
 }
 
+// Unmaps the segments that have ended and have no lease left, and appends the report of that.
+static void append_forgotten_segments(imgbroker *connection) {
+    uint64_t numbers[64];
+    size_t count = 0;
+    while (connection->idle_segments != NULL) {
+        struct buffer *segment = connection->idle_segments;
+        connection->idle_segments = segment->next_idle;
+        segment->is_idle = false;
+        if (is_to_be_forgotten(segment)) numbers[count++] = segment->number;
+        if (is_to_be_forgotten(segment) && segment->has_ended) {
+            *find_link(connection->segments, segment->number) = segment->next;
+            buffer_release(segment);
+        }
+        if (count == 0 || (count < COUNT(numbers) && connection->idle_segments != NULL)) continue;
+        append_numbers(connection, "{\"type\":\"forgetSegments\",\"segments\":[", numbers, count);
+        count = 0;
+    }
+}
+
 // Takes the images that were released, and appends the releases of their leases.
 static void append_releases(imgbroker *connection) {
     struct image *image = atomic_exchange_explicit(&connection->shared->returned, NULL, memory_order_seq_cst);
     while (image != NULL) {
         struct image *next = image->next;
-        if (image->session == connection->session) release_lease(connection, image->number);
+        if (image->session == connection->session) release_lease(connection, image->number, image->segment);
         image_free(image);
         image = next;
     }
-    for (size_t start = 0; start < connection->unused_count; start += BUFFERS_IN_ONE_FRAME) {
+    for (size_t start = 0; start < connection->unused_count; start += NUMBERS_IN_ONE_FRAME) {
         size_t rest = connection->unused_count - start;
-        append_buffers(connection, "{\"type\":\"release\",\"buffers\":[", connection->unused + start,
-            rest < BUFFERS_IN_ONE_FRAME ? rest : BUFFERS_IN_ONE_FRAME);
+        append_numbers(connection, "{\"type\":\"release\",\"buffers\":[", connection->unused + start,
+            rest < NUMBERS_IN_ONE_FRAME ? rest : NUMBERS_IN_ONE_FRAME);
     }
     connection->unused_count = 0;
+    append_forgotten_segments(connection);
 }
 
 // Appends the report of uses that the broker did not see, unless the last one was within a second. Also removes the
@@ -739,14 +817,14 @@ static void append_report(imgbroker *connection) {
     uint64_t *numbers = malloc((connection->kept_count + 1) * sizeof *numbers);
     size_t count = 0;
     if (numbers == NULL) return;
-    for (uint32_t index = 0; index < connection->kept_count && count < BUFFERS_IN_ONE_FRAME; index++) {
+    for (uint32_t index = 0; index < connection->kept_count && count < NUMBERS_IN_ONE_FRAME; index++) {
         if (!connection->kept[index].is_unreported) continue;
         connection->kept[index].is_unreported = false;
         numbers[count++] = connection->kept[index].number;
     }
     char prefix[64];
     (void)snprintf(prefix, sizeof prefix, "{\"type\":\"touch\",\"hits\":%llu,\"buffers\":[", (unsigned long long)hits);
-    append_buffers(connection, prefix, numbers, count);
+    append_numbers(connection, prefix, numbers, count);
     free(numbers);
 }
 
@@ -897,7 +975,8 @@ static struct request *find_pending(const imgbroker *connection, uint64_t number
 
 // Whether a request is sent again if its connection is lost: once.
 static bool may_repeat(const struct request *request) {
-    return request->attempts < MOST_ATTEMPTS && !request->is_internal && request->message != MESSAGE_SUBSCRIBE;
+    return request->attempts < MOST_ATTEMPTS && !request->is_cancelled && !request->is_internal
+        && request->message != MESSAGE_SUBSCRIBE;
 }
 
 static void remove_pending(imgbroker *connection, struct request *request) {
@@ -917,7 +996,7 @@ static void renew_page(imgbroker *connection) {
     if (connection->page == NULL || has_owner(connection)) return;
     drop_page(connection);
     (void)send_internal(
-        connection, MESSAGE_HELLO, strdup("{\"type\":\"hello\",\"protocol\":1,\"validity\":true}"));
+        connection, MESSAGE_HELLO, strdup("{\"type\":\"hello\",\"protocol\":1,\"validity\":true,\"segments\":true}"));
 }
 
 // Sends a request that is in no list, or ends it.
@@ -960,6 +1039,27 @@ static void send_request(imgbroker *connection, struct request *request) {
     flush(connection);
 }
 
+// Whether a request can be sent now. Before the reply to `hello`, one that needs an addition to the protocol waits for the list of the
+// broker's additions, and one that is sent only once waits, too.
+static bool can_send(const imgbroker *connection, const struct request *request) {
+    return connection->state == READY
+        || (connection->state == GREETING && request->features == 0 && request->message != MESSAGE_SUBSCRIBE);
+}
+
+static void send_waiting(imgbroker *connection) {
+    struct list waiting = connection->waiting;
+    connection->waiting = (struct list){NULL, NULL};
+    while (waiting.first != NULL) {
+        struct request *request = waiting.first;
+        list_remove(&waiting, request);
+        if (can_send(connection, request)) {
+            send_request(connection, request);
+        } else {
+            list_append(&connection->waiting, request);
+        }
+    }
+}
+
 // Creates a request with the text of a JSON object, which it owns. Returns NULL without memory.
 static struct request *request_new(imgbroker *connection, enum message message, char *text) {
     struct request *request = calloc(1, sizeof *request);
@@ -1000,14 +1100,25 @@ static void remove_first_arrival(imgbroker *connection) {
         (size_t)connection->arrival_count * sizeof connection->arrivals[0]);
 }
 
-// Ends the session, if there is one: closes its descriptors and forgets its buffers. The requests stay in their lists.
+static void release_all(struct buffer **bucket) {
+    while (*bucket != NULL) {
+        struct buffer *buffer = *bucket;
+        *bucket = buffer->next;
+        buffer_release(buffer);
+    }
+}
+
+// Ends the session, if there is one: forgets its buffers and segments, and closes its descriptors; the socket when no image in a
+// segment is left. The requests stay in their lists.
 static void close_session(imgbroker *connection) {
     drop_page(connection);
     if (connection->socket >= 0 && !is_forked(connection->shared)) {
         // A child of this process may have the socket, which would then stay in the epoll instance.
         (void)epoll_ctl(connection->epoll, EPOLL_CTL_DEL, connection->socket, NULL);
     }
-    close_descriptor(&connection->socket);
+    link_release(connection->link);
+    connection->link = NULL;
+    connection->socket = -1;
     connection->state = DISCONNECTED;
     connection->session++;
     connection->wants_to_write = false;
@@ -1021,14 +1132,11 @@ static void close_session(imgbroker *connection) {
     if (connection->inline_image != NULL) imgbroker_image_release(&connection->inline_image->image);
     connection->inline_image = NULL;
     for (size_t index = 0; index < BUCKETS; index++) {
-        while (connection->buffers[index] != NULL) {
-            struct buffer *buffer = connection->buffers[index];
-            connection->buffers[index] = buffer->next;
-            buffer_release(buffer);
-        }
+        release_all(&connection->buffers[index]);
+        release_all(&connection->segments[index]);
         connection->buckets[index] = NULL;
     }
-    connection->idle = NULL;
+    connection->idle = connection->idle_segments = NULL;
     connection->unused_count = 0;
 }
 
@@ -1045,6 +1153,8 @@ static void end_session(imgbroker *connection) {
     while (sent.first != NULL) {
         struct request *request = sent.first;
         list_remove(&sent, request);
+        // A broker that has not answered `hello` has handled nothing.
+        if (was_greeting) request->attempts--;
         list_append(is_lost && may_repeat(request) ? &repeated : &ended, request);
     }
     if (is_lost) {
@@ -1127,7 +1237,14 @@ static imgbroker_code connect_socket(imgbroker *connection) {
     } else if (epoll_ctl(connection->epoll, EPOLL_CTL_ADD, connection->socket, &event) != 0) {
         code = fail_system(failure, IMGBROKER_ERROR_PROCESS_LIMIT, "this process cannot wait for the socket", errno);
     }
-    if (code != IMGBROKER_OK) close_descriptor(&connection->socket);
+    connection->link = code == IMGBROKER_OK ? malloc(sizeof *connection->link) : NULL;
+    if (code == IMGBROKER_OK && connection->link == NULL) code = fail_no_memory(failure);
+    if (code != IMGBROKER_OK) {
+        close_descriptor(&connection->socket);
+        return code;
+    }
+    atomic_init(&connection->link->references, 1);
+    connection->link->socket = connection->socket;
     return code;
 }
 
@@ -1146,13 +1263,16 @@ static void connect_if_due(imgbroker *connection) {
     if (code == IMGBROKER_OK) {
         connection->state = GREETING;
         connection->heard_at = now;
-        json_t *hello = json_pack("{s:s,s:i,s:s}", "type", "hello", "protocol", 1, "client", connection->client);
+        json_t *hello = json_pack("{s:s,s:i,s:s,s:b}", "type", "hello", "protocol", 1, "client", connection->client,
+            "segments", true);
         if (hello != NULL && connection->kept_maximum > 0) json_object_set_new(hello, "validity", json_true());
         char *text = text_of(hello);
         json_decref(hello);
         if (send_internal(connection, MESSAGE_HELLO, text) == NULL) {
             no_memory(connection);
             end_session(connection);
+        } else {
+            send_waiting(connection);
         }
         return;
     }
@@ -1254,7 +1374,8 @@ static bool read_error(imgbroker *connection, const json_t *fields, imgbroker_er
 struct delivery {
     bool is_final;
     size_t offset;
-    uint64_t buffer;
+    uint64_t buffer, segment;
+    size_t segment_bytes;
     int64_t slot;
     uint32_t generation;
     bool has_descriptor;
@@ -1271,7 +1392,7 @@ static const char *place(char **end, const char *text) {
     return copy;
 }
 
-// Reads the frames of an animation, whose offsets count from the beginning of the buffer, and checks that `rows` bytes
+// Reads the frames of an animation, whose offsets count from where that of the image counts, and checks that `rows` bytes
 // of each lie within the image.
 static bool read_frames(
     imgbroker *connection, const json_t *list, imgbroker_frame *frames, int64_t offset, int64_t rows, int64_t size) {
@@ -1313,7 +1434,7 @@ static bool read_image(
     imgbroker *connection, const json_t *fields, struct image **result, struct delivery *delivery) {
     imgbroker_image image = {.format = IMGBROKER_ENCODED, .alpha = IMGBROKER_NO_ALPHA};
     int64_t width = 0, height = 0, bytes = 0, offset = 0, stride = 0, buffer = 0, fds = 0, payload = 0;
-    int64_t slot = -1, generation = 0, frame_count = 1;
+    int64_t slot = -1, generation = 0, frame_count = 1, segment = 0, segment_bytes = 0;
     image.loops = image.expires = -1;
     *delivery = (struct delivery){.is_final = true};
     unsigned format = IMGBROKER_ENCODED, alpha = IMGBROKER_NO_ALPHA, source = 0;
@@ -1323,6 +1444,8 @@ static bool read_image(
         || !read_integer(connection, fields, "offset", 0, MAXIMUM_INTEGER, &offset)
         || !read_integer(connection, fields, "stride", 0, MAXIMUM_INTEGER, &stride)
         || !read_integer(connection, fields, "buffer", 1, MAXIMUM_INTEGER, &buffer)
+        || !read_integer(connection, fields, "segment", 1, MAXIMUM_INTEGER, &segment)
+        || !read_integer(connection, fields, "segmentBytes", 1, MAXIMUM_INTEGER, &segment_bytes)
         || !read_integer(connection, fields, "fds", 0, 1, &fds)
         || !read_integer(connection, fields, "payload", 0, MAXIMUM_INTEGER, &payload)
         || !read_integer(connection, fields, "slot", 0, MAXIMUM_INTEGER, &slot)
@@ -1368,7 +1491,13 @@ static bool read_image(
     if (payload > 0 && (buffer != 0 || fds != 0 || offset != 0 || payload != bytes || payload > MAXIMUM_INLINE_BYTES)) {
         return violation(connection, "an invalid payload");
     }
-    if (fds != 0 && buffer == 0) return violation(connection, "a descriptor without a buffer");
+    if ((fds != 0 || segment != 0) && buffer == 0) {
+        return violation(connection, "a descriptor or segment without a buffer");
+    }
+    if ((segment_bytes != 0) != (segment != 0 && fds != 0)) {
+        return violation(connection, "segmentBytes without a segment's descriptor, or a descriptor without it");
+    }
+    if ((uint64_t)segment_bytes > SIZE_MAX) return violation(connection, "a segment beyond the address space");
 
     size_t count = json_array_size(frames), span_count = json_array_size(spans);
     size_t size = sizeof(struct image) + count * sizeof(imgbroker_frame) + span_count * sizeof(imgbroker_span);
@@ -1416,6 +1545,8 @@ static bool read_image(
     atomic_init(&made->references, 1);
     delivery->offset = (size_t)offset;
     delivery->buffer = (uint64_t)buffer;
+    delivery->segment = (uint64_t)segment;
+    delivery->segment_bytes = (size_t)segment_bytes;
     delivery->slot = slot;
     delivery->generation = (uint32_t)generation;
     delivery->has_descriptor = fds != 0;
@@ -1435,53 +1566,52 @@ static bool take_descriptor(imgbroker *connection, int *descriptor) {
     return true;
 }
 
-// Verifies that a descriptor is a memfd with `seals` and at least `least` bytes, and reads its size. All seals are
+// Verifies that a descriptor is a memfd with `seals` and from `least` to `most` bytes, and reads its size. All seals are
 // required, because a file on a tmpfs and an unsealable memfd have a seal, too.
-static bool verify_sealed(imgbroker *connection, int descriptor, int seals, uint64_t least, size_t *size) {
+static bool verify_sealed(
+    imgbroker *connection, int descriptor, int seals, uint64_t least, uint64_t most, size_t *size) {
     int present = fcntl(descriptor, F_GET_SEALS);
     struct stat status;
     if (present < 0 || fstat(descriptor, &status) != 0) return violation(connection, "a descriptor is not a memfd");
-    if ((present & seals) != seals) return violation(connection, "a buffer has the seals %#x", (unsigned)present);
-    if (status.st_size < 0 || (uint64_t)status.st_size < least || (uint64_t)status.st_size > SIZE_MAX) {
-        return violation(connection, "a buffer of %lld bytes", (long long)status.st_size);
+    if ((present & seals) != seals) return violation(connection, "a memfd has the seals %#x", (unsigned)present);
+    if (status.st_size < 0 || (uint64_t)status.st_size < least || (uint64_t)status.st_size > most) {
+        return violation(connection, "a memfd of %lld bytes", (long long)status.st_size);
     }
     *size = (size_t)status.st_size;
     return true;
 }
 
-// Receives the buffer of an image that ends at `end`. A descriptor that did not arrive, or that cannot be mapped, makes
-// it a lost buffer.
-static bool receive_buffer(imgbroker *connection, uint64_t number, uint64_t end) {
+// Maps the memory whose descriptor came with the current frame, with the flags of `mmap`. If the descriptor did not arrive or cannot be
+// mapped, the memory is lost.
+static bool receive_map(
+    imgbroker *connection, struct buffer *buffer, int seals, int flags, uint64_t least, uint64_t most) {
     int descriptor = -1;
-    size_t size = 0;
-    void *map = NULL;
     if (!take_descriptor(connection, &descriptor)) return false;
-    bool is_lost = descriptor < 0;
-    if (!is_lost) {
-        if (!verify_sealed(connection, descriptor, IMAGE_SEALS, end, &size)) {
-            close(descriptor);
-            return false;
-        }
-        // Private, because kernels before about 6.7 refuse a shared mapping; the pages are shared in either case.
-        if (size > 0) map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    buffer->is_lost = descriptor < 0;
+    if (buffer->is_lost) return true;
+    if (!verify_sealed(connection, descriptor, seals, least, most, &buffer->size)) {
         close(descriptor);
-        if (map == MAP_FAILED) {
-            is_lost = true;
-            map = NULL;
-        }
+        return false;
     }
-    struct buffer *buffer = calloc(1, sizeof *buffer), **place = &connection->buffers[number % BUCKETS];
-    if (buffer == NULL) {
-        if (map != NULL) munmap(map, size);
-        return no_memory(connection);
+    if (buffer->size > 0) buffer->map = mmap(NULL, buffer->size, PROT_READ, flags, descriptor, 0);
+    close(descriptor);
+    buffer->is_lost = buffer->map == MAP_FAILED;
+    if (buffer->is_lost) buffer->map = NULL;
+    return true;
+}
+
+// Receives the buffer of an image that ends at `end`.
+static bool receive_buffer(imgbroker *connection, uint64_t number, uint64_t end) {
+    struct buffer *buffer = calloc(1, sizeof *buffer), **place = find_link(connection->buffers, number);
+    if (buffer == NULL) return no_memory(connection);
+    // Private, because kernels before about 6.7 refuse a shared mapping; the pages are shared in either case.
+    if (!receive_map(connection, buffer, IMAGE_SEALS, MAP_PRIVATE, end, SIZE_MAX)) {
+        free(buffer);
+        return false;
     }
-    while (*place != NULL && (*place)->number != number) place = &(*place)->next;
     struct buffer *before = *place;
     atomic_init(&buffer->references, 1);
-    buffer->map = map;
-    buffer->size = size;
     buffer->number = number;
-    buffer->is_lost = is_lost;
     if (before != NULL) {
         buffer->leases = before->leases;
         buffer->needed_until = before->needed_until;
@@ -1496,6 +1626,27 @@ static bool receive_buffer(imgbroker *connection, uint64_t number, uint64_t end)
     }
     *place = buffer;
     return true;
+}
+
+// Receives a segment. One that is mapped already stays as it is.
+static bool receive_segment(imgbroker *connection, uint64_t number, size_t size) {
+    struct buffer **place = find_link(connection->segments, number), *segment = *place;
+    if (segment != NULL && !segment->is_lost) {
+        int descriptor = -1;
+        if (!take_descriptor(connection, &descriptor)) return false;
+        close_descriptor(&descriptor);
+        return true;
+    }
+    if (segment == NULL) {
+        segment = calloc(1, sizeof *segment);
+        if (segment == NULL) return no_memory(connection);
+        atomic_init(&segment->references, 1);
+        segment->number = number;
+        segment->link = connection->link;
+        atomic_fetch_add_explicit(&connection->link->references, 1, memory_order_relaxed);
+        *place = segment;
+    }
+    return receive_map(connection, segment, LIVE_SEALS, MAP_SHARED, size, size);
 }
 
 // Forgets the buffers without leases that the broker no longer assumes to be here. It reads messages in their order: once it has
@@ -1513,25 +1664,27 @@ static void forget_idle(imgbroker *connection) {
         buffer->is_idle = false;
         *idle = buffer->next_idle;
         if (buffer->leases > 0) continue;
-        struct buffer **place = &connection->buffers[buffer->number % BUCKETS];
-        while (*place != buffer) place = &(*place)->next;
-        *place = buffer->next;
+        *find_link(connection->buffers, buffer->number) = buffer->next;
         buffer_release(buffer);
     }
 }
 
-// Gives an image the bytes of its buffer. `*is_lost` tells that this process cannot have them.
+// Gives an image the bytes of its buffer or segment. `*is_lost` tells that this process cannot have them.
 static bool attach_buffer(
     imgbroker *connection, struct image *image, const struct delivery *delivery, bool *is_lost) {
     uint64_t end = delivery->offset + image->image.bytes;
-    if (delivery->has_descriptor && !receive_buffer(connection, delivery->buffer, end)) return false;
-    struct buffer *buffer = find_buffer(connection, delivery->buffer);
+    if (delivery->has_descriptor
+        && !(delivery->segment != 0 ? receive_segment(connection, delivery->segment, delivery->segment_bytes)
+                                    : receive_buffer(connection, delivery->buffer, end))) {
+        return false;
+    }
+    struct buffer *buffer = find_memory(connection, delivery->buffer, delivery->segment);
     if (buffer == NULL) return violation(connection, "a buffer %llu that was not sent",
         (unsigned long long)delivery->buffer);
     buffer->leases++;
     if (buffer->is_lost) {
         *is_lost = true;
-        release_lease(connection, buffer->number);
+        release_lease(connection, delivery->buffer, delivery->segment);
         return true;
     }
     if (buffer->size < end) return violation(connection, "an image beyond its buffer");
@@ -1539,7 +1692,8 @@ static bool attach_buffer(
     atomic_fetch_add_explicit(&connection->shared->references, 1, memory_order_relaxed);
     image->buffer = buffer;
     image->shared = connection->shared;
-    image->number = buffer->number;
+    image->number = delivery->buffer;
+    image->segment = delivery->segment;
     image->session = connection->session;
     image->image.size = (size_t)image->image.bytes;
     if (image->image.size > 0) image->image.pixels = (const uint8_t *)buffer->map + delivery->offset;
@@ -1599,7 +1753,7 @@ static bool receive_page(imgbroker *connection, const json_t *fields) {
     if (!take_descriptor(connection, &descriptor)) return false;
     if (descriptor < 0) return true;
     if (!require_integer(connection, fields, "slots", 1, MAXIMUM_SLOTS, &slots)
-        || !verify_sealed(connection, descriptor, PAGE_SEALS, PAGE_HEADER + 8 * (uint64_t)slots, &size)) {
+        || !verify_sealed(connection, descriptor, LIVE_SEALS, PAGE_HEADER + 8 * (uint64_t)slots, SIZE_MAX, &size)) {
         close(descriptor);
         return false;
     }
@@ -1639,17 +1793,13 @@ static bool handle_greeting(imgbroker *connection, const json_t *fields) {
             if (strcmp(name, feature_names[bit]) == 0) connection->features |= 1u << bit;
         }
     }
+    connection->kept_maximum = connection->kept_capacity;
+    if (connection->keeps_default && (connection->features & SEGMENTS) == 0) connection->kept_maximum = KEPT_IN_BUFFERS;
     if (fds != 0 && !receive_page(connection, fields)) return false;
     connection->state = READY;
     connection->was_connected = true;
     connection->is_connecting = false;
-    struct list waiting = connection->waiting;
-    connection->waiting = (struct list){NULL, NULL};
-    while (waiting.first != NULL) {
-        struct request *request = waiting.first;
-        list_remove(&waiting, request);
-        send_request(connection, request);
-    }
+    send_waiting(connection);
     return true;
 }
 
@@ -1730,6 +1880,21 @@ static bool handle_done(imgbroker *connection, struct request *request, const js
     return true;
 }
 
+// Handles the end of a segment. Kept images in it are released, so that the broker can use its memory for others.
+static bool handle_segment_end(imgbroker *connection, const json_t *fields) {
+    int64_t number = 0;
+    if (!require_integer(connection, fields, "segment", 1, MAXIMUM_INTEGER, &number)) return false;
+    struct buffer *segment = *find_link(connection->segments, (uint64_t)number);
+    if (segment == NULL) return true;
+    segment->has_ended = true;
+    for (uint32_t index = connection->kept_count; index > 0; index--) {
+        struct kept *kept = &connection->kept[index - 1];
+        if (((struct image *)kept->image)->segment == (uint64_t)number) remove_kept(connection, kept);
+    }
+    note_idle_segment(connection, segment);
+    return true;
+}
+
 static bool handle_event(imgbroker *connection, struct request *request, const json_t *fields) {
     imgbroker_reply reply = {.type = IMGBROKER_REPLY_EVENT, .json = text_of(fields)};
     if (reply.json == NULL) return no_memory(connection);
@@ -1753,6 +1918,7 @@ static bool handle(imgbroker *connection, const json_t *fields) {
         if (error.code == IMGBROKER_ERROR_SHUTTING_DOWN && connection->state == READY) lose(connection);
         return false;
     }
+    if (strcmp(type, "segmentEnded") == 0) return handle_segment_end(connection, fields);
     if (!require_integer(connection, fields, "id", 0, MAXIMUM_INTEGER, &number)) return false;
     struct request *request = find_pending(connection, (uint64_t)number);
     if (request == NULL) return violation(connection, "a reply to a request that is not pending");
@@ -2213,7 +2379,10 @@ static struct builder message_of(const imgbroker *connection, const imgbroker_re
         (void)json_object_del(message.object, "payload");
         const char *type = json_string_value(json_object_get(message.object, "type"));
         // These have no reply.
-        if (type != NULL && (strcmp(type, "release") == 0 || strcmp(type, "touch") == 0)) message.failed = true;
+        if (type != NULL
+            && (strcmp(type, "release") == 0 || strcmp(type, "touch") == 0 || strcmp(type, "forgetSegments") == 0)) {
+            message.failed = true;
+        }
         return message;
     }
     message.object = json_object();
@@ -2251,6 +2420,7 @@ static struct builder message_of(const imgbroker *connection, const imgbroker_re
     case IMGBROKER_HELLO:
         add(&message, "protocol", json_integer(1));
         add_text(&message, "client", connection->client);
+        add(&message, "segments", json_true());
         break;
     default:
         break;
@@ -2426,7 +2596,7 @@ static struct request *request_of(imgbroker *connection, const imgbroker_request
 
 // Sends a request, now or when there is a connection.
 static void submit(imgbroker *connection, struct request *request) {
-    if (connection->state == READY) {
+    if (can_send(connection, request)) {
         send_request(connection, request);
         arm_timer(connection, patience_ends(connection));
         return;
@@ -2460,10 +2630,12 @@ imgbroker *imgbroker_open(const imgbroker_settings *settings, imgbroker_error *e
     connection->session = 1;
     connection->reconnect = setting(settings->reconnect_ms, 5000, 0);
     connection->patience = setting(settings->patience_ms, 30000, NEVER);
-    connection->kept_maximum = (uint32_t)setting(settings->keep_images, 128, 0);
+    connection->kept_capacity = (uint32_t)setting(settings->keep_images, KEPT_IN_SEGMENTS, 0);
+    connection->kept_maximum = connection->kept_capacity;
+    connection->keeps_default = settings->keep_images == 0;
     connection->kept_maximum_bytes = settings->keep_bytes == 0 ? UINT64_C(64) << 20 : settings->keep_bytes;
     connection->kept_buckets = 64;
-    while (connection->kept_buckets / 2 < connection->kept_maximum && connection->kept_buckets < 1u << 21) {
+    while (connection->kept_buckets / 2 < connection->kept_capacity && connection->kept_buckets < 1u << 21) {
         connection->kept_buckets *= 2;
     }
     atomic_init(&shared->references, 1);
@@ -2471,7 +2643,7 @@ imgbroker *imgbroker_open(const imgbroker_settings *settings, imgbroker_error *e
     connection->path = duplicate(settings->socket, &failed);
     connection->client =
         duplicate(settings->client != NULL ? settings->client : "imgbroker-c/" IMGBROKER_VERSION, &failed);
-    connection->kept = calloc(connection->kept_maximum > 0 ? connection->kept_maximum : 1, sizeof *connection->kept);
+    connection->kept = calloc(connection->kept_capacity > 0 ? connection->kept_capacity : 1, sizeof *connection->kept);
     connection->kept_table = calloc(connection->kept_buckets, sizeof *connection->kept_table);
     if (failed || connection->kept == NULL || connection->kept_table == NULL || shared->mark == MAP_FAILED
         || madvise((void *)shared->mark, sizeof *shared->mark, MADV_WIPEONFORK) != 0) {
@@ -2497,6 +2669,10 @@ imgbroker *imgbroker_open(const imgbroker_settings *settings, imgbroker_error *e
 
 void imgbroker_close(imgbroker *connection) {
     if (connection == NULL) return;
+    // Images in segments may keep the connection to the broker open.
+    for (struct request *request = connection->pending.first; request != NULL; request = request->next) {
+        if (!request->is_internal) imgbroker_cancel(connection, request->number);
+    }
     struct list requests = {NULL, NULL};
     list_move(&requests, &connection->waiting);
     list_move(&requests, &connection->deferred);
@@ -2603,8 +2779,6 @@ void imgbroker_cancel(imgbroker *connection, uint64_t number) {
     }
     struct request *pending = find_pending(connection, number);
     if (pending == NULL) return;
-    // It is not sent again.
-    pending->attempts = MOST_ATTEMPTS;
     pending->is_cancelled = true;
     char text[80];
     (void)snprintf(text, sizeof text, "{\"type\":\"cancel\",\"request\":%llu}", (unsigned long long)number);
