@@ -1216,6 +1216,17 @@ static bool default_path(char *path, size_t size) {
     return (size_t)snprintf(path, size, "/run/imgbroker.sock") < size;
 }
 
+// Lets `recvmsg` without MSG_DONTWAIT wait, for as long as the broker may be silent.
+static void let_receive_wait(const imgbroker *connection) {
+    struct timeval patience = {0};
+    if (connection->patience != NEVER) {
+        patience.tv_sec = connection->patience / 1000;
+        patience.tv_usec = connection->patience % 1000 * 1000;
+    }
+    (void)setsockopt(connection->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)fcntl(connection->socket, F_SETFL, 0);
+}
+
 // Opens a socket and connects it. Returns IMGBROKER_OK, or the error, in `connection->failure`, too. EAGAIN, a queue of
 // connections that is full, is IMGBROKER_ERROR_OVERLOADED.
 static imgbroker_code connect_socket(imgbroker *connection) {
@@ -1250,6 +1261,7 @@ static imgbroker_code connect_socket(imgbroker *connection) {
     }
     atomic_init(&connection->link->references, 1);
     connection->link->socket = connection->socket;
+    let_receive_wait(connection);
     return code;
 }
 
@@ -2042,8 +2054,9 @@ static bool make_room(imgbroker *connection) {
 
 enum received { RECEIVED, NOTHING, ENDED };
 
-// Receives one message and handles its frames. ENDED, with `connection->failure`, if that ends the session.
-static enum received receive(imgbroker *connection) {
+// Receives one message, for which it waits if `waits`, and handles its frames. ENDED, with `connection->failure`, if that ends the
+// session.
+static enum received receive(imgbroker *connection, bool waits) {
     if (!make_room(connection)) {
         no_memory(connection);
         return ENDED;
@@ -2062,7 +2075,7 @@ static enum received receive(imgbroker *connection) {
     } control;
     struct msghdr message = {
         .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes};
-    ssize_t count = recvmsg(connection->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t count = recvmsg(connection->socket, &message, MSG_CMSG_CLOEXEC | (waits ? 0 : MSG_DONTWAIT));
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return NOTHING;
     if (count <= 0) {
         if (count == 0 && message.msg_controllen > 0) take_arrival(connection, &message, connection->position);
@@ -2110,12 +2123,12 @@ static void arm_timer(imgbroker *connection, int64_t at) {
     set_timer(connection->timer, at);
 }
 
-// Does all that is due without blocking. `is_ready`: the socket is readable, writable or closed. Receives at most
-// `most_messages`, and none while `most_replies` wait for the caller.
-static void advance(imgbroker *connection, bool is_ready, int most_messages, size_t most_replies) {
+// Does all that is due. `is_ready`: the socket is readable, writable or closed. Receives at most
+// `most_messages`, and none while `most_replies` wait for the caller. With `waits`, it waits for the first message.
+static void advance(imgbroker *connection, bool is_ready, bool waits, int most_messages, size_t most_replies) {
     for (int count = 0; is_ready && connection->socket >= 0 && count < most_messages; count++) {
         if (connection->reply_count >= most_replies) break;
-        enum received received = receive(connection);
+        enum received received = receive(connection, waits && count == 0);
         if (received == NOTHING) break;
         if (received == ENDED) end_session(connection);
     }
@@ -2154,7 +2167,7 @@ static void wait_and_advance(imgbroker *connection, int timeout, int most_messag
             atomic_store_explicit(&connection->shared->is_timer_set, false, memory_order_seq_cst);
         }
     }
-    advance(connection, is_ready, most_messages, most_replies);
+    advance(connection, is_ready, false, most_messages, most_replies);
 }
 
 static imgbroker_code fail_forked(imgbroker_error *error) {
@@ -2607,7 +2620,7 @@ static void submit(imgbroker *connection, struct request *request) {
         return;
     }
     list_append(&connection->waiting, request);
-    advance(connection, false, 0, 0);
+    advance(connection, false, false, 0, 0);
 }
 
 // The interface
@@ -2822,8 +2835,14 @@ imgbroker_code imgbroker_call(imgbroker *connection, const imgbroker_request *de
     }
     request->sink = reply;
     answer_or_submit(connection, request);
-    // One message at once, because the first one is often the reply.
-    while (!reply->final) wait_and_advance(connection, -1, 1, SIZE_MAX);
+    while (!reply->final) {
+        // One message at once, because the first one is often the reply.
+        if (connection->state == READY && !connection->wants_to_write) {
+            advance(connection, true, true, 1, SIZE_MAX);
+        } else {
+            wait_and_advance(connection, -1, 1, SIZE_MAX);
+        }
+    }
     // Replies to other requests make the descriptor readable.
     if (connection->first_reply != NULL) arm_timer(connection, now_ms());
     return reply->error.code;

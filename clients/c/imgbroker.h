@@ -10,8 +10,8 @@
 /// installs no signal handler and keeps no global state. All descriptors are close-on-exec.
 ///
 /// Forks: a connection belongs to the process that opened it. In a child, every call but `imgbroker_close` returns
-/// IMGBROKER_ERROR_FORKED and leaves the parent's requests alone; the child opens a connection of its own. Images stay
-/// valid in the child.
+/// IMGBROKER_ERROR_FORKED and leaves the parent's requests alone; the child opens a connection of its own. An image stays
+/// valid in the child as long as the parent holds it.
 ///
 /// Strings are UTF-8 and end with a zero byte. Arguments belong to the caller and are read only during the call.
 
@@ -129,7 +129,7 @@ typedef struct imgbroker_settings {
     /// The name and version of the program, for the broker's log, at most 255 bytes. NULL: the library's.
     const char *client;
     /// The maximum number of images that are kept mapped, so that a further `get` of one takes no message to the
-    /// broker. 0: 128; negative: none.
+    /// broker. 0: 4,096, or 128 if the broker has no segments; negative: none.
     int32_t keep_images;
     /// The maximum of their bytes. 0: 64 MiB.
     uint64_t keep_bytes;
@@ -142,13 +142,15 @@ typedef struct imgbroker_settings {
 } imgbroker_settings;
 
 /// Creates a connection. It opens with the first request, so a missing broker is an error of that request. It takes
-/// four descriptors; images take none.
+/// four descriptors; images take none. Small images lie side by side in segments of shared memory, each of which is one
+/// mapping; any other image is a mapping of its own.
 ///
 /// Returns NULL, and an IMGBROKER_ERROR_PROCESS_LIMIT or IMGBROKER_ERROR_NO_MEMORY, if this process lacks descriptors
 /// or memory. `settings` may be NULL.
 IMGBROKER_API imgbroker *imgbroker_open(const imgbroker_settings *settings, imgbroker_error *error);
 
-/// Closes a connection and forgets its requests, which get no reply. Images stay valid. NULL is ignored.
+/// Closes a connection and forgets its requests, which get no reply. Images stay valid: an image in a segment keeps its
+/// lease, and with it the socket, until the last image of the connection in a segment is released. NULL is ignored.
 IMGBROKER_API void imgbroker_close(imgbroker *connection);
 
 // Images
@@ -253,7 +255,8 @@ typedef struct imgbroker_image {
 IMGBROKER_API imgbroker_image *imgbroker_image_retain(imgbroker_image *image);
 
 /// Releases a reference to an image. With the last one, `pixels` become invalid and the broker's lease ends: with the
-/// next message of the connection, or when the connection is next processed. Any thread may call it. NULL is ignored.
+/// next message of the connection, or when the connection is next processed. The memory of an image in a segment may
+/// then show another image. Any thread may call it. NULL is ignored.
 IMGBROKER_API void imgbroker_image_release(imgbroker_image *image);
 
 // Options

@@ -11,16 +11,21 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -636,6 +641,10 @@ static void test_silence(char **arguments) {
     ask("continue");
     OK(imgbroker_stats(broker, &json, &error));
     free(json);
+    // A blocking call, too.
+    ask("freeze");
+    EXPECT(imgbroker_stats(broker, &json, &error), IMGBROKER_ERROR_NOT_ANSWERING);
+    ask("continue");
     imgbroker_close(broker);
 }
 
@@ -685,6 +694,128 @@ static void test_pipelined(char **arguments) {
     }
     imgbroker_close(broker);
     CHECK(count_mappings() == 0);
+}
+
+// Three images in one segment, which ends.
+static void test_segments(char **arguments) {
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+    imgbroker_image *images[3], *described;
+    int descriptors = 0;
+    for (size_t index = 0; index < 3; index++) {
+        OK(imgbroker_get(broker, "http://a/b", NULL, &images[index], &error));
+        CHECK(images[index]->pixels == images[0]->pixels + 32 * index && images[index]->pixels[0] == 7);
+        if (index == 0) descriptors = count_entries("/proc/self/fd");
+        CHECK(count_entries("/proc/self/fd") == descriptors && count_mappings() == 1);
+    }
+    imgbroker_image_release(images[1]);
+    // This reply comes after the end of the segment.
+    OK(imgbroker_get(broker, "http://a/c", NULL, &described, &error));
+    imgbroker_image_release(described);
+    CHECK(images[2]->pixels[31] == 7 && count_mappings() == 1);
+    imgbroker_image_release(images[0]);
+    imgbroker_image_release(images[2]);
+    while (count_mappings() > 0) step(broker);
+    imgbroker_close(broker);
+}
+
+// Images in segments stay valid after their connection was closed, and so do their leases.
+static void test_outliving(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image;
+    OK(imgbroker_get(broker, "http://a/b", NULL, &image, &error));
+    imgbroker_send(broker, &(imgbroker_request){.url = "http://a/c"}, &error);
+    int descriptors = count_entries("/proc/self/fd");
+    imgbroker_close(broker);
+    // The epoll instance and a timer are closed; the socket and the timer of images are not.
+    CHECK(count_entries("/proc/self/fd") == descriptors - 2);
+    ask("closed");
+    CHECK(image->pixels[0] == 7);
+    imgbroker_image_release(image);
+    CHECK(count_entries("/proc/self/fd") == descriptors - 4 && count_mappings() == 0);
+    ask("released");
+}
+
+// The descriptor of a segment does not arrive.
+static void test_lost_segment(char **arguments) {
+    static int descriptors[64];
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+    imgbroker_image *image;
+    char *json;
+    OK(imgbroker_hello(broker, &json, &error));
+    free(json);
+    CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){32, 32}) == 0);
+    int count = fill_table(descriptors);
+    EXPECT(imgbroker_get(broker, "http://a/b", NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
+    while (count > 0) close(descriptors[--count]);
+    // The broker does not know yet.
+    EXPECT(imgbroker_get(broker, "http://a/b", NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
+    OK(imgbroker_get(broker, "http://a/b", NULL, &image, &error));
+    CHECK(image->pixels[0] == 7);
+    imgbroker_image_release(image);
+    imgbroker_close(broker);
+    CHECK(count_mappings() == 0);
+}
+
+// A kept image does not keep a segment that has ended.
+static void test_kept_in_segment(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image;
+    OK(imgbroker_get(broker, "http://a/b", NULL, &image, &error));
+    imgbroker_image_release(image);
+    image = imgbroker_get_kept(broker, "http://a/b", NULL);
+    CHECK(image != NULL && image->pixels[0] == 7);
+    imgbroker_image_release(image);
+    OK(imgbroker_get(broker, "http://a/c", NULL, &image, &error));
+    imgbroker_image_release(image);
+    CHECK(imgbroker_get_kept(broker, "http://a/b", NULL) == NULL);
+    while (count_mappings() > 1) step(broker);
+    imgbroker_close(broker);
+}
+
+// Prints how many of 200 images are kept by default.
+static void test_default_number(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    int kept = 0;
+    for (uint32_t width = 1; width <= 200; width++) {
+        imgbroker_image *image;
+        OK(imgbroker_get(broker, "http://a/b", &(imgbroker_options){.width = width}, &image, &error));
+        imgbroker_image_release(image);
+    }
+    for (uint32_t width = 1; width <= 200; width++) {
+        imgbroker_image *image = imgbroker_get_kept(broker, "http://a/b", &(imgbroker_options){.width = width});
+        kept += image != NULL;
+        imgbroker_image_release(image);
+    }
+    imgbroker_close(broker);
+    printf("%d\n", kept);
+}
+
+#define ALLOW(call) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+// From here on, the process is killed by any system call but sending, receiving and its end.
+static void forbid_other_calls(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), ALLOW(SYS_sendmsg),
+        ALLOW(SYS_recvmsg), ALLOW(SYS_exit_group), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+// A hit in a segment takes no system call but those that send the request and receive the reply.
+static void test_system_calls(char **arguments) {
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+    static imgbroker_image *images[100];
+    for (int round = 0; round < 2; round++) {
+        if (round == 1) forbid_other_calls();
+        for (size_t index = 0; index < 100; index++) {
+            if (imgbroker_get(broker, "http://a/b", NULL, &images[index], &error) != IMGBROKER_OK) _exit(1);
+            if (images[index]->pixels[0] != 7) _exit(1);
+        }
+        // The first round provides the memory for the second.
+        for (size_t index = 0; round == 0 && index < 100; index++) imgbroker_image_release(images[index]);
+    }
+    _exit(0);
 }
 
 // Performs requests to a broker that answers with garbage, which test_client.py makes.
@@ -843,7 +974,9 @@ int main(int count, char **arguments) {
         {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
         {"sessions", test_sessions}, {"memory", test_memory},
-        {"pipelined", test_pipelined},
+        {"pipelined", test_pipelined}, {"segments", test_segments}, {"outliving", test_outliving},
+        {"lost-segment", test_lost_segment}, {"kept-in-segment", test_kept_in_segment},
+        {"default-number", test_default_number}, {"system-calls", test_system_calls},
         {"threads", test_threads}, {"upgrade", test_upgrade}, {"reload", test_reload}, {"trace", test_trace}};
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
         if (strcmp(arguments[1], tests[index].name) != 0) continue;

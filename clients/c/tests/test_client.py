@@ -10,20 +10,21 @@ import json
 import os
 import pathlib
 import random
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import threading
 import urllib.parse
-from typing import Callable, Iterator, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 import PIL.Image
 import pytest
 
 from conftest import PROGRAMS
 from scripted import ScriptedBroker
-from support import CONFORMANCE, Broker, Origin, Page
+from support import CONFORMANCE, Broker, Origin, Page, eventually
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[1]
 
@@ -207,6 +208,108 @@ def test_pipelined(is_sent_again: bool, tmp_path: pathlib.Path) -> None:
     broker.close()
 
 
+# Segments
+
+_SEGMENT = {"segment": 5, "segmentBytes": 4096}
+_HELD = {"segment": 5, "fds": 0}
+_SEGMENT_MEMORY = [{"size": 4096, "byte": 7, "seals": ["seal", "shrink", "grow", "future-write"]}]
+_ENDED = {"send": {"type": "segmentEnded", "id": None, "segment": 5}}
+#: An image that was not delivered.
+_DESCRIPTION = {"sendImage": {"buffer": "$absent", "fds": 0}}
+_GET = {"read": "get"}
+_FIRST = {"sendImage": _SEGMENT, "descriptors": _SEGMENT_MEMORY}
+
+
+def _page(*features: str) -> List[Dict[str, Any]]:
+    """The beginning of a script with a validity page, whose slot 3 is valid."""
+    hello = {"type": "hello", "id": "$id", "protocol": 1, "features": features, "fds": 1, "slots": 64}
+    return [
+        {"read": "hello"}, {"send": hello, "descriptors": [{"kind": "page", "slots": 64}]},
+        {"setSlot": {"slot": 3, "generation": 5, "tenths": 600000}}]
+
+
+def _scripted(path: pathlib.Path, script: List[Dict[str, Any]]) -> ScriptedBroker:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    return ScriptedBroker(str(path / "socket"), [script], image)
+
+
+def _forgotten(broker: ScriptedBroker) -> List[int]:
+    forgotten = [frame["segments"] for frame in broker.received[0] if frame["type"] == "forgetSegments"]
+    return [number for numbers in forgotten for number in numbers]
+
+
+def test_segments(tmp_path: pathlib.Path) -> None:
+    images = [_FIRST] + [
+        {"sendImage": {**_HELD, "buffer": 7 + number, "offset": 32 * number}} for number in (1, 2)]
+    broker = _scripted(tmp_path, [step for image in images for step in (_GET, image)] + [_GET, _ENDED, _DESCRIPTION])
+    run("segments", broker.path)
+    eventually(lambda: _forgotten(broker) == [5])
+    broker.close()
+    # Leases end before their segment.
+    assert broker.received[0][0]["segments"] is True
+    assert sorted(broker.released) == [7, 8, 9]
+    assert broker.received[0][-1]["type"] == "forgetSegments"
+
+
+def test_images_in_segments_outlive_connection(tmp_path: pathlib.Path) -> None:
+    broker = _scripted(tmp_path, [_GET, _FIRST])
+
+    def is_open() -> None:
+        # The request that was pending is cancelled.
+        eventually(lambda: broker.received[0][-1]["type"] == "cancel")
+        poll = select.poll()
+        poll.register(broker._connections[0], select.POLLRDHUP)
+        assert poll.poll(0) == []
+
+    run("outliving", broker.path, closed=is_open,
+        released=lambda: eventually(lambda: broker._connections[0].fileno() < 0))
+    broker.close()
+
+
+def test_lost_segment(tmp_path: pathlib.Path) -> None:
+    hello = {"type": "hello", "id": "$id", "protocol": 1}
+    again = {"sendImage": {**_SEGMENT, "buffer": 8}, "descriptors": _SEGMENT_MEMORY}
+    broker = _scripted(tmp_path, [
+        {"read": "hello"}, {"send": hello}, {"read": "hello"}, {"send": hello},
+        _GET, _FIRST, _GET, {"sendImage": _HELD}, _GET, again])
+    run("lost-segment", broker.path)
+    broker.close()
+    assert _forgotten(broker) == [5, 5]
+    assert broker.released[:2] == [7, 7]
+
+
+def test_kept_image_leaves_ended_segment(tmp_path: pathlib.Path) -> None:
+    image = {"sendImage": {**_SEGMENT, "slot": 3, "generation": 5}, "descriptors": _SEGMENT_MEMORY}
+    broker = _scripted(tmp_path, [*_page(), _GET, image, _GET, _ENDED, _DESCRIPTION])
+    run("kept-in-segment", broker.path)
+    eventually(lambda: _forgotten(broker) == [5])
+    broker.close()
+
+
+@pytest.mark.parametrize("features, kept", [([], "128"), (["segments"], "200")])
+def test_default_number(features: Sequence[str], kept: str, tmp_path: pathlib.Path) -> None:
+    slot = {"slot": 3, "generation": 5}
+    script = [*_page(*features), _GET, {**_FIRST, "sendImage": {**_SEGMENT, **slot}}]
+    broker = _scripted(tmp_path, script + [_GET, {"sendImage": {**_HELD, **slot}}] * 199)
+    assert run("default-number", broker.path).strip() == kept
+    broker.close()
+
+
+def test_releases_in_segments_by_threads(tmp_path: pathlib.Path) -> None:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    first = {**_FIRST, "descriptors": [{**_SEGMENT_MEMORY[0], "byte": 255}]}
+    script = [_GET, first] + [_GET, {"sendImage": _HELD}] * 999
+    broker = ScriptedBroker(str(tmp_path / "socket"), [script, script], image)
+    run("threads", broker.path, "http://a/b", programs=PROGRAMS.parent / "threads")
+    broker.close()
+
+
+def test_system_calls_of_hit_in_segment(tmp_path: pathlib.Path) -> None:
+    broker = _scripted(tmp_path, [_GET, _FIRST] + [_GET, {"sendImage": _HELD}] * 199)
+    run("system-calls", broker.path, programs=PROGRAMS.parent / "plain")
+    broker.close()
+
+
 # Garbage
 
 _IMAGE = {
@@ -229,6 +332,8 @@ def _garbage(chance: random.Random, number: int) -> bytes:
     fields = {**_IMAGE, "id": number, "final": chance.random() < 0.8, "buffer": chance.randint(1, 3)}
     for _ in range(chance.choice([0, 0, 1, 2])):
         fields[chance.choice(list(fields))] = chance.choice(_VALUES)
+    if chance.random() < 0.3:
+        fields.update({"segment": chance.randint(1, 2), "segmentBytes": 4096})
     if chance.random() < 0.1:
         fields.update({"payload": 32, "fds": 0})
         del fields["buffer"]
@@ -259,7 +364,7 @@ def _serve_garbage(listener: socket.socket, seed: int) -> None:
                     elif request["type"] == "get":
                         for _ in range(chance.randint(1, 3)):
                             descriptors = [
-                                _memfd(chance.choice([32, 31, 4096, 0]), chance.choice([15, 15, 15, 15, 7]))
+                                _memfd(chance.choice([32, 31, 4096, 4096, 0]), chance.choice([15, 15, 31, 23, 7]))
                                 for _ in range(chance.choice([0, 1, 1, 1, 1, 2, 9]))]
                             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
                             data = _garbage(chance, request["id"])

@@ -155,6 +155,23 @@ def test_reports_once_a_second(tmp_path: pathlib.Path) -> None:
     assert sum(frame["type"] == "touch" for frame in broker.received[0]) <= duration
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_request_behind_hello(style: str, tmp_path: pathlib.Path) -> None:
+    """A request does not wait for the reply to `hello`, and is sent again as often as the broker closes the connection before it."""
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    asked = [{"read": "hello"}, {"read": "get"}]
+    answer = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
+    closed = [*asked, {"close": True}]
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"),
+        [[{"read": "hello"}, {"send": {"type": "hello", "id": "$id", "protocol": 1}}, {"close": True}], closed, closed,
+         [*asked, answer]], image)
+    client = Client(broker.path, -1, style)
+    assert client.perform({"request": {"type": "get", "url": "http://a/b"}})["image"]["width"] == 4
+    client.close()
+    broker.close()
+
+
 def test_image_beyond_held_buffer(tmp_path: pathlib.Path) -> None:
     image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
     script = [{"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}, {"read": "get"}]
