@@ -603,7 +603,10 @@ static struct kept *find_kept(
     const imgbroker *connection, const char *url, size_t length, uint64_t hash, const imgbroker_options *options) {
     for (uint32_t link = *kept_bucket(connection, hash); link != 0; link = connection->kept[link - 1].next) {
         struct kept *kept = &connection->kept[link - 1];
-        if (kept->hash == hash && kept->length == length && memcmp(kept->url, url, length) == 0 && are_same(&kept->options, options)) return kept;
+        if (kept->hash == hash && kept->length == length && memcmp(kept->url, url, length) == 0
+            && are_same(&kept->options, options)) {
+            return kept;
+        }
     }
     return NULL;
 }
@@ -723,7 +726,7 @@ static void append_numbers(imgbroker *connection, const char *prefix, const uint
 }
 
 // Returns the place of a link in `buffers` or `segments`: that to the memory with a number, or the end of its bucket.
-static struct buffer **find_link(struct buffer **table, uint64_t number) {
+static struct buffer **find_place(struct buffer **table, uint64_t number) {
     struct buffer **place = &table[number % BUCKETS];
     while (*place != NULL && (*place)->number != number) place = &(*place)->next;
     return place;
@@ -731,7 +734,7 @@ static struct buffer **find_link(struct buffer **table, uint64_t number) {
 
 // Returns the segment, or the buffer if `segment` is 0; NULL for one that is not held.
 static struct buffer *find_memory(imgbroker *connection, uint64_t buffer, uint64_t segment) {
-    return segment != 0 ? *find_link(connection->segments, segment) : *find_link(connection->buffers, buffer);
+    return segment != 0 ? *find_place(connection->segments, segment) : *find_place(connection->buffers, buffer);
 }
 
 // Whether the broker is to be told that this process does not have a segment. Images may still arrive in one that is lost, and
@@ -777,7 +780,7 @@ static void append_forgotten_segments(imgbroker *connection) {
         segment->is_idle = false;
         if (is_to_be_forgotten(segment)) numbers[count++] = segment->number;
         if (is_to_be_forgotten(segment) && segment->has_ended) {
-            *find_link(connection->segments, segment->number) = segment->next;
+            *find_place(connection->segments, segment->number) = segment->next;
             buffer_release(segment);
         }
         if (count == 0 || (count < COUNT(numbers) && connection->idle_segments != NULL)) continue;
@@ -1619,7 +1622,7 @@ static bool receive_map(
 
 // Receives the buffer of an image that ends at `end`.
 static bool receive_buffer(imgbroker *connection, uint64_t number, uint64_t end) {
-    struct buffer *buffer = calloc(1, sizeof *buffer), **place = find_link(connection->buffers, number);
+    struct buffer *buffer = calloc(1, sizeof *buffer), **place = find_place(connection->buffers, number);
     if (buffer == NULL) return no_memory(connection);
     // Private, because kernels before about 6.7 refuse a shared mapping; the pages are shared in either case.
     if (!receive_map(connection, buffer, IMAGE_SEALS, MAP_PRIVATE, end, SIZE_MAX)) {
@@ -1647,7 +1650,7 @@ static bool receive_buffer(imgbroker *connection, uint64_t number, uint64_t end)
 
 // Receives a segment. One that is mapped already stays as it is.
 static bool receive_segment(imgbroker *connection, uint64_t number, size_t size) {
-    struct buffer **place = find_link(connection->segments, number), *segment = *place;
+    struct buffer **place = find_place(connection->segments, number), *segment = *place;
     if (segment != NULL && !segment->is_lost) {
         int descriptor = -1;
         if (!take_descriptor(connection, &descriptor)) return false;
@@ -1681,7 +1684,7 @@ static void forget_idle(imgbroker *connection) {
         buffer->is_idle = false;
         *idle = buffer->next_idle;
         if (buffer->leases > 0) continue;
-        *find_link(connection->buffers, buffer->number) = buffer->next;
+        *find_place(connection->buffers, buffer->number) = buffer->next;
         buffer_release(buffer);
     }
 }
@@ -1901,7 +1904,7 @@ static bool handle_done(imgbroker *connection, struct request *request, const js
 static bool handle_segment_end(imgbroker *connection, const json_t *fields) {
     int64_t number = 0;
     if (!require_integer(connection, fields, "segment", 1, MAXIMUM_INTEGER, &number)) return false;
-    struct buffer *segment = *find_link(connection->segments, (uint64_t)number);
+    struct buffer *segment = *find_place(connection->segments, (uint64_t)number);
     if (segment == NULL) return true;
     segment->has_ended = true;
     for (uint32_t index = connection->kept_count; index > 0; index--) {

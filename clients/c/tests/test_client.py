@@ -276,6 +276,8 @@ def test_lost_segment(tmp_path: pathlib.Path) -> None:
     broker.close()
     assert _forgotten(broker) == [5, 5]
     assert broker.released[:2] == [7, 7]
+    # A further `hello` would end the use of segments without the field.
+    assert [frame["segments"] for frame in broker.received[0][:2]] == [True, True]
 
 
 def test_kept_image_leaves_ended_segment(tmp_path: pathlib.Path) -> None:
