@@ -185,6 +185,67 @@ def test_image_beyond_held_buffer(tmp_path: pathlib.Path) -> None:
     broker.close()
 
 
+_SEGMENT = {"segment": 5, "segmentBytes": 4096}
+_LIVE = ["seal", "shrink", "grow", "future-write"]
+_FAULTS = {
+    "unknown segment": ({"segment": 6, "fds": 0}, None),
+    "descriptor without size": ({"segment": 6}, {"size": 4096}),
+    "size without descriptor": ({**_SEGMENT, "fds": 0}, None),
+    "size without segment": ({"segmentBytes": 4096}, {"size": 4096}),
+    "descriptor missing": ({"segment": 6, "segmentBytes": 4096}, None),
+    "number zero": ({"segment": 0, "segmentBytes": 4096}, {"size": 4096}),
+    "no lease": ({"segment": 5, "fds": 0, "buffer": "$absent"}, None),
+    "smaller": ({"segment": 6, "segmentBytes": 8192}, {"size": 4096}),
+    "larger": ({"segment": 6, "segmentBytes": 4096}, {"size": 8192}),
+    "image beyond its segment": ({"segment": 5, "fds": 0, "offset": 4065}, None),
+    "image beyond a new segment": ({"segment": 6, "segmentBytes": 4096, "offset": 4065}, {"size": 4096}),
+    "overflow": ({"segment": 5, "fds": 0, "offset": (1 << 53) - 1}, None),
+    "payload": ({"segment": 5, "fds": 0, "payload": 32}, None),
+    "pipe": ({"segment": 6, "segmentBytes": 4096}, {"kind": "pipe"}),
+    "seals of an image": (
+        {"segment": 6, "segmentBytes": 4096}, {"size": 4096, "seals": ["seal", "shrink", "grow", "write"]}),
+    **{f"no seal {seal}": (
+        {"segment": 6, "segmentBytes": 4096}, {"size": 4096, "seals": [each for each in _LIVE if each != seal]})
+       for seal in _LIVE},
+}
+
+
+@pytest.mark.parametrize("name", _FAULTS)
+def test_faulty_segment(name: str, tmp_path: pathlib.Path) -> None:
+    """A fault ends the connection, and leaves earlier images and the next connection alone."""
+    fields, descriptor = _FAULTS[name]
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    first = {"sendImage": _SEGMENT, "descriptors": [{"size": 4096, "byte": 7, "seals": _LIVE}]}
+    fault = {"sendImage": {**fields}, "descriptors": [] if descriptor is None else [{"seals": _LIVE, **descriptor}]}
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"), [[{"read": "get"}, first, {"read": "get"}, fault], [{"read": "get"}, first]], image)
+    client = Client(broker.path, -1, "blocking")
+    call = {"request": {"type": "get", "url": "http://a/b"}}
+    _check(client.perform(call), {"image": {"width": 4}, "byte": 7})
+    descriptors = client.open_descriptors()
+    _check(client.perform(call), {"failure": "protocol-violation"})
+    assert client.open_descriptors() == descriptors - 1
+    _check(client.perform(call), {"image": {"width": 4}, "byte": 7})
+    assert client.open_descriptors() == descriptors
+    client.close()
+    broker.close()
+
+
+def test_descriptor_of_mapped_segment(tmp_path: pathlib.Path) -> None:
+    """The second descriptor is closed, and the mapping stays."""
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    images = [{"sendImage": _SEGMENT, "descriptors": [{"size": 4096, "byte": byte, "seals": _LIVE}]} for byte in (7, 3)]
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"), [[{"read": "get"}, images[0], {"read": "get"}, images[1]]], image)
+    client = Client(broker.path, -1, "blocking")
+    call = {"request": {"type": "get", "url": "http://a/b"}}
+    for _ in range(2):
+        _check(client.perform(call), {"image": {"width": 4}, "byte": 7})
+        assert client.open_descriptors() == 7
+    client.close()
+    broker.close()
+
+
 @pytest.fixture(scope="module", params=STYLES)
 def style_and_broker(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tuple[str, Broker]]:
     """A style of calls and a broker of its own, because a broker remembers failures."""
