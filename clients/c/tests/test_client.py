@@ -366,7 +366,7 @@ def _serve_garbage(listener: socket.socket, seed: int) -> None:
                     elif request["type"] == "get":
                         for _ in range(chance.randint(1, 3)):
                             descriptors = [
-                                _memfd(chance.choice([32, 31, 4096, 4096, 0]), chance.choice([15, 15, 31, 23, 7]))
+                                _memfd(chance.choice([32, 31, 4096, 4096, 4096, 0]), chance.choice([15, 31, 31, 31, 31, 23, 7]))
                                 for _ in range(chance.choice([0, 1, 1, 1, 1, 2, 9]))]
                             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
                             data = _garbage(chance, request["id"])
