@@ -165,7 +165,7 @@ def main(command: List[str]) -> int:
         folder = pathlib.Path(name)
         broker = Broker(folder)
         origin = Origin()
-        for file in ("requests", "replies", "faults", "validity", "broker"):
+        for file in ("requests", "replies", "faults", "segments", "validity", "broker"):
             content = json.loads((CONFORMANCE / f"{file}.json").read_text())
             for number, case in enumerate(content["cases"]):
                 case = {"image": content.get("image"), "number": number, **case}

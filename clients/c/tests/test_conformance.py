@@ -101,7 +101,7 @@ def _is_raw(request: Fields) -> bool:
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "validity")))
+@pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "segments", "validity")))
 def test_scripted(case: Fields, style: str, tmp_path: pathlib.Path) -> None:
     broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"], case["image"])
     keeps = any(step.get("read") == "hello" for script in case["connections"] for step in script)
