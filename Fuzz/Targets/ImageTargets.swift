@@ -160,7 +160,9 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     else { return }
     unsafe raster.bytes.copyBytes(from: pixels)
     let encoder = ImageEncoder(Encoding(.png), of: geometry, .rgba8, .straight)
-    guard (try? encoder.encode(raster, to: file)) != nil else { return expect(false, "a raster can be encoded") }
+    guard (try? encoder.encode(raster, to: ResultFile(file: file))) != nil else {
+        return expect(false, "a raster can be encoded")
+    }
     let again = decoded(contents(of: file), transforms[0])
     expect(again?.pixels == pixels, "an encoded raster is decoded unchanged")
 }

@@ -293,6 +293,27 @@ int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid) {
     return 0;
 }
 
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+uint64_t clinux_peer_mount_namespace(int socket) {
+    struct ucred credentials;
+    socklen_t length = sizeof credentials;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return 0;
+    int process;
+    length = sizeof process;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &process, &length) < 0) return 0;
+    char path[40];
+    snprintf(path, sizeof path, "/proc/%d/ns/mnt", credentials.pid);
+    struct stat status;
+    uint64_t namespace = stat(path, &status) < 0 ? 0 : status.st_ino;
+    // The number belongs to that process as long as it lives: afterwards it may be another's.
+    if (clinux_pidfd_send_signal(process, 0) < 0 && errno == ESRCH) namespace = 0;
+    close(process);
+    return namespace;
+}
+
 ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count) {
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = count};
     union {

@@ -124,6 +124,13 @@ package enum UnixSocket {
         return PeerCredentials(pid: pid, uid: uid, gid: gid)
     }
 
+    /// The number of the mount namespace of the process at the other end; nil if it cannot be read, or that process has exited
+    /// (`SO_PEERPIDFD`, Linux 6.5).
+    package static func peerMountNamespace(of socket: FileDescriptor) -> UInt64? {
+        let namespace = clinux_peer_mount_namespace(socket.raw)
+        return namespace == 0 ? nil : namespace
+    }
+
     /// The groups of the process at the other end when it connected (`SO_PEERCRED`, `SO_PEERGROUPS`).
     ///
     /// - Throws: `SystemError` of `getsockopt`.

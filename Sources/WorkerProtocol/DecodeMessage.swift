@@ -20,6 +20,12 @@ package import JSONCoding
 // With the second descriptor, the worker also decodes the image, if it is certainly small: most small images take one
 // message there and one back.
 //
+// Results that the broker copies to other memory are written to memory of the worker's, which is used again and again:
+//
+//     broker → memory   + 1 descriptor (a memfd that can be neither resized nor sealed), once
+//
+// An order with a place in it has no descriptor for the result.
+//
 // A `describe` job ends with `header`. A job for a partial file gets a descriptor that another process still writes to,
 // and reads no more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker
 // sends `ready` once, and never accepts a second job before the first has ended: further orders to identify, which the
@@ -124,8 +130,18 @@ package struct DecodeResult: Equatable, Sendable {
     }
 }
 
+/// The part of the worker's memory that a result is written to.
+package struct ResultPlace: Hashable, Sendable {
+    /// Its beginning, in bytes.
+    package var offset: Int
+    /// Its bytes.
+    package var room: Int
+
+    package init(offset: Int, room: Int) { (self.offset, self.room) = (offset, room) }
+}
+
 /// A decoding that an identification brings along, if the image is small: it takes at most `maxSourcePixels`,
-/// `maxWorkingBytes` and the memfd that comes with the order.
+/// `maxWorkingBytes` and the memfd that comes with the order, or the place that it states.
 package struct EarlyDecode: Equatable, Sendable {
     /// The result to produce.
     package var job: DecodeJob
@@ -164,13 +180,15 @@ package struct EarlyResult: Equatable, Sendable {
 package enum DecodeOrder: Equatable, Sendable {
     /// Begins a job; carries the descriptor of the encoded bytes.
     case decode(DecodeJob)
-    /// Continues the job; carries the memfd to fill.
-    case output(job: Int)
+    /// Continues the job; carries the memfd to fill, unless it states a place in the worker's memory.
+    case output(job: Int, at: ResultPlace? = nil)
     /// Ends the job because its result is not wanted.
     case refuse(job: Int)
     /// Requests the digest of all bytes of the descriptor that it carries; with a decoding, the second descriptor is the
-    /// memfd for its result.
-    case identify(job: Int, early: EarlyDecode? = nil)
+    /// memfd for its result, unless it states a place in the worker's memory.
+    case identify(job: Int, early: EarlyDecode? = nil, at: ResultPlace? = nil)
+    /// Carries the worker's memory for results.
+    case memory
 }
 
 /// A message from a decode worker.
@@ -194,8 +212,9 @@ package enum DecodeReport: Equatable, Sendable {
 extension DecodeOrder: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
-        case .identify(_, let early): early == nil ? 1 : 2
-        case .decode, .output: 1
+        case .identify(_, let early, let place): early == nil || place != nil ? 1 : 2
+        case .decode, .memory: 1
+        case .output(_, let place): place == nil ? 1 : 0
         case .refuse: 0
         }
     }
@@ -207,26 +226,32 @@ extension DecodeOrder: WorkerMessage {
         case .output: "output"
         case .refuse: "refuse"
         case .identify: "identify"
+        case .memory: "memory"
         }
     }
 
-    package static let blanks: [DecodeOrder] = [.decode(.blank), .output(job: 0), .refuse(job: 0), .identify(job: 0)]
+    package static let blanks: [DecodeOrder] = [
+        .decode(.blank), .output(job: 0), .refuse(job: 0), .identify(job: 0), .memory,
+    ]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
         case .decode(var job):
             job.list(&fields)
             self = .decode(job)
-        case .output(var job):
+        case .output(var job, var place):
             fields.job(&job)
-            self = .output(job: job)
+            fields.group(with: "offset", &place)
+            self = .output(job: job, at: place)
         case .refuse(var job):
             fields.job(&job)
             self = .refuse(job: job)
-        case .identify(var job, var early):
+        case .identify(var job, var early, var place):
             fields.job(&job)
             fields.object("early", &early)
-            self = .identify(job: job, early: early)
+            fields.group(with: "offset", &place)
+            self = .identify(job: job, early: early, at: place)
+        case .memory: break
         }
     }
 }
@@ -308,6 +333,15 @@ extension DecodeReport: WorkerMessage {
             fields.choice("format", &format)
             self = .foreign(job: job, format)
         }
+    }
+}
+
+extension ResultPlace: FieldList {
+    package static var blank: ResultPlace { ResultPlace(offset: 0, room: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("offset", &offset, in: 0...Int(Int32.max))
+        fields.integer("room", &room, in: 0...Int(Int32.max))
     }
 }
 

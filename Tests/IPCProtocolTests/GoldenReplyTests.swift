@@ -266,7 +266,8 @@ import Testing
         let going = Self.replies.filter { !$0.1.isTerminal }.map(\.0)
         #expect(
             going == [
-                "reply-image-not-final", "reply-progress", "reply-progress-unknown", "reply-progress-prefetch",
+                "reply-segment-ended", "reply-image-not-final", "reply-progress", "reply-progress-unknown",
+                "reply-progress-prefetch",
                 "reply-event", "reply-event-file", "reply-event-worker",
             ])
         #expect(Self.replies.map { $0.1.id }.last == .some(nil))

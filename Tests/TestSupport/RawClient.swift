@@ -49,6 +49,8 @@ package final class RawClient {
     private var descriptors: [FileDescriptor] = []
     private var stash: [Incoming] = []
     private var buffers: [Int: SealedBuffer] = [:]
+    /// The segments that it has received.
+    private(set) package var segments: [Int: FileDescriptor] = [:]
     /// The number of buffers that it has received and keeps.
     package var receivedBuffers: Int { buffers.count }
     private var lastID = 0
@@ -295,6 +297,13 @@ package final class RawClient {
         return hello
     }
 
+    /// Maps segments from now on.
+    ///
+    /// - Throws: as `next`.
+    package func mapSegments() throws {
+        guard try ask("hello", #""protocol":1,"segments":true"#).error == nil else { throw TestFailure("no hello") }
+    }
+
     /// Releases one lease of each buffer.
     ///
     /// - Throws: as `send(_:descriptors:)`.
@@ -331,7 +340,9 @@ package final class RawClient {
         guard descriptors.count >= count else { throw TestFailure("a descriptor is missing") }
         let taken = Array(descriptors.prefix(count))
         descriptors.removeFirst(count)
-        if case .image(_, let image) = reply, let number = image.buffer, let descriptor = taken.first {
+        if case .image(_, let image) = reply, let segment = image.segment {
+            if let descriptor = taken.first { segments[segment] = descriptor }
+        } else if case .image(_, let image) = reply, let number = image.buffer, let descriptor = taken.first {
             buffers[number] = try SealedBuffer(verifying: descriptor, size: image.offset + image.bytes)
         }
         var payload: [UInt8] = []
@@ -373,6 +384,13 @@ package final class RawClient {
     package func bytes(of incoming: Incoming) throws -> [UInt8] {
         let image = try incoming.image()
         if image.payload > 0 { return incoming.payload }
+        if let segment = image.segment {
+            guard let file = segments[segment] else { throw TestFailure("segment \(segment) was never sent") }
+            var bytes = [UInt8](repeating: 0, count: image.bytes)
+            let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: image.offset) }
+            if count != bytes.count { throw TestFailure("segment \(segment) is too short") }
+            return bytes
+        }
         guard let number = image.buffer else { throw TestFailure("no buffer: \(incoming.text)") }
         guard let buffer = buffers[number] else { throw TestFailure("buffer \(number) was never sent") }
         return unsafe try Mapping(buffer).withBytes { unsafe Array($0[image.offset..<image.offset + image.bytes]) }

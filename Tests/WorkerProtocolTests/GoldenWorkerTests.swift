@@ -28,6 +28,8 @@ import WorkerProtocol
             ("decode-order-decode-pixels", .decode(pixels)),
             ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
             ("decode-order-output", .output(job: 1)),
+            ("decode-order-output-place", .output(job: 1, at: ResultPlace(offset: 65_536, room: 4096))),
+            ("decode-order-memory", .memory),
             ("decode-order-refuse", .refuse(job: 1)),
             ("decode-order-identify", .identify(job: 4)),
             (
@@ -202,8 +204,11 @@ import WorkerProtocol
     /// Bytes follow the JSON text, and stand for the first descriptor.
     @Test func bytesInFrames() throws {
         let bytes: [UInt8] = [0, 1, 2, 0]
-        for (message, count) in [(DecodeOrder.identify(job: 4), 0), (.identify(job: 4, early: EarlyDecode(.blank)), 1)]
-        {
+        let place = ResultPlace(offset: 0, room: 100)
+        for (message, count) in [
+            (DecodeOrder.identify(job: 4), 0), (.identify(job: 4, early: EarlyDecode(.blank)), 1),
+            (.identify(job: 4, early: EarlyDecode(.blank), at: place), 0),
+        ] {
             let frame = try message.encoded(with: bytes).dropFirst(Frame.headerLength)
             let (text, found) = DecodeOrder.parts(of: frame)
             #expect(found.map { Array($0) } == bytes)

@@ -59,13 +59,14 @@ struct Attacker {
             while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
                 switch order {
                 case .decode(let job): try attacker.decode(job, descriptors[0])
-                case .identify(let job, let early):
+                case .identify(let job, let early, _):
                     let bytes = try channel.frameBytes ?? Self.bytes(of: descriptors[0])
                     guard let early else {
                         try attacker.identify(job, bytes)
                         continue
                     }
                     try attacker.identify(job, bytes, early, into: descriptors[descriptors.count - 1])
+                case .memory: break
                 case .output, .refuse: _exit(1)
                 }
             }

@@ -27,6 +27,11 @@ package struct Clients {
         fileprivate(set) var frameBegunAt: Instant?
         /// Whether it received the validity page.
         fileprivate(set) var hasPage = false
+        /// Whose segments it maps; nil for a client that maps none.
+        fileprivate(set) var segmentOwner: SegmentOwner?
+        /// The segments that it was sent and has not forgotten.
+        fileprivate(set) var segments: Set<Int> = []
+        fileprivate let namespace: UInt64?
 
         /// The number of its unanswered requests of every kind.
         var unanswered: Int { gets.count + prefetches.count + others.count }
@@ -100,7 +105,7 @@ package struct Clients {
     /// Adds a client, unless its user has its share of connections. A connection cannot hold another one, so only the
     /// user's share counts; administrators have no such share.
     mutating func connected(
-        _ client: ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false
+        _ client: ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false, namespace: UInt64? = nil
     ) -> WireError? {
         let refusal = connections.refusal(of: 1, own: 0, user: uid, isAdmin: isAdmin)
         if let refusal, !isAdmin || connections.taken >= connections.limit {
@@ -108,7 +113,8 @@ package struct Clients {
             return error(refusal, message)
         }
         connections.take(1, for: uid)
-        clients[client] = Client(uid: uid, isAdmin: isAdmin, seesFigures: isAdmin || seesFigures)
+        clients[client] = Client(
+            uid: uid, isAdmin: isAdmin, seesFigures: isAdmin || seesFigures, namespace: namespace)
         return nil
     }
 
@@ -134,7 +140,7 @@ package struct Clients {
         connections.give(1, from: gone.uid)
         subscriptions.give(gone.subscriptions.count, from: gone.uid)
         subscribers.remove(client)
-        return leases.releaseAll(from: client) + sendings.releaseAll(from: client)
+        return leases.releaseAll(from: client).filter { $0.number > 0 } + sendings.releaseAll(from: client)
     }
 
     mutating func receivedPage(_ client: ClientID) { clients.change(client) { $0.hasPage = true } }
@@ -265,6 +271,63 @@ package struct Clients {
         }
     }
 
+    // MARK: Segments
+
+    /// Notes that a client maps segments.
+    mutating func mapsSegments(_ client: ClientID) {
+        clients.change(client) { $0.segmentOwner = SegmentOwner(uid: $0.uid, namespace: $0.namespace) }
+    }
+
+    /// Whose segments a client maps; nil for one that maps none.
+    func segmentOwner(of client: ClientID) -> SegmentOwner? {
+        clients.index(forKey: client).flatMap { clients.values[$0].segmentOwner }
+    }
+
+    /// Whether a client has a segment.
+    func has(_ client: ClientID, segment: Int) -> Bool {
+        clients.index(forKey: client).map { clients.values[$0].segments.contains(segment) } ?? false
+    }
+
+    /// Notes that a client is sent a segment.
+    mutating func sent(segment: Int, to client: ClientID) { clients.change(client) { $0.segments.insert(segment) } }
+
+    /// Notes that a segment has ended. Returns the clients that have it; it counts among their leases until they forget it.
+    mutating func ended(_ segment: Int, bytes: Int) -> [ClientID] {
+        let having = clients.filter { $0.value.segments.contains(segment) }
+        for (client, known) in having {
+            _ = leases.grant(Self.lease(onEnded: segment), bytes: bytes, to: client, of: known.uid)
+        }
+        return having.keys.sorted()
+    }
+
+    /// Notes that a client has segments no more.
+    mutating func forget(_ segments: [Int], by client: ClientID) {
+        guard let known = clients[client]?.segments else { return }
+        for segment in segments where known.contains(segment) {
+            clients.change(client) { $0.segments.remove(segment) }
+            _ = leases.release(Self.lease(onEnded: segment), from: client)
+        }
+    }
+
+    /// The segments of a client, for the next process.
+    func keptSegments(of client: ClientID) -> [KeptClient.Segment] {
+        let ended = Dictionary(
+            leases.holds(of: client).filter { $0.buffer.number < 0 }.map { (-$0.buffer.number, $0.bytes) },
+            uniquingKeysWith: { first, _ in first })
+        return (clients[client]?.segments ?? []).sorted().map { KeptClient.Segment(number: $0, endedBytes: ended[$0]) }
+    }
+
+    /// Takes over a client's segment of another process.
+    mutating func restore(_ segment: KeptClient.Segment, of client: ClientID) {
+        guard let uid = clients[client]?.uid else { return }
+        sent(segment: segment.number, to: client)
+        guard let bytes = segment.endedBytes else { return }
+        _ = leases.grant(Self.lease(onEnded: segment.number), bytes: bytes, to: client, of: uid)
+    }
+
+    /// The lease on an ended segment, which no buffer has: their numbers are positive.
+    private static func lease(onEnded segment: Int) -> BufferID { BufferID(number: -segment) }
+
     // MARK: Buffers
 
     func holds(_ client: ClientID, _ buffer: BufferID, _ use: Use = .lease) -> Bool {
@@ -281,7 +344,9 @@ package struct Clients {
 
     /// The holds of a client, for the next process.
     func kept(of client: ClientID) -> [KeptClient.Hold] {
-        leases.holds(of: client).map { KeptClient.Hold(buffer: $0.buffer.number, count: $0.count, bytes: $0.bytes) }
+        leases.holds(of: client).filter { $0.buffer.number > 0 }.map {
+            KeptClient.Hold(buffer: $0.buffer.number, count: $0.count, bytes: $0.bytes)
+        }
             + sendings.holds(of: client).map {
                 KeptClient.Hold(buffer: $0.buffer.number, count: $0.count, bytes: $0.bytes, isSending: true)
             }
@@ -369,7 +434,9 @@ package struct Clients {
     // MARK: Invariants
 
     /// The holds by buffer: one for each client that leases it, and one for each to which its bytes are being sent.
-    var holdings: [BufferID: Int] { leases.holdings.merging(sendings.holdings, uniquingKeysWith: +) }
+    var holdings: [BufferID: Int] {
+        leases.holdings.filter { $0.key.number > 0 }.merging(sendings.holdings, uniquingKeysWith: +)
+    }
 
     /// Whether no bytes are being sent inline.
     var isSendingNothing: Bool { sendings.isEmpty }

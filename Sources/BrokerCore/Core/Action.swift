@@ -14,6 +14,8 @@ package enum Action: Equatable {
         case payload(BufferID, offset: Int, count: Int)
         /// The validity page's descriptor.
         case page
+        /// A segment's descriptor.
+        case segment(Int)
     }
 
     // Clients.
@@ -80,6 +82,12 @@ package enum Action: Equatable {
     // Buffers.
     /// The job's product becomes a buffer.
     case publish(JobID, BufferID)
+    /// The job's product is copied to a place in a segment, and becomes a buffer.
+    case place(JobID, BufferID, bytes: Int, Segments.Placement)
+    /// Copy these images in segments.
+    case move([Segments.Move])
+    /// Unmap a segment.
+    case endSegment(Int)
     /// The bytes that a client stored become a buffer.
     case adopt(ClientID, BufferID)
     /// The job's product, if there is one, is discarded.

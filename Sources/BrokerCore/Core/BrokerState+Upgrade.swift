@@ -53,6 +53,7 @@ extension BrokerState {
     package func kept(atLeast least: Int = 0) -> KeptState {
         var state = KeptState()
         state.lastBuffer = bufferIDs.last
+        if least == 0 { (state.segments, state.lastSegment) = memory.keptSegments }
         state.isSuspended = isSuspended
         state.contents = memory.kept(atLeast: least, at: now.instant)
         return state
@@ -66,6 +67,7 @@ extension BrokerState {
         kept.subscriptions = connected.subscriptions.map {
             KeptClient.Subscription(id: $0.id, events: $0.events.map(\.rawValue).sorted())
         }
+        (kept.mapsSegments, kept.segments) = (connected.segmentOwner != nil, clients.keptSegments(of: client))
         for waiter in connected.gets.values.sorted().compactMap({ requests[$0] }) {
             var request = waiter.request
             request.options = request.options.asRequested
@@ -92,10 +94,14 @@ extension BrokerState {
         bufferIDs = IdentifierSource(after: state.lastBuffer + skipping)
         isSuspended = state.isSuspended
         let held = Set(state.clients.flatMap { $0.holds.map(\.buffer) })
+        memory.restore(state.segments, last: state.lastSegment)
         for content in state.contents { restore(content, before: state.lastBuffer, held: held) }
         memory.endSlots()
         return Set(memory.bufferIDs)
     }
+
+    /// Ends segments of the other process that have no images, once its clients are restored, which are told of it.
+    package mutating func endEmptySegments() { memory.endEmptySegments() }
 
     /// The bytes of all restored images, which no sum of theirs overflows.
     private static let mostRestoredBytes = 1 << 50
@@ -133,6 +139,8 @@ extension BrokerState {
 
     /// Takes over what another process knew of a client that is connected to this one.
     package mutating func restore(_ kept: KeptClient, of client: ClientID) {
+        if kept.mapsSegments { clients.mapsSegments(client) }
+        for segment in kept.segments { clients.restore(segment, of: client) }
         for hold in kept.holds where clients.restore(hold, of: client) { memory.hold(BufferID(number: hold.buffer)) }
         for subscription in kept.subscriptions {
             let events = Set(subscription.events.compactMap(BrokerEvent.Name.init(rawValue:)))

@@ -74,6 +74,7 @@ package struct BrokerState {
     private(set) var shutdown = Shutdown.none
     /// Buffers that were removed while a job still needs them.
     private(set) var removedInUse: Set<BufferID> = []
+    private var isMovingOutScheduled = false
     /// Buffers that ended downloads held: released at the end of the event, when their waiters have gone on.
     var heldUntilEnd: [BufferID] = []
     /// Whether, at the end of the last event, the disk tier might have users' own originals and could be queried for them.
@@ -113,7 +114,8 @@ package struct BrokerState {
         results = WorkerResults(limit: limits.contentsOfAWorker)
         memoryBudget = MemoryBudget(limit: limits.memoryBytes)
         memory = MemoryIndex(
-            limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots)
+            limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots,
+            segments: Segments(least: limits.leastSegmentBytes, most: limits.mostSegmentBytes))
         deadlines.add(.idleFetchers(ended: 0), at: now.adding(milliseconds: limits.fetcherIdleMs))
     }
 
@@ -133,8 +135,8 @@ package struct BrokerState {
 
     private mutating func receive(_ event: Event) {
         switch event {
-        case .clientConnected(let client, let uid, let isAdmin, let seesFigures):
-            clientConnected(client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures)
+        case .clientConnected(let client, let uid, let isAdmin, let seesFigures, let namespace):
+            clientConnected(client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures, namespace: namespace)
         case .clientDisconnected(let client): clientDisconnected(client)
         case .connectionLingers(let uid): clients.connectionLingers(of: uid)
         case .connectionClosed(let uid): clients.connectionClosed(of: uid)
@@ -196,6 +198,9 @@ package struct BrokerState {
         case .sharedWritten(let worker, let job): sharedWritten(worker, job)
         case .sharedServersReported(let servers): sharedServers = Array(servers.prefix(StatsReport.SharedServer.most))
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
+        case .placeLost(let buffer, let segment):
+            dropRemoved(memory.remove(buffer))
+            if let segment { memory.lost(segment: segment) }
         case .machineSuspended(let milliseconds): memory.wasSuspended(milliseconds: milliseconds)
         case .reloaded(let result, let requester): reloaded(result, for: requester)
         case .clientLeftBehind(let client): clientLeftBehind(client)
@@ -217,6 +222,7 @@ package struct BrokerState {
         while let buffer = heldUntilEnd.popLast() { unhold(buffer) }
         evictToFit()
         memory.freeze()
+        endSegments()
         tellOfEvictions()
         endDoubtfulSlots()
         startWorkers()
@@ -288,6 +294,23 @@ package struct BrokerState {
         if memory.descriptorEvictions != before { noteDescriptorEvictions() }
         for buffer in memory.takePacked() { actions.append(.pack(buffer)) }
     }
+
+    /// Reports the segments that have ended to those that have them.
+    private mutating func endSegments() {
+        for segment in memory.takeEndedSegments() {
+            actions.append(.endSegment(segment.number))
+            for client in clients.ended(segment.number, bytes: segment.bytes) {
+                reply(.segmentEnded(segment.number), to: client)
+            }
+        }
+        if memory.isMovingOut, !isMovingOutScheduled {
+            isMovingOutScheduled = true
+            schedule(.segments, in: Self.moveOutMilliseconds)
+        }
+    }
+
+    /// The pause between two parts of the images that are moved out of a segment.
+    private static let moveOutMilliseconds = 10
 
     /// Gives up a part of the images in memory. Returns whether that makes room; otherwise they take hardly any.
     mutating func shrinkMemory(by shortage: MemoryBudget.Shortage) -> Bool {
@@ -459,7 +482,7 @@ package struct BrokerState {
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
         case .idleLoader(let worker, _): supervision.contains(worker)
-        case .memoryGrowth, .reportUse, .workerStart, .workerExit, .idleFetchers, .restart, .drain: true
+        case .memoryGrowth, .segments, .reportUse, .workerStart, .workerExit, .idleFetchers, .restart, .drain: true
         }
     }
 
@@ -499,6 +522,9 @@ package struct BrokerState {
             case .prefetch(let prefetch): beginMore(of: prefetch)
             case .nextPart(let job): renderPart(of: job)
             case .memoryGrowth: growMemory()
+            case .segments:
+                isMovingOutScheduled = false
+                actions.append(.move(memory.moveOut()))
             case .reportUse: reportUse()
             case .workerStart(let worker):
                 if supervision.isStarting(worker) {

@@ -39,6 +39,8 @@ enum Deadline {
     case nextPart(JobID)
     /// The memory budget may grow again.
     case memoryGrowth
+    /// More images may be moved out of segments.
+    case segments
     case reportUse
     case workerStart(WorkerID)
     case workerExit(WorkerID)

@@ -8,7 +8,8 @@ package import WorkerProtocol
 package enum Event {
     // MARK: Clients
 
-    case clientConnected(ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false)
+    case clientConnected(
+        ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false, namespace: UInt64? = nil)
     case clientDisconnected(ClientID)
     /// A disconnected client's socket stays open, because descriptors sent to it were not received. It still counts as a
     /// connection of this user.
@@ -113,6 +114,8 @@ package enum Event {
     case clientLeftBehind(ClientID)
     /// A client's `upgrade` has failed, or without an error it has succeeded: this process has taken the other's place.
     case upgradeEnded(ClientID, id: Int, WireError?)
+    /// There was no memory for the bytes of a buffer in a segment, or for the segment, if that was new.
+    case placeLost(BufferID, segment: Int?)
     /// The machine was suspended for this time, in which the monotonic clock stood still.
     case machineSuspended(milliseconds: Int)
     /// Processes wait for memory.

@@ -4,6 +4,9 @@
 /// The element with the lowest priority is evicted. A priority is the time to make the element per byte, times the number of
 /// its uses, plus a floor, which rises to the priority of each evicted element. So newer elements overtake one that is no
 /// longer used. A use only counts; the element moves when it comes up for eviction. Elements are slot numbers.
+///
+/// Each element is in a *pool*, a number, and eviction takes the lowest priority of one pool. All pools have the same floor, so their
+/// priorities can be compared.
 struct EvictionQueue {
     /// The worth of an element, which goes with it to another queue.
     struct Value: Equatable {
@@ -23,8 +26,18 @@ struct EvictionQueue {
         /// The number of uses, at most 255.
         var uses: UInt8 = 0
         var state: State = .absent
-        /// Its index in `waiting` or in `held`.
+        var pool: Int32 = 0
+        /// Its index in `waiting` or in `held` of its pool.
         var place = 0
+    }
+
+    private struct Pool {
+        /// A binary heap with the lowest priority first.
+        var waiting: [Int] = []
+        /// Elements that had a holder when they came up for eviction.
+        var held: [Int] = []
+
+        var count: Int { waiting.count + held.count }
     }
 
     private enum State {
@@ -38,22 +51,26 @@ struct EvictionQueue {
     }
 
     private var nodes: [Node] = []
-    /// A binary heap with the lowest priority first.
-    private var waiting: [Int] = []
-    /// Elements that had a holder when they came up for eviction.
-    private var held: [Int] = []
+    private var pools: [Pool] = [Pool()]
     private var floor = 0.0
 
-    var count: Int { waiting.count + held.count }
+    var count: Int { pools.reduce(0) { $0 + $1.count } }
+
+    /// The number of a pool's elements.
+    func count(in pool: Int) -> Int { pool < pools.count ? pools[pool].count : 0 }
+
+    /// The lowest priority of a pool, without the elements that stand aside; nil without others.
+    func lowestPriority(in pool: Int) -> Double? {
+        guard pool < pools.count else { return nil }
+        return pools[pool].waiting.first.map { nodes[$0].priority }
+    }
 
     /// Adds `element`, which is not in the queue: `bytes` were made in `microseconds`, and used so often already.
-    mutating func insert(_ element: Int, microseconds: Int, bytes: Int, uses: Int = 1) {
-        while nodes.count <= element { nodes.append(Node()) }
+    mutating func insert(_ element: Int, microseconds: Int, bytes: Int, uses: Int = 1, in pool: Int = 0) {
         // At least half a millisecond, which any job takes, and at most a second: an origin that sends slowly must not
         // own the cache.
         let time = min(max(microseconds, 500), 1_000_000)
-        nodes[element] = Node(cost: Float(time) / Float(max(bytes, 1)), uses: UInt8(clamping: uses))
-        wait(element)
+        insert(element, Value(cost: Float(time) / Float(max(bytes, 1)), uses: UInt8(clamping: uses)), in: pool)
     }
 
     /// Returns the cost of an element and the number of its uses, for `insert` with as many bytes; nil for one that is not in
@@ -99,39 +116,52 @@ struct EvictionQueue {
     }
 
     /// Adds `element`, which is not in the queue, with the worth that it has in another one.
-    mutating func insert(_ element: Int, _ value: Value) {
+    mutating func insert(_ element: Int, _ value: Value, in pool: Int = 0) {
         while nodes.count <= element { nodes.append(Node()) }
-        nodes[element] = Node(cost: value.cost, uses: value.uses)
+        while pools.count <= pool { pools.append(Pool()) }
+        nodes[element] = Node(cost: value.cost, uses: value.uses, pool: Int32(pool))
         wait(element)
     }
 
-    /// Moves `element` to another queue, with its worth.
-    mutating func move(_ element: Int, to other: inout EvictionQueue) {
+    /// Moves `element` to another pool, with its worth.
+    mutating func move(_ element: Int, to pool: Int) {
         guard let value = value(of: element) else { return }
         remove(element)
-        other.insert(element, value)
+        insert(element, value, in: pool)
     }
 
-    /// Removes the element with the lowest priority for which `isHeld` is false. Held ones that come up stand aside until
-    /// they are released; when only those are left, one of them is removed.
-    mutating func evict(isHeld: (Int) -> Bool) -> Int? {
-        while let element = waiting.first {
-            takeFromWaiting(element)
-            if isHeld(element) {
-                nodes[element].place = held.count
-                nodes[element].state = .held
-                held.append(element)
-                continue
-            }
-            floor = nodes[element].priority
-            if nodes[element].state == .used {
-                wait(element)
-            } else {
-                nodes[element].state = .absent
-                return element
-            }
+    /// Removes the element of a pool with the lowest priority for which `isHeld` is false. Held ones that come up stand aside until
+    /// they are released; when only those are left, one of them is removed, unless `sparesHeld`.
+    mutating func evict(from pool: Int = 0, sparesHeld: Bool = false, isHeld: (Int) -> Bool) -> Int? {
+        while count(in: pool) > 0, !pools[pool].waiting.isEmpty {
+            if let element = evictFirst(from: pool, isHeld: isHeld) { return element }
         }
-        guard let element = held.first else { return nil }
+        return sparesHeld ? nil : evictHeld(from: pool)
+    }
+
+    /// Looks at the element of a pool that comes up next: returns it if it is evicted; otherwise it stands aside, or was used and waits
+    /// anew.
+    mutating func evictFirst(from pool: Int, isHeld: (Int) -> Bool) -> Int? {
+        guard pool < pools.count, let element = pools[pool].waiting.first else { return nil }
+        takeFromWaiting(element)
+        if isHeld(element) {
+            nodes[element].place = pools[pool].held.count
+            nodes[element].state = .held
+            pools[pool].held.append(element)
+            return nil
+        }
+        floor = max(floor, nodes[element].priority)
+        if nodes[element].state == .used {
+            wait(element)
+            return nil
+        }
+        nodes[element].state = .absent
+        return element
+    }
+
+    /// Removes an element that stands aside.
+    mutating func evictHeld(from pool: Int) -> Int? {
+        guard pool < pools.count, let element = pools[pool].held.first else { return nil }
         remove(element)
         return element
     }
@@ -139,56 +169,58 @@ struct EvictionQueue {
     // MARK: The heap
 
     private mutating func wait(_ element: Int) {
+        let pool = Int(nodes[element].pool)
         nodes[element].priority = floor + Double(nodes[element].cost) * Double(nodes[element].uses)
         nodes[element].state = .waiting
-        waiting.append(element)
-        rise(from: waiting.count - 1)
+        pools[pool].waiting.append(element)
+        rise(from: pools[pool].waiting.count - 1, in: pool)
     }
 
     private mutating func takeFromWaiting(_ element: Int) {
-        let place = nodes[element].place
-        let last = waiting.removeLast()
-        if place == waiting.count { return }
-        put(last, at: place)
-        rise(from: place)
-        sink(from: nodes[last].place)
+        let (place, pool) = (nodes[element].place, Int(nodes[element].pool))
+        let last = pools[pool].waiting.removeLast()
+        if place == pools[pool].waiting.count { return }
+        put(last, at: place, in: pool)
+        rise(from: place, in: pool)
+        sink(from: nodes[last].place, in: pool)
     }
 
     private mutating func takeFromHeld(_ element: Int) {
-        let place = nodes[element].place
-        let last = held.removeLast()
-        if place == held.count { return }
-        held[place] = last
+        let (place, pool) = (nodes[element].place, Int(nodes[element].pool))
+        let last = pools[pool].held.removeLast()
+        if place == pools[pool].held.count { return }
+        pools[pool].held[place] = last
         nodes[last].place = place
     }
 
-    private func priority(_ place: Int) -> Double { nodes[waiting[place]].priority }
+    private func priority(_ place: Int, in pool: Int) -> Double { nodes[pools[pool].waiting[place]].priority }
 
-    private mutating func rise(from place: Int) {
+    private mutating func rise(from place: Int, in pool: Int) {
         var child = place
-        let (element, own) = (waiting[child], priority(child))
-        while child > 0, own < priority((child - 1) / 2) {
-            put(waiting[(child - 1) / 2], at: child)
+        let (element, own) = (pools[pool].waiting[child], priority(child, in: pool))
+        while child > 0, own < priority((child - 1) / 2, in: pool) {
+            put(pools[pool].waiting[(child - 1) / 2], at: child, in: pool)
             child = (child - 1) / 2
         }
-        put(element, at: child)
+        put(element, at: child, in: pool)
     }
 
-    private mutating func sink(from place: Int) {
+    private mutating func sink(from place: Int, in pool: Int) {
         var parent = place
-        let (element, own) = (waiting[parent], priority(parent))
-        while 2 * parent + 1 < waiting.count {
+        let count = pools[pool].waiting.count
+        let (element, own) = (pools[pool].waiting[parent], priority(parent, in: pool))
+        while 2 * parent + 1 < count {
             var child = 2 * parent + 1
-            if child + 1 < waiting.count, priority(child + 1) < priority(child) { child += 1 }
-            if own <= priority(child) { break }
-            put(waiting[child], at: parent)
+            if child + 1 < count, priority(child + 1, in: pool) < priority(child, in: pool) { child += 1 }
+            if own <= priority(child, in: pool) { break }
+            put(pools[pool].waiting[child], at: parent, in: pool)
             parent = child
         }
-        put(element, at: parent)
+        put(element, at: parent, in: pool)
     }
 
-    private mutating func put(_ element: Int, at place: Int) {
-        waiting[place] = element
+    private mutating func put(_ element: Int, at place: Int, in pool: Int) {
+        pools[pool].waiting[place] = element
         nodes[element].place = place
     }
 
@@ -196,14 +228,20 @@ struct EvictionQueue {
 
     /// Returns the first invariant that does not hold; nil when all hold.
     func brokenInvariant() -> String? {
-        for (place, element) in waiting.enumerated() {
-            let node = nodes[element]
-            if node.place != place || ![.waiting, .used].contains(node.state) { return "a place in the heap" }
-            if place > 0, priority(place) < priority((place - 1) / 2) { return "order of the heap" }
-            if node.priority < floor { return "a priority below the floor" }
-        }
-        for (place, element) in held.enumerated() where nodes[element].place != place || nodes[element].state != .held {
-            return "a place among the held"
+        for (number, pool) in pools.enumerated() {
+            for (place, element) in pool.waiting.enumerated() {
+                let node = nodes[element]
+                if node.place != place || ![.waiting, .used].contains(node.state) { return "a place in the heap" }
+                if place > 0, node.priority < priority((place - 1) / 2, in: number) { return "order of the heap" }
+                if pools.count == 1, node.priority < floor { return "a priority below the floor" }
+            }
+            for (place, element) in pool.held.enumerated()
+            where nodes[element].place != place || nodes[element].state != .held {
+                return "a place among the held"
+            }
+            if (pool.waiting + pool.held).contains(where: { Int(nodes[$0].pool) != number }) {
+                return "an element in another pool"
+            }
         }
         return nodes.count(where: { $0.state != .absent }) == count ? nil : "an element in no list"
     }

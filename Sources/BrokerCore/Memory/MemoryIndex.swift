@@ -11,6 +11,8 @@ import WorkerProtocol
 /// bytes change never leads to an old image. A buffer is *held* while a client leases it, while it is being sent inline, and
 /// while a job needs it. A held buffer that is evicted can still be found until its last hold ends.
 ///
+/// Small variants may lie in segments, side by side with others of one owner (`Segments`); all other buffers have a memfd each.
+///
 /// A content of which all buffers are packed is *frozen*: it leaves these tables as one record of bytes (`FrozenContents`). Each
 /// look-up by key brings it back (`thaw`), so nothing else need know. `freeze` is called at the end of an event only, so what an
 /// event has found stays in the tables until then.
@@ -30,6 +32,8 @@ struct MemoryIndex {
         /// The holds: one for each client that leases it, for each client that it is being sent to inline, and for each job
         /// that needs it.
         let holders: Int
+        /// Where it lies in a segment; nil with a memfd.
+        let place: Segments.Place?
     }
 
     /// The entries of an original's bytes: at least one original and one buffer, except between `insert` of the
@@ -79,6 +83,25 @@ struct MemoryIndex {
         /// Whether it is in `packing`, and whether it was used since it entered it.
         var isQueued = false
         var wasUsed = false
+        /// Where it lies in a segment; nil for any other.
+        var place: Segments.Place?
+
+        /// The bytes that it counts while it is resident.
+        var charge: Int { place == nil ? bytes : SegmentSpace.units(of: bytes) * SegmentSpace.unit }
+    }
+
+    /// A buffer in a segment that was removed while it was held: its bytes stay until its last hold ends.
+    private struct Orphan {
+        let place: Segments.Place
+        let charge: Int
+        var holders: Int
+    }
+
+    /// Pools of `order`; those of the owners of segments follow.
+    private enum Pool {
+        static let memfds = 0
+        static let packed = 1
+        static let firstOfOwner = 2
     }
 
     /// The originals of a buffer that was evicted.
@@ -97,10 +120,22 @@ struct MemoryIndex {
     private var variants = HashIndex()
     /// The first original of each URL's list, by the URL.
     private var urls = HashIndex()
-    /// The slots of resident buffers in the order of eviction: those with a memfd, and those that are packed.
+    /// The slots of resident buffers in the order of eviction, in pools: those with a memfd, those that are packed, and those in the
+    /// segments of each owner.
     private var order = EvictionQueue()
-    private var packedOrder = EvictionQueue()
+    private var segments: Segments
+    private var pools: [SegmentOwner: Int] = [:]
+    private var freePools: [Int] = []
+    private var orphans: [BufferID: Orphan] = [:]
+    private var orphanBytes = 0
+    /// The buffers that lie in segments, resident or not.
+    private var placedBuffers = 0
+    private var endedSegments: [Segments.Ended] = []
+    /// The owners of places that have become free, who may have segments that they do not need.
+    private var ownersWithRoom: Set<SegmentOwner> = []
     private var unheldResidents = 0
+    /// Those of them that lie in segments.
+    private var unheldPlaced = 0
     private var packing = PackingQueue()
     /// The number of buffers in `packing`, without those that are gone.
     private var queuedBuffers = 0
@@ -129,11 +164,11 @@ struct MemoryIndex {
     /// The bytes of evicted buffers that are still held.
     private(set) var evictedBytes = 0
     /// The number of evicted buffers that are still held.
-    var evictedBuffers: Int { buffers.count - order.count - packedOrder.count }
+    var evictedBuffers: Int { buffers.count - order.count }
     /// The bytes that running jobs have filled or are about to fill, which the owner of the jobs keeps up to date.
     var reservedBytes = 0
     /// The number of buffers that are packed, those of frozen contents included.
-    var packedBuffers: Int { packedOrder.count + frozen.bufferCount }
+    var packedBuffers: Int { order.count(in: Pool.packed) + frozen.bufferCount }
     /// The number of contents that are frozen.
     var frozenContents: Int { frozen.count }
     /// The number of evictions since the start.
@@ -148,7 +183,8 @@ struct MemoryIndex {
     /// The nanoseconds of all suspensions: responses age in them, while deadlines, slots and the uses of images stand still.
     private var suspended: Int64 = 0
 
-    init(limit: Int, maximumEntries: Int, slots: Int = 0) {
+    init(limit: Int, maximumEntries: Int, slots: Int = 0, segments: Segments = Segments()) {
+        self.segments = segments
         validity = ValiditySlots(capacity: slots)
         self.limit = limit
         self.maximumEntries = maximumEntries
@@ -175,7 +211,7 @@ struct MemoryIndex {
     // MARK: Finding
 
     /// The number of resident buffers.
-    var entries: Int { order.count + packedBuffers }
+    var entries: Int { order.count + frozen.bufferCount }
 
     /// All buffers, resident or not.
     var bufferIDs: [BufferID] { buffers.map(\.key) + frozen.flatMap { $0.buffers.map(\.id) } }
@@ -186,8 +222,16 @@ struct MemoryIndex {
         let entry = buffers[slot]
         return Buffer(
             variant: variant(of: entry), bytes: entry.bytes, geometry: entry.geometry, usedAt: entry.usedAt,
-            wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders)
+            wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders, place: entry.place)
     }
+
+    /// Where a buffer lies; nil for one with a memfd, packed, or unknown.
+    func place(of buffer: BufferID) -> Segments.Place? {
+        placedBuffers == 0 ? nil : buffers.slot(of: buffer).flatMap { buffers[$0].place }
+    }
+
+    /// The owner of a segment and its bytes; nil for one that has ended.
+    func segment(_ number: Int) -> (owner: SegmentOwner, bytes: Int)? { segments[number] }
 
     mutating func original(_ key: OriginalKey) -> OriginalFacts? {
         guard let slot = originalSlot(of: key) else { return nil }
@@ -321,7 +365,6 @@ struct MemoryIndex {
         buffers[slot].wasRequested = true
         buffers[slot].wasUsed = true
         order.mark(slot)
-        packedOrder.mark(slot)
     }
 
     /// Assigns a slot of the validity page to a buffer as the answer to requests for `key`, or returns the one that it has.
@@ -432,18 +475,20 @@ struct MemoryIndex {
     /// calls `evictToFit`.
     mutating func insert(
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
-        worth microseconds: Int = 0, uses: Int = 1, damage: String? = nil, isPacked: Bool = false
+        worth microseconds: Int = 0, uses: Int = 1, damage: String? = nil, isPacked: Bool = false,
+        at place: Segments.Place? = nil
     ) {
         guard let content = contentSlot(of: variant.content) else { return }
         if let damage { damages[buffer] = damage }
         revision += 1
         let slot = add(
             BufferEntry(
-                key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now))
-        order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses)
-        residentBytes += bytes
-        unheldResidents += 1
-        if isPacked { pack(slot) } else { queueForPacking(slot) }
+                key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now,
+                place: place))
+        order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses, in: pool(of: place))
+        residentBytes += buffers[slot].charge
+        countUnheld(slot, 1)
+        if place != nil { placedBuffers += 1 } else if isPacked { pack(slot) } else { queueForPacking(slot) }
     }
 
     private mutating func add(_ entry: BufferEntry) -> Int {
@@ -480,7 +525,11 @@ struct MemoryIndex {
         if least <= Self.largestPacked { packed = frozen.map { kept($0, atLeast: least, at: now) } }
         packed.removeAll(where: \.buffers.isEmpty)
         for content in contents {
-            let slots = content.buffers.filter { buffers[$0].bytes >= least && damages[buffers[$0].key] == nil }
+            // Those in segments have no memfd of their own, which `least` asks for.
+            let slots = content.buffers.filter {
+                buffers[$0].bytes >= least && damages[buffers[$0].key] == nil
+                    && (least == 0 || buffers[$0].place == nil)
+            }
             if slots.isEmpty { continue }
             let keys = content.originals.map { originals[$0].key }.filter { $0.nonce == 0 }
             if keys.isEmpty { continue }
@@ -499,13 +548,24 @@ struct MemoryIndex {
     private func keptBuffer(_ slot: Int, at now: Instant) -> KeptBuffer {
         let entry = buffers[slot]
         let charge = charge(of: slot)
-        // An evicted buffer that is still held is in neither order.
-        let worth = order.worth(of: slot, bytes: charge) ?? packedOrder.worth(of: slot, bytes: charge)
-        return KeptBuffer(
+        // An evicted buffer that is still held is not in the order.
+        let worth = order.worth(of: slot, bytes: charge)
+        var kept = KeptBuffer(
             number: entry.key.number, transform: entry.form.transform, encoding: entry.form.encoding,
             bytes: entry.bytes, geometry: entry.geometry, microseconds: worth?.microseconds ?? 0,
             uses: worth?.uses ?? 1, idleMs: Self.idleMs(entry.usedAt, at: now), wasRequested: entry.wasRequested)
+        kept.segment = entry.place.map { KeptBuffer.SegmentPlace(segment: $0.segment, offset: $0.offset) }
+        return kept
     }
+
+    /// The segments for another index, and the last number that one had.
+    var keptSegments: (all: [KeptSegment], last: Int) { (segments.all, segments.last) }
+
+    /// Takes over the segments of another process, before its contents.
+    mutating func restore(_ kept: [KeptSegment], last: Int) { segments.restore(kept, last: last) }
+
+    /// Ends the segments of another process that have no images.
+    mutating func endEmptySegments() { endedSegments += segments.endEmpty() }
 
     private func kept(_ content: FrozenContent, atLeast least: Int, at now: Instant) -> KeptContent {
         var kept = KeptContent(
@@ -537,11 +597,14 @@ struct MemoryIndex {
         for buffer in kept {
             let id = BufferID(number: buffer.number)
             let usedAt = Instant(nanoseconds: now.nanoseconds - Int64(buffer.idleMs) * 1_000_000)
+            let place = buffer.segment.map { Segments.Place(segment: $0.segment, offset: $0.offset) }
+            if let place, !segments.restore(id, bytes: buffer.bytes, at: place) { continue }
             if held.contains(buffer.number) { awaited.insert(id) }
             insert(
                 id, as: VariantKey(content: content.content, form: buffer.form), bytes: buffer.bytes,
                 geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses,
-                isPacked: buffer.place == nil && buffer.bytes <= Self.largestPacked && !held.contains(buffer.number))
+                isPacked: buffer.hasContents && buffer.bytes <= Self.largestPacked && !held.contains(buffer.number),
+                at: place)
             if buffer.wasRequested, let slot = buffers.slot(of: id) { buffers[slot].wasRequested = true }
         }
         let dropped = dropSpareBody(of: content.content)
@@ -560,23 +623,28 @@ struct MemoryIndex {
         if record.holders == 1 {
             if record.isPacked {
                 buffers[slot].isPacked = false
-                packedOrder.move(slot, to: &order)
+                order.move(slot, to: Pool.memfds)
             }
+            if let place = record.place { segments.setHeld(true, at: place) }
             heldBytes += record.bytes
-            if record.isResident { unheldResidents -= 1 } else { evictedBytes += record.bytes }
+            if record.isResident { countUnheld(slot, -1) } else { evictedBytes += record.bytes }
         }
     }
 
     /// Ends one hold. Returns true when the buffer is removed with it: it was evicted before, or is a spare original.
     mutating func unhold(_ buffer: BufferID) -> Bool {
-        guard let slot = buffers.slot(of: buffer) else { return false }
+        guard let slot = buffers.slot(of: buffer) else {
+            unholdOrphan(buffer)
+            return false
+        }
         buffers[slot].holders -= 1
         let record = buffers[slot]
         if record.holders > 0 { return false }
+        if let place = record.place { segments.setHeld(false, at: place) }
         validity.end(buffer)
         heldBytes -= record.bytes
         if record.isResident {
-            unheldResidents += 1
+            countUnheld(slot, 1)
             order.release(slot)
             if dropIfSpare(slot) { return true }
             queueForPacking(slot)
@@ -599,8 +667,7 @@ struct MemoryIndex {
         let record = buffers[slot]
         guard isSpare(record) else { return false }
         order.remove(slot)
-        packedOrder.remove(slot)
-        residentBytes -= record.bytes
+        residentBytes -= record.charge
         unheldResidents -= 1
         forgetBuffer(slot)
         return true
@@ -614,6 +681,129 @@ struct MemoryIndex {
             && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk }
     }
 
+    private mutating func countUnheld(_ slot: Int, _ change: Int) {
+        unheldResidents += change
+        if buffers[slot].place != nil { unheldPlaced += change }
+    }
+
+    // MARK: Segments
+
+    /// The part of the budget that new segments leave free, so that what jobs reserve for a moment evicts nothing.
+    private static let partWithoutSegments = 16
+    /// The most images that are evicted for a new one.
+    private static let mostEvictedForPlace = 256
+    /// The most bytes that are moved at once out of segments that are to end.
+    private static let mostMoved = 1 << 20
+
+    /// Gives a new buffer a place in the segments of an owner, for which others of that owner may be evicted; no place if it must have a
+    /// memfd. Returns also the buffers that were removed.
+    mutating func place(
+        _ buffer: BufferID, bytes: Int, for owner: SegmentOwner
+    ) -> (placement: Segments.Placement?, dropped: [BufferID]) {
+        var dropped: [BufferID] = []
+        for _ in 0..<Self.mostEvictedForPlace {
+            let room = limit - limit / Self.partWithoutSegments - residentCharge - evictedBytes
+            if let placement = segments.insert(buffer, bytes: bytes, for: owner, mostNew: room) {
+                moved(placement.moves)
+                return (placement, dropped + placement.dropped.compactMap { lostPlace($0) })
+            }
+            guard let pool = pools[owner],
+                let slot = order.evict(from: pool, sparesHeld: true, isHeld: { buffers[$0].holders != 0 })
+            else { break }
+            if let buffer = evicted(slot) { dropped.append(buffer) }
+        }
+        return (nil, dropped)
+    }
+
+    private mutating func moved(_ moves: [Segments.Move]) {
+        if !moves.isEmpty { revision += 1 }
+        for move in moves {
+            if let slot = buffers.slot(of: move.buffer) { buffers[slot].place = move.to }
+        }
+    }
+
+    /// Evicts a buffer whose place was given to another.
+    private mutating func lostPlace(_ buffer: BufferID) -> BufferID? {
+        guard let slot = buffers.slot(of: buffer) else { return nil }
+        order.remove(slot)
+        let charge = buffers[slot].charge
+        countUnheld(slot, -1)
+        buffers[slot].place = nil
+        placedBuffers -= 1
+        unheldResidents += 1
+        residentBytes += buffers[slot].charge - charge
+        return evicted(slot)
+    }
+
+    /// Frees the place of a buffer that is removed, unless someone holds its bytes.
+    private mutating func leavePlace(of entry: BufferEntry) {
+        guard let place = entry.place else { return }
+        placedBuffers -= 1
+        if entry.holders > 0 {
+            orphans[entry.key] = Orphan(place: place, charge: entry.charge, holders: entry.holders)
+            orphanBytes += entry.charge
+        } else {
+            free(place)
+        }
+    }
+
+    private mutating func free(_ place: Segments.Place) {
+        if let owner = segments[place.segment]?.owner { ownersWithRoom.insert(owner) }
+        noteEnd(segments.remove(from: place))
+    }
+
+    private mutating func unholdOrphan(_ buffer: BufferID) {
+        guard var orphan = orphans[buffer] else { return }
+        orphan.holders -= 1
+        orphans[buffer] = orphan.holders > 0 ? orphan : nil
+        if orphan.holders > 0 { return }
+        orphanBytes -= orphan.charge
+        segments.setHeld(false, at: orphan.place)
+        free(orphan.place)
+    }
+
+    private mutating func noteEnd(_ segment: Segments.Ended?) { if let segment { endedSegments.append(segment) } }
+
+    private mutating func pool(of place: Segments.Place?) -> Int {
+        guard let place, let owner = segments[place.segment]?.owner else { return Pool.memfds }
+        if let pool = pools[owner] { return pool }
+        let pool = freePools.popLast() ?? Pool.firstOfOwner + pools.count
+        pools[owner] = pool
+        return pool
+    }
+
+    /// Moves a part of the images out of segments that are to end.
+    mutating func moveOut() -> [Segments.Move] {
+        let (moves, ended) = segments.moveOut(mostBytes: Self.mostMoved)
+        moved(moves)
+        endedSegments += ended
+        return moves
+    }
+
+    /// Returns the segments that have ended since the last call.
+    mutating func takeEndedSegments() -> [Segments.Ended] {
+        for owner in ownersWithRoom {
+            while let ended = segments.endSpare(of: owner) { endedSegments.append(ended) }
+        }
+        ownersWithRoom = []
+        if endedSegments.isEmpty { return [] }
+        defer { endedSegments = [] }
+        for (owner, pool) in pools where segments.bytes(of: owner) == 0 {
+            pools[owner] = nil
+            freePools.append(pool)
+        }
+        return endedSegments
+    }
+
+    /// Ends a segment that could not be made.
+    mutating func lost(segment: Int) { noteEnd(segments.end(segment)) }
+
+    /// The bytes of all segments.
+    var segmentBytes: Int { segments.totalBytes }
+
+    /// Whether images are still to be moved out of segments.
+    var isMovingOut: Bool { segments.isMovingOut }
+
     // MARK: Packing
 
     /// The most bytes of a buffer that is packed: to copy it takes some 10 µs.
@@ -622,21 +812,24 @@ struct MemoryIndex {
     private static let packedRecordBytes = 1 << 10
 
     /// The number of buffers that take a descriptor.
-    private var descriptors: Int { buffers.count - packedOrder.count }
+    private var descriptors: Int { buffers.count - order.count(in: Pool.packed) - placedBuffers }
+    /// The number of resident buffers that do not.
+    private var withoutDescriptors: Int { entries - order.count(in: Pool.memfds) }
 
     /// The most buffers in `packing`: all, while each can have a descriptor; two fewer for each that cannot; at least a quarter as many
     /// as can have one. Each takes the rest of a page and full records of the index, so many of them would take more memory than
     /// they save time.
-    private var mostQueued: Int { max(2 * maximumEntries - entries, maximumEntries / 4) }
+    private var mostQueued: Int { max(2 * maximumEntries - (entries - placedBuffers), maximumEntries / 4) }
 
     /// Whether the end of one of a buffer's holds has no other effect: it stays resident, and no buffer must be packed or evicted.
     func isReleasedAlone(_ buffer: BufferID) -> Bool {
         guard let slot = buffers.slot(of: buffer), buffers[slot].isResident, isWithinBudget else { return false }
-        return buffers[slot].isQueued || buffers[slot].bytes > Self.largestPacked || queuedBuffers < mostQueued
+        return buffers[slot].isQueued || buffers[slot].place != nil || buffers[slot].bytes > Self.largestPacked
+            || queuedBuffers < mostQueued
     }
 
     private mutating func queueForPacking(_ slot: Int) {
-        if buffers[slot].isQueued || buffers[slot].bytes > Self.largestPacked { return }
+        if buffers[slot].isQueued || buffers[slot].place != nil || buffers[slot].bytes > Self.largestPacked { return }
         queuedBuffers += 1
         buffers[slot].isQueued = true
         buffers[slot].wasUsed = false
@@ -664,7 +857,7 @@ struct MemoryIndex {
 
     private mutating func pack(_ slot: Int) {
         buffers[slot].isPacked = true
-        order.move(slot, to: &packedOrder)
+        order.move(slot, to: Pool.packed)
         freezable.append(buffers[slot].key)
     }
 
@@ -714,10 +907,10 @@ struct MemoryIndex {
                     return FrozenContent.Buffer(
                         id: buffer.key, form: buffer.form, bytes: buffer.bytes, geometry: buffer.geometry,
                         usedAt: buffer.usedAt, wasRequested: buffer.wasRequested,
-                        value: packedOrder.value(of: slot) ?? EvictionQueue.Value(cost: 0, uses: 1))
+                        value: order.value(of: slot) ?? EvictionQueue.Value(cost: 0, uses: 1))
                 }))
         for slot in entry.buffers.reversed() {
-            packedOrder.remove(slot)
+            order.remove(slot)
             takeOut(slot)
         }
         for slot in entry.originals.reversed() {
@@ -768,7 +961,7 @@ struct MemoryIndex {
                     key: buffer.id, content: content, form: buffer.form, bytes: buffer.bytes,
                     geometry: buffer.geometry, usedAt: buffer.usedAt, wasRequested: buffer.wasRequested,
                     isPacked: true))
-            packedOrder.insert(slot, buffer.value)
+            order.insert(slot, buffer.value, in: Pool.packed)
         }
         if let buffer = frozenContent.buffers.first { freezable.append(buffer.id) }
         return content
@@ -804,7 +997,8 @@ struct MemoryIndex {
 
     /// The bytes that count against `limit`, except those of evicted buffers.
     private var residentCharge: Int {
-        residentBytes + reservedBytes + textBytes + packedOrder.count * Self.packedRecordBytes + frozen.charge
+        residentBytes + reservedBytes + textBytes + order.count(in: Pool.packed) * Self.packedRecordBytes
+            + frozen.charge + segments.restBytes + orphanBytes
     }
 
     /// Whether resident, evicted-but-held and reserved bytes are together at most `limit`, and all buffers that are not packed,
@@ -823,11 +1017,15 @@ struct MemoryIndex {
     /// Whether descriptors are a reason to evict another buffer that has one: resident buffers have more than
     /// `maximumEntries`; or all have, and an unheld one is among them.
     private var areDescriptorsShort: Bool {
-        order.count > maximumEntries || descriptors > maximumEntries && unheldResidents > packedBuffers
+        let resident = order.count(in: Pool.memfds)
+        return resident > maximumEntries || descriptors > maximumEntries && unheldMemfds > 0
     }
 
+    /// The number of resident buffers with a memfd that nobody holds.
+    private var unheldMemfds: Int { unheldResidents - packedBuffers - unheldPlaced }
+
     private var mustEvict: Bool {
-        areBytesShort && entries > 0 || areDescriptorsShort && order.count > 0
+        areBytesShort && entries > 0 || areDescriptorsShort && order.count(in: Pool.memfds) > 0
     }
 
     /// Packs small buffers (`takePacked`), then evicts for as long as `mustEvict`: frozen and packed ones only for their bytes and
@@ -841,25 +1039,37 @@ struct MemoryIndex {
                 dropped += content.buffers.map(\.id)
                 continue
             }
-            guard let slot = (areBytesShort ? packedOrder.evict { _ in false } : nil) ?? evictUnpacked() else { break }
-            let record = buffers[slot]
-            evictions += 1
-            if !areBytesShort { descriptorEvictions += 1 }
-            recentEvictions.evicted(VariantKey(content: contents[record.content].key, form: record.form).hashValue)
-            revision += 1
-            if notesEvictions { evicted.append(Set(contents[record.content].originals.map { originals[$0].key })) }
-            residentBytes -= record.bytes
-            if record.holders == 0 {
-                unheldResidents -= 1
-                forgetBuffer(slot)
-                dropped.append(record.key)
-            } else {
-                validity.end(record.key)
-                evictedBytes += record.bytes
-                buffers[slot].isResident = false
-            }
+            let isForDescriptors = !areBytesShort
+            guard
+                let slot = isForDescriptors
+                    ? evictMemfd() : order.evict(from: Pool.packed, isHeld: { _ in false }) ?? evictForBytes()
+            else { break }
+            if isForDescriptors { descriptorEvictions += 1 }
+            let owner = buffers[slot].place.flatMap { segments[$0.segment]?.owner }
+            if let buffer = evicted(slot) { dropped.append(buffer) }
+            // The place of an evicted buffer is free, but its memory is not until a segment ends.
+            if let owner { segments.endSpare(of: owner).map { endedSegments.append($0) } }
         }
         return dropped
+    }
+
+    /// Notes the eviction of a resident buffer that was taken out of the order. Returns it if it is removed: it has no holder.
+    private mutating func evicted(_ slot: Int) -> BufferID? {
+        let record = buffers[slot]
+        evictions += 1
+        recentEvictions.evicted(VariantKey(content: contents[record.content].key, form: record.form).hashValue)
+        revision += 1
+        if notesEvictions { evicted.append(Set(contents[record.content].originals.map { originals[$0].key })) }
+        residentBytes -= record.charge
+        if record.holders > 0 {
+            validity.end(record.key)
+            evictedBytes += record.bytes
+            buffers[slot].isResident = false
+            return nil
+        }
+        countUnheld(slot, -1)
+        forgetBuffer(slot)
+        return record.key
     }
 
     private mutating func evicted(_ content: FrozenContent) {
@@ -872,9 +1082,25 @@ struct MemoryIndex {
         forget(bytes: content.bufferBytes, buffers: content.buffers.count, originals: content.originals.lazy.map(\.key))
     }
 
-    private mutating func evictUnpacked() -> Int? {
+    private mutating func evictMemfd() -> Int? {
+        let anyUnheld = unheldMemfds > 0
+        return order.evict(from: Pool.memfds) { anyUnheld && buffers[$0].holders != 0 }
+    }
+
+    /// Takes out the buffer that is worth least, of those with a memfd and those in segments; a held one only when all are held.
+    private mutating func evictForBytes() -> Int? {
         let anyUnheld = unheldResidents > packedBuffers
-        return order.evict { anyUnheld && buffers[$0].holders != 0 }
+        let all = [Pool.memfds] + pools.values
+        // Held ones stand aside, so that the next lowest is another.
+        while true {
+            let priorities = all.compactMap { pool in order.lowestPriority(in: pool).map { (pool, $0) } }
+            guard let (pool, _) = priorities.min(by: { $0.1 < $1.1 }) else { break }
+            if let slot = order.evictFirst(from: pool, isHeld: { anyUnheld && buffers[$0].holders != 0 }) {
+                return slot
+            }
+        }
+        for pool in all { if let slot = order.evictHeld(from: pool) { return slot } }
+        return nil
     }
 
     /// Returns the evictions since the last call, if `notesEvictions`.
@@ -916,9 +1142,8 @@ struct MemoryIndex {
         let record = buffers[slot]
         if record.isResident {
             order.remove(slot)
-            packedOrder.remove(slot)
-            residentBytes -= record.bytes
-            if record.holders == 0 { unheldResidents -= 1 }
+            residentBytes -= record.charge
+            if record.holders == 0 { countUnheld(slot, -1) }
         } else {
             evictedBytes -= record.bytes
         }
@@ -945,6 +1170,7 @@ struct MemoryIndex {
         if buffers[slot].isQueued { queuedBuffers -= 1 }
         variants.remove(slot, hash: Self.hash(buffers[slot]))
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
+        if buffers[slot].place != nil { leavePlace(of: buffers[slot]) }
         contents[buffers.remove(at: slot).content].buffers.remove(slot)
     }
 
@@ -1000,7 +1226,8 @@ struct MemoryIndex {
         }) {
             return "a frozen content that is in the tables, too"
         }
-        if let broken = packedOrder.brokenInvariant() { return "order of eviction of packed buffers: \(broken)" }
+        if let broken = segments.brokenInvariant() { return "segments: \(broken)" }
+        if let broken = brokenPlaces() { return broken }
         if damages.keys.contains(where: { !(record(of: $0)?.variant.form.acceptsDamage ?? false) }) {
             return "damage of a buffer that may have none"
         }
@@ -1021,7 +1248,7 @@ struct MemoryIndex {
             if buffer.holders > 0 { held += buffer.bytes }
             if buffer.isResident {
                 resident += 1
-                bytes += buffer.bytes
+                bytes += buffer.charge
                 if buffer.holders == 0 { unheld += 1 }
             } else {
                 evicted += buffer.bytes
@@ -1034,7 +1261,7 @@ struct MemoryIndex {
                     return "a packed buffer that may not be"
                 }
             } else if buffer.isResident, buffer.holders == 0, !buffer.isQueued, buffer.bytes <= Self.largestPacked,
-                !awaited.contains(buffer.key)
+                buffer.place == nil, !awaited.contains(buffer.key)
             {
                 return "a buffer that is never packed"
             }
@@ -1051,7 +1278,28 @@ struct MemoryIndex {
         if queued != queuedBuffers { return "number of queued buffers" }
         if queuedBuffers > packing.count { return "a queued buffer that is not in the queue" }
         if queuedBuffers > mostQueued { return "too many buffers that may be packed" }
-        return packed == packedOrder.count ? nil : "number of packed buffers"
+        return packed == order.count(in: Pool.packed) ? nil : "number of packed buffers"
+    }
+
+    private func brokenPlaces() -> String? {
+        var (placed, unheld) = (0, 0)
+        for buffer in buffers {
+            guard let place = buffer.place else { continue }
+            placed += 1
+            if buffer.isResident, buffer.holders == 0 { unheld += 1 }
+            guard let piece = segments.piece(at: place), piece.buffer == buffer.key,
+                Int(piece.count) * SegmentSpace.unit == buffer.charge, piece.isHeld == (buffer.holders > 0)
+            else { return "a place of another buffer" }
+            if buffer.isPacked || buffer.isQueued { return "a packed buffer in a segment" }
+        }
+        for (buffer, orphan) in orphans {
+            guard let piece = segments.piece(at: orphan.place), piece.buffer == buffer, piece.isHeld,
+                buffers.slot(of: buffer) == nil
+            else { return "a place of a removed buffer" }
+        }
+        if orphans.values.reduce(0, { $0 + $1.charge }) != orphanBytes { return "bytes of removed buffers" }
+        if placed != placedBuffers || unheld != unheldPlaced { return "number of buffers in segments" }
+        return segments.imageCount == placed + orphans.count ? nil : "an image in a segment without a buffer"
     }
 
     private func brokenContents() -> String? {

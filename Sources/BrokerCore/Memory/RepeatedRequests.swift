@@ -9,6 +9,8 @@ final class RepeatedRequest: Sendable {
     let key: OriginalKey
     let buffer: BufferID
     let bytes: Int
+    /// The segment in which it lies; nil with a memfd.
+    let segment: Int?
     /// When the original becomes stale.
     let freshUntil: Instant
     /// The index's revision for which the reply is right.
@@ -28,8 +30,9 @@ final class RepeatedRequest: Sendable {
         self.freshUntil = freshUntil
         self.revision = revision
         bytes = image.bytes
+        segment = image.segment
         var image = image
-        image.descriptors = 0
+        (image.descriptors, image.segmentBytes) = (0, nil)
         answer = Reply.restOfImage(image)
         image.descriptors = 1
         answerWithDescriptor = Reply.restOfImage(image)

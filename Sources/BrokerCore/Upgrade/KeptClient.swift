@@ -12,6 +12,13 @@ package struct KeptClient: Equatable, Sendable {
         package var isSending = false
     }
 
+    /// A segment that it was sent and has not forgotten.
+    package struct Segment: Equatable, Sendable {
+        package var number: Int
+        /// Its bytes if it has ended.
+        package var endedBytes: Int?
+    }
+
     /// A subscription.
     package struct Subscription: Equatable, Sendable {
         package var id: Int
@@ -50,6 +57,9 @@ package struct KeptClient: Equatable, Sendable {
     package var output: [Output] = []
     /// An upper bound of the descriptors that it was sent and has not received.
     package var unread = 0
+    /// Whether it maps segments, and those that it has.
+    package var mapsSegments = false
+    package var segments: [Segment] = []
     /// Its request for the upgrade, if it has made it.
     package var upgrade: Int?
 
@@ -65,6 +75,8 @@ extension KeptClient: FieldList {
         fields.objects("subscriptions", orNone: &subscriptions)
         fields.integer("skipped", &skipped, in: 0...Int.max, omitting: 0)
         fields.integer("unread", &unread, in: 0...Int(Int32.max), omitting: 0)
+        fields.flag("mapsSegments", &mapsSegments)
+        fields.objects("segments", orNone: &segments)
         fields.integer("upgrade", &upgrade, in: 0...JSONReader.maximumInteger)
     }
 }
@@ -77,6 +89,15 @@ extension KeptClient.Hold: FieldList {
         fields.integer("count", &count, in: 1...Int.max)
         fields.integer("bytes", &bytes, in: 0...Int.max)
         fields.flag("isSending", &isSending)
+    }
+}
+
+extension KeptClient.Segment: FieldList {
+    package static var blank: KeptClient.Segment { KeptClient.Segment(number: 1) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("number", &number, in: 1...JSONReader.maximumInteger)
+        fields.integer("endedBytes", &endedBytes, in: 1...Int.max)
     }
 }
 

@@ -53,6 +53,12 @@ package struct KeptBuffer: Equatable, Sendable {
         }
     }
 
+    /// Where the bytes are in a segment.
+    package struct SegmentPlace: Equatable, Sendable {
+        package var segment: Int
+        package var offset: Int
+    }
+
     package var number: Int
     /// Its transform; nil for the original bytes.
     package var transform: Transform?
@@ -68,10 +74,15 @@ package struct KeptBuffer: Equatable, Sendable {
     /// The milliseconds since it was used last.
     package var idleMs: Int
     package var wasRequested: Bool
-    /// Its memfd; nil if the state has its bytes.
+    /// Its memfd; nil if it is in a segment, or the state has its bytes.
     package var place: Place?
-    /// Its bytes, if it has no memfd.
+    /// Its place in a segment.
+    package var segment: SegmentPlace?
+    /// Its bytes, if it has no memfd and no place in a segment.
     package var contents: [UInt8] = []
+
+    /// Whether the state has its bytes.
+    package var hasContents: Bool { place == nil && segment == nil }
 }
 
 extension KeptContent: FieldList {
@@ -127,6 +138,16 @@ extension KeptBuffer: FieldList {
         fields.integer("idleMs", &idleMs, in: 0...Self.mostIdleMs)
         fields.boolean("wasRequested", &wasRequested)
         fields.object("place", &place)
+        fields.object("inSegment", &segment)
+    }
+}
+
+extension KeptBuffer.SegmentPlace: FieldList {
+    package static var blank: KeptBuffer.SegmentPlace { KeptBuffer.SegmentPlace(segment: 1, offset: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("segment", &segment, in: 1...JSONReader.maximumInteger)
+        fields.integer("offset", &offset, in: 0...Int.max)
     }
 }
 

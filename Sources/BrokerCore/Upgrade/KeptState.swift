@@ -57,6 +57,9 @@ package struct KeptState: Equatable, Sendable {
 
     /// The last number that was given to a buffer.
     package var lastBuffer = 0
+    /// The last number that was given to a segment.
+    package var lastSegment = 0
+    package var segments: [KeptSegment] = []
     /// Whether new loads wait for `resume`.
     package var isSuspended = false
     package var process: Process?
@@ -191,7 +194,7 @@ extension KeptState {
             var content = KeptContent.blank
             content.list(&fields)
             var rest = payload
-            for index in content.buffers.indices where content.buffers[index].place == nil {
+            for index in content.buffers.indices where content.buffers[index].hasContents {
                 let count = content.buffers[index].bytes
                 guard count <= rest.count else { throw .unreadable }
                 content.buffers[index].contents = Array(rest.prefix(count))
@@ -221,6 +224,8 @@ extension KeptState {
 
     private mutating func list(_ fields: inout Fields) {
         fields.integer("lastBuffer", &lastBuffer, in: 0...JSONReader.maximumInteger)
+        fields.integer("lastSegment", &lastSegment, in: 0...JSONReader.maximumInteger, omitting: 0)
+        fields.objects("segments", orNone: &segments)
         fields.flag("isSuspended", &isSuspended)
         fields.object("process", &process)
     }

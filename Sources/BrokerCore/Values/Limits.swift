@@ -47,6 +47,12 @@ package struct BrokerLimits: Sendable {
     static let mostMemoryEntries = 65_536
     /// The most buffers in memory, because each takes a descriptor.
     package var memoryEntries = Self.mostMemoryEntries
+    /// The most bytes of a result in a segment; 0 where each result has a memfd. A copy of more costs more than a memfd.
+    package var mostSegmentImageBytes = 0
+    package static let usualSegmentImageBytes = 256 << 10
+    /// The bytes of a user's first segment, and the most of any.
+    package var leastSegmentBytes = 1 << 20
+    package var mostSegmentBytes = 32 << 20
     /// The slots of the validity page; 0 without one.
     package var validitySlots = 65_536
     package var maxDownloadBytes = 32 << 20

@@ -34,6 +34,8 @@ int clinux_memfd_create(const char *name);
 int clinux_add_seals(int fd, int seals);
 /// The seals of a memfd, or -1 with errno.
 int clinux_get_seals(int fd);
+/// The number of the mount namespace of the process at the other end of a Unix socket; 0 if it cannot be read.
+uint64_t clinux_peer_mount_namespace(int socket);
 /// Whether a file is one of hugetlbfs; false if it cannot be known.
 int clinux_has_huge_pages(int fd);
 

@@ -220,7 +220,7 @@ struct EncodedImage {
         var result = try decode(with: decoder, to: .memory(raster), at: 0, clock)
         let encoder = ImageEncoder(
             encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: steps.isTransparent)
-        let file = try output.descriptor()
+        let file = try output.destination()
         result.bytes = try clock.measure(\.encode) { () throws(WireError) in
             guard let timing, timing.delaysMs.count > 1 else { return try encoder.encode(raster, to: file) }
             var isFirst = true

@@ -6,12 +6,18 @@ import WorkerProtocol
 
 /// Runs one job after the other. A failed job is reported and the loop continues; a failure of the channel ends the
 /// worker.
-struct JobLoop {
+final class JobLoop {
     let channel: FrameChannel
     /// The family of this program.
     let family: CodecFamily
     let codecs: [ImageCodec]
     let conversions: ColorConversions
+    /// The memory for results that the broker copies.
+    private var memory: FileDescriptor?
+
+    init(channel: FrameChannel, family: CodecFamily, codecs: [ImageCodec], conversions: ColorConversions) {
+        (self.channel, self.family, self.codecs, self.conversions) = (channel, family, codecs, conversions)
+    }
 
     /// The broker sent an order that the protocol does not allow in the present state.
     struct UnexpectedOrder: Error, CustomStringConvertible {
@@ -35,11 +41,12 @@ struct JobLoop {
         let begun = Instant.now
         switch order {
         case .decode(let job): try decode(job, descriptors[0])
-        case .identify(let job, nil): try identify(job, descriptors.first, channel.frameBytes)
-        case .identify(let job, let early?):
+        case .identify(let job, nil, _): try identify(job, descriptors.first, channel.frameBytes)
+        case .identify(let job, let early?, let place):
+            guard let output = output(at: place, descriptors.last) else { throw UnexpectedOrder(order: order) }
             try identify(
-                job, channel.frameBytes == nil ? descriptors[0] : nil, channel.frameBytes, early,
-                into: descriptors[descriptors.count - 1])
+                job, channel.frameBytes == nil ? descriptors[0] : nil, channel.frameBytes, early, into: output)
+        case .memory: memory = descriptors[0]
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
         // Next to a longer job, sending its report takes no time, and whoever waits for the image gets it sooner.
@@ -50,6 +57,11 @@ struct JobLoop {
 
     /// The time of a job whose report is sent at once.
     private static let collectedMicroseconds = 1000
+
+    /// The file of a result: a place in the memory for results, or the descriptor that has come. Nil without that memory.
+    private func output(at place: ResultPlace?, _ descriptor: FileDescriptor?) -> ResultFile? {
+        (place == nil ? descriptor : memory).map { ResultFile(file: $0, place: place) }
+    }
 
     /// The bytes that came in a frame, or those of a file.
     private func source(_ file: FileDescriptor?, _ bytes: [UInt8]?) throws(WireError) -> ImageSource {
@@ -71,7 +83,7 @@ struct JobLoop {
     /// Reports the digest of bytes, and decodes their image if that is small. Of any other image, and of a broken one, only the
     /// digest is reported: the broker has it decoded as usual then.
     private func identify(
-        _ job: Int, _ file: FileDescriptor?, _ bytes: [UInt8]?, _ early: EarlyDecode, into output: FileDescriptor
+        _ job: Int, _ file: FileDescriptor?, _ bytes: [UInt8]?, _ early: EarlyDecode, into output: ResultFile
     ) throws {
         do {
             let source = try source(file, bytes)
@@ -98,21 +110,19 @@ struct JobLoop {
         do { try channel.enqueue(report) } catch { throw .tooLong(error) }
     }
 
-    private func decode(_ job: DecodeJob, _ source: ImageSource, into output: FileDescriptor) -> EarlyResult? {
+    private func decode(_ job: DecodeJob, _ source: ImageSource, into output: ResultFile) -> EarlyResult? {
         guard let image = try? EncodedImage(source, for: job, codecs, conversions: conversions),
-            let room = try? output.size(), image.plan.outputBytes(job.transform, job.encoding) <= room,
+            let room = output.room, image.plan.outputBytes(job.transform, job.encoding) <= room,
             var result = try? image.decode(into: output)
         else { return nil }
         seal(output, &result)
         return EarlyResult(image.plan, result)
     }
 
-    /// Seals a result. If that fails, the broker tries it, and finds out why.
-    private func seal(_ output: FileDescriptor, _ result: inout DecodeResult) {
+    private func seal(_ output: ResultFile, _ result: inout DecodeResult) {
         let begun = Instant.now
-        try? output.truncate(to: result.bytes)
-        try? output.seal()
-        result.times.seal = Instant.now.microseconds(since: begun)
+        output.seal(keeping: result.bytes)
+        if output.place == nil { result.times.seal = Instant.now.microseconds(since: begun) }
     }
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
@@ -124,7 +134,7 @@ struct JobLoop {
             let image = try EncodedImage(source, for: job, codecs, conversions: conversions)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels else { return }
-            let output = AwaitedOutput { try receiveOutput(for: job) }
+            let output = AwaitedOutput { [self] in try receiveOutput(for: job) }
             // A job above `unconfirmedMemory` starts only after the broker has granted its memory.
             if image.plan.workingBytes > Self.unconfirmedMemory, case .refusal = try output.answer() { return }
             let outcome = Result { () throws(WireError) in try image.decode(into: output) }
@@ -147,11 +157,16 @@ struct JobLoop {
 
     /// Waits for the buffer to fill, or for a refusal.
     private func receiveOutput(for job: DecodeJob) throws -> AwaitedOutput.Answer {
-        guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return .refusal }
-        switch order {
-        case .output(job.id): return .file(descriptors[0])
-        case .refuse(job.id): return .refusal
-        default: throw UnexpectedOrder(order: order)
+        while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
+            switch order {
+            case .memory: memory = descriptors[0]
+            case .output(job.id, let place):
+                guard let output = output(at: place, descriptors.first) else { throw UnexpectedOrder(order: order) }
+                return .file(output)
+            case .refuse(job.id): return .refusal
+            default: throw UnexpectedOrder(order: order)
+            }
         }
+        return .refusal
     }
 }

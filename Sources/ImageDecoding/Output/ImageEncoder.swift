@@ -45,7 +45,7 @@ struct ImageEncoder {
     /// place to the alpha that the format stores.
     ///
     /// - Throws: `too-many-pixels` when the format cannot hold an image of this size; `out-of-memory`; `internal`.
-    func encode(_ raster: PixelMemory, to output: FileDescriptor) throws(WireError) -> Int {
+    func encode(_ raster: PixelMemory, to output: ResultFile) throws(WireError) -> Int {
         switch encoding.format {
         case .png:
             guard let writer = PNGWriter(geometry, pixelFormat, hasAlpha: hasAlpha) else { throw .outOfMemory }
@@ -59,7 +59,7 @@ struct ImageEncoder {
     }
 
     private func encodeRows(
-        of raster: PixelMemory, with writer: some RowEncoder, to output: FileDescriptor
+        of raster: PixelMemory, with writer: some RowEncoder, to output: ResultFile
     ) throws(WireError) -> Int {
         let step = RowBand.rows(of: geometry)
         var length = 0
@@ -88,7 +88,7 @@ struct ImageEncoder {
     /// - Throws: the error of `next`; `too-many-pixels` when there are more bytes, or a side has more than 16,383 pixels;
     ///   `out-of-memory`; `internal`.
     func encodeAnimation(
-        _ timing: AnimationTiming, in raster: PixelMemory, to output: FileDescriptor, mostBytes: Int,
+        _ timing: AnimationTiming, in raster: PixelMemory, to output: ResultFile, mostBytes: Int,
         next: () throws(WireError) -> Void
     ) throws(WireError) -> Int {
         try checkWebPSides()
@@ -126,7 +126,7 @@ struct ImageEncoder {
         }
     }
 
-    private func encodeWebP(_ raster: PixelMemory, to output: FileDescriptor) throws(WireError) -> Int {
+    private func encodeWebP(_ raster: PixelMemory, to output: ResultFile) throws(WireError) -> Int {
         try checkWebPSides()
         unsafe convertAlpha(raster.bytes)
         let start = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
@@ -156,14 +156,9 @@ struct ImageEncoder {
     }
 
     private func write(
-        _ bytes: UnsafeRawBufferPointer, to output: FileDescriptor, at offset: Int
+        _ bytes: UnsafeRawBufferPointer, to output: ResultFile, at offset: Int
     ) throws(WireError) -> Int {
-        do {
-            unsafe try output.write(bytes, at: offset)
-        } catch {
-            if error.isLackOfSpace { throw .outOfMemory }
-            throw WireError(.internal, "The encoded bytes cannot be written: \(error).")
-        }
+        unsafe try output.write(bytes, at: offset)
         return bytes.count
     }
 

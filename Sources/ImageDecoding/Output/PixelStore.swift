@@ -11,7 +11,7 @@ enum PixelStore {
     /// The capacity in bytes; nil when it cannot be determined.
     var size: Int? {
         switch self {
-        case .file(let file): try? file.descriptor().size()
+        case .file(let output): try? output.destination().room
         case .memory(let memory): unsafe memory.bytes.count
         }
     }
@@ -22,13 +22,7 @@ enum PixelStore {
     func write(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(WireError) {
         switch self {
         case .file(let output):
-            let file = try output.descriptor()
-            do {
-                unsafe try file.write(UnsafeRawBufferPointer(bytes), at: offset)
-            } catch {
-                if error.isLackOfSpace { throw .outOfMemory }
-                throw WireError(.internal, "The image cannot be written: \(error).")
-            }
+            unsafe try output.destination().write(UnsafeRawBufferPointer(bytes), at: offset)
         case .memory(let memory):
             unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes[offset..<offset + bytes.count])
                 .copyMemory(from: UnsafeRawBufferPointer(bytes))

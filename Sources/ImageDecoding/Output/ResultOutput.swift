@@ -1,17 +1,55 @@
 import IPCProtocol
 import LinuxSystem
 import SystemValues
+import WorkerProtocol
 
-/// The destination file of a result.
+/// Where a result is written to: a file, or a part of one that has parts for other results.
+struct ResultFile {
+    let file: FileDescriptor
+    /// The part; nil for all of the file.
+    var place: ResultPlace?
+
+    /// The bytes that it has room for; nil when they cannot be determined.
+    var room: Int? { place?.room ?? (try? file.size()) }
+
+    /// Writes `bytes` at `offset`, counted from the beginning of the part.
+    ///
+    /// - Throws: `out-of-memory`, as a memfd is memory and writing to it fails without any; `internal`.
+    func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(WireError) {
+        if let place, offset > place.room - bytes.count {
+            throw WireError(.internal, "The result has more bytes than there is room for.")
+        }
+        do {
+            unsafe try file.write(bytes, at: (place?.offset ?? 0) + offset)
+        } catch {
+            if error.isLackOfSpace { throw .outOfMemory }
+            throw WireError(.internal, "The image cannot be written: \(error).")
+        }
+    }
+
+    /// Lets a file of its own keep `count` bytes, and seals it. If that fails, the broker tries it, and finds out why.
+    func seal(keeping count: Int) {
+        if place != nil { return }
+        try? file.truncate(to: count)
+        try? file.seal()
+    }
+}
+
+/// The destination of a result.
 protocol ResultOutput {
     /// Returns the file. Called when the first rows are decoded.
-    func descriptor() throws(WireError) -> FileDescriptor
+    func destination() throws(WireError) -> ResultFile
     /// The time that has been spent waiting for it.
     var waitedMicroseconds: Int { get }
 }
 
 extension FileDescriptor: ResultOutput {
-    func descriptor() throws(WireError) -> FileDescriptor { self }
+    func destination() -> ResultFile { ResultFile(file: self) }
+    var waitedMicroseconds: Int { 0 }
+}
+
+extension ResultFile: ResultOutput {
+    func destination() -> ResultFile { self }
     var waitedMicroseconds: Int { 0 }
 }
 
@@ -19,7 +57,7 @@ extension FileDescriptor: ResultOutput {
 final class AwaitedOutput: ResultOutput {
     /// The broker's answer to the header.
     enum Answer {
-        case file(FileDescriptor)
+        case file(ResultFile)
         /// The result is not wanted.
         case refusal
     }
@@ -46,7 +84,7 @@ final class AwaitedOutput: ResultOutput {
     }
 
     /// Returns the file. Without one it throws, which only serves to end the decoding.
-    func descriptor() throws(WireError) -> FileDescriptor {
+    func destination() throws(WireError) -> ResultFile {
         guard case .file(let file)? = try? answer() else { throw WireError(.internal, "There is no buffer.") }
         return file
     }

@@ -240,12 +240,12 @@ extension FileDescriptor {
         try retrying("futimens") { unsafe futimens(raw, times) }
     }
 
-    /// Allocates blocks for the file's first `size` bytes.
+    /// Allocates blocks for `size` bytes of the file from `offset` on.
     ///
     /// - Throws: `SystemError` of `posix_fallocate`.
-    package func allocate(_ size: Int) throws(SystemError) {
+    package func allocate(_ size: Int, from offset: Int = 0) throws(SystemError) {
         // Returns its error instead of setting errno.
-        let code = posix_fallocate(raw, 0, off_t(size))
+        let code = posix_fallocate(raw, off_t(offset), off_t(size))
         if code != 0 { throw SystemError("posix_fallocate", code: code) }
     }
 }

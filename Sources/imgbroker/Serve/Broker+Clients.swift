@@ -40,9 +40,12 @@ extension Broker {
             receivingInto: receiveBuffer)
         try queue.add(socket.raw, token: Self.token(.client, client.id.number))
         clients[client.id] = client
+        let namespace =
+            configuration.limits.mostSegmentImageBytes > 0 ? UnixSocket.peerMountNamespace(of: socket) : nil
         handle(
             .clientConnected(
-                client.id, uid: client.uid, isAdmin: client.isAdmin, seesFigures: client.seesFigures))
+                client.id, uid: client.uid, isAdmin: client.isAdmin, seesFigures: client.seesFigures,
+                namespace: namespace))
         return client
     }
 
@@ -383,6 +386,11 @@ extension Broker {
             report.histograms[.loop] = iterations.distribution
             reply = .stats(id: id, report)
         }
+        if !lostPlaces.isEmpty, case .image(let id, let image) = reply,
+            image.buffer.map({ lostPlaces.contains(BufferID(number: $0)) }) == true
+        {
+            return refuseBuffer(id, connection)
+        }
         if case .image = reply {
             let microseconds = Instant.now.microseconds(since: handledAt)
             replies.record(microseconds: microseconds)
@@ -395,9 +403,13 @@ extension Broker {
         case .descriptor(let buffer):
             guard let descriptor = buffers[buffer] else { return refuseBuffer(reply.id, connection) }
             connection.channel.enqueue(frame, descriptors: [descriptor])
+        case .segment(let number):
+            guard let descriptor = buffers.segment(number) else { return refuseBuffer(reply.id, connection) }
+            connection.channel.enqueue(frame, descriptors: [descriptor])
         case .payload(let buffer, let offset, let count):
-            guard let file = buffers[buffer] else { return refuseBuffer(reply.id, connection) }
-            let payload = FrameChannel.FilePayload(file: file, offset: offset, count: count, name: buffer.number)
+            guard let (file, start) = buffers.file(of: buffer) else { return refuseBuffer(reply.id, connection) }
+            let payload = FrameChannel.FilePayload(
+                file: file, offset: start + offset, count: count, name: buffer.number)
             connection.channel.enqueue(frame, payload: payload)
         }
         unflushed.insert(client)

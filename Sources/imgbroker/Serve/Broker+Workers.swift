@@ -139,6 +139,12 @@ extension Broker {
             return events.append(.decodeFailed(id, job, WireError(.internal, "The bytes are gone.")))
         }
         worker.jobBegins(at: iterationBegunAt)
+        if early != nil, let product = regionProduct(of: room, on: worker) {
+            products[job] = product
+            return send(
+                DecodeOrder.identify(job: job.number, early: early, at: product.region?.place), body, bytes: bytes,
+                to: id)
+        }
         guard early != nil,
             let product = try? Product(name: "imgbroker-pixels", size: room, mayShrink: true),
             let output = product.descriptor
@@ -185,6 +191,12 @@ extension Broker {
     }
 
     func provideOutput(of bytes: Int, isExact: Bool, for job: JobID, on worker: WorkerID) {
+        if bytes <= configuration.limits.mostSegmentImageBytes, let process = workers[worker],
+            let product = regionProduct(of: bytes, on: process)
+        {
+            products[job] = product
+            return send(DecodeOrder.output(job: job.number, at: product.region?.place), to: worker)
+        }
         do {
             let product = try Product(name: "imgbroker-pixels", size: bytes, mayShrink: !isExact)
             products[job] = product
@@ -194,6 +206,17 @@ extension Broker {
             events.append(.decodeFailed(worker, job, error))
             send(DecodeOrder.refuse(job: job.number), to: worker)
         }
+    }
+
+    /// A product in a worker's memory, which the worker is given before its first use; nil where each result has a memfd, and without
+    /// room.
+    private func regionProduct(of bytes: Int, on worker: WorkerProcess) -> Product? {
+        guard configuration.limits.mostSegmentImageBytes > 0 else { return nil }
+        if worker.memory == nil, let memory = try? WorkerMemory() {
+            worker.memory = memory
+            send(DecodeOrder.memory, [memory.file], to: worker.id)
+        }
+        return worker.memory?.region(of: bytes).map { Product($0) }
     }
 
     func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {

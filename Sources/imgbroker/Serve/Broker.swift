@@ -68,6 +68,8 @@ final class Broker {
     var formerServers: [ChildProcess] = []
     var products: [JobID: Product] = [:]
     let buffers: BufferTable
+    /// Buffers for which there was no memory in their segment, until the state knows.
+    var lostPlaces: Set<BufferID> = []
     /// The bytes of `store`s that the state is about to accept or refuse.
     var uploads: [ClientID: SealedBuffer] = [:]
     /// Tells a worker that the kernel killed for want of memory from one that was killed from outside.
@@ -378,6 +380,7 @@ final class Broker {
     private func handleOne(_ event: Event) {
         handledAt = .now
         for action in state.handle(event, at: handledAt, unixMs: WallClock.milliseconds) { perform(action) }
+        if !lostPlaces.isEmpty, events.isEmpty { lostPlaces = [] }
     }
 
     private func perform(_ action: Action) {
@@ -437,6 +440,19 @@ final class Broker {
             events.append(.processorTimeUsed(id, job, milliseconds: now - worker.processorTimeBefore))
         case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)
         case .publish(let job, let buffer): publish(products.removeValue(forKey: job), as: buffer)
+        case .place(let job, let buffer, let bytes, let placement):
+            do throws(SystemError) {
+                try buffers.place(products.removeValue(forKey: job), as: buffer, bytes: bytes, placement)
+            } catch {
+                lostPlaces.insert(buffer)
+                events.append(
+                    .placeLost(buffer, segment: placement.newSegmentBytes.map { _ in placement.place.segment }))
+            }
+        case .move(let moves):
+            do throws(SystemError) { try buffers.move(moves) } catch {
+                for move in moves { events.append(.placeLost(move.buffer, segment: nil)) }
+            }
+        case .endSegment(let number): buffers.endSegment(number)
         case .discard(let job): products[job] = nil
         case .dropBuffer(let buffer):
             buffers.remove(buffer)
@@ -454,6 +470,11 @@ final class Broker {
     }
 
     private func publish(_ product: Product?, as buffer: BufferID) {
+        do throws(SystemError) { try product?.settle() } catch {
+            // Clients that are answered with it are refused.
+            lostPlaces.insert(buffer)
+            return events.append(.placeLost(buffer, segment: nil))
+        }
         if let bytes = product?.bytes { return buffers.insert(bytes, as: buffer) }
         hold(product?.sealed, as: buffer)
     }

@@ -11,6 +11,8 @@ final class BufferTable {
         case memfd(FileDescriptor)
         /// Bytes that came in a frame. Most are removed soon, so they are not among those of packed buffers.
         case received([UInt8])
+        /// A number of bytes in a segment.
+        case placed(Segments.Place, count: Int)
     }
 
     /// The buffers that are not packed.
@@ -19,6 +21,7 @@ final class BufferTable {
     /// The bytes that the packed buffers had allocated at the last `compact`.
     private var packedBytes = 0
     private let closer: DescriptorCloser
+    private var segments: [Int: Segment] = [:]
     /// The bytes of the heap that were freed and not taken again.
     private var freedBytes = 0
     /// The freed bytes that are worth a walk through the heap, which takes some milliseconds.
@@ -42,8 +45,60 @@ final class BufferTable {
         switch stored.removeValue(forKey: id) {
         case .memfd(let descriptor): closer.close(descriptor)
         case .received(let bytes): noteFreed(bytes.count)
+        case .placed: break
         case nil: _ = packed.remove(id)
         }
+    }
+
+    // MARK: Segments
+
+    /// The descriptor of a segment.
+    func segment(_ number: Int) -> FileDescriptor? { segments[number]?.descriptor }
+
+    /// Copies a product's bytes to a place in a segment, after the copies that make room for it.
+    ///
+    /// - Throws: `SystemError` of `memfd_create`, `ftruncate`, `mmap`, `fcntl`, `fallocate` or `pread`. Then there is no such buffer.
+    func place(_ product: Product?, as id: BufferID, bytes: Int, _ placement: Segments.Placement) throws(SystemError) {
+        if let size = placement.newSegmentBytes {
+            segments[placement.place.segment] = try Segment(size: size)
+        }
+        try move(placement.moves)
+        guard let product, let segment = segments[placement.place.segment] else {
+            throw SystemError("pread", code: SystemError.invalidArgument)
+        }
+        let start = placement.place.offset
+        try segment.write(in: start..<start + bytes) { (target) throws(SystemError) in
+            try unsafe product.copy(to: target)
+        }
+        stored[id] = .placed(placement.place, count: bytes)
+    }
+
+    /// Copies images within segments.
+    ///
+    /// - Throws: `SystemError` of `fallocate`.
+    func move(_ moves: [Segments.Move]) throws(SystemError) {
+        for move in moves {
+            guard case .placed(move.from, let count) = stored[move.buffer], let source = segments[move.from.segment]
+            else { continue }
+            try segments[move.to.segment]?.copy(
+                move.from.offset..<move.from.offset + count, of: source, to: move.to.offset)
+            stored[move.buffer] = .placed(move.to, count: count)
+        }
+    }
+
+    /// Takes over a segment of another process, and images in it.
+    func insert(_ segment: Segment, as number: Int) { segments[number] = segment }
+    func insert(at place: Segments.Place, count: Int, as id: BufferID) { stored[id] = .placed(place, count: count) }
+
+    /// Unmaps a segment.
+    func endSegment(_ number: Int) { segments[number] = nil }
+
+    /// The file with a buffer's bytes, and where they begin: a segment, or a memfd as by subscript.
+    func file(of id: BufferID) -> (file: FileDescriptor, start: Int)? {
+        if case .placed(let place, _) = stored[id] {
+            return segments[place.segment].map { ($0.descriptor, place.offset) }
+        }
+        return self[id].map { ($0, 0) }
     }
 
     /// Moves the packed buffers together where others were removed, and gives freed memory back. To be called in each iteration of the
@@ -79,6 +134,8 @@ final class BufferTable {
         switch stored[id] {
         case .memfd: nil
         case .received(let bytes): bytes
+        case .placed(let place, let count):
+            unsafe segments[place.segment]?.withBytes(in: place.offset..<place.offset + count) { unsafe Array($0) }
         case nil: packed[id].map { Array($0) }
         }
     }
@@ -88,6 +145,7 @@ final class BufferTable {
         switch stored[id] {
         case nil: return
         case .received(let bytes): packed.insert(bytes, as: id)
+        case .placed: return
         case .memfd(let descriptor):
             guard let size = try? descriptor.size(), size <= SmallContents.mostBytes else { return }
             var bytes = [UInt8](repeating: 0, count: size)
@@ -98,12 +156,13 @@ final class BufferTable {
         stored[id] = nil
     }
 
-    /// The memfd of a buffer; one without gets a new one. Nil if there is no such buffer, or no memory or descriptor for the memfd.
+    /// The memfd of a buffer; one without gets a new one, which is kept unless the buffer is in a segment. Nil if there is no such buffer, or no memory or descriptor for the memfd.
     subscript(id: BufferID) -> FileDescriptor? {
         let buffer: SealedBuffer?
         switch stored[id] {
         case .memfd(let descriptor): return descriptor
         case .received(let bytes): buffer = Self.memfd(of: bytes[...])
+        case .placed: return bytes(of: id).flatMap { Self.memfd(of: $0[...])?.descriptor }
         case nil: buffer = packed[id].flatMap { Self.memfd(of: $0) }
         }
         guard let buffer else { return nil }

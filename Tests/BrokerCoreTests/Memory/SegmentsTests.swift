@@ -46,7 +46,8 @@ struct SegmentsTests {
             for move in moves { images[move.buffer]!.place = move.to }
         }
 
-        private mutating func ended(_ number: Int?) {
+        private mutating func ended(_ segment: Segments.Ended?) {
+            let number = segment?.number
             guard let number else { return }
             segmentBytes[number] = nil
             #expect(!images.values.contains { $0.place.segment == number })
@@ -92,10 +93,11 @@ struct SegmentsTests {
         }
 
         mutating func shrink(_ owner: SegmentOwner) throws {
-            let (moves, number) = segments.shrink(owner, mostBytes: 1 << 20)
+            ended(segments.endSpare(of: owner))
+            let (moves, numbers) = segments.moveOut(mostBytes: 1 << 20)
             #expect(moves.reduce(0) { $0 + images[$1.buffer]!.bytes } <= 1 << 20)
             try apply(moves)
-            ended(number)
+            for number in numbers { ended(number) }
         }
 
         func check() {

@@ -12,6 +12,7 @@ extension StrictWorld {
         for content in kept.contents.indices {
             for buffer in kept.contents[content].buffers.indices {
                 let record = kept.contents[content].buffers[buffer]
+                if record.segment != nil { continue }
                 if packed.contains(BufferID(number: record.number)) {
                     kept.contents[content].buffers[buffer].contents = Array(repeating: 0, count: record.bytes)
                 } else {
@@ -27,6 +28,7 @@ extension StrictWorld {
         (next.clock, next.onDisk) = (clock, onDisk)
         next.buffers = next.state.restore(read, at: clock, unixMs: unixMs)
         next.packed = packed.intersection(next.buffers)
+        next.segments = segments.successor(keeping: next.buffers)
         var memory = state.memory
         for content in kept.contents {
             for original in content.originals {
@@ -43,9 +45,11 @@ extension StrictWorld {
             guard let known = state.clients[old] else { continue }
             let other = next.connect(uid: known.uid, isAdmin: known.isAdmin)
             next.state.restore(client, of: other)
+            next.segments.connect(other, as: old, in: segments)
             #expect(next.state.clients.held(by: other) == state.clients.held(by: old))
             #expect(next.state.clients.held(by: other, .sending) == state.clients.held(by: old, .sending))
         }
+        next.state.endEmptySegments()
         next.happen(.timePassed)
         #expect(next.state.clients.subscriptionsTaken == state.clients.subscriptionsTaken)
         for client in next.clients.keys.sorted() { next.disconnect(client) }

@@ -26,6 +26,10 @@ struct RandomEventTests {
         // Few descriptors, so that buffers are packed and contents frozen.
         let isShort = seed % 4 == 1 || seed % 8 == 2
         if isShort { (limits.memoryBytes, limits.memoryEntries) = (seed % 3 == 0 ? 30_000 : 100_000, 2) }
+        let hasSegments = seed % 3 != 1 && !isShort
+        if hasSegments {
+            (limits.mostSegmentImageBytes, limits.leastSegmentBytes, limits.mostSegmentBytes) = (2_000, 2_048, 8_192)
+        }
         limits.maxPendingRequests = 12
         limits.maxLeasedBytes = 15_000
         limits.maxRequests = Int.random(in: 10...60, using: &random)
@@ -48,6 +52,7 @@ struct RandomEventTests {
         if seed % 5 == 1 { limits.fetcherIdleMs = 3_000 }
         var world = StrictWorld(limits)
         if isShort { world.variety = 40 }
+        world.mapsSegments = hasSegments
         (world.foreign, world.tellsFormats) = ([2: .avif, 5: .heif], seed % 4 < 2)
         var nextID = 0
         for number in 0..<1500 {
@@ -133,6 +138,10 @@ struct RandomEventTests {
             }
         case 53..<55:
             guard let client else { return }
+            if nextID % 2 == 0, let segment = world.segments.forgetAny(of: client) {
+                nextID += 1
+                return world.happen(.messageReceived(client, .forgetSegments([segment, 1 << 40])))
+            }
             nextID += 1
             let url = try! SourceURL("http://origin.test/\(Int.random(in: 0..<world.variety, using: &random))")
             world.happen(.messageReceived(client, .remove(id: nextID, url: url)))

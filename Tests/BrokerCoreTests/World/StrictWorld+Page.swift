@@ -30,6 +30,6 @@ extension StrictWorld {
 
     /// Requests the validity page.
     mutating func greet(_ client: ClientID) {
-        happen(.messageReceived(client, .hello(id: 1 << 40, client: nil, validity: true)))
+        happen(.messageReceived(client, .hello(id: 1 << 40, client: nil, validity: true, segments: mapsSegments)))
     }
 }

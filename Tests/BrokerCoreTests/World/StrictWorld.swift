@@ -105,6 +105,9 @@ struct StrictWorld {
     var buffers: Set<BufferID> = []
     /// Those that have no memfd.
     var packed: Set<BufferID> = []
+    var segments = SegmentWorld()
+    /// Whether clients map segments that ask for the validity page.
+    var mapsSegments = false
     /// The number of URLs in random histories.
     var variety = 8
     /// The most contents that were frozen after an event.
@@ -156,6 +159,10 @@ struct StrictWorld {
             if let broken = shortcut.difference(from: state, lastActions) { complain("the fast path: \(broken)") }
             if shortcut.isTaken { shortcuts += 1 }
         }
+        if segments.placed > 0 {
+            let (present, held) = (buffers, state.clients.holdings)
+            segments.forget { !present.contains($0) && held[$0] == nil }
+        }
         for action in lastActions { perform(action) }
         if !holdsReloads, let requester = reloads.popLast() {
             return happen(.reloaded(reconfiguration, for: requester))
@@ -198,6 +205,7 @@ struct StrictWorld {
         let client = ClientID(number: lastClient)
         clients[client] = []
         descriptors[client] = []
+        segments.connect(client)
         happen(.clientConnected(client, uid: uid, isAdmin: isAdmin))
         if state.clients[client] == nil {
             // Refused: the client gets an error and its connection is closed.
@@ -213,6 +221,7 @@ struct StrictWorld {
         clients[client] = nil
         descriptors[client] = nil
         payloads.removeAll { $0.client == client }
+        segments.disconnect(client)
         happen(.clientDisconnected(client))
     }
 
@@ -510,6 +519,12 @@ struct StrictWorld {
         case .discardOnDisk(let worker, let job, let digests):
             discarded.formUnion(digests)
             begin(.forget, job, on: worker)
+        case .place(let job, let buffer, let bytes, let placement):
+            if products.remove(job) == nil { complain("publishes a product that does not exist") }
+            if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
+            segments.place(buffer, bytes: bytes, placement)
+        case .move(let moves): segments.move(moves)
+        case .endSegment(let number): segments.end(number)
         case .adopt(_, let buffer):
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         case .startDecode(let worker, let order, let body):
@@ -583,6 +598,7 @@ struct StrictWorld {
         case .dropBuffer(let buffer):
             if buffers.remove(buffer) == nil { complain("drops a buffer twice") }
             packed.remove(buffer)
+            if segments.placed > 0, state.clients.holdings[buffer] == nil { segments.forget { $0 == buffer } }
         case .pack(let buffer):
             if !buffers.contains(buffer) { complain("packs a buffer that is gone") }
             packed.insert(buffer)
@@ -645,6 +661,7 @@ struct StrictWorld {
         guard clients[client] != nil else { return complain("a reply to an unknown client") }
         switch attachment {
         case .nothing: break
+        case .segment(let segment): segments.send(segment, to: client)
         case .page: if state.limits.validitySlots == 0 { complain("sends a page without slots") }
         case .descriptor(let buffer):
             use(buffer, "sends a buffer that is gone")
@@ -654,6 +671,8 @@ struct StrictWorld {
             payloads.append((client, buffer))
         }
         if case .image(_, let image) = reply, let buffer = image.buffer {
+            segments.check(image, to: client)
+            if image.segment != nil { descriptors[client]?.insert(buffer) }
             let has = descriptors[client]?.contains(buffer) == true
             if !has { complain("a buffer whose descriptor the client does not have") }
             #expect(image.descriptors == (attachment == .nothing ? 0 : 1))
@@ -666,6 +685,7 @@ struct StrictWorld {
                 namings += 1
             }
         }
+        if case .segmentEnded(let segment) = reply { segments.report(endOf: segment, to: client) }
         guard let id = reply.id else { return }
         if case .image = reply, let request = requests[client]?[id] { answered = answered.suffix(3) + [request] }
         if case .image = reply, clients[client]?.contains(id) != true {

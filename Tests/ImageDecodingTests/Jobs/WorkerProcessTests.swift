@@ -127,6 +127,38 @@ import WorkerProtocol
         #expect(try buffer.seal().size == geometry.bytes)
     }
 
+    /// Results go to their places in the memory that the worker was given, and nowhere else.
+    @Test func resultsInItsMemory() throws {
+        let size = 300 * 200 * 4
+        let places = [ResultPlace(offset: 4096, room: size), ResultPlace(offset: 1 << 20, room: size + 100)]
+        let memory = try WritableBuffer.reusable(name: "test", size: 2 << 20)
+        let unused = [UInt8](repeating: 0xEE, count: 2 << 20)
+        try unsafe unused.withUnsafeBytes { unsafe try memory.write($0, at: 0) }
+        try order(.memory, [memory])
+        let early = EarlyDecode(DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8)))
+        try order(.identify(job: 7, early: early, at: places[0]), [], bytes: png)
+        guard case .identified(7, _, let result?, nil) = try next() else { throw WireError(.internal, "no result") }
+        #expect(result.result == DecodeResult(bytes: size))
+        // As the answer to a header.
+        try order(.decode(DecodeJob(id: 8, transform: Transform(pixelFormat: .bgra8))), [try memoryFile(png)])
+        _ = try nextHeader()
+        try order(.output(job: 8, at: places[1]))
+        #expect(try next() == .finished(job: 8, DecodeResult(bytes: size)))
+        let expected = picture.premultiplied.bgra.bytes
+        var wanted = unused
+        for place in places { wanted.replaceSubrange(place.offset..<place.offset + size, with: expected) }
+        #expect(try contents(of: memory) == wanted)
+        // Where there is no room, only the digest is reported, or an error.
+        let small = ResultPlace(offset: 0, room: size - 1)
+        try order(.identify(job: 7, early: early, at: small), [], bytes: png)
+        guard case .identified(7, _, nil, nil) = try next() else { throw WireError(.internal, "a result") }
+        try order(.decode(DecodeJob(id: 9, transform: Transform(pixelFormat: .bgra8))), [try memoryFile(png)])
+        _ = try nextHeader()
+        try order(.output(job: 9, at: small))
+        guard case .failed(9, let error) = try next() else { throw WireError(.internal, "a result") }
+        #expect(try error.code == .internal && contents(of: memory) == wanted)
+    }
+
     /// The bytes of an image may come in the order's frame.
     @Test func imageInTheFrame() throws {
         let expected = try identify(png)

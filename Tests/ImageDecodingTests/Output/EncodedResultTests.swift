@@ -192,7 +192,8 @@ import WorkerProtocol
         let encoder = ImageEncoder(Encoding(.webp), of: geometry, .rgba8, .straight)
         let error = #expect(throws: WireError.self) {
             try encoder.encodeAnimation(
-                AnimationTiming(delaysMs: [100, 100, 100], loops: 0), in: raster, to: output, mostBytes: 100
+                AnimationTiming(delaysMs: [100, 100, 100], loops: 0), in: raster, to: ResultFile(file: output),
+                mostBytes: 100
             ) { () throws(WireError) in
                 number += 80
                 unsafe raster.bytes.initializeMemory(as: UInt8.self, repeating: number)

@@ -138,7 +138,8 @@ extension TestPicture {
         let output = try WritableBuffer(name: "test").descriptor
         let raster = try PixelMemory(count: bytes.count)
         unsafe raster.bytes.copyBytes(from: bytes)
-        let count = try ImageEncoder(encoding, of: geometry, pixelFormat, alpha).encode(raster, to: output)
+        let count = try ImageEncoder(encoding, of: geometry, pixelFormat, alpha).encode(
+            raster, to: ResultFile(file: output))
         let file = try contents(of: output)
         guard file.count == count else { throw WireError(.internal, "\(file.count) bytes instead of \(count)") }
         return file

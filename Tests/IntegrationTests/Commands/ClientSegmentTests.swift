@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 
 /// The client library with images in segments, and a broker that the test plays.
-@Suite(.blocking, .timeLimit(.minutes(1))) struct ClientSegmentTests {
+@Suite(.blocking, .timeLimit(.minutes(5))) struct ClientSegmentTests {
     /// The broker's end of one connection.
     private final class PlayedBroker: @unchecked Sendable {
         let path: String

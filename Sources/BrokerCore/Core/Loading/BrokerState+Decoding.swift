@@ -178,8 +178,8 @@ extension BrokerState {
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }
         let (buffer, staysInMemory) = publish(
-            job, as: decode.variant, &plan, result, since: run.startedAt,
-            for: decode.waiters.first?.owner.user ?? JobOwner.User(), isDetached: decode.isDetached)
+            job, as: decode.variant, &plan, result, since: run.startedAt, for: decode.waiters,
+            isDetached: decode.isDetached)
         if isDamaged, staysInMemory {
             for key in memory.keys(of: decode.variant.content) where key.nonce == 0 { forgetOnDisk(key) }
         }
@@ -197,10 +197,13 @@ extension BrokerState {
             actions.append(.discard(product))
         } else {
             let own = newBufferID()
-            actions.append(.publish(product, own))
             if staysInMemory {
                 memory.insert(raster.header, of: variant.content)
-                memory.insert(own, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant)
+                let place = publish(product, as: own, bytes: raster.bytes, for: decode.waiters)
+                memory.insert(
+                    own, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant, at: place)
+            } else {
+                actions.append(.publish(product, own))
             }
             buffer = own
         }
@@ -229,7 +232,7 @@ extension BrokerState {
     /// now, or its name discarded, and then the result is for its waiters alone.
     private mutating func publish(
         _ job: JobID, as variant: VariantKey, _ plan: inout DecodePlan, _ result: DecodeResult, since start: Instant,
-        for user: JobOwner.User, isDetached: Bool = false
+        for waiters: [JobWaiter], isDetached: Bool = false
     ) -> (buffer: BufferID, staysInMemory: Bool) {
         // An image without damage is that of requests that accept none, too.
         let variant = result.damage == nil ? variant.ofSound : variant
@@ -245,23 +248,44 @@ extension BrokerState {
         }
         let buffer = newBufferID()
         let microseconds = now.instant.microseconds(since: start)
-        actions.append(.publish(job, buffer))
+        let staysInMemory = !isDetached && memory.isKnown(variant.content)
+        let place = staysInMemory ? publish(job, as: buffer, bytes: result.bytes, for: waiters) : nil
+        if !staysInMemory { actions.append(.publish(job, buffer)) }
         counters.decodes += 1
         memory.noteDecoding(of: variant)
         counters.pixelsDecoded += plan.result.pixels * (result.timing?.delaysMs.count ?? 1)
         if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)
-        guard !isDetached, memory.isKnown(variant.content) else { return (buffer, false) }
+        if !staysInMemory { return (buffer, false) }
         memory.insert(
             buffer, as: variant, bytes: result.bytes, geometry: plan.result, at: now.instant, worth: microseconds,
-            damage: result.damage)
+            damage: result.damage, at: place)
         if result.damage != nil {
             schedule(.damage(buffer), in: Self.damagedMilliseconds)
             return (buffer, true)
         }
         saveRaster(buffer, variant, plan, bytes: result.bytes, microseconds: microseconds)
-        shareVariant(buffer, variant, plan, bytes: result.bytes, for: user)
+        shareVariant(
+            buffer, variant, plan, bytes: result.bytes, for: waiters.first?.owner.user ?? JobOwner.User())
         return (buffer, true)
+    }
+
+    /// Makes the product of a job a buffer: in a segment of the client that has waited longest, if that maps segments and the image is
+    /// small, otherwise a memfd. Returns the place in the segment.
+    mutating func publish(_ job: JobID, as buffer: BufferID, bytes: Int, for waiters: [JobWaiter]) -> Segments.Place? {
+        if bytes <= limits.mostSegmentImageBytes, let client = waiters.first.flatMap({ requests[$0.id]?.client }),
+            let owner = clients.segmentOwner(of: client)
+        {
+            memory.reservedBytes = reservedBytes
+            let (placement, dropped) = memory.place(buffer, bytes: bytes, for: owner)
+            drop(dropped)
+            if let placement {
+                actions.append(.place(job, buffer, bytes: bytes, placement))
+                return placement.place
+            }
+        }
+        actions.append(.publish(job, buffer))
+        return nil
     }
 
     /// Whether a worker is about to finish the decoding that goes along with an identification, and `early` can be its result.
@@ -276,6 +300,7 @@ extension BrokerState {
         var plan: DecodePlan
         let result: DecodeResult
         let startedAt: Instant
+        let waiters: [JobWaiter]
     }
 
     /// Stores an early result, before the waiters for the original that was just stored are served.
@@ -284,8 +309,7 @@ extension BrokerState {
         let variant = VariantKey(content: content, form: early.form)
         early.plan.header.placeholder = memory.header(of: content)?.placeholder
         // An encoded variant, which could be shared, is not made early.
-        _ = publish(
-            early.job, as: variant, &early.plan, early.result, since: early.startedAt, for: JobOwner.User())
+        _ = publish(early.job, as: variant, &early.plan, early.result, since: early.startedAt, for: early.waiters)
         acceptTrial(of: content)
     }
 

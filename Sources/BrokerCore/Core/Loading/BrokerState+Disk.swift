@@ -70,7 +70,7 @@ extension BrokerState {
         let variant = VariantKey(content: content, form: raster == nil ? .original : lookup.key.form)
         // If memory had the variant, it only did not know that this original was meant.
         let source: ImageReply.Source = known != nil && memory.buffer(variant) != nil ? .memory : .disk
-        let buffer = adopt(raster, job, variant, bytes: record.bytes)
+        let buffer = adopt(raster, job, variant, bytes: record.bytes, for: lookup.waiters)
         // Held, so that serving the first waiter cannot evict it before the last one is served.
         memory.hold(buffer)
         for id in lookup.waiters.map(\.id) {
@@ -84,16 +84,19 @@ extension BrokerState {
     }
 
     /// Makes the product of a lookup a buffer, unless memory has the variant already.
-    private mutating func adopt(_ raster: RasterRecord?, _ job: JobID, _ variant: VariantKey, bytes: Int) -> BufferID {
+    private mutating func adopt(
+        _ raster: RasterRecord?, _ job: JobID, _ variant: VariantKey, bytes: Int, for waiters: [JobWaiter]
+    ) -> BufferID {
         defer { if let raster { memory.insert(raster.header, of: variant.content) } }
         if let known = memory.buffer(variant) {
             actions.append(.discard(job))
             return known
         }
         let buffer = newBufferID()
-        actions.append(.publish(job, buffer))
+        let place = raster.flatMap { publish(job, as: buffer, bytes: $0.bytes, for: waiters) }
+        if raster == nil { actions.append(.publish(job, buffer)) }
         memory.insert(
-            buffer, as: variant, bytes: raster?.bytes ?? bytes, geometry: raster?.geometry, at: now.instant)
+            buffer, as: variant, bytes: raster?.bytes ?? bytes, geometry: raster?.geometry, at: now.instant, at: place)
         return buffer
     }
 

@@ -191,7 +191,8 @@ extension BrokerState {
                     $0.decodeMicroseconds += now.instant.microseconds(since: run.startedAt)
                 }
                 made = EarlyVariant(
-                    job: job, form: order.form, plan: early.plan, result: early.result, startedAt: run.startedAt)
+                    job: job, form: order.form, plan: early.plan, result: early.result, startedAt: run.startedAt,
+                    waiters: download.waiters)
             } else {
                 actions.append(.discard(job))
             }

@@ -7,8 +7,11 @@ import WorkerProtocol
 extension BrokerState {
     // MARK: Connections
 
-    mutating func clientConnected(_ client: ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool) {
-        let refusal = clients.connected(client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures)
+    mutating func clientConnected(
+        _ client: ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool, namespace: UInt64?
+    ) {
+        let refusal = clients.connected(
+            client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures, namespace: namespace)
         guard let refusal else { return }
         reject(nil, of: client, with: refusal)
         actions.append(.close(client))
@@ -40,12 +43,14 @@ extension BrokerState {
             return reject(message.id, of: client, with: WireError(.forbidden, "Only administrators may do this."))
         }
         switch message {
-        case .hello(let id, _, let validity, _): greet(client, id: id, withPage: validity)
+        case .hello(let id, _, let validity, let segments):
+            if segments, limits.mostSegmentImageBytes > 0 { clients.mapsSegments(client) }
+            greet(client, id: id, withPage: validity)
         case .get(let request): get(request, from: client, asking)
         case .cancel(let id, let request): cancel(request, id: id, from: client, asking)
         case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
         case .touch(let buffers, let hits): touch(buffers, hits: hits, from: client)
-        case .forgetSegments: break
+        case .forgetSegments(let segments): clients.forget(segments, by: client)
         case .query(var request):
             if let refusal = expandPreset(of: &request.options, for: asking) {
                 return reject(request.id, of: client, with: refusal)

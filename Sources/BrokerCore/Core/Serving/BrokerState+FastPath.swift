@@ -39,6 +39,8 @@ extension BrokerState {
         }
         // Its memfd takes a descriptor, for which another buffer may have to be packed.
         if memory.isPacked(known.buffer) { return nil }
+        if let segment = known.segment, !clients.has(client, segment: segment) { return nil }
+        let needsDescriptor = !isHeld && known.segment == nil
         now = Moment(instant: time, unixMs: now.unixMs)
         memory.touch(known.buffer, at: time)
         noteUse(of: known.key)
@@ -49,8 +51,8 @@ extension BrokerState {
         }
         updateSummary()
         return .image(
-            id: text.id, rest: isHeld ? known.answer : known.answerWithDescriptor,
-            descriptor: isHeld ? nil : known.buffer)
+            id: text.id, rest: needsDescriptor ? known.answerWithDescriptor : known.answer,
+            descriptor: needsDescriptor ? known.buffer : nil)
     }
 
     /// Releases a lease if that has no other effect: the buffer stays resident and nothing must be evicted.

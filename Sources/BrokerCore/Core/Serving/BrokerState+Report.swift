@@ -17,7 +17,9 @@ extension BrokerState {
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
-            ], features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes"])
+            ],
+            features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes"]
+                + (limits.mostSegmentImageBytes > 0 ? ["segments"] : []))
         hello.presets = limits.presets.keys.sorted()
         return hello
     }

@@ -394,10 +394,18 @@ extension BrokerState {
         switch waiter.request.options.delivery {
         case .fd:
             image.buffer = buffer.number
-            guard clients.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid, .lease) else {
-                return .nothing
+            let isFirst = clients.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid, .lease)
+            if isFirst { memory.hold(buffer) }
+            if let place = memory.place(of: buffer), let owner = clients.segmentOwner(of: waiter.client),
+                let segment = memory.segment(place.segment), segment.owner == owner
+            {
+                (image.segment, image.offset) = (place.segment, place.offset)
+                if clients.has(waiter.client, segment: place.segment) { return .nothing }
+                clients.sent(segment: place.segment, to: waiter.client)
+                (image.segmentBytes, image.descriptors) = (segment.bytes, 1)
+                return .segment(place.segment)
             }
-            memory.hold(buffer)
+            if !isFirst { return .nothing }
             image.descriptors = 1
             return .descriptor(buffer)
         case .inline:

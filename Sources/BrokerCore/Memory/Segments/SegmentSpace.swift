@@ -75,6 +75,26 @@ struct SegmentSpace {
         return range.lowerBound
     }
 
+    /// Gives certain units to an image; returns whether they were free.
+    mutating func occupy(_ range: Range<Int>, by buffer: BufferID) -> Bool {
+        guard
+            let index = holes.firstIndex(where: {
+                $0.lowerBound <= range.lowerBound && $0.upperBound >= range.upperBound
+            }),
+            !range.isEmpty
+        else { return false }
+        let hole = holes[index]
+        let rest = [hole.lowerBound..<range.lowerBound, range.upperBound..<hole.upperBound].filter { !$0.isEmpty }
+        holes.replaceSubrange(index...index, with: rest)
+        freeCount -= range.count
+        largestHole = holes.lazy.map(\.count).max() ?? 0
+        let list = range.lowerBound / Self.unitsOfList
+        pieces[list].insert(
+            Piece(start: UInt32(range.lowerBound), count: UInt32(range.count), buffer: buffer),
+            at: pieces[list].partitionIndex { $0.start > range.lowerBound })
+        return true
+    }
+
     /// Frees the units of the image that begins at `start`.
     mutating func remove(at start: Int) {
         let (list, index) = place(of: start)

@@ -1,46 +1,58 @@
 import IPCProtocol
 
 /// Who shares segments: a user and, where it can be read, a mount namespace.
-struct SegmentOwner: Hashable {
-    let uid: UInt32
-    let namespace: UInt64?
+package struct SegmentOwner: Hashable {
+    package let uid: UInt32
+    package let namespace: UInt64?
 }
 
 /// The segments of all owners, and where each image lies in them.
 ///
 /// A *segment* is shared memory that its owner's clients map once; small results lie in it side by side. Which images there are is
 /// decided elsewhere (`MemoryIndex`); where they lie is decided here, and the bytes are copied by the shell.
-struct Segments {
+package struct Segments {
     /// Where an image lies.
-    struct Place: Hashable {
-        let segment: Int
+    package struct Place: Hashable, Sendable {
+        package let segment: Int
         /// In bytes.
-        let offset: Int
+        package let offset: Int
+
+        package init(segment: Int, offset: Int) { (self.segment, self.offset) = (segment, offset) }
     }
 
     /// An image's bytes, which are to be copied.
-    struct Move: Equatable {
-        let buffer: BufferID
-        let from: Place
-        let to: Place
+    package struct Move: Equatable {
+        package let buffer: BufferID
+        package let from: Place
+        package let to: Place
     }
 
     /// What is to be done for an image that got a place, in this order.
-    struct Placement: Equatable {
+    package struct Placement: Equatable {
         /// The bytes of the place's segment, if it is new.
-        var newSegmentBytes: Int?
+        package var newSegmentBytes: Int?
         /// No place in these is the source of one and the destination of another.
-        var moves: [Move] = []
+        package var moves: [Move] = []
         /// Images without room elsewhere, which have no place any more.
-        var dropped: [BufferID] = []
-        let place: Place
+        package var dropped: [BufferID] = []
+        package let place: Place
+    }
+
+    /// A segment that has ended.
+    struct Ended: Equatable {
+        let number: Int
+        let bytes: Int
     }
 
     private struct Segment {
         let owner: SegmentOwner
         var space: SegmentSpace
-        /// Whether it gets no further images.
+        /// Whether it gets no further images, and those that it has are moved out.
         var isEnding = false
+        /// Whether it is another process's, so that this one cannot write to it.
+        var isReadOnly = false
+
+        var isFilled: Bool { !isEnding && !isReadOnly }
     }
 
     private var segments: [Int: Segment] = [:]
@@ -50,15 +62,68 @@ struct Segments {
     private var lastNumber = 0
     /// The bytes of all segments.
     private(set) var totalBytes = 0
+    /// The free bytes of the segments that do not end.
+    private(set) var restBytes = 0
+    /// The segments that are ending.
+    private var ending: Set<Int> = []
 
-    static let leastSegmentBytes = 1 << 20
-    static let mostSegmentBytes = 32 << 20
+    private let leastSegmentBytes: Int
+    private let mostSegmentBytes: Int
     /// The greatest number of bytes of an image in a segment.
     static let mostImageBytes = 1 << 20
     /// This part of an owner's units stays free, so that there is room to move images.
     private static let freePart = 20
     /// The segments of an owner in which a window is looked for: those with the most free units.
     private static let searchedSegments = 3
+
+    /// The owner of a segment, and its bytes; nil for one that has ended.
+    subscript(number: Int) -> (owner: SegmentOwner, bytes: Int)? {
+        segments[number].map { ($0.owner, $0.space.count * SegmentSpace.unit) }
+    }
+
+    /// The last number that was given to a segment.
+    var last: Int { lastNumber }
+
+    /// All segments, by their numbers.
+    var all: [KeptSegment] {
+        segments.sorted { $0.key < $1.key }.map {
+            KeptSegment(
+                number: $0, bytes: $1.space.count * SegmentSpace.unit, uid: $1.owner.uid, namespace: $1.owner.namespace)
+        }
+    }
+
+    /// Takes over the segments of another process, to which this one cannot write, before any other is made.
+    mutating func restore(_ kept: [KeptSegment], last: Int) {
+        lastNumber = last
+        for segment in kept where (1...max(last, 1)).contains(segment.number) && segments[segment.number] == nil {
+            let owner = SegmentOwner(uid: segment.uid, namespace: segment.namespace)
+            let space = SegmentSpace(bytes: segment.bytes)
+            segments[segment.number] = Segment(owner: owner, space: space, isReadOnly: true)
+            numbers[owner, default: []].append(segment.number)
+            totalBytes += space.count * SegmentSpace.unit
+            restBytes += space.count * SegmentSpace.unit
+        }
+    }
+
+    /// Gives an image of another process the place that it has there; returns whether it is free.
+    mutating func restore(_ buffer: BufferID, bytes: Int, at place: Place) -> Bool {
+        let (start, units) = (place.offset / SegmentSpace.unit, SegmentSpace.units(of: bytes))
+        guard place.offset >= 0, place.offset % SegmentSpace.unit == 0, let segment = segments[place.segment],
+            start <= segment.space.count, units <= segment.space.count - start
+        else { return false }
+        return changeSpace(of: place.segment) { $0.occupy(start..<start + units, by: buffer) }
+    }
+
+    /// Ends the segments of another process in which no image was found.
+    mutating func endEmpty() -> [Ended] {
+        segments.filter { $0.value.isReadOnly && $0.value.space.isEmpty }.keys.sorted().compactMap { end($0) }
+    }
+
+    /// Whether images are to be moved out of a segment.
+    var isMovingOut: Bool { !ending.isEmpty }
+
+    /// An owner's first segment has `least` bytes, and a further one about as many as all before, up to `most`.
+    init(least: Int = 1 << 20, most: Int = 32 << 20) { (leastSegmentBytes, mostSegmentBytes) = (least, most) }
 
     /// The bytes of an owner's segments.
     func bytes(of owner: SegmentOwner) -> Int {
@@ -76,10 +141,22 @@ struct Segments {
         return hasRoom(for: units, owner) ? makeRoom(for: buffer, units: units, of: owner) : nil
     }
 
-    /// Frees the place of an image. Returns its segment if that has ended: it was ending, and this was its last image.
-    mutating func remove(from place: Place) -> Int? {
-        segments[place.segment]!.space.remove(at: place.offset / SegmentSpace.unit)
+    /// Frees the place of an image. Returns its segment if that has ended: it gets no further images, and this was its last one.
+    mutating func remove(from place: Place) -> Ended? {
+        changeSpace(of: place.segment) { $0.remove(at: place.offset / SegmentSpace.unit) }
+        if segments[place.segment]!.isReadOnly, segments[place.segment]!.space.isEmpty { return end(place.segment) }
         return endIfEmpty(place.segment)
+    }
+
+    /// Changes which units of a segment are free.
+    private mutating func changeSpace<Value>(of number: Int, _ change: (inout SegmentSpace) -> Value) -> Value {
+        let before = segments[number]!.space.freeCount
+        defer {
+            if !segments[number]!.isEnding {
+                restBytes += (segments[number]!.space.freeCount - before) * SegmentSpace.unit
+            }
+        }
+        return change(&segments[number]!.space)
     }
 
     /// Sets whether anyone holds an image, so that it must stay where it is.
@@ -87,46 +164,58 @@ struct Segments {
         segments[place.segment]!.space.setHeld(isHeld, at: place.offset / SegmentSpace.unit)
     }
 
-    /// Moves up to `mostBytes` out of a segment that its owner does not need any more. Returns the segment when it has ended.
-    mutating func shrink(_ owner: SegmentOwner, mostBytes: Int) -> (moves: [Move], ended: Int?) {
-        guard let number = endingSegment(of: owner) else { return ([], nil) }
-        segments[number]!.isEnding = true
-        var moves: [Move] = []
-        var rest = mostBytes / SegmentSpace.unit
-        for piece in Array(segments[number]!.space.images) where !piece.isHeld {
-            rest -= Int(piece.count)
-            guard rest >= 0, let place = fill(piece.buffer, units: Int(piece.count), of: owner) else { break }
-            segments[number]!.space.remove(at: Int(piece.start))
-            moves.append(Move(buffer: piece.buffer, from: Self.place(number, Int(piece.start)), to: place))
-        }
-        return (moves, endIfEmpty(number))
-    }
-
-    /// Returns the segment that ends next: one that is ending already, or else the one with the fewest used units if twice the part
-    /// that must stay free is free without it.
-    private func endingSegment(of owner: SegmentOwner) -> Int? {
-        let all = numbers[owner, default: []]
-        if let ending = all.first(where: { segments[$0]!.isEnding }) { return ending }
+    /// Lets a segment end that its owner does not need any more: the one with the fewest used units, if twice the part that must stay free
+    /// is free without it. Returns it if it is empty, and so has ended at once.
+    mutating func endSpare(of owner: SegmentOwner) -> Ended? {
+        let all = numbers[owner, default: []].filter { !segments[$0]!.isEnding }
         func used(_ number: Int) -> Int { segments[number]!.space.count - segments[number]!.space.freeCount }
         guard let least = all.min(by: { used($0) < used($1) }) else { return nil }
         let (free, count) = units(of: owner, except: least)
-        if used(least) == 0, all.count == 1 { return least }
-        return free - used(least) > 2 * count / Self.freePart ? least : nil
+        guard used(least) == 0 && all.count == 1 || free - used(least) > 2 * count / Self.freePart else { return nil }
+        return end(least)
     }
 
-    private mutating func endIfEmpty(_ number: Int) -> Int? {
+    /// Lets a segment end, once it has no images. Returns it if it has none now.
+    mutating func end(_ number: Int) -> Ended? {
+        guard let segment = segments[number], !segment.isEnding else { return nil }
+        restBytes -= segment.space.freeCount * SegmentSpace.unit
+        segments[number]!.isEnding = true
+        ending.insert(number)
+        return endIfEmpty(number)
+    }
+
+    /// Moves up to `mostBytes` out of segments that are ending. Returns those that have ended.
+    mutating func moveOut(mostBytes: Int) -> (moves: [Move], ended: [Ended]) {
+        var (moves, ended): ([Move], [Ended]) = ([], [])
+        var rest = mostBytes / SegmentSpace.unit
+        for number in ending.sorted() where rest > 0 {
+            let owner = segments[number]!.owner
+            for piece in Array(segments[number]!.space.images) where !piece.isHeld {
+                rest -= Int(piece.count)
+                guard rest >= 0, let place = fill(piece.buffer, units: Int(piece.count), of: owner) else { break }
+                segments[number]!.space.remove(at: Int(piece.start))
+                moves.append(Move(buffer: piece.buffer, from: Self.place(number, Int(piece.start)), to: place))
+            }
+            if let number = endIfEmpty(number) { ended.append(number) }
+        }
+        return (moves, ended)
+    }
+
+    private mutating func endIfEmpty(_ number: Int) -> Ended? {
         guard let segment = segments[number], segment.isEnding, segment.space.isEmpty else { return nil }
         segments[number] = nil
+        ending.remove(number)
         numbers[segment.owner]!.removeAll { $0 == number }
         if numbers[segment.owner]!.isEmpty { numbers[segment.owner] = nil }
-        totalBytes -= segment.space.count * SegmentSpace.unit
-        return number
+        let bytes = segment.space.count * SegmentSpace.unit
+        totalBytes -= bytes
+        return Ended(number: number, bytes: bytes)
     }
 
     /// Returns an owner's units in segments that get images: those that are free, and all.
     private func units(of owner: SegmentOwner, except number: Int? = nil) -> (free: Int, count: Int) {
         numbers[owner, default: []].reduce((0, 0)) { sum, each in
-            guard each != number, let segment = segments[each], !segment.isEnding else { return sum }
+            guard each != number, let segment = segments[each], segment.isFilled else { return sum }
             return (sum.0 + segment.space.freeCount, sum.1 + segment.space.count)
         }
     }
@@ -141,9 +230,9 @@ struct Segments {
         _ buffer: BufferID, units: Int, of owner: SegmentOwner,
         excluding excluded: (number: Int, range: Range<Int>)? = nil
     ) -> Place? {
-        for number in numbers[owner, default: []] where !segments[number]!.isEnding {
+        for number in numbers[owner, default: []] where segments[number]!.isFilled {
             let range = excluded?.number == number ? excluded!.range : 0..<0
-            if let start = segments[number]!.space.insert(buffer, units: units, excluding: range) {
+            if let start = changeSpace(of: number, { $0.insert(buffer, units: units, excluding: range) }) {
                 return Self.place(number, start)
             }
         }
@@ -152,7 +241,7 @@ struct Segments {
 
     /// Makes a hole of the window with the fewest bytes to move, at most as many as the image has.
     private mutating func makeRoom(for buffer: BufferID, units: Int, of owner: SegmentOwner) -> Placement? {
-        let candidates = numbers[owner, default: []].filter { !segments[$0]!.isEnding }
+        let candidates = numbers[owner, default: []].filter { segments[$0]!.isFilled }
             .sorted { segments[$0]!.space.freeCount > segments[$1]!.space.freeCount }.prefix(Self.searchedSegments)
         let windows = candidates.compactMap { number in segments[number]!.space.window(of: units).map { (number, $0) } }
         guard let (number, window) = windows.min(by: { $0.1.cost < $1.1.cost }), window.cost <= units else {
@@ -169,8 +258,8 @@ struct Segments {
             }
             moves.append(Move(buffer: piece.buffer, from: Self.place(number, Int(piece.start)), to: place))
         }
-        for piece in leaving { segments[number]!.space.remove(at: Int(piece.start)) }
-        guard let start = segments[number]!.space.insert(buffer, units: units) else { return nil }
+        for piece in leaving { changeSpace(of: number) { $0.remove(at: Int(piece.start)) } }
+        guard let start = changeSpace(of: number, { $0.insert(buffer, units: units) }) else { return nil }
         return Placement(moves: moves, dropped: dropped, place: Self.place(number, start))
     }
 
@@ -178,8 +267,8 @@ struct Segments {
         _ buffer: BufferID, units: Int, for owner: SegmentOwner, mostNew: Int
     ) -> Placement? {
         // Twice as large as all before, so that few segments hold much, and an owner with few images has little.
-        var bytes = Self.leastSegmentBytes
-        while bytes < Self.mostSegmentBytes, bytes <= self.bytes(of: owner) || bytes < 2 * units * SegmentSpace.unit {
+        var bytes = leastSegmentBytes
+        while bytes < mostSegmentBytes, bytes <= self.bytes(of: owner) || bytes < 2 * units * SegmentSpace.unit {
             bytes *= 2
         }
         guard bytes <= mostNew else { return nil }
@@ -189,6 +278,7 @@ struct Segments {
         segments[lastNumber] = Segment(owner: owner, space: space)
         numbers[owner, default: []].insert(lastNumber, at: 0)
         totalBytes += bytes
+        restBytes += space.freeCount * SegmentSpace.unit
         return Placement(newSegmentBytes: bytes, place: Self.place(lastNumber, start))
     }
 
@@ -196,8 +286,20 @@ struct Segments {
         Place(segment: number, offset: start * SegmentSpace.unit)
     }
 
+    /// The image at a place.
+    func piece(at place: Place) -> SegmentSpace.Piece? {
+        let start = place.offset / SegmentSpace.unit
+        return segments[place.segment]?.space.images(in: start..<start + 1).first
+    }
+
+    /// The number of images in all segments.
+    var imageCount: Int { segments.values.reduce(0) { $0 + $1.space.images.reduce(0) { count, _ in count + 1 } } }
+
     /// Returns the first invariant that does not hold; nil when all hold.
     func brokenInvariant() -> String? {
+        let rest = segments.values.filter { !$0.isEnding }.reduce(0) { $0 + $1.space.freeCount }
+        if rest * SegmentSpace.unit != restBytes { return "free bytes" }
+        if Set(segments.filter(\.value.isEnding).keys) != ending { return "ending segments" }
         if segments.values.reduce(0, { $0 + $1.space.count * SegmentSpace.unit }) != totalBytes { return "bytes" }
         if numbers.values.reduce(0, { $0 + $1.count }) != segments.count { return "number of segments" }
         for (owner, numbers) in numbers

@@ -183,6 +183,8 @@ final class WorkerProcess {
     let kind: WorkerKind
     let child: ChildProcess
     let channel: FrameChannel
+    /// The memory for results that it was given; nil before the first one.
+    var memory: WorkerMemory?
     /// Whether its reports are no longer read.
     var isUnheard = false
     /// The processor time in milliseconds that it had used when its job began, or up to `measuringPause` before.
@@ -228,39 +230,93 @@ final class WorkerProcess {
     }
 }
 
-/// A job's product: a memfd that a worker fills, then a sealed buffer that is to be published, or bytes that came in a frame.
+/// A job's product: a memfd that a worker fills, then a sealed buffer that is to be published; or bytes that came in a frame, or that are
+/// to be copied from a worker's memory.
 final class Product {
     private var writable: WritableBuffer?
     private(set) var sealed: SealedBuffer?
     /// The bytes that came in a frame; nil with a memfd.
     private(set) var bytes: [UInt8]?
+    /// The part of a worker's memory that it is in.
+    let region: WorkerMemory.Region?
     private let mayShrink: Bool
 
     /// A memfd of `size` bytes, or of at most `size` with `mayShrink`; without a size, one that grows.
     init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
         writable = try WritableBuffer(name: name, size: size, mayShrink: mayShrink)
+        region = nil
         self.mayShrink = mayShrink
+    }
+
+    /// A part of a worker's memory.
+    init(_ region: WorkerMemory.Region) {
+        self.region = region
+        mayShrink = true
     }
 
     /// A buffer that another process made and sealed.
     init(sealed: SealedBuffer) {
         self.sealed = sealed
+        region = nil
         mayShrink = false
     }
 
     /// Bytes that came in a frame.
     init(bytes: [UInt8]) {
         self.bytes = bytes
+        region = nil
         mayShrink = false
+    }
+
+    /// The bytes of the result in a worker's memory.
+    private var regionBytes = 0
+
+    /// Copies the result from a worker's memory to a sealed memfd; a product in any other form stays as it is.
+    ///
+    /// - Throws: `SystemError` of `pread`, `memfd_create`, `pwrite` or `fcntl`.
+    func settle() throws(SystemError) {
+        guard let region else { return }
+        var failure: SystemError?
+        let count = regionBytes
+        unsafe withUnsafeTemporaryAllocation(byteCount: count, alignment: 16) { buffer in
+            do throws(SystemError) {
+                unsafe try region.copy(to: buffer)
+                sealed = try unsafe SealedBuffer(copying: UnsafeRawBufferPointer(buffer), name: "imgbroker-pixels")
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Copies its bytes.
+    ///
+    /// - Throws: `SystemError` of `pread`; `EINVAL` when it has fewer bytes than `target`.
+    func copy(to target: UnsafeMutableRawBufferPointer) throws(SystemError) {
+        if let region { return unsafe try region.copy(to: target) }
+        var count = 0
+        if let bytes {
+            count = min(bytes.count, target.count)
+            unsafe target.copyBytes(from: bytes.prefix(count))
+        } else if let sealed {
+            count = unsafe try sealed.descriptor.read(into: target, at: 0)
+        }
+        if count < target.count { throw SystemError("pread", code: SystemError.invalidArgument) }
     }
 
     /// The descriptor for the worker; nil once it is sealed.
     var descriptor: FileDescriptor? { writable?.descriptor }
 
-    /// Seals the memfd if its worker has not, as each of ours does. It must have `size` bytes then.
+    /// Seals the memfd if its worker has not, as each of ours does. It must have `size` bytes then. A part of a worker's memory must have
+    /// room for as many.
     ///
     /// - Throws: `SystemError` of `fcntl`; `EINVAL` for another size.
     func seal(size: Int) throws(SystemError) {
+        if let region {
+            if size > region.place.room { throw SystemError("fcntl", code: SystemError.invalidArgument) }
+            regionBytes = size
+            return
+        }
         guard let buffer = try writable.take()?.seal(keeping: mayShrink ? size : nil), buffer.size == size else {
             throw SystemError("fcntl", code: SystemError.invalidArgument)
         }

@@ -135,6 +135,13 @@ struct BrokerSetting: Sendable {
             (configuration, value) throws(UsageError) in configuration.limits.memoryBytes = try value.size(.binary)
         },
         BrokerSetting(
+            "segments", "on|off", "keep small images of a user side by side in memory that its clients map once",
+            usual: "off", choices: Switch.allCases.map(\.rawValue), onReload: .needsRestart
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.mostSegmentImageBytes =
+                try value.choice() as Switch == .on ? BrokerLimits.usualSegmentImageBytes : 0
+        },
+        BrokerSetting(
             "worker-memory", "SIZE",
             "memory that decoding one image may take, its result included, 128M at least; larger images are refused",
             usual: "1G", onReload: .needsRestart
@@ -322,6 +329,10 @@ struct BrokerSetting: Sendable {
 
     private enum QueueOrder: String, CaseIterable {
         case fifo, lifo
+    }
+
+    private enum Switch: String, CaseIterable {
+        case on, off
     }
 }
 

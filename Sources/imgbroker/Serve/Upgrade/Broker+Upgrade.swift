@@ -246,11 +246,18 @@ extension Broker {
         process.stored = store?.images.sorted() ?? []
         process.storedState = store?.lastState ?? 0
         process.children = children.map { KeptState.Child(pid: Int($0.child.pid), user: $0.heldUpBy) }
+        for index in kept.segments.indices {
+            guard let file = buffers.segment(kept.segments[index].number) else { continue }
+            kept.segments[index].descriptor = Int(file.raw)
+            descriptors.append(file)
+        }
+        kept.segments.removeAll { $0.descriptor == 0 }
         var closing = foreignDescriptors
         var packedBytes = 0
         for index in kept.contents.indices {
             kept.contents[index].buffers = kept.contents[index].buffers.compactMap { buffer in
                 var buffer = buffer
+                if buffer.segment != nil { return buffer }
                 guard let stored = buffers.stored(BufferID(number: buffer.number)) else { return nil }
                 if let memfd = stored.descriptor {
                     guard let inode = try? memfd.inode() else { return nil }
@@ -305,12 +312,13 @@ extension Broker {
         if let process = inheritance.state.process {
             store?.takeOver(images: process.stored, lastState: process.storedState)
         }
-        let images = RestoredImages(inheritance.state) { place in
+        let images = RestoredImages(inheritance.state, file: inheritance.file) { place in
             place.descriptor.flatMap { inheritance.file($0) }
         }
         let needed = state.restore(images.state, at: .now, unixMs: WallClock.milliseconds)
         images.insert(needed, into: buffers)
         for kept in images.state.clients { takeOver(kept, inheritance) }
+        state.endEmptySegments()
         for descriptor in inheritance.closing {
             let isConnection = (try? UnixSocket.peerCredentials(of: descriptor)) != nil
             if isConnection { closingConnections(descriptor) } else { closingMemory(descriptor) }

@@ -35,6 +35,7 @@ final class Inheritance {
         listener = ListeningSocket(inherited: socket, path: process.path, identity: identity)
         remover = try process.remover.map { SocketRemover(inherited: try take($0)) }
         cacheDirectory = try process.cacheDirectory.map(take)
+        for segment in state.segments { _ = try take(segment.descriptor) }
         for content in state.contents {
             for buffer in content.buffers { _ = try buffer.place?.descriptor.map(take) }
         }

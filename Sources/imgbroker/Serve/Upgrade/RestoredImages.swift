@@ -8,14 +8,23 @@ struct RestoredImages {
     private(set) var state: KeptState
     private var memfds: [Int: SealedBuffer] = [:]
     private var packed: [Int: [UInt8]] = [:]
+    private var segments: [Int: Segment] = [:]
+    private var placed: [Int: (place: Segments.Place, count: Int)] = [:]
     /// The number of images that were refused.
     private(set) var refused = 0
     /// The number of images.
-    var count: Int { memfds.count + packed.count }
+    var count: Int { memfds.count + packed.count + placed.count }
 
-    /// Verifies the images of `state`. `find` returns the memfd of a place.
-    init(_ state: KeptState, find: (KeptBuffer.Place) -> FileDescriptor?) {
+    /// Verifies the images of `state`. `find` returns the memfd of a place, `file` a descriptor by its number.
+    init(
+        _ state: KeptState, file: (Int) -> FileDescriptor? = { _ in nil }, find: (KeptBuffer.Place) -> FileDescriptor?
+    ) {
         self.state = state
+        for kept in state.segments {
+            guard let file = file(kept.descriptor) else { continue }
+            segments[kept.number] = try? Segment(inherited: file, size: kept.bytes)
+        }
+        self.state.segments.removeAll { segments[$0.number] == nil }
         for index in state.contents.indices {
             var kept: [KeptBuffer] = []
             for buffer in state.contents[index].buffers {
@@ -27,6 +36,16 @@ struct RestoredImages {
                         continue
                     }
                     memfds[buffer.number] = sealed
+                } else if let place = buffer.segment {
+                    guard let segment = segments[place.segment], (0...segment.size).contains(place.offset),
+                        buffer.bytes <= segment.size - place.offset
+                    else {
+                        refused += 1
+                        continue
+                    }
+                    placed[buffer.number] = (
+                        Segments.Place(segment: place.segment, offset: place.offset), buffer.bytes
+                    )
                 } else {
                     packed[buffer.number] = buffer.contents
                 }
@@ -39,11 +58,14 @@ struct RestoredImages {
 
     /// Puts the images that the state needs into a table.
     func insert(_ needed: Set<BufferID>, into table: BufferTable) {
+        for (number, segment) in segments { table.insert(segment, as: number) }
         for id in needed {
             if let memfd = memfds[id.number] {
                 table.insert(memfd, as: id)
             } else if let bytes = packed[id.number] {
                 table.insert(packed: bytes, as: id)
+            } else if let (place, count) = placed[id.number] {
+                table.insert(at: place, count: count, as: id)
             }
         }
     }

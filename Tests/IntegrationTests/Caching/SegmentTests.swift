@@ -1,0 +1,145 @@
+import CTestSupport
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Small images in segments, as clients receive them.
+@Suite(.blocking, .timeLimit(.minutes(5))) struct SegmentTests {
+    private let setting: Setting
+
+    init() throws {
+        setting = try Setting(["--segments", "on", "--memory-limit", "16M"]) { request in
+            let number = Int(request.path.dropFirst()) ?? 0
+            return png(number >= 1000 ? largeTile(number, side: 150) : tile(number))
+        }
+    }
+
+    private func client(as uid: UInt32? = nil) throws -> RawClient {
+        let client = try uid.map { try setting.client(as: $0) } ?? setting.client()
+        try client.mapSegments()
+        return client
+    }
+
+    private func number(_ number: Int) -> TestPicture {
+        number >= 1000 ? largeTile(number, side: 150) : tile(number)
+    }
+
+    @Test func theDescriptorComesOnce() throws {
+        let client = try client()
+        #expect(try client.hello().features.contains("segments"))
+        let first = try client.load(setting.url("/1"))
+        let image = try first.image()
+        #expect(image.descriptors == 1 && image.segmentBytes == 1 << 20)
+        #expect(try client.picture(first) == tile(1))
+        for number in [1, 2, 3, 1000] {
+            let answer = try client.load(setting.url("/\(number)"))
+            #expect(try answer.image().segment == image.segment && answer.image().descriptors == 0)
+            #expect(try client.picture(answer) == self.number(number))
+        }
+        // No memfd was made for any of them.
+        let names = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
+        #expect(names.filter { $0.contains("imgbroker-segment") }.count == 1)
+        #expect(!names.contains { $0.contains("imgbroker-pixels") || $0.contains("imgbroker-unpacked") })
+    }
+
+    @Test func nobodyCanWriteToASegment() throws {
+        let client = try client()
+        _ = try client.load(setting.url("/1"))
+        let segment = try #require(client.segments.values.first)
+        let byte: [UInt8] = [1]
+        #expect(throws: SystemError.self) { try unsafe byte.withUnsafeBytes { unsafe try segment.write($0, at: 0) } }
+        for flags in [O_RDWR, O_RDWR | O_TRUNC] {
+            let raw = unsafe Glibc.open("/proc/self/fd/\(segment.raw)", flags)
+            if raw < 0 { continue }
+            defer { Glibc.close(raw) }
+            let written = unsafe Glibc.write(raw, byte, 1)
+            let address = unsafe mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, raw, 0)
+            let isMapped = unsafe address != MAP_FAILED
+            #expect(written < 0 && !isMapped && ftruncate(raw, 0) < 0)
+        }
+        // A mapping for reading cannot become one for writing, and no page can be taken out of it.
+        let address = unsafe mmap(nil, 4096, PROT_READ, MAP_SHARED, segment.raw, 0)
+        let isProtected = unsafe mprotect(address, 4096, PROT_READ | PROT_WRITE) < 0
+        let isKept = unsafe madvise(address, 4096, MADV_REMOVE) < 0
+        #expect(isProtected && isKept)
+        #expect(try client.picture(try client.load(setting.url("/1"))) == tile(1))
+    }
+
+    @Test(.enabled(if: getuid() == 0, "needs root")) func othersGetMemoryOfTheirOwn() throws {
+        let owner = try client(as: 20_051)
+        #expect(try owner.load(setting.url("/1")).image().segment != nil)
+        let (other, old) = (try client(as: 20_052), try setting.client(as: 20_051))
+        for client in [other, old] {
+            let answer = try client.load(setting.url("/1"))
+            #expect(try answer.image().segment == nil && answer.image().source == .memory)
+            #expect(try client.picture(answer) == tile(1))
+        }
+        // What the other has asked for first is in a segment of its own.
+        let own = try other.load(setting.url("/2"))
+        let segment = try #require(try own.image().segment)
+        #expect(owner.segments[segment] == nil)
+        #expect(try owner.load(setting.url("/2")).image().segment == nil)
+        // To state another's number changes nothing.
+        try owner.send(#"{"type":"forgetSegments","segments":[\(segment),9007199254740991]}"#)
+        let again = try other.load(setting.url("/2"))
+        #expect(try again.image().segment == segment && again.image().descriptors == 0)
+    }
+
+    @Test func imagesStayWhileTheyAreLeased() throws {
+        let (client, flood) = (try client(), try client())
+        var kept: [(number: Int, answer: RawClient.Incoming)] = []
+        for round in 0..<3 {
+            // More than the memory holds.
+            for number in 1000..<1300 {
+                let answer = try flood.load(setting.url("/\(round * 1000 + number)"))
+                if let buffer = try answer.image().buffer { try flood.release([buffer]) }
+                if number % 30 == 0 {
+                    kept.append((round * 1000 + number, try client.load(setting.url("/\(round * 1000 + number)"))))
+                }
+                if number % 50 == 0 {
+                    for (number, answer) in kept { #expect(try client.picture(answer) == self.number(number)) }
+                }
+            }
+        }
+        for (number, answer) in kept { #expect(try client.picture(answer) == self.number(number)) }
+        let report = try setting.broker.stats()
+        #expect(report[.evictions] > 300 && report[.descriptorEvictions] == 0)
+        #expect(report[.memoryBytes] <= 16 << 20)
+    }
+
+    @Test func theEndOfASegmentIsReported() throws {
+        let client = try client()
+        let answer = try client.load(setting.url("/1"))
+        let segment = try #require(try answer.image().segment)
+        _ = try client.ask("clear", #""tier":"memory""#)
+        // The lease keeps it.
+        #expect(try client.picture(answer) == tile(1))
+        try client.release([try #require(try answer.image().buffer)])
+        let next = try client.load(setting.url("/2"))
+        #expect(try client.picture(next) == tile(2))
+        _ = segment
+    }
+
+    @Test func segmentsOutlastAnUpgrade() throws {
+        let client = try client()
+        let held = try client.load(setting.url("/1"))
+        let free = try client.load(setting.url("/2"))
+        try client.release([try #require(try free.image().buffer)])
+        #expect(try client.ask("upgrade").error == nil, "\(setting.broker.logTail)")
+        for number in [1, 2] {
+            let answer = try client.load(setting.url("/\(number)"))
+            #expect(try answer.image().source == .memory && answer.image().descriptors == 0)
+            #expect(try answer.image().segment == held.image().segment)
+            #expect(try client.picture(answer) == tile(number))
+        }
+        // A new image needs a segment to which the new process can write.
+        let new = try client.load(setting.url("/3"))
+        #expect(try new.image().segment != held.image().segment && new.image().descriptors == 1)
+        #expect(try client.picture(new) == tile(3))
+        #expect(try client.picture(held) == tile(1))
+    }
+}
