@@ -76,7 +76,7 @@ package final class Segment {
     ///
     /// - Throws: `SystemError` of `fallocate`.
     package func copy(_ range: Range<Int>, of source: Segment, to offset: Int) throws(SystemError) {
-        try write(in: offset..<offset + range.count) { target in
+        unsafe try write(in: offset..<offset + range.count) { target in
             unsafe target.copyMemory(from: UnsafeRawBufferPointer(source.bytes(in: range)))
         }
     }

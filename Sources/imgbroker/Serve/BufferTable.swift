@@ -67,7 +67,7 @@ final class BufferTable {
             throw SystemError("pread", code: SystemError.invalidArgument)
         }
         let start = placement.place.offset
-        try segment.write(in: start..<start + bytes) { (target) throws(SystemError) in
+        unsafe try segment.write(in: start..<start + bytes) { (target) throws(SystemError) in
             try unsafe product.copy(to: target)
         }
         stored[id] = .placed(placement.place, count: bytes)
