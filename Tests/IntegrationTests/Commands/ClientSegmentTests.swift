@@ -114,7 +114,8 @@ import Testing
         /// one.
         func awaitReaders(_ count: Int) throws {
             try eventually("\(count) mappings") {
-                let lines = try String(contentsOfFile: "/proc/self/maps", encoding: .utf8).split(separator: "\n")
+                let maps = try FileDescriptor.open(readingAt: "/proc/self/maps").readToEnd()
+                let lines = maps.split(separator: "\n")
                 return lines.count { $0.contains(name) && $0.contains(" r--s ") } == count
             }
         }
