@@ -403,7 +403,7 @@ import WorkerProtocol
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
             "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage", "acceptsDamage", "damage",
             "ignoredProfile", "delaysMs",
-            "loops", "multiplexed", "pixels", "beginning",
+            "loops", "multiplexed", "pixels", "beginning", "offset",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(try message.encoded().dropFirst(Frame.headerLength))

@@ -135,7 +135,8 @@ struct BrokerSetting: Sendable {
             (configuration, value) throws(UsageError) in configuration.limits.memoryBytes = try value.size(.binary)
         },
         BrokerSetting(
-            "segments", "on|off", "keep small images of a user side by side in memory that its clients map once",
+            "segments", "STATE",
+            "on: small images of a user lie side by side in memory that its clients map once; or off",
             usual: "off", choices: Switch.allCases.map(\.rawValue), onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in
             configuration.limits.mostSegmentImageBytes =
