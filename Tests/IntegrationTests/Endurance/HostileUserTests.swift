@@ -133,7 +133,8 @@ import Testing
             iterations of the loop: \(try setting.broker.stats()[.loopMicroseconds])
             """)
         if duringUpgrades {
-            #expect(upgrades > 1 && quantile(hits, 1) < 500)
+            // `UpgradeTimingTests` bounds each hit; here the attackers' processes take the processors, too.
+            #expect(upgrades > 1 && quantile(hits, 0.999) < 500 && quantile(hits, 1) < 1000)
         } else {
             // A broker without attackers has 1.5 ms where the machine has no other work; what it has beyond is the machine's.
             #expect(quantile(hits, 0.99) < max(5, 3.5 + quantile(others, 0.99)))
