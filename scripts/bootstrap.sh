@@ -159,6 +159,10 @@ apt() {
 }
 
 echo "Installing missing packages."
+# An installation that was interrupted, for example by a power failure, makes each later one fail.
+if compgen -G "/var/lib/dpkg/updates/*" >/dev/null; then
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive dpkg --configure -a
+fi
 apt update || echo "warning: apt-get update failed; continuing with the existing package lists" >&2
 
 to_install=()
