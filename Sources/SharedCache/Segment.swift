@@ -39,13 +39,9 @@ package final class Segment {
 
     /// Takes over a segment of `size` bytes that another process has made, to read from it.
     ///
-    /// - Throws: `SystemError` of `fcntl`, `fstat` or `mmap`; `EINVAL` when a seal or a byte is missing.
+    /// - Throws: `SystemError` of `mmap`; `EINVAL` when it is no segment of this size.
     package init(inherited descriptor: FileDescriptor, size: Int) throws(SystemError) {
-        let seals = try retrying("fcntl") { clinux_get_seals(descriptor.raw) }
-        let needed = clinux_seal_foreign_writes()
-        guard seals & needed == needed, try descriptor.size() == size else {
-            throw SystemError("fcntl", code: SystemError.invalidArgument)
-        }
+        guard descriptor.isSegment(of: size) else { throw SystemError("fcntl", code: SystemError.invalidArgument) }
         let address = unsafe mmap(nil, size, PROT_READ, MAP_SHARED, descriptor.raw, 0)
         guard let address = unsafe address, unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
         unsafe base = address

@@ -31,7 +31,8 @@ package struct Clients {
         fileprivate(set) var segmentOwner: SegmentOwner?
         /// The segments that it was sent and has not forgotten.
         fileprivate(set) var segments: Set<Int> = []
-        fileprivate let namespace: UInt64?
+        /// Its mount namespace, if it was read.
+        let namespace: UInt64?
 
         /// The number of its unanswered requests of every kind.
         var unanswered: Int { gets.count + prefetches.count + others.count }
@@ -73,6 +74,8 @@ package struct Clients {
     private var stores: SharedPool
     private var subscribers: Set<ClientID> = []
     private var leases = LeaseTable()
+    /// The ended segments that clients have, with the number of those clients.
+    private var endedSegments: [Int: (bytes: Int, clients: Int)] = [:]
     /// Buffers whose bytes are being sent inline.
     private var sendings = LeaseTable()
 
@@ -140,7 +143,9 @@ package struct Clients {
         connections.give(1, from: gone.uid)
         subscriptions.give(gone.subscriptions.count, from: gone.uid)
         subscribers.remove(client)
-        return leases.releaseAll(from: client).filter { $0.number > 0 } + sendings.releaseAll(from: client)
+        let leased = leases.releaseAll(from: client)
+        for lease in leased where lease.number < 0 { letGo(ofEnded: -lease.number) }
+        return leased.filter { $0.number > 0 } + sendings.releaseAll(from: client)
     }
 
     mutating func receivedPage(_ client: ClientID) { clients.change(client) { $0.hasPage = true } }
@@ -273,9 +278,9 @@ package struct Clients {
 
     // MARK: Segments
 
-    /// Notes that a client maps segments.
-    mutating func mapsSegments(_ client: ClientID) {
-        clients.change(client) { $0.segmentOwner = SegmentOwner(uid: $0.uid, namespace: $0.namespace) }
+    /// Notes that a client maps the segments of its user in a mount namespace.
+    mutating func mapsSegments(_ client: ClientID, in namespace: UInt64?) {
+        clients.change(client) { $0.segmentOwner = SegmentOwner(uid: $0.uid, namespace: namespace) }
     }
 
     /// Whose segments a client maps; nil for one that maps none.
@@ -294,19 +299,31 @@ package struct Clients {
     /// Notes that a segment has ended. Returns the clients that have it; it counts among their leases until they forget it.
     mutating func ended(_ segment: Int, bytes: Int) -> [ClientID] {
         let having = clients.filter { $0.value.segments.contains(segment) }
-        for (client, known) in having {
-            _ = leases.grant(Self.lease(onEnded: segment), bytes: bytes, to: client, of: known.uid)
-        }
+        for client in having.keys { keep(ended: segment, bytes: bytes, by: client) }
         return having.keys.sorted()
     }
+
+    private mutating func keep(ended segment: Int, bytes: Int, by client: ClientID) {
+        guard let uid = clients[client]?.uid else { return }
+        _ = leases.grant(Self.lease(onEnded: segment), bytes: bytes, to: client, of: uid)
+        endedSegments[segment, default: (bytes, 0)].clients += 1
+    }
+
+    /// The bytes of ended segments that clients have.
+    var endedSegmentBytes: Int { endedSegments.values.reduce(0) { $0 + $1.bytes } }
 
     /// Notes that a client has segments no more.
     mutating func forget(_ segments: [Int], by client: ClientID) {
         guard let known = clients[client]?.segments else { return }
         for segment in segments where known.contains(segment) {
             clients.change(client) { $0.segments.remove(segment) }
-            _ = leases.release(Self.lease(onEnded: segment), from: client)
+            if leases.release(Self.lease(onEnded: segment), from: client) { letGo(ofEnded: segment) }
         }
+    }
+
+    private mutating func letGo(ofEnded segment: Int) {
+        guard let (bytes, clients) = endedSegments[segment] else { return }
+        endedSegments[segment] = clients > 1 ? (bytes, clients - 1) : nil
     }
 
     /// The segments of a client, for the next process.
@@ -319,10 +336,8 @@ package struct Clients {
 
     /// Takes over a client's segment of another process.
     mutating func restore(_ segment: KeptClient.Segment, of client: ClientID) {
-        guard let uid = clients[client]?.uid else { return }
         sent(segment: segment.number, to: client)
-        guard let bytes = segment.endedBytes else { return }
-        _ = leases.grant(Self.lease(onEnded: segment.number), bytes: bytes, to: client, of: uid)
+        if let bytes = segment.endedBytes { keep(ended: segment.number, bytes: bytes, by: client) }
     }
 
     /// The lease on an ended segment, which no buffer has: their numbers are positive.

@@ -68,6 +68,7 @@ extension BrokerState {
             KeptClient.Subscription(id: $0.id, events: $0.events.map(\.rawValue).sorted())
         }
         (kept.mapsSegments, kept.segments) = (connected.segmentOwner != nil, clients.keptSegments(of: client))
+        kept.namespace = connected.segmentOwner?.namespace
         for waiter in connected.gets.values.sorted().compactMap({ requests[$0] }) {
             var request = waiter.request
             request.options = request.options.asRequested
@@ -139,7 +140,8 @@ extension BrokerState {
 
     /// Takes over what another process knew of a client that is connected to this one.
     package mutating func restore(_ kept: KeptClient, of client: ClientID) {
-        if kept.mapsSegments { clients.mapsSegments(client) }
+        // Also if this process makes no segments: the client has those of the other.
+        if kept.mapsSegments { clients.mapsSegments(client, in: kept.namespace) }
         for segment in kept.segments { clients.restore(segment, of: client) }
         for hold in kept.holds where clients.restore(hold, of: client) { memory.hold(BufferID(number: hold.buffer)) }
         for subscription in kept.subscriptions {

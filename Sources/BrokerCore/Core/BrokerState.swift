@@ -75,6 +75,7 @@ package struct BrokerState {
     /// Buffers that were removed while a job still needs them.
     private(set) var removedInUse: Set<BufferID> = []
     private var isMovingOutScheduled = false
+    private var isEndOfSpareSegmentsScheduled = false
     /// Buffers that ended downloads held: released at the end of the event, when their waiters have gone on.
     var heldUntilEnd: [BufferID] = []
     /// Whether, at the end of the last event, the disk tier might have users' own originals and could be queried for them.
@@ -137,7 +138,7 @@ package struct BrokerState {
         switch event {
         case .clientConnected(let client, let uid, let isAdmin, let seesFigures, let namespace):
             clientConnected(client, uid: uid, isAdmin: isAdmin, seesFigures: seesFigures, namespace: namespace)
-        case .clientDisconnected(let client): clientDisconnected(client)
+        case .clientDisconnected(let client, let isForced): clientDisconnected(client, isForced: isForced)
         case .connectionLingers(let uid): clients.connectionLingers(of: uid)
         case .connectionClosed(let uid): clients.connectionClosed(of: uid)
         case .messageReceived(let client, let message): messageReceived(message, from: client)
@@ -305,12 +306,24 @@ package struct BrokerState {
         }
         if memory.isMovingOut, !isMovingOutScheduled {
             isMovingOutScheduled = true
-            schedule(.segments, in: Self.moveOutMilliseconds)
+            schedule(.moveOut, in: memory.canMoveOut ? Self.moveOutMilliseconds : Self.segmentMilliseconds)
         }
+        if memory.mayHaveSpareSegments, !isEndOfSpareSegmentsScheduled {
+            isEndOfSpareSegmentsScheduled = true
+            schedule(.spareSegments, in: Self.segmentMilliseconds)
+        }
+    }
+
+    private mutating func moveOutOfSegments() {
+        let (moves, removed) = memory.moveOut(keeping: Set(memory.heldInEndingSegments.filter(isNeeded)))
+        if !moves.isEmpty { actions.append(.move(moves)) }
+        dropRemoved(removed)
     }
 
     /// The pause between two parts of the images that are moved out of a segment.
     private static let moveOutMilliseconds = 10
+    /// How long an unneeded segment stays, and one that only held images keep from its end.
+    private static let segmentMilliseconds = 1000
 
     /// Gives up a part of the images in memory. Returns whether that makes room; otherwise they take hardly any.
     mutating func shrinkMemory(by shortage: MemoryBudget.Shortage) -> Bool {
@@ -482,7 +495,9 @@ package struct BrokerState {
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
         case .idleLoader(let worker, _): supervision.contains(worker)
-        case .memoryGrowth, .segments, .reportUse, .workerStart, .workerExit, .idleFetchers, .restart, .drain: true
+        case .memoryGrowth, .moveOut, .spareSegments, .reportUse, .workerStart, .workerExit, .idleFetchers, .restart,
+            .drain:
+            true
         }
     }
 
@@ -522,9 +537,12 @@ package struct BrokerState {
             case .prefetch(let prefetch): beginMore(of: prefetch)
             case .nextPart(let job): renderPart(of: job)
             case .memoryGrowth: growMemory()
-            case .segments:
+            case .moveOut:
                 isMovingOutScheduled = false
-                actions.append(.move(memory.moveOut()))
+                moveOutOfSegments()
+            case .spareSegments:
+                isEndOfSpareSegmentsScheduled = false
+                memory.endSpareSegments()
             case .reportUse: reportUse()
             case .workerStart(let worker):
                 if supervision.isStarting(worker) {

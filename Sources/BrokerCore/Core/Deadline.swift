@@ -40,7 +40,9 @@ enum Deadline {
     /// The memory budget may grow again.
     case memoryGrowth
     /// More images may be moved out of segments.
-    case segments
+    case moveOut
+    /// Owners of segments may have some that they do not need.
+    case spareSegments
     case reportUse
     case workerStart(WorkerID)
     case workerExit(WorkerID)

@@ -10,7 +10,8 @@ package enum Event {
 
     case clientConnected(
         ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false, namespace: UInt64? = nil)
-    case clientDisconnected(ClientID)
+    /// A connection ended; `isForced` if the client has not ended it itself.
+    case clientDisconnected(ClientID, isForced: Bool = false)
     /// A disconnected client's socket stays open, because descriptors sent to it were not received. It still counts as a
     /// connection of this user.
     case connectionLingers(uid: UInt32)

@@ -554,7 +554,7 @@ struct MemoryIndex {
             number: entry.key.number, transform: entry.form.transform, encoding: entry.form.encoding,
             bytes: entry.bytes, geometry: entry.geometry, microseconds: worth?.microseconds ?? 0,
             uses: worth?.uses ?? 1, idleMs: Self.idleMs(entry.usedAt, at: now), wasRequested: entry.wasRequested)
-        kept.segment = entry.place.map { KeptBuffer.SegmentPlace(segment: $0.segment, offset: $0.offset) }
+        kept.segment = entry.place
         return kept
     }
 
@@ -597,14 +597,13 @@ struct MemoryIndex {
         for buffer in kept {
             let id = BufferID(number: buffer.number)
             let usedAt = Instant(nanoseconds: now.nanoseconds - Int64(buffer.idleMs) * 1_000_000)
-            let place = buffer.segment.map { Segments.Place(segment: $0.segment, offset: $0.offset) }
-            if let place, !segments.restore(id, bytes: buffer.bytes, at: place) { continue }
+            if let place = buffer.segment, !segments.restore(id, bytes: buffer.bytes, at: place) { continue }
             if held.contains(buffer.number) { awaited.insert(id) }
             insert(
                 id, as: VariantKey(content: content.content, form: buffer.form), bytes: buffer.bytes,
                 geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses,
                 isPacked: buffer.hasContents && buffer.bytes <= Self.largestPacked && !held.contains(buffer.number),
-                at: place)
+                at: buffer.segment)
             if buffer.wasRequested, let slot = buffers.slot(of: id) { buffers[slot].wasRequested = true }
         }
         let dropped = dropSpareBody(of: content.content)
@@ -772,20 +771,47 @@ struct MemoryIndex {
         return pool
     }
 
-    /// Moves a part of the images out of segments that are to end.
-    mutating func moveOut() -> [Segments.Move] {
-        let (moves, ended) = segments.moveOut(mostBytes: Self.mostMoved)
+    /// Moves a part of the images out of segments that are to end. Images in the way are removed, except `needed` ones; clients that hold
+    /// them have them mapped. Returns also those.
+    mutating func moveOut(keeping needed: Set<BufferID>) -> (moves: [Segments.Move], dropped: [BufferID]) {
+        let (moves, lost, ended) = segments.moveOut(mostBytes: Self.mostMoved, keeping: needed)
         moved(moves)
         endedSegments += ended
-        return moves
+        return (moves, lost.compactMap { giveUpPlace(of: $0) })
     }
 
-    /// Returns the segments that have ended since the last call.
-    mutating func takeEndedSegments() -> [Segments.Ended] {
+    /// Removes a buffer whose segment ends, and frees its place although someone may hold it. Returns it if it was still in the tables.
+    private mutating func giveUpPlace(of buffer: BufferID) -> BufferID? {
+        if let slot = buffers.slot(of: buffer), buffers[slot].isResident {
+            order.remove(slot)
+            if let removed = evicted(slot) { return removed }
+        }
+        let removed = remove(buffer)
+        if let orphan = orphans.removeValue(forKey: buffer) {
+            orphanBytes -= orphan.charge
+            segments.setHeld(false, at: orphan.place)
+            free(orphan.place)
+        }
+        return removed.first
+    }
+
+    /// Lets segments end that their owners do not need any more.
+    mutating func endSpareSegments() {
         for owner in ownersWithRoom {
             while let ended = segments.endSpare(of: owner) { endedSegments.append(ended) }
         }
         ownersWithRoom = []
+    }
+
+    /// Lets the segments end in which these buffers lie, so that their bytes never change.
+    mutating func endSegments(of buffers: [BufferID]) {
+        for segment in Set(buffers.compactMap { (place(of: $0) ?? orphans[$0]?.place)?.segment }).sorted() {
+            noteEnd(segments.end(segment))
+        }
+    }
+
+    /// Returns the segments that have ended since the last call.
+    mutating func takeEndedSegments() -> [Segments.Ended] {
         if endedSegments.isEmpty { return [] }
         defer { endedSegments = [] }
         for (owner, pool) in pools where segments.bytes(of: owner) == 0 {
@@ -801,8 +827,13 @@ struct MemoryIndex {
     /// The bytes of all segments.
     var segmentBytes: Int { segments.totalBytes }
 
-    /// Whether images are still to be moved out of segments.
+    /// Whether images are still to be moved out of segments, whether that can go on at once, and which of them someone holds.
     var isMovingOut: Bool { segments.isMovingOut }
+    var canMoveOut: Bool { segments.canMoveOut }
+    var heldInEndingSegments: [BufferID] { segments.heldInEnding }
+
+    /// Whether places have become free since `endSpareSegments`.
+    var mayHaveSpareSegments: Bool { !ownersWithRoom.isEmpty }
 
     // MARK: Packing
 

@@ -60,6 +60,8 @@ package struct KeptClient: Equatable, Sendable {
     /// Whether it maps segments, and those that it has.
     package var mapsSegments = false
     package var segments: [Segment] = []
+    /// The mount namespace of those.
+    package var namespace: UInt64?
     /// Its request for the upgrade, if it has made it.
     package var upgrade: Int?
 
@@ -77,6 +79,7 @@ extension KeptClient: FieldList {
         fields.integer("unread", &unread, in: 0...Int(Int32.max), omitting: 0)
         fields.flag("mapsSegments", &mapsSegments)
         fields.objects("segments", orNone: &segments)
+        fields.namespace("namespace", &namespace)
         fields.integer("upgrade", &upgrade, in: 0...JSONReader.maximumInteger)
     }
 }

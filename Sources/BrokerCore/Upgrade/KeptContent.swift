@@ -53,12 +53,6 @@ package struct KeptBuffer: Equatable, Sendable {
         }
     }
 
-    /// Where the bytes are in a segment.
-    package struct SegmentPlace: Equatable, Sendable {
-        package var segment: Int
-        package var offset: Int
-    }
-
     package var number: Int
     /// Its transform; nil for the original bytes.
     package var transform: Transform?
@@ -77,7 +71,7 @@ package struct KeptBuffer: Equatable, Sendable {
     /// Its memfd; nil if it is in a segment, or the state has its bytes.
     package var place: Place?
     /// Its place in a segment.
-    package var segment: SegmentPlace?
+    package var segment: Segments.Place?
     /// Its bytes, if it has no memfd and no place in a segment.
     package var contents: [UInt8] = []
 
@@ -142,8 +136,8 @@ extension KeptBuffer: FieldList {
     }
 }
 
-extension KeptBuffer.SegmentPlace: FieldList {
-    package static var blank: KeptBuffer.SegmentPlace { KeptBuffer.SegmentPlace(segment: 1, offset: 0) }
+extension Segments.Place: FieldList {
+    package static var blank: Segments.Place { Segments.Place(segment: 1, offset: 0) }
 
     package mutating func list(_ fields: inout Fields) {
         fields.integer("segment", &segment, in: 1...JSONReader.maximumInteger)

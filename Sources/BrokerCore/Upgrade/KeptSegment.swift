@@ -1,4 +1,3 @@
-internal import DiskRecords
 internal import IPCProtocol
 package import JSONCoding
 
@@ -18,20 +17,27 @@ package struct KeptSegment: Equatable, Sendable {
 }
 
 extension KeptSegment: FieldList {
-    /// More than any segment has.
-    private static let mostBytes = 1 << 40
+    /// As many as `SegmentSpace` can divide.
+    private static let mostBytes = 1 << 38
 
     package static var blank: KeptSegment { KeptSegment(number: 1, bytes: 1, uid: 0, namespace: nil) }
 
     package mutating func list(_ fields: inout Fields) {
         fields.integer("number", &number, in: 1...JSONReader.maximumInteger)
         fields.integer("bytes", &bytes, in: 1...Self.mostBytes)
-        var user: UInt32? = uid
-        fields.user("uid", &user)
-        uid = user ?? 0
-        var inode = namespace.map { Int(truncatingIfNeeded: $0) }
-        fields.integer("namespace", &inode, in: Int.min...Int.max)
-        namespace = inode.map { UInt64(truncatingIfNeeded: $0) }
+        var user = Int(uid)
+        fields.integer("uid", &user, in: 0...Int(UInt32.max))
+        uid = UInt32(user)
+        fields.namespace("namespace", &namespace)
         fields.integer("descriptor", &descriptor, in: 0...Int(Int32.max))
+    }
+}
+
+extension Fields {
+    /// The inode of a mount namespace.
+    mutating func namespace(_ name: StaticString, _ value: inout UInt64?) {
+        var inode = value.map { Int(truncatingIfNeeded: $0) }
+        integer(name, &inode, in: Int.min...Int.max)
+        value = inode.map { UInt64(truncatingIfNeeded: $0) }
     }
 }

@@ -448,10 +448,10 @@ extension Broker {
                     handle(.payloadSent(client.id, Identifier(number: buffer)))
                 }
                 if isEmpty, client.isClosing {
-                    disconnect(client)
+                    disconnect(client, isForced: true)
                 } else if client.channel.queuedBytes > ClientConnection.maximumQueuedBytes {
                     log.warning(.client, "a client that does not read its answers is disconnected")
-                    disconnect(client)
+                    disconnect(client, isForced: true)
                 } else {
                     noteSending(of: client, before: sentBefore)
                     if client.channel.isStalled { stalled.insert(id) }
@@ -494,11 +494,12 @@ extension Broker {
             }
             if iterationBegunAt.microseconds(since: since) < ClientConnection.sendingMicroseconds { continue }
             log.warning(.client, "a client that has accepted no data for 30 s is disconnected")
-            disconnect(client)
+            disconnect(client, isForced: true)
         }
     }
 
-    func disconnect(_ client: ClientConnection) {
+    /// `isForced` if the client has not ended the connection itself.
+    func disconnect(_ client: ClientConnection, isForced: Bool = false) {
         blocked.remove(client.id)
         if client.isBeingReceived { receiver.forget(client.id) }
         queue.remove(client.channel.socket.raw)
@@ -506,6 +507,6 @@ extension Broker {
         if unread.leave(client) { handle(.connectionLingers(uid: client.uid)) }
         clients[client.id] = nil
         unflushed.remove(client.id)
-        handle(.clientDisconnected(client.id))
+        handle(.clientDisconnected(client.id, isForced: isForced))
     }
 }

@@ -156,14 +156,18 @@ final class BufferTable {
         stored[id] = nil
     }
 
-    /// The memfd of a buffer; one without gets a new one, which is kept unless the buffer is in a segment. Nil if there is no such buffer, or no memory or descriptor for the memfd.
+    /// The memfd of a buffer; one without gets a new one, which is kept unless the buffer is in a segment. Nil if there is no such buffer,
+    /// or no memory or descriptor for the memfd.
     subscript(id: BufferID) -> FileDescriptor? {
         let buffer: SealedBuffer?
         switch stored[id] {
         case .memfd(let descriptor): return descriptor
-        case .received(let bytes): buffer = Self.memfd(of: bytes[...])
-        case .placed: return bytes(of: id).flatMap { Self.memfd(of: $0[...])?.descriptor }
-        case nil: buffer = packed[id].flatMap { Self.memfd(of: $0) }
+        case .received(let bytes): buffer = unsafe bytes.withUnsafeBytes { unsafe Self.memfd(of: $0) }
+        case .placed(let place, let count):
+            return unsafe segments[place.segment]?.withBytes(in: place.offset..<place.offset + count) {
+                unsafe Self.memfd(of: $0)?.descriptor
+            }
+        case nil: buffer = unsafe packed[id]?.withUnsafeBytes { unsafe Self.memfd(of: $0) } ?? nil
         }
         guard let buffer else { return nil }
         // What it was before is freed.
@@ -172,9 +176,7 @@ final class BufferTable {
         return buffer.descriptor
     }
 
-    private static func memfd(of bytes: ArraySlice<UInt8>) -> SealedBuffer? {
-        try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
-            try unsafe SealedBuffer(copying: bytes, name: "imgbroker-unpacked")
-        }
+    private static func memfd(of bytes: UnsafeRawBufferPointer) -> SealedBuffer? {
+        try? unsafe SealedBuffer(copying: bytes, name: "imgbroker-unpacked")
     }
 }

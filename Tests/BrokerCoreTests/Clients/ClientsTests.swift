@@ -34,6 +34,22 @@ import Testing
         #expect(clients.connectionsTaken == 0)
     }
 
+    @Test func `ended segments count once for all, and for each client that has them`() {
+        let other = ClientID(number: 2)
+        var clients = clients()
+        #expect(clients.connected(other, uid: 2, isAdmin: false) == nil)
+        for client in [client, other] { clients.sent(segment: 3, to: client) }
+        clients.sent(segment: 4, to: other)
+        #expect(clients.ended(3, bytes: 1000) == [client, other])
+        #expect(clients.endedSegmentBytes == 1000)
+        let held = LeaseTable.Amount(buffers: 1, bytes: 1000)
+        #expect(clients.held(by: client) == held && clients.held(by: other) == held)
+        #expect(clients.kept(of: client).isEmpty && clients.keptSegments(of: client).map(\.endedBytes) == [1000])
+        clients.forget([3, 4, 5], by: client)
+        #expect(clients.held(by: client) == LeaseTable.Amount() && clients.endedSegmentBytes == 1000)
+        #expect(clients.removed(other).isEmpty && clients.endedSegmentBytes == 0)
+    }
+
     @Test func `requests count by weight until they end`() {
         var clients = clients()
         clients.began(get: 1, WaiterID(number: 1), weight: 3, of: client)

@@ -94,9 +94,15 @@ struct SegmentsTests {
 
         mutating func shrink(_ owner: SegmentOwner) throws {
             ended(segments.endSpare(of: owner))
-            let (moves, numbers) = segments.moveOut(mostBytes: 1 << 20)
-            #expect(moves.reduce(0) { $0 + images[$1.buffer]!.bytes } <= 1 << 20)
+            let needed = Set(images.keys.filter { $0.number % 4 == 0 })
+            let (moves, lost, numbers) = segments.moveOut(mostBytes: 1 << 20, keeping: needed)
+            #expect(moves.reduce(0) { $0 + images[$1.buffer]!.bytes } <= 2 << 20)
             try apply(moves)
+            for buffer in lost {
+                #expect(!images[buffer]!.isHeld || !needed.contains(buffer))
+                setHeld(false, buffer)
+                remove(buffer)
+            }
             for number in numbers { ended(number) }
         }
 
@@ -153,6 +159,26 @@ struct SegmentsTests {
             for _ in 0..<100 where model.segments.bytes(of: owner) > 0 { try model.shrink(owner) }
         }
         #expect(model.segments.totalBytes == 0 && model.segmentBytes.isEmpty)
+    }
+
+    @Test func `images that are held give way to the end of their segment at the second time`() throws {
+        var segments = Segments()
+        let (leased, needed) = (BufferID(number: 1), BufferID(number: 2))
+        for buffer in [leased, needed] {
+            let place = try #require(
+                segments.insert(buffer, bytes: 1000, for: Self.owners[0], mostNew: 1 << 20)?.place)
+            segments.setHeld(true, at: place)
+        }
+        #expect(segments.end(1) == nil && segments.canMoveOut)
+        #expect(segments.moveOut(mostBytes: 1000, keeping: [needed]).lost == [])
+        #expect(!segments.canMoveOut && segments.heldInEnding == [leased, needed])
+        #expect(segments.moveOut(mostBytes: 1000, keeping: [needed]).lost == [leased])
+        #expect(segments.remove(from: Segments.Place(segment: 1, offset: 0)) == nil)
+        segments.setHeld(false, at: Segments.Place(segment: 1, offset: 1024))
+        // There is no other segment for it.
+        let (moves, lost, _) = segments.moveOut(mostBytes: 1000, keeping: [])
+        #expect(moves.isEmpty && lost == [needed])
+        #expect(segments.remove(from: Segments.Place(segment: 1, offset: 1024))?.number == 1)
     }
 
     /// With a fifth of the bytes held, and with sizes that change from phase to phase.

@@ -28,6 +28,10 @@ import WorkerProtocol
             }
             let client = try #require(world.clients.keys.sorted().randomElement(using: &random))
             nextID += 1
+            if step % 4 > 0 {
+                let gone = world.segments.forgetEnded(of: client)
+                if !gone.isEmpty { world.happen(.messageReceived(client, .forgetSegments(gone))) }
+            }
             switch Int.random(in: 0..<40, using: &random) {
             case 0..<24: load(&world, client, nextID, .random(in: 1...80, using: &random))
             case 24..<34:
@@ -40,23 +44,25 @@ import WorkerProtocol
             case 34:
                 guard let segment = world.segments.forgetAny(of: client) else { continue }
                 world.happen(.messageReceived(client, .forgetSegments([segment, 1 << 40])))
-            case 35: world.disconnect(client)
+            case 35: world.disconnect(client, isForced: .random(using: &random))
             case 36:
                 let url = try SourceURL("http://origin.test/\(Int.random(in: 1...80, using: &random))")
                 world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
             case 37 where Int.random(in: 0..<10, using: &random) == 0: world.happen(.memoryPressure)
             case 37: world.happen(.placeLost(BufferID(number: .random(in: 1...nextID, using: &random)), segment: nil))
+            case 38: world.happen(.timePassed, after: .random(in: 0...3_000, using: &random))
             default: world.happen(.timePassed, after: .random(in: 0...50, using: &random))
             }
             if step % 200 == 199 { try world.checkSuccessor() }
         }
         if seed % 4 != 0 { #expect(world.segments.placed > 200 && world.segments.sent > 200) }
+        print("seed", seed, world.segments.placed, world.segments.moved, world.segments.sent, world.segments.stranded)
         for client in world.clients.keys.sorted() { world.disconnect(client) }
         world.happen(.timePassed, after: 100_000)
         // Nothing is left when nothing is in memory.
         let admin = world.connect(uid: 0, isAdmin: true)
         world.happen(.messageReceived(admin, .clear(id: 1, tier: .memory, olderThanSeconds: nil)))
-        for _ in 0..<100 { world.happen(.timePassed, after: 20) }
+        for _ in 0..<100 { world.happen(.timePassed, after: 50) }
         #expect(world.state.memory.segmentBytes == 0)
     }
 

@@ -19,10 +19,14 @@ struct SegmentWorld {
     private var known: [ClientID: Set<Int>] = [:]
     /// The segments that have ended.
     private var ended: Set<Int> = []
-    /// The number of images that were placed, that were moved, and that were sent as parts of segments.
+    /// Images that clients still have mapped, whose connections the broker has ended.
+    private var mapped: [Image] = []
+    /// The number of images that were placed, that were moved, that were sent as parts of segments, and that were leased when their segment
+    /// ended.
     private(set) var placed = 0
     private(set) var moved = 0
     private(set) var sent = 0
+    private(set) var stranded = 0
 
     mutating func place(_ buffer: BufferID, bytes: Int, _ placement: Segments.Placement) {
         if let size = placement.newSegmentBytes {
@@ -53,11 +57,19 @@ struct SegmentWorld {
         where other != buffer && there.place.segment == image.place.segment && there.range.overlaps(image.range) {
             complain("writes over \(other)")
         }
+        for there in mapped
+        where there.place.segment == image.place.segment && there.range.overlaps(image.range) {
+            complain("writes over an image that a client has mapped")
+        }
         images[buffer] = image
     }
 
-    mutating func end(_ segment: Int) {
-        if images.values.contains(where: { $0.place.segment == segment }) { complain("ends a segment with an image") }
+    mutating func end(_ segment: Int, isInMemory: (BufferID) -> Bool) {
+        for (buffer, image) in images where image.place.segment == segment {
+            if isInMemory(buffer) { complain("ends a segment with an image") }
+            images[buffer] = nil
+            stranded += 1
+        }
         if sizes.removeValue(forKey: segment) == nil { complain("ends a segment that is not there") }
         ended.insert(segment)
     }
@@ -81,7 +93,12 @@ struct SegmentWorld {
     }
 
     mutating func connect(_ client: ClientID) { known[client] = [] }
-    mutating func disconnect(_ client: ClientID) { known[client] = nil }
+
+    /// Disconnects a client that has these images mapped.
+    mutating func disconnect(_ client: ClientID, keeping buffers: [BufferID]) {
+        mapped += buffers.compactMap { images[$0] }.filter { known[client]?.contains($0.place.segment) == true }
+        known[client] = nil
+    }
 
     mutating func send(_ segment: Int, to client: ClientID) {
         if sizes[segment] == nil { complain("sends a segment that is not there") }
@@ -91,6 +108,13 @@ struct SegmentWorld {
     mutating func report(endOf segment: Int, to client: ClientID) {
         if known[client]?.contains(segment) != true { complain("reports the end of an unknown segment") }
         if sizes[segment] != nil { complain("reports the end of a segment too early") }
+    }
+
+    /// Forgets the ended ones of a client's segments, as far as it was told of them.
+    mutating func forgetEnded(of client: ClientID) -> [Int] {
+        let gone = known[client]?.filter(ended.contains).sorted() ?? []
+        known[client]?.subtract(gone)
+        return gone
     }
 
     /// Forgets one of a client's segments.

@@ -217,12 +217,12 @@ struct StrictWorld {
         return client
     }
 
-    mutating func disconnect(_ client: ClientID) {
+    mutating func disconnect(_ client: ClientID, isForced: Bool = false) {
         clients[client] = nil
-        descriptors[client] = nil
+        let leased = descriptors.removeValue(forKey: client) ?? []
         payloads.removeAll { $0.client == client }
-        segments.disconnect(client)
-        happen(.clientDisconnected(client))
+        segments.disconnect(client, keeping: isForced ? leased.map { BufferID(number: $0) } : [])
+        happen(.clientDisconnected(client, isForced: isForced))
     }
 
     mutating func get(
@@ -524,7 +524,7 @@ struct StrictWorld {
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
             segments.place(buffer, bytes: bytes, placement)
         case .move(let moves): segments.move(moves)
-        case .endSegment(let number): segments.end(number)
+        case .endSegment(let number): segments.end(number) { state.memory.record(of: $0) != nil }
         case .adopt(_, let buffer):
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         case .startDecode(let worker, let order, let body):

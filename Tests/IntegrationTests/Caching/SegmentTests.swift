@@ -115,13 +115,31 @@ import Testing
         let client = try client()
         let answer = try client.load(setting.url("/1"))
         let segment = try #require(try answer.image().segment)
-        _ = try client.ask("clear", #""tier":"memory""#)
-        // The lease keeps it.
+        #expect(try client.ask("clear", #""tier":"memory""#).error == nil)
+        // The lease keeps its bytes. Another image does not touch them.
+        #expect(try client.picture(try client.load(setting.url("/2"))) == tile(2))
         #expect(try client.picture(answer) == tile(1))
-        try client.release([try #require(try answer.image().buffer)])
-        let next = try client.load(setting.url("/2"))
-        #expect(try client.picture(next) == tile(2))
-        _ = segment
+        #expect(try client.ask("clear", #""tier":"memory""#).error == nil)
+        try client.release([1, 2])
+        while try client.next().reply != .segmentEnded(segment) {}
+        try client.send(#"{"type":"forgetSegments","segments":[\(segment)]}"#)
+        let next = try client.load(setting.url("/3"))
+        #expect(try next.image().segment != segment && next.image().descriptors == 1)
+    }
+
+    @Test func imagesOfClientsThatAreCutOffStayAsTheyAre() throws {
+        let (client, other) = (try client(), try client())
+        let answer = try client.load(setting.url("/1"))
+        // What it asks for, it does not read, until the broker ends its connection.
+        let request = RawClient.frame(RawClient.getText(9, setting.url("/9"), #""delivery":"inline""#))
+        #expect(throws: (any Error).self) {
+            for _ in 0..<1_000_000 { try client.send(request) }
+        }
+        for number in 1000..<1400 {
+            let image = try other.load(setting.url("/\(number)"))
+            try other.release([try #require(try image.image().buffer)])
+        }
+        #expect(try client.picture(answer) == tile(1))
     }
 
     @Test func segmentsOutlastAnUpgrade() throws {

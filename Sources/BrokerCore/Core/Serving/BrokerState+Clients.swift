@@ -17,12 +17,14 @@ extension BrokerState {
         actions.append(.close(client))
     }
 
-    mutating func clientDisconnected(_ client: ClientID) {
+    mutating func clientDisconnected(_ client: ClientID, isForced: Bool) {
         guard let departure = clients.departure(of: client) else { return }
         for prefetch in departure.prefetches { abandon(prefetch) }
         for waiter in departure.gets { abandon(waiter) }
         for waiter in departure.stores { abandon(waiter) }
         let buffers = clients.removed(client)
+        // It may still read what it has leased.
+        if isForced { memory.endSegments(of: buffers) }
         noteEvictionsForSubscribers()
         for buffer in buffers { unhold(buffer) }
     }
@@ -44,7 +46,7 @@ extension BrokerState {
         }
         switch message {
         case .hello(let id, _, let validity, let segments):
-            if segments, limits.mostSegmentImageBytes > 0 { clients.mapsSegments(client) }
+            if segments, limits.mostSegmentImageBytes > 0 { clients.mapsSegments(client, in: asking.namespace) }
             greet(client, id: id, withPage: validity)
         case .get(let request): get(request, from: client, asking)
         case .cancel(let id, let request): cancel(request, id: id, from: client, asking)

@@ -382,10 +382,10 @@ extension BrokerState {
             room: leaseRoom)
     }
 
-    /// The memory and descriptors that leases of evicted buffers may still take.
+    /// The memory and descriptors that leases of evicted buffers, and ended segments, may still take.
     var leaseRoom: Clients.Room {
         Clients.Room(
-            bytes: limits.maxEvictedBytes - memory.evictedBytes,
+            bytes: limits.maxEvictedBytes - memory.evictedBytes - clients.endedSegmentBytes,
             buffers: limits.maxEvictedBuffers - memory.evictedBuffers)
     }
 

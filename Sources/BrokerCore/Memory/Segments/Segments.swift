@@ -13,9 +13,9 @@ package struct SegmentOwner: Hashable {
 package struct Segments {
     /// Where an image lies.
     package struct Place: Hashable, Sendable {
-        package let segment: Int
+        package var segment: Int
         /// In bytes.
-        package let offset: Int
+        package var offset: Int
 
         package init(segment: Int, offset: Int) { (self.segment, self.offset) = (segment, offset) }
     }
@@ -49,6 +49,8 @@ package struct Segments {
         var space: SegmentSpace
         /// Whether it gets no further images, and those that it has are moved out.
         var isEnding = false
+        /// Whether nothing could be moved out of it the last time.
+        var hasWaited = false
         /// Whether it is another process's, so that this one cannot write to it.
         var isReadOnly = false
 
@@ -184,22 +186,45 @@ package struct Segments {
         return endIfEmpty(number)
     }
 
-    /// Moves up to `mostBytes` out of segments that are ending. Returns those that have ended.
-    mutating func moveOut(mostBytes: Int) -> (moves: [Move], ended: [Ended]) {
-        var (moves, ended): ([Move], [Ended]) = ([], [])
+    /// Moves up to `mostBytes` out of segments that are ending. Returns also the images to be removed, so that the segments can end: those
+    /// that fit nowhere else, and of a segment out of which nothing could be moved twice, those that someone holds, except `needed` ones.
+    mutating func moveOut(
+        mostBytes: Int, keeping needed: Set<BufferID>
+    ) -> (moves: [Move], lost: [BufferID], ended: [Ended]) {
+        var (moves, lost, ended): ([Move], [BufferID], [Ended]) = ([], [], [])
         var rest = mostBytes / SegmentSpace.unit
         for number in ending.sorted() where rest > 0 {
             let owner = segments[number]!.owner
-            for piece in Array(segments[number]!.space.images) where !piece.isHeld {
+            let images = Array(segments[number]!.space.images)
+            for piece in images where !piece.isHeld && rest > 0 {
                 rest -= Int(piece.count)
-                guard rest >= 0, let place = fill(piece.buffer, units: Int(piece.count), of: owner) else { break }
+                guard let place = fill(piece.buffer, units: Int(piece.count), of: owner) else {
+                    lost.append(piece.buffer)
+                    continue
+                }
                 segments[number]!.space.remove(at: Int(piece.start))
                 moves.append(Move(buffer: piece.buffer, from: Self.place(number, Int(piece.start)), to: place))
             }
-            if let number = endIfEmpty(number) { ended.append(number) }
+            if let number = endIfEmpty(number) {
+                ended.append(number)
+                continue
+            }
+            let isWaiting = images.allSatisfy(\.isHeld)
+            if isWaiting, segments[number]!.hasWaited {
+                lost += images.lazy.map(\.buffer).filter { !needed.contains($0) }
+            }
+            segments[number]!.hasWaited = isWaiting
         }
-        return (moves, ended)
+        return (moves, lost, ended)
     }
+
+    /// The images that someone holds in segments that are ending.
+    var heldInEnding: [BufferID] {
+        ending.flatMap { segments[$0]!.space.images.lazy.filter(\.isHeld).map(\.buffer) }
+    }
+
+    /// Whether something may be moved out of a segment at once: it was not in vain the last time.
+    var canMoveOut: Bool { ending.contains { !segments[$0]!.hasWaited } }
 
     private mutating func endIfEmpty(_ number: Int) -> Ended? {
         guard let segment = segments[number], segment.isEnding, segment.space.isEmpty else { return nil }

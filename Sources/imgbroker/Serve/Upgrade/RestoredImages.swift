@@ -43,9 +43,7 @@ struct RestoredImages {
                         refused += 1
                         continue
                     }
-                    placed[buffer.number] = (
-                        Segments.Place(segment: place.segment, offset: place.offset), buffer.bytes
-                    )
+                    placed[buffer.number] = (place, buffer.bytes)
                 } else {
                     packed[buffer.number] = buffer.contents
                 }
