@@ -155,7 +155,7 @@ def test_scripted_with_submit(case: Fields, tmp_path: pathlib.Path) -> None:
     test_scripted(case, tmp_path, submits=True)
 
 
-@pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "validity")))
+@pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "segments", "validity")))
 def test_scripted(case: Fields, tmp_path: pathlib.Path, submits: bool = False) -> None:
     gc.collect()
     descriptors = open_descriptors()

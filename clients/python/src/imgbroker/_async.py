@@ -35,7 +35,7 @@ class AsyncClient:
 
     def __init__(
         self, socket: Optional[str] = None, *, patience: Optional[float] = 30.0, reconnect: float = 5.0,
-        keep_images: int = 128, keep_bytes: int = 64 << 20,
+        keep_images: int = 4096, keep_bytes: int = 256 << 20, keep_descriptors: int = 128,
     ) -> None:
         """Creates a client; see `Client`.
 
@@ -43,7 +43,8 @@ class AsyncClient:
             one, requests fail with `NotAnsweringError`. None waits without a limit.
         """
         self._client = Client(
-            socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes)
+            socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes,
+            keep_descriptors=keep_descriptors)
 
     async def __aenter__(self) -> "AsyncClient":
         return self

@@ -409,7 +409,7 @@ class Client:
 
     def __init__(
         self, socket: Optional[str] = None, *, patience: Optional[float] = 30.0, reconnect: float = 5.0,
-        keep_images: int = 128, keep_bytes: int = 64 << 20,
+        keep_images: int = 4096, keep_bytes: int = 256 << 20, keep_descriptors: int = 128,
     ) -> None:
         """Creates a client.
 
@@ -420,10 +420,12 @@ class Client:
         reconnect: the seconds for which a broker that exited may take to come back.
         keep_images, keep_bytes: the limits of images that are kept mapped, so that a repeated `get` sends no message
             while the image is valid. 0 images: none.
+        keep_descriptors: the limit of those that are in no segment, each of which takes a descriptor, before Python 3.13 two.
         """
-        self._arguments = (socket, patience, reconnect, keep_images, keep_bytes)
+        self._arguments = (socket, patience, reconnect, keep_images, keep_bytes, keep_descriptors)
         self._engine = Engine(
-            socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes)
+            socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes,
+            keep_descriptors=keep_descriptors)
         kept = self._engine.kept
         self._kept = kept
         self._find = kept.entries.get
@@ -780,8 +782,9 @@ class Client:
 
     def events(self, names: Sequence[str] = EVENTS) -> "Events":
         """Subscribes to events of this user's requests, for administrators of all, over a connection of its own."""
-        return Events(Engine(self._arguments[0], patience=self._arguments[1], reconnect=0.0, keep_images=0, keep_bytes=0),
-                      names)
+        engine = Engine(
+            self._arguments[0], patience=self._arguments[1], reconnect=0.0, keep_images=0, keep_bytes=0, keep_descriptors=0)
+        return Events(engine, names)
 
     # Administration
 
@@ -829,10 +832,12 @@ class Client:
 
 
 def _client(
-    socket: Optional[str], patience: Optional[float], reconnect: float, keep_images: int, keep_bytes: int
+    socket: Optional[str], patience: Optional[float], reconnect: float, keep_images: int, keep_bytes: int,
+    keep_descriptors: int,
 ) -> Client:
     return Client(
-        socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes)
+        socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes,
+        keep_descriptors=keep_descriptors)
 
 
 def _put(ready: "queue.SimpleQueue[int]", index: int, _: object) -> None:

@@ -17,6 +17,7 @@ from ._errors import (
 from ._image import Image
 from ._kept import KeptImages
 from ._memory import Lease
+from ._segment import before_fork, copy_in_child, wait_for_child
 from ._session import Effect, Form, Request, Session
 from ._wire import VERSION, ImageReply
 
@@ -40,12 +41,13 @@ class Engine:
     """
 
     def __init__(
-        self, path: Optional[str], *, patience: Optional[float], reconnect: float, keep_images: int, keep_bytes: int
+        self, path: Optional[str], *, patience: Optional[float], reconnect: float, keep_images: int, keep_bytes: int,
+        keep_descriptors: int,
     ) -> None:
         self._path = path
         self._patience = patience
         self._reconnect = reconnect
-        self.kept = KeptImages(keep_images, keep_bytes)
+        self.kept = KeptImages(keep_images, keep_bytes, keep_descriptors)
         self._wants_page = keep_images > 0
         #: The number of forks between the process that made this object and this one.
         self.forks = 0
@@ -219,9 +221,10 @@ class Engine:
             session.take_report = self.kept.take_report
             session.keep = self.kept.keep
             session.make_room = self.kept.clear
+            session.wake = self._wake
         try:
             session.connect(self._patience)
-            fields = {"type": "hello", "protocol": 1, "client": f"imgbroker-python/{VERSION}"}
+            fields = {"type": "hello", "protocol": 1, "client": f"imgbroker-python/{VERSION}", "segments": True}
             hello = Request({**fields, "validity": True} if self._wants_page else fields, is_repeatable=False)
             session.send(hello)
             self._exchange(session, hello.future.done)
@@ -263,7 +266,9 @@ class Engine:
                 finally:
                     self._perform(session.take_effects())
             with self._lock:
-                if session.has_outgoing or session.releases:
+                if session.is_abandoned:
+                    raise ConnectionLostError("a message was sent in part")
+                if session.is_flush_due:
                     session.flush()
                 if self._patience is None:
                     continue
@@ -367,6 +372,7 @@ _engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 #: Held while an engine is added, and during a fork.
 _registration = threading.RLock()
 _locked: List[Engine] = []
+_pipe: Optional[Tuple[int, int]] = None
 
 
 def _before_fork() -> None:
@@ -375,9 +381,12 @@ def _before_fork() -> None:
     _locked[:] = list(_engines)
     for engine in _locked:
         engine.before_fork()
+    global _pipe
+    _pipe = before_fork()
 
 
 def _after_fork_in_parent() -> None:
+    wait_for_child(_pipe)
     while _locked:
         _locked.pop().after_fork_in_parent()
     _registration.release()
@@ -386,6 +395,8 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     while _locked:
         _locked.pop().after_fork_in_child()
+    # Of the images that are in use: those that were kept have ended.
+    copy_in_child(_pipe)
     _registration.release()
 
 

@@ -62,7 +62,8 @@ class Image:
             raise pickle.PicklingError(
                 f"an image of {size} bytes is more than the {_MOST_PICKLED} that are pickled; pickle image.numpy().copy()")
         # The lease and the broker's page belong to this process.
-        return _unpickled, (self._reply._replace(buffer=None, slot=None, fds=0), self._copied_bytes())
+        reply = self._reply._replace(buffer=None, segment=None, segment_bytes=None, slot=None, fds=0)
+        return _unpickled, (reply, self._copied_bytes())
 
     def __copy__(self) -> "Image":
         return self if self._bytes.readonly else Image(self._reply, memoryview(self._copied_bytes()))

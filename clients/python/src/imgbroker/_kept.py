@@ -24,7 +24,7 @@ class Entry:
     def __init__(
         self, image: Image, reply: ImageReply, page: ValidityPage, slot: int, lease: Optional[Lease]
     ) -> None:
-        #: Without bytes for images that are not shared, each of which has a mapping of its own.
+        #: Without bytes for images that are not shared, each of which has a mapping or copy of its own.
         self.image = image
         self.reply = reply
         #: That of images that are not shared, while none of them may exist.
@@ -49,13 +49,16 @@ class Entry:
 class KeptImages:
     """The images. Changed under the engine's lock; `entries` is read without it."""
 
-    def __init__(self, images: int, size: int) -> None:
+    def __init__(self, images: int, size: int, descriptors: int) -> None:
         self._maximum_images = images
         self._maximum_size = size
+        self._maximum_descriptors = descriptors
         self.is_enabled = images > 0
         self._size = 0
         #: By the URL or the identity of a file, and options, in the order of the eviction algorithm (CLOCK).
         self.entries: Dict[Tuple[Any, ...], Entry] = {}
+        #: Those of `entries` that take a descriptor, likewise.
+        self._descriptors: Dict[Tuple[Any, ...], Entry] = {}
         #: Counts hits; `next` is atomic.
         self.hits = itertools.count(1)
         self._reported_hits = 0
@@ -66,34 +69,43 @@ class KeptImages:
         self, key: Tuple[Any, ...], image: Image, reply: ImageReply, page: ValidityPage, lease: Optional[Lease]
     ) -> None:
         """Keeps the image of a request, if it has a slot, instead of an earlier image of the same request."""
-        before = self.entries.pop(key, None)
-        if before is not None:
-            self._size -= before.size
+        if key in self.entries:
+            self._remove(key)
         size = reply.bytes
+        takes_descriptor = reply.segment is None
         if (
             reply.slot is None or reply.slot >= page.slots or reply.buffer is None or not self._maximum_images
-            or size > self._maximum_size
+            or size > self._maximum_size or (takes_descriptor and not self._maximum_descriptors)
         ):
             return
         while len(self.entries) >= self._maximum_images or self._size + size > self._maximum_size:
-            self._evict_one()
-        self.entries[key] = Entry(image, reply, page, reply.slot, lease)
+            self._evict_one(self.entries)
+        entry = self.entries[key] = Entry(image, reply, page, reply.slot, lease)
         self._size += size
+        if takes_descriptor:
+            if len(self._descriptors) >= self._maximum_descriptors:
+                self._evict_one(self._descriptors)
+            self._descriptors[key] = entry
 
-    def _evict_one(self) -> None:
+    def _evict_one(self, among: Dict[Tuple[Any, ...], Entry]) -> None:
         while True:
-            key = next(iter(self.entries))
-            entry = self.entries.pop(key)
-            if not entry.is_used:
-                self._size -= entry.size
+            key = next(iter(among))
+            if not among[key].is_used:
+                self._remove(key)
                 return
+            entry = among.pop(key)
             entry.is_used = False
-            self.entries[key] = entry
+            among[key] = entry
+
+    def _remove(self, key: Tuple[Any, ...]) -> None:
+        self._size -= self.entries.pop(key).size
+        self._descriptors.pop(key, None)
 
     def clear(self) -> bool:
         """Removes all images, whose leases are then released. Returns whether there were any."""
         had_any = bool(self.entries)
         self.entries.clear()
+        self._descriptors.clear()
         self._size = 0
         return had_any
 
@@ -106,8 +118,7 @@ class KeptImages:
         self.report_at = tenth + _TENTHS_BETWEEN_REPORTS
         for key, entry in list(self.entries.items()):
             if not entry.is_valid(tenth):
-                del self.entries[key]
-                self._size -= entry.size
+                self._remove(key)
         # Reading the counter counts, too.
         count = next(self.hits) - 1
         hits = count - self._reported_hits

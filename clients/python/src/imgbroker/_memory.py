@@ -8,9 +8,12 @@ import os
 import sys
 import time
 from collections import deque
-from typing import Deque, Union
+from typing import TYPE_CHECKING, Deque, Optional, Tuple, Union
 
 from ._wire import violation
+
+if TYPE_CHECKING:
+    from ._segment import Segment
 
 # Not all versions of Python name these.
 F_ADD_SEALS = 1033
@@ -24,8 +27,11 @@ _MADV_POPULATE_READ = 22
 
 IMAGE_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
 PAGE_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE
+SEGMENT_SEALS = PAGE_SEALS
 
 Bytes = Union[bytes, bytearray, memoryview]
+#: Leases to be released, to which any thread may append: each a buffer, and its segment or 0.
+Releases = Deque[Tuple[int, int]]
 
 
 def verify_sealed(descriptor: int, seals: int, size: int) -> int:
@@ -67,14 +73,16 @@ class Lease:
     no lock and makes no system call.
     """
 
-    __slots__ = ("buffer", "releases")
+    __slots__ = ("buffer", "releases", "segment")
 
-    def __init__(self, buffer: int, releases: "Deque[int]") -> None:
+    def __init__(self, buffer: int, releases: Releases, segment: "Optional[Segment]" = None) -> None:
         self.buffer = buffer
         self.releases = releases
+        #: That in which the image lies, which keeps it mapped; None for one with a buffer of its own.
+        self.segment = segment
 
     def __del__(self) -> None:
-        self.releases.append(self.buffer)
+        self.releases.append((self.buffer, 0 if self.segment is None else self.segment.number))
 
 
 class Unmapped(bytearray):
@@ -165,6 +173,6 @@ def now() -> int:
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 100_000_000
 
 
-def new_releases() -> "Deque[int]":
-    """Returns an empty queue of buffers to be released, to which any thread may append."""
+def new_releases() -> Releases:
+    """Returns an empty queue."""
     return deque()

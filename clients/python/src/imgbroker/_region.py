@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 from typing import List
 
 from ._memory import Lease
+from ._segment import MAP_FIXED, c_mmap, c_munmap, system_error
 
-_MAP_FIXED = 0x10
 _MAP_NORESERVE = 0x4000
-
-_libc = ctypes.CDLL(None, use_errno=True)
-# `mmap.mmap` maps at no given address.
-_mmap = _libc.mmap
-_mmap.restype = ctypes.c_void_p
-_mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-_munmap = _libc.munmap
-_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Region(mmap.mmap):
@@ -47,19 +38,19 @@ class Region(mmap.mmap):
         if position < 0 or size <= 0 or position + size > len(self):
             raise ValueError("a place outside of the region")
         where = self._begin + position
-        flags, protection = mmap.MAP_PRIVATE | _MAP_FIXED, mmap.PROT_READ | mmap.PROT_WRITE
-        if _mmap(where, size, protection, flags, descriptor, offset) != where:
-            code = ctypes.get_errno()
+        flags, protection = mmap.MAP_PRIVATE | MAP_FIXED, mmap.PROT_READ | mmap.PROT_WRITE
+        if c_mmap(where, size, protection, flags, descriptor, offset) != where:
+            error = system_error()
             self._abandon(position, position + _pages(size))
-            raise OSError(code, os.strerror(code))
+            raise error
         self._leases.append(lease)
 
     def _abandon(self, low: int, high: int) -> None:
         """Unmaps all but the part at which mapping failed: the kernel may have removed what was there, and another thread may
         have got the addresses. This object would unmap them all, so it never ends, not even with the interpreter."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-        _munmap(self._begin, low)
-        _munmap(self._begin + high, _pages(len(self)) - high)
+        c_munmap(self._begin, low)
+        c_munmap(self._begin + high, _pages(len(self)) - high)
         self._leases.clear()
 
 

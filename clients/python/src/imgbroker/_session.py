@@ -23,9 +23,10 @@ from ._errors import (
 )
 from ._image import Image
 from ._memory import IMAGE_SEALS, Lease, Mapping, Unmapped, ValidityPage, map_buffer, verify_sealed
+from ._segment import Connection, Segment
 from ._wire import (
-    BUFFERS_IN_ONE_FRAME, Fields, Frame, FrameDecoder, ImageReply, encode_frame, encode_get, error_of, image_of, integer,
-    request_id, string, violation,
+    BUFFERS_IN_ONE_FRAME, SEGMENTS_IN_ONE_FRAME, Fields, Frame, FrameDecoder, ImageReply, encode_frame, encode_get, error_of,
+    image_of, integer, request_id, string, violation,
 )
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class Form(enum.Enum):
 
     #: Read-only. Images of one buffer have one mapping.
     SHARED = 0
-    #: In a mapping of its own, which may be written to.
+    #: In a mapping or copy of its own, which may be written to.
     WRITABLE = 1
-    #: Not at all: its user has its buffer mapped, into a region. Inline bytes may be written to.
+    #: Not at all: its user has its buffer mapped, into a region. Inline bytes may be written to; those in a segment are shared.
     UNMAPPED = 2
 
 
@@ -163,6 +164,20 @@ class _Held:
         self.needed_until = 0
 
 
+class _Mapped:
+    """A segment whose descriptor the broker has sent."""
+
+    __slots__ = ("is_forgettable", "leases", "segment")
+
+    def __init__(self, segment: "Segment | ProcessLimitError", leases: int) -> None:
+        #: The segment, or the error that prevented its mapping.
+        self.segment = segment
+        #: The number of leases in it that were granted and not released.
+        self.leases = leases
+        #: Whether it is to be forgotten once it has no lease: it has ended, or could not be mapped.
+        self.is_forgettable = False
+
+
 class Session:
     """A connection. All methods except the constructor are called by one thread at a time."""
 
@@ -187,7 +202,18 @@ class Session:
         #: Buffers whose descriptor was lost. The broker assumes that it arrived until all leases are released.
         self._lost: Set[int] = set()
         self._has_released = False
+        self._segments: Dict[int, _Mapped] = {}
+        #: The number of all leases in segments.
+        self._leases_in_segments = 0
+        #: The segments that are to be forgotten and may have no lease.
+        self._forgettable: List[int] = []
+        #: Views in segments keep it, too.
+        self._connection: Optional[Connection] = Connection(self.socket)
         self._last_id = 0
+        #: Whether the stream of messages is damaged, so that nothing is sent any more.
+        self.is_abandoned = False
+        #: Wakes the thread that receives.
+        self.wake: Callable[[], None] = lambda: None
         #: The newest request that was answered.
         self._newest_answered = 0
         #: Releases the kept images to make room for a requested one. Returns whether there were any.
@@ -210,11 +236,18 @@ class Session:
     @property
     def holds_leases(self) -> bool:
         """Whether leases will have to be released."""
-        return bool(self._held)
+        return bool(self._held) or self._leases_in_segments > 0
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether `flush` would send something."""
+        return self.has_outgoing or bool(self.releases) or bool(self._forgettable)
 
     def close(self) -> None:
-        """Closes all descriptors. Images stay valid; the broker ends their leases with the connection."""
-        self.socket.close()
+        """Closes all descriptors, that of the socket once no image in a segment exists. Images stay valid; the broker ends their
+        leases with the connection."""
+        self._segments = {}
+        self._connection = None
         for arrival in self._arrivals:
             _close(arrival.descriptors)
         self._arrivals = []
@@ -255,13 +288,15 @@ class Session:
         has taken the broker's place. Without an answer that has a page, no further one is requested."""
         if self.page is not None and not self.page.has_owner:
             self.page = None
-            self.send(Request({"type": "hello", "protocol": 1, "validity": True}, is_repeatable=False))
+            self.send(Request({"type": "hello", "protocol": 1, "validity": True, "segments": True}, is_repeatable=False))
 
     def flush(self) -> None:
         """Sends what is queued, and the leases to be released."""
         self._write(b"", ())
 
     def _write(self, frame: bytes, descriptors: Tuple[int, ...]) -> None:
+        if self.is_abandoned:
+            return
         report = self.take_report()
         if report is not None:
             self._outgoing.append((encode_frame(report), ()))
@@ -286,35 +321,52 @@ class Session:
         except OSError:
             self._outgoing.clear()
         except BaseException:
-            # A signal handler raised: it is unknown how much was sent.
-            self.shut_down()
+            # A signal handler raised: it is unknown how much was sent. The connection goes on as long as images in segments exist.
+            self.is_abandoned = True
+            self.wake()
             raise
         self.has_outgoing = bool(self._outgoing)
         if self._has_released:
             self._forget_released()
 
-    def shut_down(self) -> None:
-        """Ends the connection, which wakes the thread that receives."""
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
     def _enqueue_releases(self) -> None:
         released: List[int] = []
         while self.releases:
-            released.append(self.releases.popleft())
-        if not released:
-            return
-        self._has_released = True
-        for buffer in released:
+            buffer, number = self.releases.popleft()
+            released.append(buffer)
+            if number:
+                self._leases_in_segments -= 1
+                mapped = self._segments[number]
+                mapped.leases -= 1
+                if mapped.is_forgettable and not mapped.leases:
+                    self._forgettable.append(number)
+                continue
             held = self._held.get(buffer)
             if held is not None:
                 held.leases -= 1
                 held.needed_until = self._last_id
+                self._has_released = True
         for start in range(0, len(released), BUFFERS_IN_ONE_FRAME):
             part = released[start:start + BUFFERS_IN_ONE_FRAME]
             self._outgoing.append((encode_frame({"type": "release", "buffers": part}), ()))
+        if self._forgettable:
+            self._forget_segments()
+
+    def _forget_segments(self) -> None:
+        """Unmaps the segments that are not needed any more. After the releases, because the broker ignores a segment with a lease."""
+        numbers, self._forgettable = self._forgettable, []
+        forgotten: List[int] = []
+        for number in numbers:
+            mapped = self._segments.get(number)
+            if mapped is None or mapped.leases:
+                continue
+            forgotten.append(number)
+            # Replies in flight may refer to one that could not be mapped, and none refers to one that has ended.
+            if isinstance(mapped.segment, Segment) or not self.pending:
+                del self._segments[number]
+        for start in range(0, len(forgotten), SEGMENTS_IN_ONE_FRAME):
+            part = forgotten[start:start + SEGMENTS_IN_ONE_FRAME]
+            self._outgoing.append((encode_frame({"type": "forgetSegments", "segments": part}), ()))
 
     def _forget_released(self) -> None:
         # The broker reads messages in their order: once it has answered a request that was sent after the release, no reply
@@ -379,7 +431,7 @@ class Session:
                 self._waiting_for_payload = None
                 is_shared = self.pending[request_id(frame.fields)].form is Form.SHARED
                 data = payload if is_shared else bytearray(payload)
-                self._finish_image(request_id(frame.fields), reply, Image(reply, memoryview(data)), effects)
+                self._finish_image(request_id(frame.fields), reply, Image(reply, memoryview(data)), None, effects)
                 continue
             next_frame = self._decoder.next()
             if next_frame is None:
@@ -404,6 +456,9 @@ class Session:
             if error.code is ErrorCode.SHUTTING_DOWN:
                 raise ConnectionLostError("the broker closed the connection")
             raise error
+        if kind == "segmentEnded":
+            self._end_segment(integer(fields, "segment", 1))
+            return
         number = request_id(fields)
         request = self.pending.get(number)
         if request is None:
@@ -428,11 +483,15 @@ class Session:
                 self._waiting_for_payload = (frame, reply)
                 return
             image: "Image | ImageBrokerError"
+            lease: Optional[Lease] = None
             try:
-                image = self._image(frame, reply, request.form)
+                if reply.segment is None:
+                    image, lease = self._image(frame, reply, request.form)
+                else:
+                    image, lease = self._image_in_segment(frame, reply, request.form)
             except ProcessLimitError as limit:
                 image = limit
-            self._finish_image(number, reply, image, effects)
+            self._finish_image(number, reply, image, lease, effects)
         elif kind == "progress":
             on_progress = request.on_progress
             if on_progress is not None:
@@ -455,7 +514,8 @@ class Session:
         self._newest_answered = max(self._newest_answered, number)
 
     def _finish_image(
-        self, number: int, reply: ImageReply, image: "Image | ImageBrokerError", effects: List[Effect]
+        self, number: int, reply: ImageReply, image: "Image | ImageBrokerError", lease: Optional[Lease],
+        effects: List[Effect],
     ) -> None:
         request = self.pending[number]
         if not reply.final:
@@ -468,7 +528,7 @@ class Session:
         if isinstance(image, Image) and request.key is not None and self.page is not None:
             if request.form is not Form.SHARED:
                 empty = Image(reply, memoryview(b""))
-                self.keep(request.key, empty, reply, self.page, getattr(image.buffer.obj, "lease", None))
+                self.keep(request.key, empty, reply, self.page, lease)
             else:
                 self.keep(request.key, image, reply, self.page, None)
         effects.append(lambda: request.finish(image))
@@ -496,15 +556,15 @@ class Session:
 
     # Images
 
-    def _image(self, frame: Frame, reply: ImageReply, form: Form) -> Image:
+    def _image(self, frame: Frame, reply: ImageReply, form: Form) -> Tuple[Image, Optional[Lease]]:
         """Combines a reply with its bytes, after verifying the seals of their buffer. Shared images of one buffer have one
-        mapping.
+        mapping. Returns the lease, too.
 
         Raises `ProtocolViolationError`, or `ProcessLimitError` if the image exists but cannot be mapped.
         """
         number = reply.buffer
         if number is None:
-            return Image(reply, memoryview(b""))
+            return Image(reply, memoryview(b"")), None
         end = reply.offset + reply.bytes
         if reply.fds:
             descriptor = self._take_descriptor(frame)
@@ -517,7 +577,7 @@ class Session:
         if held is None:
             if number not in self._lost:
                 raise violation(f"an unknown buffer {number}")
-            self.releases.append(number)
+            self.releases.append((number, 0))
             raise ProcessLimitError("this process may open no more descriptors (RLIMIT_NOFILE); the image is lost")
         held.leases += 1
         lease = Lease(number, self.releases)
@@ -526,9 +586,9 @@ class Session:
             if held.size < end:
                 raise violation(f"a buffer of {held.size} bytes for an image that ends at {end}")
             if reply.bytes == 0:
-                return Image(reply, memoryview(b""))
+                return Image(reply, memoryview(b"")), None
             if form is Form.UNMAPPED:
-                return _unmapped(reply, lease)
+                return _unmapped(reply, lease), lease
             try:
                 mapping = map_buffer(held.descriptor, held.size, writable=form is Form.WRITABLE)
             except (OSError, ValueError, OverflowError) as error:
@@ -539,12 +599,60 @@ class Session:
             mapping.lease = lease
             if form is Form.SHARED:
                 held.mapping = weakref.ref(mapping)
-        # Otherwise `lease` is released at once: the mapping has one already.
-        return Image(reply, memoryview(mapping)[reply.offset:end])
+        # Otherwise `lease` is released: the mapping has one already.
+        return Image(reply, memoryview(mapping)[reply.offset:end]), lease
+
+    def _image_in_segment(self, frame: Frame, reply: ImageReply, form: Form) -> Tuple[Image, Lease]:
+        """Combines a reply with its bytes in a segment, which is mapped if its descriptor has come for the first time. Raises as
+        `_image`."""
+        number, buffer = reply.segment, reply.buffer
+        assert number is not None and buffer is not None
+        mapped = self._segments.get(number)
+        if reply.segment_bytes is not None:
+            descriptor = self._take_descriptor(frame)
+            try:
+                if mapped is None or not isinstance(mapped.segment, Segment):
+                    segment = self._map_segment(number, descriptor, reply.segment_bytes)
+                    mapped = self._segments[number] = _Mapped(segment, 0 if mapped is None else mapped.leases)
+            finally:
+                if descriptor is not None:
+                    os.close(descriptor)
+        if mapped is None:
+            raise violation(f"an unknown segment {number}")
+        found = mapped.segment
+        if isinstance(found, Segment) and reply.offset + reply.bytes > found.size:
+            raise violation(f"a segment of {found.size} bytes for an image that ends at {reply.offset + reply.bytes}")
+        mapped.leases += 1
+        self._leases_in_segments += 1
+        if isinstance(found, Segment):
+            lease = Lease(buffer, self.releases, found)
+            return _in_segment(reply, lease, found, form), lease
+        # It comes with its descriptor again after the broker has read that it is not mapped.
+        mapped.is_forgettable = True
+        self.releases.append((buffer, number))
+        raise found
+
+    def _map_segment(self, number: int, descriptor: Optional[int], size: int) -> "Segment | ProcessLimitError":
+        if descriptor is None:
+            return ProcessLimitError("this process may open no more descriptors (RLIMIT_NOFILE); the image is lost")
+        try:
+            return Segment(number, descriptor, size, self._connection)
+        except OSError as error:
+            return ProcessLimitError(f"this process cannot map a segment of {size} bytes ({error})")
+
+    def _end_segment(self, number: int) -> None:
+        """Notes that no further image will be in a segment."""
+        mapped = self._segments.get(number)
+        if mapped is not None:
+            mapped.is_forgettable = True
+            if not mapped.leases:
+                self._forgettable.append(number)
 
     def map_again(self, reply: ImageReply, lease: Lease, form: Form) -> Optional[Image]:
         """Makes another image of an earlier reply, which is not shared. `lease` is that of the reply. None if it cannot be
         mapped, or is of another connection."""
+        if lease.segment is not None:
+            return _in_segment(reply, lease, lease.segment, form)
         held = self._holding(lease, reply.offset + reply.bytes)
         if held is None:
             return None
@@ -607,6 +715,11 @@ def _unmapped(reply: ImageReply, lease: Lease) -> Image:
     nothing = Unmapped()
     nothing.lease = lease
     return Image(reply, memoryview(nothing))
+
+
+def _in_segment(reply: ImageReply, lease: Lease, segment: Segment, form: Form) -> Image:
+    data = segment.view(lease, reply.offset, reply.bytes)
+    return Image(reply, memoryview(bytearray(data)) if form is Form.WRITABLE else data)
 
 
 _FULL = (ErrorCode.QUOTA_EXCEEDED, ErrorCode.OVERLOADED)

@@ -17,6 +17,8 @@ MAXIMUM_SIDE = 65_535
 MAXIMUM_INLINE_BYTES = 64 << 20
 #: The maximum of buffers in one `release` or `touch`.
 BUFFERS_IN_ONE_FRAME = 10_000
+#: The maximum of segments in one `forgetSegments`.
+SEGMENTS_IN_ONE_FRAME = 16_384
 
 #: The bytes of a pixel in each pixel format.
 CHANNELS: Mapping[str, int] = {"rgba8": 4, "bgra8": 4, "rgb8": 3, "gray8": 1}
@@ -246,6 +248,8 @@ class ImageReply(NamedTuple):
     bytes: int
     offset: int
     buffer: Optional[int]
+    segment: Optional[int]
+    segment_bytes: Optional[int]
     slot: Optional[int]
     generation: int
     fds: int
@@ -271,8 +275,8 @@ _IMAGE_FIELDS: Mapping[str, Type[Any]] = {
     **dict.fromkeys(("source", "url", "pixelFormat", "alpha", "contentType", "averageColor", "thumbHash", "etag", "damage"), str),
     **dict.fromkeys(("final", "stale", "damaged"), bool),
     **dict.fromkeys(
-        ("width", "height", "bytes", "offset", "buffer", "slot", "generation", "fds", "payload", "stride", "originalWidth",
-         "originalHeight", "frameCount", "loops", "expires"), int),
+        ("width", "height", "bytes", "offset", "buffer", "segment", "segmentBytes", "slot", "generation", "fds", "payload",
+         "stride", "originalWidth", "originalHeight", "frameCount", "loops", "expires"), int),
 }
 #: The greatest value of those integers that have another than `MAXIMUM_INTEGER`.
 _IMAGE_MAXIMA: Mapping[str, int] = {"width": MAXIMUM_SIDE, "height": MAXIMUM_SIDE, "generation": (1 << 32) - 1, "fds": 1}
@@ -317,12 +321,18 @@ def image_of(fields: Fields) -> ImageReply:
         raise violation(f"a payload of {payload} bytes for an image of {size}")
     if buffer == 0 or (fds and buffer is None):
         raise violation("a descriptor without a buffer")
+    segment, segment_bytes = get("segment"), get("segmentBytes")
+    if segment is not None:
+        if not segment or buffer is None or payload or (segment_bytes is not None) != (fds > 0) or segment_bytes == 0:
+            raise violation("an image in a segment lacks a field")
+    elif segment_bytes is not None:
+        raise violation("the size of no segment")
     if source not in _SOURCES:
         raise violation(f"source is not one of {', '.join(_SOURCES)}")
     return ImageReply(
         final=get("final", True), source=source, url=get("url"), width=width, height=height, stride=stride, pixel_format=pixel_format,
-        alpha=alpha, bytes=size, offset=offset, buffer=buffer, slot=get("slot"),
-        generation=get("generation") or 0, fds=fds, payload=payload, content_type=get("contentType"),
+        alpha=alpha, bytes=size, offset=offset, buffer=buffer, segment=segment, segment_bytes=segment_bytes,
+        slot=get("slot"), generation=get("generation") or 0, fds=fds, payload=payload, content_type=get("contentType"),
         original_width=_or(get("originalWidth"), width), original_height=_or(get("originalHeight"), height),
         frame_count=_or(get("frameCount"), 1), frames=frames, loops=get("loops"), average_color=get("averageColor"),
         thumb_hash=get("thumbHash"), etag=get("etag"), expires=get("expires"), stale=get("stale", False),
