@@ -46,8 +46,8 @@ _LONGEST = 1 << 30
 #: The events that `events` reports by default.
 EVENTS = ("started", "responded", "finished", "failed", "evicted", "worker")
 
-_clock = time.clock_gettime_ns
-_MONOTONIC = time.CLOCK_MONOTONIC
+# On Linux, that of CLOCK_MONOTONIC, in less time than `clock_gettime_ns`.
+_clock = time.monotonic_ns
 
 
 class CacheStatus(NamedTuple):
@@ -471,7 +471,7 @@ class Client:
         except TypeError:  # An option is not hashable.
             entry = None
         if entry is not None and preview is None and not writable:
-            tenth = _clock(_MONOTONIC) // 100_000_000
+            tenth = _clock() // 100_000_000
             if entry.floor + tenth < entry.words[entry.index] <= entry.ceiling and entry.numbers[4] == entry.owner:
                 entry.is_used = entry.is_unreported = True
                 next(self._hits)

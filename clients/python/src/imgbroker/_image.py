@@ -254,7 +254,9 @@ class Image:
         strides: Tuple[int, ...] = (stride, channels, 1)
         if channels == 1:
             shape, strides = shape[:2], strides[:2]
-        return numpy.ndarray(shape, numpy.uint8, buffer=self._bytes, offset=offset, strides=strides)
+        # Its base is then a view that is read-only, too, so that no flag can make it writable.
+        pixels = numpy.frombuffer(self._bytes, numpy.uint8)
+        return numpy.ndarray(shape, numpy.uint8, buffer=pixels, offset=offset, strides=strides)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "Array":
         """Returns `numpy()`, so that `numpy.asarray(image)` has the pixels without a copy; a copy with `copy=True` or another

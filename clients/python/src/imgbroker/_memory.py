@@ -170,7 +170,7 @@ class ValidityPage:
 
 def now() -> int:
     """Returns the monotonic clock in tenths of a second."""
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 100_000_000
+    return time.monotonic_ns() // 100_000_000
 
 
 def new_releases() -> Releases:

@@ -1,0 +1,530 @@
+"""Images in segments."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import pathlib
+import resource
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict, Iterator, List
+
+import numpy
+import pytest
+
+import imgbroker
+from imgbroker import _segment
+from scripted import ScriptedBroker
+from support import Broker, Origin, eventually, open_descriptors, run_script
+# With the broker of this module.
+from test_client import test_fork, test_kept_writable_images, test_repeated_hits_take_no_request, test_spawn  # noqa: F401
+from test_images import (  # noqa: F401
+    test_array_is_read_only_and_shares_memory, test_images_pass_through_queues, test_lease_ends_with_the_last_view,
+    test_opaque_pillow_image_can_be_saved_as_jpeg, test_pillow_image, test_pillow_image_of_an_encoded_image,
+    test_writable_image_changes_alone,
+)
+
+Picture = Callable[..., bytes]
+#: The memory of a broker whose places are used again soon.
+_LITTLE = ("--segments", "on", "--memory-limit", "4M")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker with segments, for tests that do not end it."""
+    broker = Broker(tmp_path_factory.mktemp("broker"), "--segments", "on")
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker without segments."""
+    broker = Broker(tmp_path_factory.mktemp("broker"))
+    yield broker
+    broker.stop()
+
+
+def _mappings(name: str = "imgbroker-segment") -> int:
+    """Returns the number of mappings of memfds with a name."""
+    gc.collect()
+    return pathlib.Path("/proc/self/maps").read_text().count(f"/memfd:{name}")
+
+
+def _has_segment(image: imgbroker.Image) -> bool:
+    return image._reply.segment is not None
+
+
+def _colors(origin: Origin, picture: Picture, name: str, count: int) -> List[str]:
+    """Returns the URLs of images of 64 KiB, each of which has the colour (number, 100, 50)."""
+    return [origin.add(f"/{name}-{number}.png", picture(128, 128, (number, 100, 50))) for number in range(count)]
+
+
+def _is_color(pixels: Any, number: int) -> bool:
+    return bool((pixels == (number, 100, 50, 255)).all())
+
+
+def _leased(client: imgbroker.Client) -> int:
+    return int(client.stats()["leasedBytes"])
+
+
+# Images
+
+
+def test_images_are_those_without_segments(
+    broker: Broker, other_broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path
+) -> None:
+    urls = [origin.add(f"/same-{width}.png", picture(width, 40)) for width in range(1, 40)]
+    large = origin.add("/same-large.png", picture(400, 400))
+    file = tmp_path / "picture.png"
+    file.write_bytes(picture(77, 33))
+    sources: List[Any] = [*urls, large, file, picture(31, 30)]
+    variants: List[Dict[str, Any]] = [
+        {}, {"as_": "png"}, {"pixel_format": "gray8"}, {"pixel_format": "rgb8", "width": 7}, {"delivery": "inline"}]
+    mappings = _mappings()
+    with imgbroker.Client(broker.socket) as client, imgbroker.Client(other_broker.socket) as other:
+        descriptors = open_descriptors()
+        for options in variants:
+            ours = [result.get() for result in client.get_many(sources, **options)]
+            others = [result.get() for result in other.get_many(sources, **options)]
+            assert [bytes(image) for image in ours] == [bytes(image) for image in others]
+            assert not any(map(_has_segment, others))
+            small = options.get("delivery") != "inline"
+            assert [_has_segment(image) for image in ours] == [small and image.nbytes <= 256 << 10 for image in ours]
+            for image in ours:
+                assert image.buffer.readonly and image.buffer.format == "B" and image.buffer.nbytes == image.nbytes
+            del ours, others, image
+        # Those of the large image, of the other broker, and of the two connections.
+        assert mappings < _mappings() <= mappings + 4
+        del other
+        images = [client.get(url, width=5) for url in urls]
+        before = open_descriptors()
+        images += [client.get(url, width=6) for url in urls]
+        assert open_descriptors() == before and all(map(_has_segment, images)) and descriptors
+        with pytest.raises(ValueError):
+            images[0].numpy().flags.writeable = True
+
+
+def test_view_outlives_its_image_and_the_collector(broker: Broker, origin: Origin, picture: Picture) -> None:
+    with imgbroker.Client(broker.socket, keep_images=0) as client, imgbroker.Client(broker.socket) as other:
+        url, = _colors(origin, picture, "view", 1)
+        before = _leased(other)
+        row = client.get(url).numpy()[3:4]
+        rows: Any = row
+        views = [memoryview(rows)[0:1], client.get(url).buffer[8:12].cast("B")]
+        del row, rows
+        gc.collect()
+        client.flush()
+        assert _leased(other) > before and views[1].tobytes() == bytes((0, 100, 50, 255))
+        del views[1]
+        client.flush()
+        client.stats()
+        assert _leased(other) > before and numpy.asarray(views[0])[0, 0].tolist() == [0, 100, 50, 255]
+        views.clear()
+        eventually(lambda: _leased(other) <= before)
+
+
+def test_image_keeps_its_connection(broker: Broker, origin: Origin, picture: Picture) -> None:
+    url, = _colors(origin, picture, "connection", 1)
+    with imgbroker.Client(broker.socket, keep_images=0) as other:
+        before, clients, mappings = _leased(other), other.stats()["clients"], _mappings()
+        client = imgbroker.Client(broker.socket)
+        pixels = client.get(url).numpy()
+        client.close()
+        del client
+        gc.collect()
+        # A further lease would be counted once.
+        assert _leased(other) > before and other.stats()["clients"] == clients + 1 and _mappings() == mappings + 1
+        assert _is_color(pixels, 0)
+        del pixels
+        eventually(lambda: _leased(other) <= before and other.stats()["clients"] == clients)
+        assert _mappings() == mappings
+
+
+@pytest.mark.parametrize("way", ["terminate", "kill"])
+def test_views_of_a_broker_that_has_exited(tmp_path: pathlib.Path, origin: Origin, picture: Picture, way: str) -> None:
+    urls = _colors(origin, picture, f"exited-{way}", 8)
+    broker = Broker(tmp_path, *_LITTLE)
+    client = imgbroker.Client(broker.socket, reconnect=20)
+    mappings = _mappings()
+    try:
+        pixels = [client.get(url).numpy() for url in urls]
+        broker.stop(way)
+        assert client.kept_image(urls[0]) is None
+        broker.start()
+        again = [client.get(url).numpy() for url in urls]
+        for number in range(8):
+            assert _is_color(pixels[number], number) and _is_color(again[number], number)
+        assert _mappings() >= mappings + 2
+        del pixels, again
+        client.close()
+        eventually(lambda: _mappings() == mappings)
+    finally:
+        client.close()
+        broker.stop()
+
+
+def test_segments_stay_during_an_upgrade(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
+    urls = _colors(origin, picture, "upgrade", 8)
+    broker = Broker(tmp_path, "--segments", "on")
+    try:
+        with imgbroker.Client(broker.socket) as client, imgbroker.Client(broker.socket) as other:
+            pixels = [client.get(url).numpy() for url in urls]
+            session = client._engine._session
+            other.upgrade()
+            again = [client.get(url) for url in urls]
+            assert client._engine._session is session and all(map(_has_segment, again))
+            for number in range(8):
+                assert _is_color(pixels[number], number) and _is_color(again[number].numpy(), number)
+            assert {image._reply.segment for image in again} == {1}
+    finally:
+        broker.stop()
+
+
+# Kept images
+
+
+def test_kept_images_take_no_descriptor(broker: Broker, origin: Origin, picture: Picture) -> None:
+    url, = _colors(origin, picture, "kept", 1)
+    with imgbroker.Client(broker.socket) as client:
+        widths = range(1, 129)
+        eventually(lambda: client.get(url, width=1) is client.kept_image(url, width=1))
+        before = open_descriptors()
+
+        def are_kept() -> bool:
+            for result in [result for width in widths for result in client.get_many([url], width=width, height=3, fit="fill")]:
+                result.get()
+            return all(client.kept_image(url, width=width, height=3, fit="fill") for width in widths)
+
+        eventually(are_kept)
+        requests = client.stats()["requests"]
+        for width in widths:
+            assert client.get(url, width=width, height=3, fit="fill").width == width
+        assert client.stats()["requests"] == requests
+        assert open_descriptors() == before and len(client._kept.entries) > 128
+
+
+def test_kept_images_with_descriptors_are_limited(broker: Broker, origin: Origin, picture: Picture) -> None:
+    large = [origin.add(f"/kept-large-{number}.png", picture(300, 300 + number)) for number in range(4)]
+    small = _colors(origin, picture, "kept-small", 3)
+    with imgbroker.Client(broker.socket, keep_descriptors=2) as client:
+        for url in [*small, *large]:
+            eventually(lambda: client.get(url) is client.kept_image(url))
+        assert [client.kept_image(url) is not None for url in large] == [False, False, True, True]
+        assert all(client.kept_image(url) for url in small)
+        # Used ones, which `kept_image` has marked, are evicted after the others.
+        eventually(lambda: client.get(large[0]) is client.kept_image(large[0]))
+        assert sum(client.kept_image(url) is not None for url in large) == 2
+    with imgbroker.Client(broker.socket, keep_descriptors=0) as client:
+        for url in small:
+            eventually(lambda: client.get(url) is client.kept_image(url))
+        assert client.get(large[0]) is not client.get(large[0])
+
+
+# Places that are used again
+
+
+def _load_all(client: imgbroker.Client, urls: List[str], start: int, held: List[Any]) -> int:
+    """Loads images in an order of its own, holds the latest, and returns the number of those that changed while held."""
+    wrong = 0
+    for step in range(len(urls)):
+        number = (start + 7 * step) % len(urls)
+        held.append((number, client.get(urls[number]).numpy()))
+        if len(held) > 3:
+            earliest, pixels = held.pop(0)
+            wrong += not _is_color(pixels, earliest)
+            del pixels
+    wrong += sum(not _is_color(pixels, number) for number, pixels in held)
+    held.clear()
+    return wrong
+
+
+@pytest.mark.parametrize("keep_images", [0, 16])
+def test_threads_while_places_are_used_again(
+    tmp_path: pathlib.Path, origin: Origin, picture: Picture, keep_images: int
+) -> None:
+    urls = _colors(origin, picture, "threads", 100)
+    broker = Broker(tmp_path, *_LITTLE)
+    try:
+        with imgbroker.Client(broker.socket, keep_images=keep_images) as client, ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(lambda start: _load_all(client, urls, start, []), range(0, 80, 10))) == 0
+            assert client.stats()["evictions"] > 0
+    finally:
+        broker.stop()
+
+
+def test_tasks_while_places_are_used_again(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
+    urls = _colors(origin, picture, "tasks", 100)
+    broker = Broker(tmp_path, *_LITTLE)
+
+    async def load(client: imgbroker.AsyncClient, start: int) -> int:
+        wrong = 0
+        for step in range(100):
+            number = (start + 7 * step) % len(urls)
+            image = await client.get(urls[number])
+            await asyncio.sleep(0)
+            wrong += not _is_color(image.numpy(), number)
+        return wrong
+
+    async def load_all() -> int:
+        async with imgbroker.AsyncClient(broker.socket, keep_images=16) as client:
+            return sum(await asyncio.gather(*[load(client, start) for start in range(0, 80, 10)]))
+
+    try:
+        assert asyncio.run(load_all()) == 0
+    finally:
+        broker.stop()
+
+
+# Forks
+
+
+_FORK = """
+import ctypes, fcntl, mmap, os, sys, time
+from imgbroker import _memory
+from imgbroker._segment import Segment
+file = os.memfd_create("segment", os.MFD_ALLOW_SEALING)
+size = (1 << 20) - 64
+os.ftruncate(file, size)
+memory = mmap.mmap(file, size)
+memory[:] = b"a" * size
+fcntl.fcntl(file, _memory.F_ADD_SEALS, _memory.SEGMENT_SEALS)
+segments = [Segment(number, file, size, None) for number in (1, 2, 3)]
+releases = _memory.new_releases()
+view = segments[0].view(_memory.Lease(7, releases, segments[0]), 64, 100_000)
+del segments
+assert not releases
+for _ in range(20):
+    memory[:] = b"a" * size
+    assert bytes(view) == b"a" * 100_000
+    child = os.fork()
+    # What a broker does after the parent has released the image.
+    memory[:] = b"b" * size
+    if child == 0:
+        # Also in a process that is forked from this one.
+        child = os.fork()
+        same = bytes(view) == b"a" * 100_000
+        maps = open("/proc/self/maps").read()
+        status = same and view.readonly and not any("memfd:segment" in line and "r--s" in line for line in maps.splitlines())
+        if child:
+            status = os.waitpid(child, 0)[1] == 0 and status
+        os._exit(not status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert bytes(view) == b"b" * 100_000
+del view
+assert list(releases) == [(7, 1)]
+print(len(os.listdir("/proc/self/fd")))
+"""
+
+
+def test_forked_process_has_copies(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(_FORK)
+    # The standard ones, that of the memfd and the mapping's, and that of the folder.
+    assert run_script(script) == "6\n"
+
+
+_PROCESS = """
+import multiprocessing, sys, imgbroker
+def answer(image, begin, answers):
+    begin.wait()
+    answers.put(set(map(tuple, image.numpy().reshape(-1, 4).tolist())))
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    client = imgbroker.Client(sys.argv[1], keep_images=0)
+    for number in range(3):
+        begin, answers = context.Event(), context.SimpleQueue()
+        process = context.Process(target=answer, args=(client.get(sys.argv[2 + number]), begin, answers))
+        # The parent process forgets the arguments.
+        process.start()
+        client.flush()
+        for url in sys.argv[2:]:
+            client.get(url)
+        begin.set()
+        assert answers.get() == {(number, 100, 50, 255)}
+        process.join()
+    print("done")
+"""
+
+
+def test_image_as_the_argument_of_a_process(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
+    broker = Broker(tmp_path, *_LITTLE)
+    script = tmp_path / "script.py"
+    script.write_text(_PROCESS)
+    try:
+        assert run_script(script, broker.socket, *_colors(origin, picture, "argument", 100)) == "done\n"
+    finally:
+        broker.stop()
+
+
+# Scripted brokers
+
+
+_SEALS = ["seal", "shrink", "grow", "future-write"]
+
+
+def _image(**fields: Any) -> Dict[str, Any]:
+    return {"fds": 0, **fields}
+
+
+def _new(number: int, **fields: Any) -> Dict[str, Any]:
+    """Returns the step that sends an image and its segment, whose bytes are its number."""
+    return {
+        "sendImage": {"segment": number, "segmentBytes": 4096, **fields},
+        "descriptors": [{"size": 4096, "byte": number, "seals": _SEALS}],
+    }
+
+
+_FIELDS = {
+    "type": "image", "id": "$id", "source": "memory", "width": 4, "height": 2, "stride": 16, "pixelFormat": "rgba8",
+    "alpha": "premultiplied", "bytes": 32, "offset": 0, "fds": 1,
+}
+_URL = "http://origin/a.png"
+
+
+def _sent(broker: ScriptedBroker, connection: int = 0) -> List[Any]:
+    """Returns the releases and the forgotten segments that a client has sent."""
+    return [
+        frame.get("buffers") or frame.get("segments") for frame in broker.received[connection]
+        if frame["type"] in ("release", "forgetSegments")]
+
+
+def test_segment_that_has_ended_is_forgotten_after_its_last_lease(tmp_path: pathlib.Path) -> None:
+    end = {"send": {"type": "segmentEnded", "id": None, "segment": 3}}
+    unknown = {"send": {"type": "segmentEnded", "id": None, "segment": 99}}
+    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+        {"read": "get"}, _new(3, buffer=7), {"read": "get"}, {"sendImage": _image(buffer=8, segment=3, offset=64)}, unknown, end,
+        {"read": "get"}, _new(4, buffer=9),
+    ]], _FIELDS)
+    mappings = _mappings("scripted")
+    with imgbroker.Client(broker.path, keep_images=0) as client:
+        assert broker.path and client.get(_URL).buffer[0] == 3
+        pixels = client.get(_URL).numpy()
+        assert client.get(_URL).buffer[0] == 4
+        client.flush()
+        eventually(lambda: [number for numbers in _sent(broker) for number in numbers] == [7, 9])
+        assert _mappings("scripted") == mappings + 2 and pixels[0, 0, 0] == 3
+        view = pixels[1:]
+        del pixels
+        gc.collect()
+        time.sleep(0.05)
+        assert view[0, 0, 0] == 3
+        del view
+        # Without a further message of this thread.
+        eventually(lambda: _sent(broker)[-2:] == [[8], [3]])
+        assert _mappings("scripted") == mappings + 1
+    assert broker.received[0][0]["segments"] is True
+    broker.close()
+
+
+def test_segment_that_ends_without_leases_is_forgotten(tmp_path: pathlib.Path) -> None:
+    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+        {"read": "get"}, _new(3, buffer=7), {"awaitRelease": [7]}, {"send": {"type": "segmentEnded", "id": None, "segment": 3}},
+    ]], _FIELDS)
+    mappings = _mappings("scripted")
+    with imgbroker.Client(broker.path, keep_images=0) as client:
+        client.get(_URL)
+        client.flush()
+        eventually(lambda: _sent(broker) == [[7], [3]])
+        assert _mappings("scripted") == mappings
+        # It wakes for nothing more.
+        session = client._engine._session
+        assert session is not None and not session.holds_leases and not session.is_flush_due
+    broker.close()
+
+
+@pytest.mark.parametrize("number", [None, 0, "3", 1 << 53])
+def test_end_of_no_segment(tmp_path: pathlib.Path, number: Any) -> None:
+    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+        {"read": "get"}, {"send": {"type": "segmentEnded", "id": None, "segment": number}}]])
+    with imgbroker.Client(broker.path) as client, pytest.raises(imgbroker.ProtocolViolationError):
+        client.get(_URL)
+    broker.close()
+
+
+def test_segment_that_cannot_be_mapped_comes_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+        {"read": "get"}, _new(3, buffer=7), {"read": "get"}, {"sendImage": _image(buffer=8, segment=3, offset=64)},
+        {"awaitRelease": [7, 8]}, {"read": "get"}, _new(3, buffer=9),
+        {"read": "get"}, {"sendImage": _image(buffer=10, segment=3)},
+    ]], _FIELDS)
+    with imgbroker.Client(broker.path, keep_images=0) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(_segment, "c_mmap", lambda *_: _segment._FAILED)
+            with client._engine._lock:
+                futures = [client.submit(_URL), client.submit(_URL)]
+            for future in futures:
+                with pytest.raises(imgbroker.ProcessLimitError, match="cannot map a segment of 4096 bytes"):
+                    future.result(10)
+        eventually(lambda: [3] in _sent(broker) and {7, 8} <= set(broker.released))
+        assert [client.get(_URL).buffer[0] for _ in range(2)] == [3, 3]
+    broker.close()
+
+
+def test_lost_descriptor_of_a_segment(broker: Broker, origin: Origin, picture: Picture) -> None:
+    urls = _colors(origin, picture, "lost", 2)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with imgbroker.Client(broker.socket, keep_images=0) as client:
+        assert client.prefetch(urls) == (2, 0)
+        with socket.socket() as gap:
+            lowest = gap.fileno()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))
+        try:
+            for _ in range(2):
+                with pytest.raises(imgbroker.ProcessLimitError, match="RLIMIT_NOFILE"):
+                    client.get(urls[0])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+        images = [client.get(url) for url in urls]
+        assert all(map(_has_segment, images)) and [_is_color(image.numpy(), n) for n, image in enumerate(images)] == [True, True]
+
+
+class _Interrupted:
+    """A socket of which a signal handler ends the sending of the next message after a part of it."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._connected = connected
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connected, name)
+
+    def send(self, data: bytes, flags: int) -> int:
+        self._connected.send(data[:5], flags)
+        raise KeyboardInterrupt
+
+
+def test_message_that_a_signal_ends_leaves_the_leases(broker: Broker, origin: Origin, picture: Picture) -> None:
+    url, = _colors(origin, picture, "interrupted", 1)
+    with imgbroker.Client(broker.socket, keep_images=0) as client, imgbroker.Client(broker.socket, keep_images=0) as other:
+        before = _leased(other)
+        image = client.get(url)
+        session: Any = client._engine._session
+        session.socket = _Interrupted(session.socket)
+        with pytest.raises(KeyboardInterrupt):
+            client.get(url)
+        # Over the next connection.
+        assert client.get(url).width == 128 and client._engine._session is not session
+        client.flush()
+        assert _leased(other) > before and _is_color(image.numpy(), 0)
+        del image, session
+        eventually(lambda: _leased(other) <= before)
+
+
+def test_leases_of_many_threads_are_counted(tmp_path: pathlib.Path) -> None:
+    count = 200
+    script: List[Dict[str, Any]] = [{"read": "get"}, _new(3, buffer=1)]
+    for buffer in range(2, count):
+        script += [{"read": "get"}, {"sendImage": _image(buffer=buffer, segment=3, offset=buffer)}]
+    broker = ScriptedBroker(str(tmp_path / "socket"), [script], _FIELDS)
+    with imgbroker.Client(broker.path, keep_images=0) as client:
+        first = client.get(_URL)
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(lambda _: client.get(_URL).buffer[31], range(count - 2))) == {3}
+        session: Any = client._engine._session
+        eventually(lambda: session._leases_in_segments == 1 == session._segments[3].leases)
+        assert first.buffer[0] == 3
+        del first
+        eventually(lambda: sorted(broker.released) == list(range(1, count)))
+    broker.close()
