@@ -354,6 +354,34 @@ def test_mapped_batch(tmp_path: pathlib.Path, picture: Picture) -> None:
         broker.stop()
 
 
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_images_in_segments(tmp_path: pathlib.Path, folder: pathlib.Path, contiguous: bool) -> None:
+    time.sleep(0.05)
+    broker = Broker(tmp_path, "--segments", "on")
+    try:
+        with imgbroker.Client(broker.socket) as client:
+            assert client.get(folder / "cat" / "1.png", pixel_format="rgb8")._reply.segment is not None
+            dataset = ImageFolder(folder, client=client, contiguous=contiguous)
+            numbers = list(range(8))
+            before = open_descriptors()
+            for _ in range(2):
+                items, batch = [item[0] for item in dataset.__getitems__(numbers)], dataset[numbers][0]
+                for images in (items, batch):
+                    assert [number_of(image) for image in images] == [1, 3, 2, 4, 5, 6, 7, 8]
+                    # Nobody else sees it.
+                    for image in images:
+                        image.zero_()
+            assert batch.stride()[0] == (2304 if contiguous else 4096) and open_descriptors() == before
+            # Kept ones, in each form.
+            requests = client.stats()["requests"]
+            assert number_of(dataset[7][0]) == number_of(dataset[[7]][0][0]) == 8
+            assert client.stats()["requests"] == requests
+            loader = torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=2)
+            assert epoch(loader) == EXPECTED
+    finally:
+        broker.stop()
+
+
 def test_mapped_batch_whose_connection_is_lost(
     client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,7 +506,7 @@ try:
     sys.exit("mapped")
 except OSError:
     pass
-other = _region._mmap(begin, mmap.PAGESIZE, 3, 0x100022, -1, 0)
+other = _region.c_mmap(begin, mmap.PAGESIZE, 3, 0x100022, -1, 0)
 assert other == begin
 # As when the interpreter ends.
 vars(_region).clear()

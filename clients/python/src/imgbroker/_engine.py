@@ -318,6 +318,8 @@ class Engine:
             requests, self._queue = self._queue, []
             if session is not None:
                 requests += [*session.deferred, *session.pending.values()]
+                # An image in a segment keeps the connection open, and with it all leases that are not released now.
+                session.flush()
                 session.close()
                 if isinstance(error, ConnectionLostError):
                     self._queue = [

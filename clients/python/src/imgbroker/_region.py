@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from typing import List
 
 from ._memory import Lease
-from ._segment import MAP_FIXED, c_mmap, c_munmap, system_error
+from ._segment import MAP_FIXED, c_mmap, c_munmap
 
 _MAP_NORESERVE = 0x4000
 
@@ -40,9 +41,9 @@ class Region(mmap.mmap):
         where = self._begin + position
         flags, protection = mmap.MAP_PRIVATE | MAP_FIXED, mmap.PROT_READ | mmap.PROT_WRITE
         if c_mmap(where, size, protection, flags, descriptor, offset) != where:
-            error = system_error()
+            code = ctypes.get_errno()
             self._abandon(position, position + _pages(size))
-            raise error
+            raise OSError(code, os.strerror(code))
         self._leases.append(lease)
 
     def _abandon(self, low: int, high: int) -> None:

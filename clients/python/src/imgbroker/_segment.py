@@ -25,16 +25,15 @@ c_munmap = _libc.munmap
 c_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _mprotect = _libc.mprotect
 _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_mremap = _libc.mremap
+_mremap.restype = ctypes.c_void_p
+_mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+_MREMAP_MAYMOVE = 1
+_MREMAP_FIXED = 2
 _FAILED = ctypes.c_void_p(-1).value
 
 #: The time for which a forking process waits for the copies of the new one, in milliseconds.
 _PATIENCE_WITH_CHILD = 10_000
-
-
-def system_error() -> OSError:
-    """Returns the error of the last call of `c_mmap`."""
-    code = ctypes.get_errno()
-    return OSError(code, os.strerror(code))
 
 
 class Connection:
@@ -62,7 +61,8 @@ class Segment:
             raise violation(f"a segment that does not have {size} bytes")
         address = c_mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
         if address == _FAILED:
-            raise system_error()
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
         self._address = address
         self._array = _array_of(size)
         self._connection = connection
@@ -83,13 +83,13 @@ class Segment:
     def make_private(self) -> None:
         """Replaces the mapping by private memory with the same bytes at the same address, and leaves the connection. No other
         thread may exist."""
-        address = self._address
+        address, size = self._address, self.size
         assert address is not None
-        data = ctypes.string_at(address, self.size)
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED
-        if c_mmap(address, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) == address:
-            ctypes.memmove(address, data, self.size)
-            _mprotect(address, self.size, mmap.PROT_READ)
+        copy = c_mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        if copy != _FAILED:
+            ctypes.memmove(copy, address, size)
+            _mprotect(copy, size, mmap.PROT_READ)
+            _mremap(copy, size, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, address)
         self._connection = None
 
 

@@ -113,11 +113,12 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         A `DataLoader` with `batch_size=None` and a `BatchSampler` as its `sampler` requests batches in this way. Each image is
         copied once, from the shared memory into the batch.
 
-        With `contiguous=False` and at most 256 images, none is copied: each is mapped, from the beginning of a page on. Between two
-        images are up to a page of other bytes, so that `view` cannot join the first dimension with others, and PyTorch makes a
-        contiguous copy where it needs one, as for a GPU. As long as the batch or a part of it exists, the broker keeps its images
-        in memory, and each takes a descriptor: do not collect them. A changed page becomes private memory of the batch. From a
-        worker of a `DataLoader`, PyTorch copies the batch to the other process, with the bytes between the images.
+        With `contiguous=False` and at most 256 images, images are not copied, except small ones in segments: each is mapped,
+        from the beginning of a page on. Between two images are up to a page of other bytes, so that `view` cannot join the
+        first dimension with others, and PyTorch makes a contiguous copy where it needs one, as for a GPU. As long as the batch
+        or a part of it exists, the broker keeps its images in memory, and each takes a descriptor: do not collect them. A
+        changed page becomes private memory of the batch. From a worker of a `DataLoader`, PyTorch copies the batch to the other
+        process, with the bytes between the images.
 
         With a `transform`, single items are put together as by a `DataLoader`.
         """
