@@ -55,16 +55,22 @@ enum ClientProcess {
         withExtendedLifetime(kept) {}
     }
 
-    /// Reads every pixel, and finds the memfd that holds them.
+    /// Reads every pixel, and finds the memory that holds them.
     private static func inspect(_ image: BrokerImage) throws -> ImageResult {
-        guard let buffer = image.buffer else { throw HarnessFailure("an image came without a buffer") }
-        var status = stat()
-        guard unsafe fstat(buffer.descriptor.raw, &status) == 0 else { throw HarnessFailure("fstat: error \(errno)") }
         let info = image.reply
+        var memory = info.segment.map { "segment \($0) at \(info.offset)" }
+        if let buffer = image.buffer {
+            var status = stat()
+            guard unsafe fstat(buffer.descriptor.raw, &status) == 0 else {
+                throw HarnessFailure("fstat: error \(errno)")
+            }
+            memory = "memfd \(status.st_ino)"
+        }
+        guard let memory else { throw HarnessFailure("an image came without its bytes") }
         return ImageResult(
             width: info.width, height: info.height, originalWidth: info.originalWidth,
             originalHeight: info.originalHeight, contentType: info.contentType, bytes: info.bytes,
-            checksum: image.withBytes(checksum), inode: UInt64(status.st_ino))
+            checksum: image.withBytes(checksum), memory: memory)
     }
 
     /// The 64-bit FNV-1a checksum of the bytes, taken four at a time; all pixels have four bytes.

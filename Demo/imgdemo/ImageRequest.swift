@@ -45,8 +45,8 @@ struct ImageResult: Codable, Sendable {
     var bytes = 0
     /// A checksum of its pixels.
     var checksum: UInt64 = 0
-    /// The memfd's inode: processes with the same one share its pages.
-    var inode: UInt64 = 0
+    /// The name of its memory: processes with the same one share its pages.
+    var memory = ""
     /// The error code; nil after success.
     var failure: String?
 

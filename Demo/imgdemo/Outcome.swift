@@ -14,18 +14,18 @@ struct RunResult {
     let entriesBefore: Int
     let milliseconds: Int
 
-    /// The distinct memfds that processes received for the image with this index, or for all, in these sizes: each is the
+    /// The distinct memory that processes received for the image with this index, or for all, in these sizes: each is the
     /// result of one decode, or of one copy from disk.
-    func buffers(_ sizes: [ImageSize], of image: Int? = nil) -> Set<UInt64> {
+    func buffers(_ sizes: [ImageSize], of image: Int? = nil) -> Set<String> {
         let results = (image.map { [images[$0]] } ?? images).flatMap { image in sizes.flatMap { image[$0]! } }
-        return Set(results.filter { $0.failure == nil }.map(\.inode))
+        return Set(results.filter { $0.failure == nil }.map(\.memory))
     }
 
     /// The number of processes that share the same buffer, in the size of an image where it is lowest.
     func sharers(_ image: Int) -> Int {
         ImageSize.allCases.compactMap { size in
             let successes = images[image][size]!.filter { $0.failure == nil }
-            return Dictionary(grouping: successes, by: \.inode).values.map(\.count).max()
+            return Dictionary(grouping: successes, by: \.memory).values.map(\.count).max()
         }.min() ?? 0
     }
 

@@ -23,7 +23,21 @@ struct Attacker {
     private let format: ImageFormat
     /// The environment and the open descriptors at the start.
     private let census: String
-    private var kept: FileDescriptor?
+    private var kept: Output?
+    /// The memory for small results, which the broker copies.
+    private var memory: FileDescriptor?
+
+    /// Where a result is written: a memfd, or a place in `memory`.
+    private struct Output {
+        let file: FileDescriptor
+        let place: ResultPlace?
+
+        func size() throws -> Int { try place?.room ?? file.size() }
+
+        func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws {
+            _ = unsafe try file.write(bytes, at: offset + (place?.offset ?? 0))
+        }
+    }
 
     /// Serves until the broker closes the socket.
     static func run(_ arguments: [String]) -> Never {
@@ -59,14 +73,14 @@ struct Attacker {
             while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
                 switch order {
                 case .decode(let job): try attacker.decode(job, descriptors[0])
-                case .identify(let job, let early, _):
+                case .identify(let job, let early, let place):
                     let bytes = try channel.frameBytes ?? Self.bytes(of: descriptors[0])
-                    guard let early else {
+                    guard let early, let file = place == nil ? descriptors.last : attacker.memory else {
                         try attacker.identify(job, bytes)
                         continue
                     }
-                    try attacker.identify(job, bytes, early, into: descriptors[descriptors.count - 1])
-                case .memory: break
+                    try attacker.identify(job, bytes, early, into: Output(file: file, place: place))
+                case .memory: attacker.memory = descriptors[0]
                 case .output, .refuse: _exit(1)
                 }
             }
@@ -97,18 +111,23 @@ struct Attacker {
     }
 
     private func identify(
-        _ job: Int, _ bytes: [UInt8], _ early: EarlyDecode, into output: FileDescriptor
+        _ job: Int, _ bytes: [UInt8], _ early: EarlyDecode, into output: Output
     ) throws {
-        let size = PixelGeometry(width: 8, height: 8)!
-        guard let attack = Self.words(in: bytes).first, attack.hasPrefix("early-"),
-            let result = early.job.transform.plan(for: size)?.result
-        else { return try identify(job, bytes) }
-        _ = unsafe try [UInt8](repeating: 1, count: result.bytes).withUnsafeBytes { unsafe try output.write($0, at: 0) }
-        if attack == "early-half-sealed" {
-            Self.sealSeals(of: output)
-        } else {
-            try output.truncate(to: result.bytes / 2)
-            try output.seal()
+        guard let attack = Self.words(in: bytes).first, attack.hasPrefix("early-") else {
+            return try identify(job, bytes)
+        }
+        // In the worker's memory only the size can be wrong.
+        let size = PixelGeometry(width: output.place.map { $0.room / 4 + 1 } ?? 8, height: output.place == nil ? 8 : 1)!
+        guard let result = early.job.transform.plan(for: size)?.result else { return try identify(job, bytes) }
+        if output.place == nil {
+            let pixels = [UInt8](repeating: 1, count: result.bytes)
+            unsafe try pixels.withUnsafeBytes { unsafe try output.write($0, at: 0) }
+            if attack == "early-half-sealed" {
+                Self.sealSeals(of: output.file)
+            } else {
+                try output.file.truncate(to: result.bytes / 2)
+                try output.file.seal()
+            }
         }
         let plan = DecodePlan(header: ImageHeader(format: format, geometry: size), result: result, workingBytes: 0)
         try channel.sendMessage(
@@ -170,8 +189,8 @@ struct Attacker {
                 try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: 252)))
             }
         case "half-sealed", "early-half-sealed", "early-short":
-            guard let output = try begin(job) else { return }
-            Self.sealSeals(of: output)
+            guard let output = try begin(job, width: Self.largeSide, height: Self.largeSide) else { return }
+            Self.sealSeals(of: output.file)
             try fill(output, job, with: 1)
         case "descriptors":
             let report = DecodeReport.failed(job: job.id, WireError(.decodeFailed, "refused: descriptors"))
@@ -183,17 +202,17 @@ struct Attacker {
         case "resize":
             guard let output = try begin(job) else { return }
             errno = 0
-            let grown = ftruncate(output.raw, 1 << 20) < 0 ? errno : 0
-            let shrunk = ftruncate(output.raw, 1) < 0 ? errno : 0
+            let grown = ftruncate(output.file.raw, 16 << 20) < 0 ? errno : 0
+            let shrunk = ftruncate(output.file.raw, 1) < 0 ? errno : 0
             try refuse(job, "refused: \(grown) \(shrunk)")
         case "write-kept":
-            let status = kept.map { unsafe pwrite($0.raw, "x", 1, 0) } ?? 0
+            let status = kept.map { unsafe pwrite($0.file.raw, "x", 1, $0.place?.offset ?? 0) } ?? 0
             try refuse(job, "refused: \(status < 0 ? errno : 0)")
         case "map":
-            guard let output = try begin(job) else { return }
-            let start = unsafe mmap(nil, 256, PROT_READ | PROT_WRITE, MAP_SHARED, output.raw, 0)
+            guard let output = try begin(job, width: Self.largeSide, height: Self.largeSide) else { return }
+            let start = unsafe mmap(nil, 256, PROT_READ | PROT_WRITE, MAP_SHARED, output.file.raw, 0)
             if unsafe start == MAP_FAILED { return try refuse(job, "refused: \(errno)") }
-            try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: 256)))
+            try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: try output.size())))
         // Time and memory.
         case "spin": while true { cprobe_pause(0) }
         case "silence": while true { cprobe_pause(1) }
@@ -217,7 +236,7 @@ struct Attacker {
     }
 
     /// Attempts to change a body that is still being received. The pixels count the successes.
-    private func change(_ body: FileDescriptor, for job: DecodeJob) throws {
+    private mutating func change(_ body: FileDescriptor, for job: DecodeJob) throws {
         var successes: UInt8 = 0
         if unsafe pwrite(body.raw, "x", 1, 0) >= 0 { successes += 1 }
         if ftruncate(body.raw, 0) >= 0 { successes += 1 }
@@ -236,10 +255,13 @@ struct Attacker {
         try channel.flush()
     }
 
-    /// Reports a header. Returns the buffer to fill, or nil when the image is not wanted.
-    private func begin(
+    /// The side of images that have a memfd of their own.
+    private static let largeSide = 512
+
+    /// Reports a header. Returns the output to fill, or nil when the image is not wanted.
+    private mutating func begin(
         _ job: DecodeJob, width: Int = 8, height: Int = 8, workingBytes: Int = 0
-    ) throws -> FileDescriptor? {
+    ) throws -> Output? {
         guard let size = PixelGeometry(width: width, height: height), let plan = job.transform.plan(for: size) else {
             return nil
         }
@@ -250,13 +272,19 @@ struct Attacker {
                 DecodePlan(
                     header: header, result: plan.result, workingBytes: workingBytes,
                     stage: job.partialBytes == nil ? nil : 1)))
-        guard job.purpose == .pixels, let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self),
-            case .output = order
-        else { return nil }
-        return descriptors[0]
+        guard job.purpose == .pixels else { return nil }
+        while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
+            switch order {
+            case .memory: memory = descriptors[0]
+            case .output(_, let place):
+                return (place == nil ? descriptors.first : memory).map { Output(file: $0, place: place) }
+            default: return nil
+            }
+        }
+        return nil
     }
 
-    private func fill(_ output: FileDescriptor, _ job: DecodeJob, with value: UInt8) throws {
+    private func fill(_ output: Output, _ job: DecodeJob, with value: UInt8) throws {
         let size = try output.size()
         let row = [UInt8](repeating: value, count: min(size, 1 << 16))
         var offset = 0

@@ -320,28 +320,6 @@ public final class FileDescriptor: Sendable {
         return copied
     }
 
-    /// Writes `count` bytes of `source`, from `offset` on, at the present position. Pipes and terminals are possible too.
-    ///
-    /// - Throws: `SystemError` of `pread` or `write`.
-    package func append(_ count: Int, from source: FileDescriptor, at offset: Int) throws(SystemError) {
-        var copied = 0
-        var failure: SystemError?
-        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
-            do throws(SystemError) {
-                while copied < count {
-                    let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
-                    let read = unsafe try source.read(into: part, at: offset + copied)
-                    if read == 0 { break }
-                    unsafe try write(UnsafeRawBufferPointer(rebasing: part.prefix(read)))
-                    copied += read
-                }
-            } catch {
-                failure = error
-            }
-        }
-        if let failure { throw failure }
-    }
-
     /// Writes what `source` brings from its present position to its end, at the present position; false when that is more than
     /// `limit` bytes. Pipes and terminals are possible too.
     ///

@@ -14,7 +14,7 @@ import WorkerProtocol
         var limits = BrokerLimits()
         limits.workers = 2
         (limits.mostSegmentImageBytes, limits.leastSegmentBytes, limits.mostSegmentBytes) = (4_000, 4_096, 16_384)
-        limits.memoryBytes = Int.random(in: 60_000...150_000, using: &random)
+        limits.memoryBytes = Int.random(in: 100_000...200_000, using: &random)
         limits.maxEvictedBytes = 60_000
         limits.maxLeasedBytes = 60_000
         var world = StrictWorld(limits)
@@ -33,8 +33,8 @@ import WorkerProtocol
                 if !gone.isEmpty { world.happen(.messageReceived(client, .forgetSegments(gone))) }
             }
             switch Int.random(in: 0..<40, using: &random) {
-            case 0..<24: load(&world, client, nextID, .random(in: 1...80, using: &random))
-            case 24..<34:
+            case 0..<18: load(&world, client, nextID, .random(in: 1...160, using: &random))
+            case 18..<34:
                 let leased = world.descriptors[client]!.sorted()
                 guard let buffer = leased.randomElement(using: &random) else { continue }
                 world.happen(.messageReceived(client, .release(buffers: [buffer])))
@@ -46,7 +46,7 @@ import WorkerProtocol
                 world.happen(.messageReceived(client, .forgetSegments([segment, 1 << 40])))
             case 35: world.disconnect(client, isForced: .random(using: &random))
             case 36:
-                let url = try SourceURL("http://origin.test/\(Int.random(in: 1...80, using: &random))")
+                let url = try SourceURL("http://origin.test/\(Int.random(in: 1...160, using: &random))")
                 world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
             case 37 where Int.random(in: 0..<10, using: &random) == 0: world.happen(.memoryPressure)
             case 37: world.happen(.placeLost(BufferID(number: .random(in: 1...nextID, using: &random)), segment: nil))
@@ -56,7 +56,7 @@ import WorkerProtocol
             if step % 200 == 199 { try world.checkSuccessor() }
         }
         if seed % 4 != 0 { #expect(world.segments.placed > 200 && world.segments.sent > 200) }
-        print("seed", seed, world.segments.placed, world.segments.moved, world.segments.sent, world.segments.stranded)
+        if seed % 4 != 0 { #expect(world.segments.stranded > 0) }
         for client in world.clients.keys.sorted() { world.disconnect(client) }
         world.happen(.timePassed, after: 100_000)
         // Nothing is left when nothing is in memory.

@@ -80,10 +80,11 @@ import Testing
     }
 
     /// Large squares, because lossy formats keep their colours.
-    @Test(arguments: ["out.png", "out.jpg", "out.jpeg", "out.webp", "out"]) func roundTrip(_ name: String) throws {
+    @Test(arguments: ["out.png", "out.jpg", "out.jpeg", "out.webp", "out"], ["on", "off"])
+    func roundTrip(_ name: String, segments: String) throws {
         let picture = TestPicture.squares(columns: 4, rows: 3, side: 16)
         let directory = try TemporaryDirectory()
-        let setting = try Setting(routes: ["/a": png(picture)])
+        let setting = try Setting(["--segments", segments], routes: ["/a": png(picture)])
         let path = directory.file(name)
         let result = try run(
             Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])

@@ -3,9 +3,10 @@ import TestSupport
 
 extension TestBroker {
     /// The number of descriptors that it has open, without the two of its fork server and of each process that
-    /// receives descriptors: these may be missing at first, and start later.
+    /// receives descriptors, and the memory of workers for results: these may be missing at first, and start later.
     private var ownDescriptors: Int {
         status.descriptors - (forkServer == nil ? 0 : 2) - 2 * descriptorHelpers.count
+            - status.openFiles.count { $0.contains("memfd:imgbroker-results") }
     }
 
     /// Waits until no process starts or ends and no descriptor is opened or closed, and returns the number of
@@ -25,7 +26,7 @@ extension TestBroker {
 
     /// The descriptors of images and of results that workers make.
     private var bufferDescriptors: Int {
-        let names = ["original", "pixels", "unpacked", "disk"].map { "memfd:imgbroker-\($0)" }
+        let names = ["original", "pixels", "segment", "unpacked", "disk"].map { "memfd:imgbroker-\($0)" }
         return status.openFiles.count { file in names.contains { file.contains($0) } }
     }
 

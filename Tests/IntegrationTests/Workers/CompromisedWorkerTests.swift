@@ -120,6 +120,22 @@ final class AttackedSetting {
         #expect(result.deaths.isEmpty)
     }
 
+    /// The memory for small results is written at any time, and not resized. The broker has copied what it was given.
+    @Test(arguments: [("write-kept", "0"), ("resize", "\(EPERM) \(EPERM)")])
+    func attacksOnTheMemoryForResults(attack: String, errors: String) throws {
+        let result = try attempt(attack, arguments: ["--segments", "on"])
+        #expect(result.error.message == "refused: \(errors)")
+        #expect(result.deaths.isEmpty)
+    }
+
+    /// A result that is larger than its place, or than it should be, ends the worker.
+    @Test(arguments: ["early-short", "wrong-size", "half-sealed"])
+    func falseResultsInMemory(attack: String) throws {
+        let result = try attempt(attack, arguments: ["--segments", "on"] + Self.longDeadline)
+        #expect(result.error.code == .decoderCrashed)
+        #expect(result.deaths == [.protocol: 2])
+    }
+
     @Test(arguments: [
         ("socket", DeathCause.seccomp), ("execve", .seccomp), ("fork", .seccomp), ("ptrace", .seccomp),
         ("kill", .seccomp), ("memfd", .seccomp), ("mprotect-exec", .seccomp),

@@ -313,16 +313,17 @@ enum GetCommand {
     private static func write(
         _ image: BrokerImage, to path: String, beneath folder: String?
     ) throws(ClientError) {
-        guard let buffer = image.buffer else { throw .protocolViolation("the buffer is missing") }
-        let (count, offset) = (image.reply.bytes, image.reply.offset)
-        do {
-            if let folder {
-                let rest = String(path.unicodeScalars.dropFirst(folder.unicodeScalars.count))
-                try OutputFile.write(count, of: buffer.descriptor, at: offset, to: rest, beneath: folder)
-            } else {
-                try OutputFile.write(count, of: buffer.descriptor, at: offset, to: path)
+        let written = unsafe image.withUnsafeBytes { bytes in
+            Result { () throws(SystemError) in
+                if let folder {
+                    let rest = String(path.unicodeScalars.dropFirst(folder.unicodeScalars.count))
+                    unsafe try OutputFile.write(bytes, to: rest, beneath: folder)
+                } else {
+                    unsafe try OutputFile.write(bytes, to: path)
+                }
             }
-        } catch {
+        }
+        if case .failure(let error) = written {
             if error.code == SystemError.leadsOut {
                 let message = "\(path) leads out of the folder before {name}: remove the link, or write elsewhere."
                 throw .refused(WireError(.diskFailed, message))

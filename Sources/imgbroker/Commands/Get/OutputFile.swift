@@ -11,32 +11,30 @@ enum OutputFile {
         return file.isSameFile(as: output)
     }
 
-    /// Writes `count` bytes of `source`, from `offset` on, to `path`.
+    /// Writes `bytes` to `path`.
     ///
     /// A regular file, or a missing one, appears in one step, so that no reader sees half an image. A device, a pipe or a
     /// symbolic link stays, and is written to. So is the file that is standard output, from its present position, and an
     /// empty file, which its maker may have open (`mktemp`, thumbnail services).
     ///
     /// - Throws: `SystemError`.
-    static func write(_ count: Int, of source: FileDescriptor, at offset: Int, to path: String) throws(SystemError) {
-        if isStandardOutput(path) { return try FileDescriptor.standardOutput().append(count, from: source, at: offset) }
-        try write(count, of: source, at: offset, to: path) { () throws(SystemError) in
-            try FileDescriptor.open(writingAt: path)
-        }
+    static func write(_ bytes: UnsafeRawBufferPointer, to path: String) throws(SystemError) {
+        if isStandardOutput(path) { return unsafe try FileDescriptor.standardOutput().write(bytes) }
+        unsafe try write(bytes, to: path) { () throws(SystemError) in try FileDescriptor.open(writingAt: path) }
     }
 
-    /// Writes like `write(_:of:at:to:)` to `path` beneath `folder`. Neither the path nor existing symbolic links lead out of the
+    /// Writes like `write(_:to:)` to `path` beneath `folder`. Neither the path nor existing symbolic links lead out of the
     /// folder.
     ///
     /// - Throws: `SystemError`; `EXDEV` when the path leads out of the folder.
     static func write(
-        _ count: Int, of source: FileDescriptor, at offset: Int, to path: String, beneath folder: String
+        _ bytes: UnsafeRawBufferPointer, to path: String, beneath folder: String
     ) throws(SystemError) {
         let root = try FileSystem.openDirectory(folder.isEmpty ? "." : folder)
         let folders = Self.folder(of: path)
         let parent = try FileSystem.openDirectory(folders.isEmpty ? "." : folders, beneath: root)
         let name = String(path.unicodeScalars.dropFirst(folders.unicodeScalars.count))
-        try write(count, of: source, at: offset, to: FileSystem.path(ofDescriptor: parent.raw) + "/" + name) {
+        unsafe try write(bytes, to: FileSystem.path(ofDescriptor: parent.raw) + "/" + name) {
             () throws(SystemError) in try FileDescriptor.open(writingAt: path, beneath: root)
         }
         withExtendedLifetime(parent) {}
@@ -51,14 +49,13 @@ enum OutputFile {
 
     /// Replaces a regular file or a missing one at `path`, or writes to what `opened` returns, which is the same file.
     private static func write(
-        _ count: Int, of source: FileDescriptor, at offset: Int, to path: String,
-        opened: () throws(SystemError) -> FileDescriptor
+        _ bytes: UnsafeRawBufferPointer, to path: String, opened: () throws(SystemError) -> FileDescriptor
     ) throws(SystemError) {
         let status = try FileSystem.status(of: path, followingLinks: false)
         if let status, !status.isRegular || status.size == 0 {
             let file = try opened()
             do {
-                return try file.append(count, from: source, at: offset)
+                return unsafe try file.write(bytes)
             } catch {
                 if status.isRegular { try? file.truncate(to: 0) }
                 throw error
@@ -69,7 +66,7 @@ enum OutputFile {
             folder(of: path) + ".imgbroker-" + String(UInt64.random(in: .min ... .max), radix: 36) + ".partial"
         let file = try FileDescriptor.create(atFree: partial)
         do {
-            try file.append(count, from: source, at: offset)
+            unsafe try file.write(bytes)
             try FileDescriptor.rename(partial, to: path)
         } catch {
             try? FileDescriptor.remove(partial)
