@@ -117,7 +117,9 @@ struct Attacker {
             return try identify(job, bytes)
         }
         // In the worker's memory only the size can be wrong.
-        let size = PixelGeometry(width: output.place.map { $0.room / 4 + 1 } ?? 8, height: output.place == nil ? 8 : 1)!
+        let size =
+            output.place.flatMap { PixelGeometry(width: 1024, height: $0.room / 4096 + 1) }
+            ?? PixelGeometry(width: 8, height: 8)!
         guard let result = early.job.transform.plan(for: size)?.result else { return try identify(job, bytes) }
         if output.place == nil {
             let pixels = [UInt8](repeating: 1, count: result.bytes)

@@ -117,10 +117,11 @@ import Testing
         let segment = try #require(try answer.image().segment)
         #expect(try client.ask("clear", #""tier":"memory""#).error == nil)
         // The lease keeps its bytes. Another image does not touch them.
-        #expect(try client.picture(try client.load(setting.url("/2"))) == tile(2))
+        let other = try client.load(setting.url("/2"))
+        #expect(try client.picture(other) == tile(2))
         #expect(try client.picture(answer) == tile(1))
         #expect(try client.ask("clear", #""tier":"memory""#).error == nil)
-        try client.release([1, 2])
+        for leased in [answer, other] { try client.release([try #require(try leased.image().buffer)]) }
         while try client.next().reply != .segmentEnded(segment) {}
         try client.send(#"{"type":"forgetSegments","segments":[\(segment)]}"#)
         let next = try client.load(setting.url("/3"))

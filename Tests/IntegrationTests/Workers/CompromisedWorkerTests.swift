@@ -89,7 +89,7 @@ final class AttackedSetting {
         let took = try milliseconds { error = try setting.client.failure(setting.url(attack)) }
         try setting.loadGood(9, from: .network)
         // What a worker has made is discarded if it is found compromised.
-        let deaths = try setting.client.stats().workerDeaths
+        let deaths = try setting.idle().workerDeaths
         try setting.loadGood(7, from: deaths.keys.contains(where: \.isCompromise) ? .network : .memory)
         let kept = try setting.client.load(setting.url("keep/8/8/8"))
         #expect(try setting.client.bytes(of: kept) == [UInt8](repeating: 8, count: 256))
