@@ -199,7 +199,7 @@ def test_segments_stay_during_an_upgrade(tmp_path: pathlib.Path, origin: Origin,
 def test_kept_images_take_no_descriptor(broker: Broker, origin: Origin, picture: Picture) -> None:
     url, = _colors(origin, picture, "kept", 1)
     with imgbroker.Client(broker.socket) as client:
-        widths = range(1, 129)
+        widths = range(1, 161)
         eventually(lambda: client.get(url, width=1) is client.kept_image(url, width=1))
         before = open_descriptors()
 
