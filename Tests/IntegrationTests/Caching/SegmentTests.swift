@@ -131,6 +131,8 @@ import Testing
     @Test func imagesOfClientsThatAreCutOffStayAsTheyAre() throws {
         let (client, other) = (try client(), try client())
         let answer = try client.load(setting.url("/1"))
+        // This one keeps the segment from being empty.
+        _ = try other.load(setting.url("/200"))
         // What it asks for, it does not read, until the broker ends its connection.
         let request = RawClient.frame(RawClient.getText(9, setting.url("/9"), #""delivery":"inline""#))
         for _ in 0..<5000 { try? client.sendWhatIsTaken(request) }
