@@ -169,8 +169,8 @@ class _Mapped:
 
     __slots__ = ("is_forgettable", "leases", "segment")
 
-    def __init__(self, segment: "Segment | ProcessLimitError", leases: int) -> None:
-        #: The segment, or the error that prevented its mapping.
+    def __init__(self, segment: "Segment | str", leases: int) -> None:
+        #: The segment, or the problem that prevented its mapping.
         self.segment = segment
         #: The number of leases in it that were granted and not released.
         self.leases = leases
@@ -630,15 +630,16 @@ class Session:
         # It comes with its descriptor again after the broker has read that it is not mapped.
         mapped.is_forgettable = True
         self.releases.append((buffer, number))
-        raise found
+        raise ProcessLimitError(found)
 
-    def _map_segment(self, number: int, descriptor: Optional[int], size: int) -> "Segment | ProcessLimitError":
+    def _map_segment(self, number: int, descriptor: Optional[int], size: int) -> "Segment | str":
+        """Returns the segment, or the problem that prevents its mapping. Raises `ProtocolViolationError`."""
         if descriptor is None:
-            return ProcessLimitError("this process may open no more descriptors (RLIMIT_NOFILE); the image is lost")
+            return "this process may open no more descriptors (RLIMIT_NOFILE); the image is lost"
         try:
             return Segment(number, descriptor, size, self._connection)
         except OSError as error:
-            return ProcessLimitError(f"this process cannot map a segment of {size} bytes ({error})")
+            return f"this process cannot map a segment of {size} bytes ({error})"
 
     def _end_segment(self, number: int) -> None:
         """Notes that no further image will be in a segment."""
