@@ -77,7 +77,7 @@ def main(loader, folder, count, epochs, seed, workers):
         # Each kept image takes a descriptor.
         resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
         socket = loader.removeprefix("contiguous:")
-        client = Client(socket, keep_images=2 * len(samples), keep_bytes=1 << 40)
+        client = Client(socket, keep_images=2 * len(samples), keep_bytes=1 << 40, keep_descriptors=2 * len(samples))
         dataset = ImageList(samples, client=client, contiguous=loader != socket)
     size = {"batch_size": 32, "shuffle": True}
     if not isinstance(dataset, WithPillow):
