@@ -266,7 +266,7 @@ struct ConfigurationTests {
         #expect(Set(BrokerSetting.all.map(\.name)).count == BrokerSetting.all.count)
         for (help, usage, page) in [
             (GetCommand.help, GetCommand.usage, ManualPage.get), (StoreCommand.help, StoreCommand.usage, .store),
-            (CtlCommand.help + LoadOptions.help, CtlCommand.usage, .ctl),
+            (CtlRequest.help + LoadOptions.help, CtlCommand.usage, .ctl),
             (ExporterCommand.help, ExporterCommand.usage, .exporter),
         ] {
             for flag in help.flatMap(\.names) {

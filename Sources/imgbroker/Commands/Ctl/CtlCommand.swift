@@ -59,23 +59,13 @@ enum CtlCommand {
         ),
     ]
 
-    /// The help for its flags.
-    static let help = [
-        FlagHelp("--interval SECONDS", "request the figures of top every SECONDS, from 1 to 3600 (default: 1)"),
-        FlagHelp("--once", "show top once, with all rows and without control sequences"),
-        FlagHelp("--older-than TIME", "clear only entries not used for TIME: seconds, or 30m, 12h, 7d"),
-        FlagHelp("--json", "print the result as JSON; events as one object a line"),
-        CommandConnection.socketHelp,
-        FlagHelp("--help", "show this and exit"),
-    ]
-
     static let usage = """
         Usage: imgbroker ctl COMMAND [OPTION]...
 
         \(commands.map { "\($0.title):\n\($0.commands.lines)" }.joined(separator: "\n\n"))
 
         Options:
-        \(help.lines)
+        \(CtlRequest.help.lines)
 
         Options of prefetch; the default priority is low:
         \(LoadOptions.help.lines)

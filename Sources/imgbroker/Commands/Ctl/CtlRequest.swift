@@ -46,6 +46,16 @@ struct CtlRequest {
         }
     }
 
+    /// The help for its flags.
+    static let help = [
+        FlagHelp("--interval SECONDS", "request the figures of top every SECONDS, from 1 to 3600 (default: 1)"),
+        FlagHelp("--once", "show top once, with all rows and without control sequences"),
+        FlagHelp("--older-than TIME", "clear only entries not used for TIME: seconds, or 30m, 12h, 7d"),
+        FlagHelp("--json", "print the result as JSON; events as one object a line"),
+        CommandConnection.socketHelp,
+        FlagHelp("--help", "show this and exit"),
+    ]
+
     let command: Command
     /// The words after the command.
     let operands: [String]
@@ -78,7 +88,7 @@ struct CtlRequest {
                 } else if flag == "--once" {
                     top.isOnce = true
                 } else if try !load.take(flag, &arguments) {
-                    throw .unknown(option: flag, among: CtlCommand.help + LoadOptions.help, of: "imgbroker ctl")
+                    throw .unknown(option: flag, among: Self.help + LoadOptions.help, of: "imgbroker ctl")
                 }
                 given.append(flag)
             }

@@ -1,7 +1,7 @@
 // Made of the same tables as the help.
 extension Completion {
     private static let broker = BrokerSetting.all.map(\.help) + BrokerCommandLine.commands
-    private static let ctl = CtlCommand.help + LoadOptions.help
+    private static let ctl = CtlRequest.help + LoadOptions.help
     private static var ctlCommands: [String] {
         var names: [String] = []
         for group in CtlCommand.commands {

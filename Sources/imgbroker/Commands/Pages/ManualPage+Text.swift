@@ -27,7 +27,7 @@ extension ManualPage {
             page.begin("control the image broker", synopsis: ["imgbroker ctl", "COMMAND", "[OPTION]..."])
             page.paragraph(CtlCommand.purpose)
             for group in CtlCommand.commands { page.section(group.title.uppercased(), group.commands) }
-            page.section("OPTIONS", CtlCommand.help)
+            page.section("OPTIONS", CtlRequest.help)
             page.section("OPTIONS OF PREFETCH", LoadOptions.help)
             page.section("EXIT STATUS", CtlCommand.status)
             page.section("SEE ALSO", "imgbroker(8), imgbroker-get(1)")
