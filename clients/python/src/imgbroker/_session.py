@@ -353,7 +353,7 @@ class Session:
             self._forget_segments()
 
     def _forget_segments(self) -> None:
-        """Unmaps the segments that are not needed any more. After the releases, because the broker ignores a segment with a lease."""
+        """Unmaps the segments that are not needed any more. After the releases, as the protocol demands."""
         numbers, self._forgettable = self._forgettable, []
         forgotten: List[int] = []
         for number in numbers:
