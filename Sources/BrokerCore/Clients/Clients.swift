@@ -76,6 +76,8 @@ package struct Clients {
     private var leases = LeaseTable()
     /// The ended segments that clients have, with the number of those clients.
     private var endedSegments: [Int: (bytes: Int, clients: Int)] = [:]
+    /// The bytes of those, each counted once: every request asks for them.
+    private(set) var endedSegmentBytes = 0
     /// Buffers whose bytes are being sent inline.
     private var sendings = LeaseTable()
 
@@ -306,11 +308,9 @@ package struct Clients {
     private mutating func keep(ended segment: Int, bytes: Int, by client: ClientID) {
         guard let uid = clients[client]?.uid else { return }
         _ = leases.grant(Self.lease(onEnded: segment), bytes: bytes, to: client, of: uid)
+        if endedSegments[segment] == nil { endedSegmentBytes += bytes }
         endedSegments[segment, default: (bytes, 0)].clients += 1
     }
-
-    /// The bytes of ended segments that clients have.
-    var endedSegmentBytes: Int { endedSegments.values.reduce(0) { $0 + $1.bytes } }
 
     /// Notes that a client has segments no more.
     mutating func forget(_ segments: [Int], by client: ClientID) {
@@ -324,6 +324,7 @@ package struct Clients {
     private mutating func letGo(ofEnded segment: Int) {
         guard let (bytes, clients) = endedSegments[segment] else { return }
         endedSegments[segment] = clients > 1 ? (bytes, clients - 1) : nil
+        if clients == 1 { endedSegmentBytes -= bytes }
     }
 
     /// The segments of a client, for the next process.
@@ -479,6 +480,7 @@ package struct Clients {
             if pool.taken != users.reduce(0, { $0 + pool.taken(by: $1) }) { return "pool of users' \(name)" }
             if pool.taken > pool.limit { return "more \(name) than the limit" }
         }
+        if endedSegments.values.reduce(0, { $0 + $1.bytes }) != endedSegmentBytes { return "bytes of ended segments" }
         for client in clients.values {
             let gets = client.gets.values.reduce(0) { $0 + (getWeight($1) ?? 0) }
             let lists = client.prefetches.values.reduce(0) { $0 + (prefetchWeight($1) ?? 0) }

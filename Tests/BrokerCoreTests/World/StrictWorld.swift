@@ -206,7 +206,8 @@ struct StrictWorld {
         clients[client] = []
         descriptors[client] = []
         segments.connect(client)
-        happen(.clientConnected(client, uid: uid, isAdmin: isAdmin))
+        // Two users have one mount namespace, as is usual.
+        happen(.clientConnected(client, uid: uid, isAdmin: isAdmin, namespace: mapsSegments ? .max : nil))
         if state.clients[client] == nil {
             // Refused: the client gets an error and its connection is closed.
             if lastActions.count(where: { $0 == .close(client) }) != 1 { complain("an unknown client") }
