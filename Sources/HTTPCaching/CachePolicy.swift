@@ -118,42 +118,6 @@ package struct CachePolicy: Equatable, Sendable {
         initialMs = max((received - date) * 1000, min(age, CacheControl.mostSeconds) * 1000 + delay)
     }
 
-    /// The policy as numbers.
-    package struct Numbers: Equatable, Sendable {
-        package var receivedAt, initialMs, lifetime, revalidate, error: Int
-        /// The storability, and the conditions of a use.
-        package var terms: UInt8
-
-        /// Creates the numbers of a policy.
-        package init(receivedAt: Int, initialMs: Int, lifetime: Int, revalidate: Int, error: Int, terms: UInt8) {
-            (self.receivedAt, self.initialMs, self.terms) = (receivedAt, initialMs, terms)
-            (self.lifetime, self.revalidate, self.error) = (lifetime, revalidate, error)
-        }
-    }
-
-    /// The policy as numbers.
-    package var numbers: Numbers {
-        let storability: UInt8 =
-            switch storability {
-            case .shared: 0
-            case .personal: 1
-            case .never: 2
-            }
-        return Numbers(
-            receivedAt: receivedAt, initialMs: initialMs, lifetime: Int(lifetimeSeconds),
-            revalidate: Int(revalidateSeconds), error: Int(errorSeconds),
-            terms: storability | (mustRevalidate ? 4 : 0) | (alwaysRevalidate ? 8 : 0))
-    }
-
-    /// Creates the policy with these numbers.
-    package init(_ numbers: Numbers) {
-        (receivedAt, initialMs) = (numbers.receivedAt, numbers.initialMs)
-        (lifetimeSeconds, revalidateSeconds) = (Self.counted(numbers.lifetime), Self.counted(numbers.revalidate))
-        errorSeconds = Self.counted(numbers.error)
-        storability = numbers.terms & 3 == 0 ? .shared : numbers.terms & 3 == 1 ? .personal : .never
-        (mustRevalidate, alwaysRevalidate) = (numbers.terms & 4 != 0, numbers.terms & 8 != 0)
-    }
-
     /// Restricts the policy to what a redirect permits that has led to the response.
     private mutating func restrict(by redirect: CachePolicy) {
         storability =

@@ -80,8 +80,8 @@ package enum Action: Equatable {
     case rejectShared(WorkerID, key: String)
 
     // Buffers.
-    /// The job's product becomes a buffer.
-    case publish(JobID, BufferID)
+    /// The job's product becomes a buffer, in the broker's own memory or a memfd.
+    case publish(JobID, BufferID, inBroker: Bool)
     /// The job's product is copied to a place in a segment, and becomes a buffer.
     case place(JobID, BufferID, bytes: Int, Segments.Placement)
     /// Copy these images in segments.
@@ -89,12 +89,13 @@ package enum Action: Equatable {
     /// Unmap a segment.
     case endSegment(Int)
     /// The bytes that a client stored become a buffer.
-    case adopt(ClientID, BufferID)
+    case adopt(ClientID, BufferID, inBroker: Bool)
     /// The job's product, if there is one, is discarded.
     case discard(JobID)
     case dropBuffer(BufferID)
-    /// Keep a buffer's bytes without a memfd until its descriptor is used again.
-    case pack(BufferID)
+    /// Keep a memfd of a buffer besides, until `unshare`.
+    case share(BufferID)
+    case unshare(BufferID)
     /// Write these words to the validity page. Comes before all replies.
     case updateValidity([ValiditySlots.Change])
 

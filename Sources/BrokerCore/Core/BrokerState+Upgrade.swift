@@ -94,9 +94,8 @@ extension BrokerState {
         now = Moment(instant: time, unixMs: unixMs)
         bufferIDs = IdentifierSource(after: state.lastBuffer + skipping)
         isSuspended = state.isSuspended
-        let held = Set(state.clients.flatMap { $0.holds.map(\.buffer) })
         memory.restore(state.segments, last: state.lastSegment)
-        for content in state.contents { restore(content, before: state.lastBuffer, held: held) }
+        for content in state.contents { restore(content, before: state.lastBuffer) }
         memory.endSlots()
         return Set(memory.bufferIDs)
     }
@@ -107,7 +106,7 @@ extension BrokerState {
     /// The bytes of all restored images, which no sum of theirs overflows.
     private static let mostRestoredBytes = 1 << 50
 
-    private mutating func restore(_ kept: KeptContent, before last: Int, held: Set<Int>) {
+    private mutating func restore(_ kept: KeptContent, before last: Int) {
         guard let content = kept.key, !memory.isKnown(content) else { return }
         var known: Set<OriginalKey> = []
         let keys = kept.originals.compactMap { original -> (key: OriginalKey, original: OriginalFacts)? in
@@ -129,7 +128,7 @@ extension BrokerState {
                 && forms.insert(buffer.form).inserted && !isAlias(buffer.form, of: content)
         }
         guard let first = keys.first, !buffers.isEmpty else { return }
-        _ = memory.restore(first.original, kept.header, keys, buffers, held: held, at: now.instant)
+        _ = memory.restore(first.original, kept.header, keys, buffers, at: now.instant)
     }
 
     /// Whether the original itself is found under this form.

@@ -268,7 +268,7 @@ extension BrokerState {
             downloadAgain(writtenBy: worker)
         case .decode, .loader: discard(contents)
         case .cache:
-            removeFromMemory(takeContents(fromDiskOnly: true).keys)
+            removeFromMemory(memory.contentKeys(fromDiskOnly: true))
             ask(.emptying)
         }
     }
@@ -276,8 +276,8 @@ extension BrokerState {
     /// Discards everything made of some bytes: in memory, on disk, and in the shared tier as far as memory knows of it. Where not all
     /// are noted, everything is discarded.
     private mutating func discard(_ noted: WorkerResults.Contents) {
-        let (contents, removed) = noted.isComplete ? (noted.keys, []) : takeContents(fromDiskOnly: false)
-        removeShared(removed.union(sharedKeys(of: contents)), later: true)
+        let contents = noted.isComplete ? noted.keys : memory.contentKeys(fromDiskOnly: false)
+        removeShared(sharedKeys(of: contents), later: true)
         removeFromMemory(contents)
         // Also while the cache process is restarted: the files stay, and the next process finds them.
         if limits.usesDisk {
@@ -288,22 +288,6 @@ extension BrokerState {
             }
         }
         repeatLookups()
-    }
-
-    /// The keys of all contents, or those of which something came from the disk tier. Frozen ones are removed at once, because to thaw
-    /// them would take several times their memory; of these, the keys in the shared tier are returned, too.
-    private mutating func takeContents(fromDiskOnly: Bool) -> (keys: Set<ContentKey>, removed: Set<String>) {
-        var keys = memory.unfrozenContents(fromDiskOnly: fromDiskOnly)
-        var removed: Set<String> = []
-        let usesSharedTier = limits.usesSharedTier
-        let frozen = memory.removeFrozen(where: { $0.isFromDisk || !fromDiskOnly }) { content in
-            keys.insert(content.key)
-            guard usesSharedTier else { return }
-            removed.formUnion(
-                Self.sharedKeys(of: content.key, content.originals.map(\.key), content.buffers.map(\.form)))
-        }
-        dropRemoved(frozen.dropped)
-        return (keys, removed)
     }
 
     /// Removes everything made of some bytes from memory, and detaches their decodings, so that none comes back.

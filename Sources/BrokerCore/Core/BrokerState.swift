@@ -116,7 +116,8 @@ package struct BrokerState {
         memoryBudget = MemoryBudget(limit: limits.memoryBytes)
         memory = MemoryIndex(
             limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots,
-            segments: Segments(least: limits.leastSegmentBytes, most: limits.mostSegmentBytes))
+            segments: Segments(least: limits.leastSegmentBytes, most: limits.mostSegmentBytes),
+            recordBytes: limits.recordBytes)
         deadlines.add(.idleFetchers(ended: 0), at: now.adding(milliseconds: limits.fetcherIdleMs))
     }
 
@@ -222,7 +223,6 @@ package struct BrokerState {
         assignJobs()
         while let buffer = heldUntilEnd.popLast() { unhold(buffer) }
         evictToFit()
-        memory.freeze()
         endSegments()
         tellOfEvictions()
         endDoubtfulSlots()
@@ -287,13 +287,13 @@ package struct BrokerState {
         decoding.releaseMemory()
     }
 
-    /// Packs and evicts until the budget holds (`MemoryIndex.evictToFit`), and closes the buffers that are removed.
+    /// Evicts until the budget holds (`MemoryIndex.evictToFit`), and closes the buffers that are removed.
     mutating func evictToFit() {
         memory.reservedBytes = reservedBytes
         let before = memory.descriptorEvictions
         drop(memory.evictToFit())
         if memory.descriptorEvictions != before { noteDescriptorEvictions() }
-        for buffer in memory.takePacked() { actions.append(.pack(buffer)) }
+        for buffer in memory.takeUnshared() { actions.append(.unshare(buffer)) }
     }
 
     /// Reports the segments that have ended to those that have them.

@@ -5,19 +5,23 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The images in memory: originals and variants in sealed memfds, found by key and by content, within a byte budget.
+/// The images in memory: originals and variants, found by key and by content, within a byte budget.
 ///
 /// Everything made of the same bytes belongs to their content (`ContentKey`). Two URLs that serve equal bytes share it, and a URL whose
 /// bytes change never leads to an old image. A buffer is *held* while a client leases it, while it is being sent inline, and
 /// while a job needs it. A held buffer that is evicted can still be found until its last hold ends.
 ///
-/// Small variants may lie in segments, side by side with others of one owner (`Segments`); all other buffers have a memfd each.
-///
-/// A content of which all buffers are packed is *frozen*: it leaves these tables as one record of bytes (`FrozenContents`). Each
-/// look-up by key brings it back (`thaw`), so nothing else need know. `freeze` is called at the end of an event only, so what an
-/// event has found stays in the tables until then.
+/// The bytes of a buffer are in a segment, side by side with others of one owner (`Segments`); in the broker's own memory; or in a sealed
+/// memfd. One without a memfd gets one, besides, while someone holds it who cannot have it otherwise: then it is *shared*.
 struct MemoryIndex {
-    /// A sealed memfd.
+    /// Where the bytes of a buffer are.
+    enum Home: Equatable {
+        case memfd
+        case broker
+        case segment(Segments.Place)
+    }
+
+    /// The bytes of a variant.
     struct Buffer {
         let variant: VariantKey
         let bytes: Int
@@ -32,8 +36,7 @@ struct MemoryIndex {
         /// The holds: one for each client that leases it, for each client that it is being sent to inline, and for each job
         /// that needs it.
         let holders: Int
-        /// Where it lies in a segment; nil with a memfd.
-        let place: Segments.Place?
+        let home: Home
     }
 
     /// The entries of an original's bytes: at least one original and one buffer, except between `insert` of the
@@ -78,13 +81,12 @@ struct MemoryIndex {
         var wasRequested = false
         var isResident = true
         var holders = 0
-        /// Whether it has no memfd at present: its bytes are in the broker's own memory until it is held.
-        var isPacked = false
-        /// Whether it is in `packing`, and whether it was used since it entered it.
-        var isQueued = false
-        var wasUsed = false
+        var home: Home
+        /// Whether it has a memfd besides.
+        var isShared = false
+
         /// Where it lies in a segment; nil for any other.
-        var place: Segments.Place?
+        var place: Segments.Place? { if case .segment(let place) = home { place } else { nil } }
 
         /// The bytes that it counts while it is resident.
         var charge: Int { place == nil ? bytes : SegmentSpace.units(of: bytes) * SegmentSpace.unit }
@@ -100,7 +102,7 @@ struct MemoryIndex {
     /// Pools of `order`; those of the owners of segments follow.
     private enum Pool {
         static let memfds = 0
-        static let packed = 1
+        static let broker = 1
         static let firstOfOwner = 2
     }
 
@@ -109,8 +111,10 @@ struct MemoryIndex {
 
     /// The budget in bytes; `evictToFit` applies a changed one.
     var limit: Int
-    /// The maximum number of buffers that are not packed, because each takes a descriptor.
+    /// The maximum number of memfds, because each takes a descriptor.
     let maximumEntries: Int
+    /// The bytes that a buffer without a memfd counts besides its own, because no descriptors limit the number of records.
+    private let recordBytes: Int
 
     // Entries of these tables refer to each other by their slots.
     private var originals = SlotTable<OriginalEntry>()
@@ -120,8 +124,7 @@ struct MemoryIndex {
     private var variants = HashIndex()
     /// The first original of each URL's list, by the URL.
     private var urls = HashIndex()
-    /// The slots of resident buffers in the order of eviction, in pools: those with a memfd, those that are packed, and those in the
-    /// segments of each owner.
+    /// The slots of resident buffers in the order of eviction, in pools by their homes: those of each owner of segments are one.
     private var order = EvictionQueue()
     private var segments: Segments
     private var pools: [SegmentOwner: Int] = [:]
@@ -134,15 +137,12 @@ struct MemoryIndex {
     /// The owners of places that have become free, who may have segments that they do not need.
     private var ownersWithRoom: Set<SegmentOwner> = []
     private var unheldResidents = 0
-    /// Those of them that lie in segments.
-    private var unheldPlaced = 0
-    private var packing = PackingQueue()
-    /// The number of buffers in `packing`, without those that are gone.
-    private var queuedBuffers = 0
-    private var newlyPacked: [BufferID] = []
-    private var frozen = FrozenContents()
-    /// Packed buffers whose contents may have become such that they can be frozen.
-    private var freezable: [BufferID] = []
+    /// Those of them that are memfds.
+    private var unheldMemfds = 0
+    /// The buffers that are memfds, resident or not.
+    private var memfds = 0
+    /// Buffers that have ended to be shared.
+    private var unshared: [BufferID] = []
     /// The number of originals that belong to each user alone.
     private var owned: [UInt32: Int] = [:]
     /// Whether `evictToFit` records what it evicts for `takeEvicted`.
@@ -159,18 +159,15 @@ struct MemoryIndex {
     private(set) var textBytes = 0
     /// The bytes of held buffers, resident or not.
     private(set) var heldBytes = 0
-    /// Restored buffers that clients hold who are not restored yet: they are not packed, because a frozen one cannot be held.
-    private var awaited: Set<BufferID> = []
     /// The bytes of evicted buffers that are still held.
     private(set) var evictedBytes = 0
     /// The number of evicted buffers that are still held.
     var evictedBuffers: Int { buffers.count - order.count }
     /// The bytes that running jobs have filled or are about to fill, which the owner of the jobs keeps up to date.
     var reservedBytes = 0
-    /// The number of buffers that are packed, those of frozen contents included.
-    var packedBuffers: Int { order.count(in: Pool.packed) + frozen.bufferCount }
-    /// The number of contents that are frozen.
-    var frozenContents: Int { frozen.count }
+    /// The bytes and the number of shared buffers, which have a memfd besides.
+    private(set) var sharedBytes = 0
+    private(set) var sharedBuffers = 0
     /// The number of evictions since the start.
     private(set) var evictions = 0
     /// Those for want of descriptors alone.
@@ -183,8 +180,11 @@ struct MemoryIndex {
     /// The nanoseconds of all suspensions: responses age in them, while deadlines, slots and the uses of images stand still.
     private var suspended: Int64 = 0
 
-    init(limit: Int, maximumEntries: Int, slots: Int = 0, segments: Segments = Segments()) {
+    init(
+        limit: Int, maximumEntries: Int, slots: Int = 0, segments: Segments = Segments(), recordBytes: Int = 0
+    ) {
         self.segments = segments
+        self.recordBytes = recordBytes
         validity = ValiditySlots(capacity: slots)
         self.limit = limit
         self.maximumEntries = maximumEntries
@@ -211,21 +211,21 @@ struct MemoryIndex {
     // MARK: Finding
 
     /// The number of resident buffers.
-    var entries: Int { order.count + frozen.bufferCount }
+    var entries: Int { order.count }
 
     /// All buffers, resident or not.
-    var bufferIDs: [BufferID] { buffers.map(\.key) + frozen.flatMap { $0.buffers.map(\.id) } }
+    var bufferIDs: [BufferID] { buffers.map(\.key) }
 
-    /// Returns the record of a buffer that is held, or was found in this event; nil for one of a frozen content.
+    /// Returns the record of a buffer; nil for one that was removed.
     func record(of buffer: BufferID) -> Buffer? {
         guard let slot = buffers.slot(of: buffer) else { return nil }
         let entry = buffers[slot]
         return Buffer(
             variant: variant(of: entry), bytes: entry.bytes, geometry: entry.geometry, usedAt: entry.usedAt,
-            wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders, place: entry.place)
+            wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders, home: entry.home)
     }
 
-    /// Where a buffer lies; nil for one with a memfd, packed, or unknown.
+    /// Where a buffer lies in a segment; nil for any other.
     func place(of buffer: BufferID) -> Segments.Place? {
         placedBuffers == 0 ? nil : buffers.slot(of: buffer).flatMap { buffers[$0].place }
     }
@@ -233,10 +233,7 @@ struct MemoryIndex {
     /// The owner of a segment and its bytes; nil for one that has ended.
     func segment(_ number: Int) -> (owner: SegmentOwner, bytes: Int)? { segments[number] }
 
-    mutating func original(_ key: OriginalKey) -> OriginalFacts? {
-        guard let slot = originalSlot(of: key) else { return nil }
-        return original(in: slot)
-    }
+    func original(_ key: OriginalKey) -> OriginalFacts? { originals.slot(of: key).map { original(in: $0) } }
 
     private func original(in slot: Int) -> OriginalFacts {
         let entry = originals[slot]
@@ -249,13 +246,13 @@ struct MemoryIndex {
     func hasAny(ownedBy uid: UInt32) -> Bool { owned[uid] != nil }
 
     /// Returns the header of the image with these bytes; nil when it was not read yet.
-    mutating func header(of content: ContentKey) -> ImageHeader? {
-        contentSlot(of: content).flatMap { contents[$0].header ?? content.pixels?.header }
+    func header(of content: ContentKey) -> ImageHeader? {
+        contents.slot(of: content).flatMap { contents[$0].header ?? content.pixels?.header }
     }
 
     /// Returns the buffer of a variant. That of stored pixels in their own form is the original.
-    mutating func buffer(_ variant: VariantKey) -> BufferID? {
-        contentSlot(of: variant.content).flatMap { buffer(variant, in: $0) }
+    func buffer(_ variant: VariantKey) -> BufferID? {
+        contents.slot(of: variant.content).flatMap { buffer(variant, in: $0) }
     }
 
     private func buffer(_ variant: VariantKey, in content: Int) -> BufferID? {
@@ -267,7 +264,7 @@ struct MemoryIndex {
     }
 
     /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that.
-    mutating func answer(to variant: VariantKey) -> BufferID? {
+    func answer(to variant: VariantKey) -> BufferID? {
         guard variant.form.acceptsDamage else { return buffer(variant) }
         return buffer(variant.ofSound) ?? buffer(variant)
     }
@@ -275,8 +272,10 @@ struct MemoryIndex {
     /// Returns the sentence about a buffer's damage; nil for one without.
     func damage(of buffer: BufferID) -> String? { damages.isEmpty ? nil : damages[buffer] }
 
-    /// Whether a buffer has no memfd at present.
-    func isPacked(_ buffer: BufferID) -> Bool { packedBuffers > 0 && buffers[buffer]?.isPacked != false }
+    /// Whether a buffer has a memfd at present.
+    func hasMemfd(_ buffer: BufferID) -> Bool { buffers.slot(of: buffer).map { hasMemfd($0) } ?? false }
+
+    private func hasMemfd(_ slot: Int) -> Bool { buffers[slot].home == .memfd || buffers[slot].isShared }
 
     /// Returns whether anything made of these bytes is damaged.
     func hasDamage(_ content: ContentKey) -> Bool {
@@ -301,15 +300,15 @@ struct MemoryIndex {
     private static func hash(_ entry: BufferEntry) -> Int { hash(entry.content, entry.form) }
 
     /// Returns whether anything made of these bytes can be found.
-    mutating func isKnown(_ content: ContentKey) -> Bool { contentSlot(of: content) != nil }
+    func isKnown(_ content: ContentKey) -> Bool { contents.slot(of: content) != nil }
 
-    /// Returns the originals with no variant requested since `time`, except frozen ones (`removeFrozen`).
+    /// Returns the originals with no variant requested since `time`.
     func keys(unusedSince time: Instant) -> [OriginalKey] {
         let used = Set(buffers.lazy.filter { $0.usedAt > time }.map(\.content))
         return originals.filter { !used.contains($0.content) }.map(\.key)
     }
 
-    /// Returns the bytes of the resident buffers that only this original leads to, which is not frozen.
+    /// Returns the bytes of the resident buffers that only this original leads to.
     func bytes(of key: OriginalKey) -> Int {
         guard let original = originals[key], contents[original.content].originals.count == 1 else { return 0 }
         return contents[original.content].buffers.lazy.map { buffers[$0] }.filter(\.isResident)
@@ -317,12 +316,7 @@ struct MemoryIndex {
     }
 
     /// Returns the originals that were loaded from `url`.
-    mutating func keys(at url: SourceURL) -> [OriginalKey] {
-        thaw(at: url)
-        return unfrozenKeys(at: url)
-    }
-
-    private func unfrozenKeys(at url: SourceURL) -> [OriginalKey] {
+    func keys(at url: SourceURL) -> [OriginalKey] {
         var keys: [OriginalKey] = []
         var next = firstOriginal(at: url)
         while let slot = next {
@@ -337,23 +331,23 @@ struct MemoryIndex {
     }
 
     /// Returns the originals with these bytes.
-    mutating func keys(of content: ContentKey) -> [OriginalKey] {
-        contentSlot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
+    func keys(of content: ContentKey) -> [OriginalKey] {
+        contents.slot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
     }
 
     /// The forms in which an image is in memory.
-    mutating func forms(of content: ContentKey) -> [Form] {
-        contentSlot(of: content).map { contents[$0].buffers.map { buffers[$0].form } } ?? []
+    func forms(of content: ContentKey) -> [Form] {
+        contents.slot(of: content).map { contents[$0].buffers.map { buffers[$0].form } } ?? []
     }
 
-    /// The contents that are not frozen, all or those of which something came from the disk tier.
-    func unfrozenContents(fromDiskOnly: Bool) -> Set<ContentKey> {
+    /// The contents, all or those of which something came from the disk tier.
+    func contentKeys(fromDiskOnly: Bool) -> Set<ContentKey> {
         Set(contents.lazy.filter { $0.isFromDisk || !fromDiskOnly }.map(\.key))
     }
 
     /// Returns the originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] {
-        (originals.map(\.key) + frozen.flatMap { $0.originals.map(\.key) }).filter(isMeant)
+        originals.map(\.key).filter(isMeant)
     }
 
     // MARK: Validity
@@ -363,7 +357,6 @@ struct MemoryIndex {
         guard let slot = buffers.slot(of: buffer) else { return }
         buffers[slot].usedAt = now
         buffers[slot].wasRequested = true
-        buffers[slot].wasUsed = true
         order.mark(slot)
     }
 
@@ -391,13 +384,11 @@ struct MemoryIndex {
     /// Returns the buffers that nothing leads to any more.
     mutating func insert(_ original: OriginalFacts, for key: OriginalKey) -> [BufferID] {
         revision += 1
-        // Frozen contents are found by URL, and no other has one of theirs.
-        thaw(at: key.url)
         var dropped: [BufferID] = []
         if let old = self.original(key), old.content != original.content { dropped = remove(key) }
         validity.end(key)
         let content =
-            contentSlot(of: original.content)
+            contents.slot(of: original.content)
             ?? contents.insert(Content(key: original.content, bytes: original.bytes))
         contents[content].bytes = original.bytes
         if original.isFromDisk { contents[content].isFromDisk = true }
@@ -456,7 +447,7 @@ struct MemoryIndex {
 
     /// Records the header of an image; a timing or placeholder known before is kept.
     mutating func insert(_ header: ImageHeader, of key: ContentKey) {
-        guard let content = contentSlot(of: key) else { return }
+        guard let content = contents.slot(of: key) else { return }
         revision += 1
         var header = header
         let known = contents[content].header
@@ -475,27 +466,21 @@ struct MemoryIndex {
     /// calls `evictToFit`.
     mutating func insert(
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
-        worth microseconds: Int = 0, uses: Int = 1, damage: String? = nil, isPacked: Bool = false,
-        at place: Segments.Place? = nil
+        worth microseconds: Int = 0, uses: Int = 1, damage: String? = nil, in home: Home = .memfd
     ) {
-        guard let content = contentSlot(of: variant.content) else { return }
+        guard let content = contents.slot(of: variant.content) else { return }
         if let damage { damages[buffer] = damage }
         revision += 1
-        let slot = add(
-            BufferEntry(
-                key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now,
-                place: place))
-        order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses, in: pool(of: place))
-        residentBytes += buffers[slot].charge
-        countUnheld(slot, 1)
-        if place != nil { placedBuffers += 1 } else if isPacked { pack(slot) } else { queueForPacking(slot) }
-    }
-
-    private mutating func add(_ entry: BufferEntry) -> Int {
+        let entry = BufferEntry(
+            key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now, home: home
+        )
         let slot = buffers.insert(entry)
-        contents[entry.content].buffers.append(slot)
+        contents[content].buffers.append(slot)
         variants.insert(slot, hash: Self.hash(entry))
-        return slot
+        order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses, in: pool(of: home))
+        residentBytes += entry.charge
+        countUnheld(slot, 1)
+        countHome(of: entry, 1)
     }
 
     /// Notes that an image was decoded, not read from disk.
@@ -503,36 +488,28 @@ struct MemoryIndex {
         recentEvictions.decoded(variant.hashValue)
     }
 
-    /// The bytes that count for a buffer in the order of eviction. It also takes one of `maximumEntries` descriptors, or is packed:
-    /// its share of the budget counts as further bytes. So do the texts of its originals.
+    /// The bytes that count for a buffer in the order of eviction. A memfd also takes one of `maximumEntries` descriptors, whose share
+    /// of the budget counts as further bytes. So do the texts of its originals.
     private func charge(of slot: Int) -> Int {
-        charge(of: buffers[slot].bytes, texts: contents[buffers[slot].content].textBytes)
-    }
-
-    private func charge(of bytes: Int, texts: Int) -> Int {
-        let share = limit / max(1, maximumEntries)
-        let extra = (bytes > Self.largestPacked ? share : min(share, Self.packedRecordBytes)) + texts
-        let (size, overflowed) = bytes.addingReportingOverflow(extra)
+        let entry = buffers[slot]
+        let extra = entry.home == .memfd ? limit / max(1, maximumEntries) : recordBytes
+        let (size, overflowed) = entry.bytes.addingReportingOverflow(extra + contents[entry.content].textBytes)
         return overflowed ? .max : size
     }
 
     // MARK: Handing over
 
-    /// Returns the contents for another index, frozen ones and those with packed buffers first.
-    /// Originals that no request can name are left out, as are buffers with damage and those with fewer than `least` bytes.
+    /// Returns the contents for another index. Originals that no request can name are left out, as are buffers with damage and those
+    /// with fewer than `least` bytes.
     func kept(atLeast least: Int = 0, at now: Instant) -> [KeptContent] {
-        var (packed, others): ([KeptContent], [KeptContent]) = ([], [])
-        if least <= Self.largestPacked { packed = frozen.map { kept($0, atLeast: least, at: now) } }
-        packed.removeAll(where: \.buffers.isEmpty)
-        for content in contents {
-            // Those in segments have no memfd of their own, which `least` asks for.
+        contents.compactMap { content -> KeptContent? in
+            // Only memfds, which `least` asks for.
             let slots = content.buffers.filter {
                 buffers[$0].bytes >= least && damages[buffers[$0].key] == nil
-                    && (least == 0 || buffers[$0].place == nil)
+                    && (least == 0 || buffers[$0].home == .memfd)
             }
-            if slots.isEmpty { continue }
             let keys = content.originals.map { originals[$0].key }.filter { $0.nonce == 0 }
-            if keys.isEmpty { continue }
+            if slots.isEmpty || keys.isEmpty { return nil }
             var kept = KeptContent(
                 digest: content.key.digest.hexadecimal, owner: content.key.owner, pixels: content.key.pixels,
                 bytes: content.bytes, header: content.header)
@@ -540,9 +517,8 @@ struct MemoryIndex {
                 originals.slot(of: key).map { KeptOriginal(key, original(in: $0)) }
             }
             kept.buffers = slots.map { keptBuffer($0, at: now) }
-            if slots.contains(where: { buffers[$0].isPacked }) { packed.append(kept) } else { others.append(kept) }
+            return kept
         }
-        return packed + others
     }
 
     private func keptBuffer(_ slot: Int, at now: Instant) -> KeptBuffer {
@@ -567,30 +543,15 @@ struct MemoryIndex {
     /// Ends the segments of another process that have no images.
     mutating func endEmptySegments() { endedSegments += segments.endEmpty() }
 
-    private func kept(_ content: FrozenContent, atLeast least: Int, at now: Instant) -> KeptContent {
-        var kept = KeptContent(
-            digest: content.key.digest.hexadecimal, owner: content.key.owner, pixels: content.key.pixels,
-            bytes: content.bytes, header: content.header)
-        kept.originals = content.originals.map { KeptOriginal($0.key, $0.original) }
-        kept.buffers = content.buffers.filter { $0.bytes >= least }.map { buffer in
-            let worth = EvictionQueue.worth(buffer.value, bytes: charge(of: buffer.bytes, texts: 0))
-            return KeptBuffer(
-                number: buffer.id.number, transform: buffer.form.transform, encoding: buffer.form.encoding,
-                bytes: buffer.bytes, geometry: buffer.geometry, microseconds: worth.microseconds, uses: worth.uses,
-                idleMs: Self.idleMs(buffer.usedAt, at: now), wasRequested: buffer.wasRequested)
-        }
-        return kept
-    }
-
     private static func idleMs(_ usedAt: Instant, at now: Instant) -> Int {
         min(max(0, now.microseconds(since: usedAt) / 1000), KeptBuffer.mostIdleMs)
     }
 
     /// Takes over a content with its header, originals and buffers. Its key is not known, and those of its originals and buffers
-    /// are neither. Buffers without a memfd stay packed, except those that will be `held`. Returns the buffers that are not needed.
+    /// are neither. Returns the buffers that are not needed.
     mutating func restore(
         _ content: OriginalFacts, _ header: ImageHeader?, _ keys: [(key: OriginalKey, original: OriginalFacts)],
-        _ kept: [KeptBuffer], held: Set<Int>, at now: Instant
+        _ kept: [KeptBuffer], at now: Instant
     ) -> [BufferID] {
         for (key, original) in keys { _ = insert(original, for: key) }
         if let header { insert(header, of: content.content) }
@@ -598,32 +559,23 @@ struct MemoryIndex {
             let id = BufferID(number: buffer.number)
             let usedAt = Instant(nanoseconds: now.nanoseconds - Int64(buffer.idleMs) * 1_000_000)
             if let place = buffer.segment, !segments.restore(id, bytes: buffer.bytes, at: place) { continue }
-            if held.contains(buffer.number) { awaited.insert(id) }
             insert(
                 id, as: VariantKey(content: content.content, form: buffer.form), bytes: buffer.bytes,
                 geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses,
-                isPacked: buffer.hasContents && buffer.bytes <= Self.largestPacked && !held.contains(buffer.number),
-                at: buffer.segment)
+                in: buffer.segment.map { .segment($0) } ?? (buffer.hasContents ? .broker : .memfd))
             if buffer.wasRequested, let slot = buffers.slot(of: id) { buffers[slot].wasRequested = true }
         }
-        let dropped = dropSpareBody(of: content.content)
-        if let slot = contents.slot(of: content.content), isFreezable(slot) { freeze(content: slot) }
-        return dropped
+        return dropSpareBody(of: content.content)
     }
 
     // MARK: Holding
 
-    /// Holds a buffer. A packed one gets a memfd again with that.
+    /// Holds a buffer.
     mutating func hold(_ buffer: BufferID) {
         guard let slot = buffers.slot(of: buffer) else { return }
-        if !awaited.isEmpty { awaited.remove(buffer) }
         buffers[slot].holders += 1
         let record = buffers[slot]
         if record.holders == 1 {
-            if record.isPacked {
-                buffers[slot].isPacked = false
-                order.move(slot, to: Pool.memfds)
-            }
             if let place = record.place { segments.setHeld(true, at: place) }
             heldBytes += record.bytes
             if record.isResident { countUnheld(slot, -1) } else { evictedBytes += record.bytes }
@@ -642,16 +594,46 @@ struct MemoryIndex {
         if let place = record.place { segments.setHeld(false, at: place) }
         validity.end(buffer)
         heldBytes -= record.bytes
+        if record.isShared {
+            unshare(slot)
+            unshared.append(buffer)
+        }
         if record.isResident {
             countUnheld(slot, 1)
             order.release(slot)
-            if dropIfSpare(slot) { return true }
-            queueForPacking(slot)
-            return false
+            return dropIfSpare(slot)
         }
         evictedBytes -= record.bytes
         forgetBuffer(slot)
         return true
+    }
+
+    /// Notes that a buffer that is held has a memfd besides. Returns whether it has to be made.
+    mutating func share(_ buffer: BufferID) -> Bool {
+        guard let slot = buffers.slot(of: buffer), !hasMemfd(slot) else { return false }
+        buffers[slot].isShared = true
+        sharedBuffers += 1
+        sharedBytes += buffers[slot].bytes
+        return true
+    }
+
+    private mutating func unshare(_ slot: Int) {
+        buffers[slot].isShared = false
+        sharedBuffers -= 1
+        sharedBytes -= buffers[slot].bytes
+    }
+
+    /// Returns the buffers whose memfds are not needed any more.
+    mutating func takeUnshared() -> [BufferID] {
+        if unshared.isEmpty { return [] }
+        defer { unshared = [] }
+        return unshared.filter { buffers[$0]?.isShared == false }
+    }
+
+    /// Whether the end of one of a buffer's holds has no other effect: it stays resident, and nothing must be evicted.
+    func isReleasedAlone(_ buffer: BufferID) -> Bool {
+        guard let slot = buffers.slot(of: buffer), buffers[slot].isResident else { return false }
+        return isWithinBudget && (!buffers[slot].isShared || buffers[slot].holders > 1)
     }
 
     /// Removes the bytes of an original if they are spare. Returns the buffer that was removed.
@@ -665,9 +647,7 @@ struct MemoryIndex {
     private mutating func dropIfSpare(_ slot: Int) -> Bool {
         let record = buffers[slot]
         guard isSpare(record) else { return false }
-        order.remove(slot)
-        residentBytes -= record.charge
-        unheldResidents -= 1
+        settle(slot)
         forgetBuffer(slot)
         return true
     }
@@ -682,7 +662,15 @@ struct MemoryIndex {
 
     private mutating func countUnheld(_ slot: Int, _ change: Int) {
         unheldResidents += change
-        if buffers[slot].place != nil { unheldPlaced += change }
+        if buffers[slot].home == .memfd { unheldMemfds += change }
+    }
+
+    private mutating func countHome(of entry: BufferEntry, _ change: Int) {
+        switch entry.home {
+        case .memfd: memfds += change
+        case .broker: break
+        case .segment: placedBuffers += change
+        }
     }
 
     // MARK: Segments
@@ -701,7 +689,7 @@ struct MemoryIndex {
     ) -> (placement: Segments.Placement?, dropped: [BufferID]) {
         var dropped: [BufferID] = []
         for _ in 0..<Self.mostEvictedForPlace {
-            let room = limit - limit / Self.partWithoutSegments - residentCharge - evictedBytes
+            let room = limit - limit / Self.partWithoutSegments - residentCharge - bytesOfHolds
             if let placement = segments.insert(buffer, bytes: bytes, for: owner, mostNew: room) {
                 moved(placement.moves)
                 return (placement, dropped + placement.dropped.compactMap { lostPlace($0) })
@@ -717,7 +705,7 @@ struct MemoryIndex {
     private mutating func moved(_ moves: [Segments.Move]) {
         if !moves.isEmpty { revision += 1 }
         for move in moves {
-            if let slot = buffers.slot(of: move.buffer) { buffers[slot].place = move.to }
+            if let slot = buffers.slot(of: move.buffer) { buffers[slot].home = .segment(move.to) }
         }
     }
 
@@ -726,10 +714,8 @@ struct MemoryIndex {
         guard let slot = buffers.slot(of: buffer) else { return nil }
         order.remove(slot)
         let charge = buffers[slot].charge
-        countUnheld(slot, -1)
-        buffers[slot].place = nil
+        buffers[slot].home = .broker
         placedBuffers -= 1
-        unheldResidents += 1
         residentBytes += buffers[slot].charge - charge
         return evicted(slot)
     }
@@ -737,7 +723,6 @@ struct MemoryIndex {
     /// Frees the place of a buffer that is removed, unless someone holds its bytes.
     private mutating func leavePlace(of entry: BufferEntry) {
         guard let place = entry.place else { return }
-        placedBuffers -= 1
         if entry.holders > 0 {
             orphans[entry.key] = Orphan(place: place, charge: entry.charge, holders: entry.holders)
             orphanBytes += entry.charge
@@ -763,8 +748,9 @@ struct MemoryIndex {
 
     private mutating func noteEnd(_ segment: Segments.Ended?) { if let segment { endedSegments.append(segment) } }
 
-    private mutating func pool(of place: Segments.Place?) -> Int {
-        guard let place, let owner = segments[place.segment]?.owner else { return Pool.memfds }
+    private mutating func pool(of home: Home) -> Int {
+        if home == .memfd { return Pool.memfds }
+        guard case .segment(let place) = home, let owner = segments[place.segment]?.owner else { return Pool.broker }
         if let pool = pools[owner] { return pool }
         let pool = freePools.popLast() ?? Pool.firstOfOwner + pools.count
         pools[owner] = pool
@@ -835,246 +821,51 @@ struct MemoryIndex {
     /// Whether places have become free since `endSpareSegments`.
     var mayHaveSpareSegments: Bool { !ownersWithRoom.isEmpty }
 
-    // MARK: Packing
-
-    /// The most bytes of a buffer that is packed: to copy it takes some 10 µs.
-    private static let largestPacked = 64 << 10
-    /// The bytes that a packed buffer counts besides its own, because no descriptors limit the number of its records.
-    private static let packedRecordBytes = 1 << 10
-
-    /// The number of buffers that take a descriptor.
-    private var descriptors: Int { buffers.count - order.count(in: Pool.packed) - placedBuffers }
-    /// The number of resident buffers that do not.
-    private var withoutDescriptors: Int { entries - order.count(in: Pool.memfds) }
-
-    /// The most buffers in `packing`: all, while each can have a descriptor; two fewer for each that cannot; at least a quarter as many
-    /// as can have one. Each takes the rest of a page and full records of the index, so many of them would take more memory than
-    /// they save time.
-    private var mostQueued: Int { max(2 * maximumEntries - (entries - placedBuffers), maximumEntries / 4) }
-
-    /// Whether the end of one of a buffer's holds has no other effect: it stays resident, and no buffer must be packed or evicted.
-    func isReleasedAlone(_ buffer: BufferID) -> Bool {
-        guard let slot = buffers.slot(of: buffer), buffers[slot].isResident, isWithinBudget else { return false }
-        return buffers[slot].isQueued || buffers[slot].place != nil || buffers[slot].bytes > Self.largestPacked
-            || queuedBuffers < mostQueued
-    }
-
-    private mutating func queueForPacking(_ slot: Int) {
-        if buffers[slot].isQueued || buffers[slot].place != nil || buffers[slot].bytes > Self.largestPacked { return }
-        queuedBuffers += 1
-        buffers[slot].isQueued = true
-        buffers[slot].wasUsed = false
-        packing.add(buffers[slot].key)
-        guard packing.count > 2 * buffers.count + 64 else { return }
-        packing.filter { [buffers] in buffers.slot(of: $0) != nil }
-    }
-
-    /// Packs the least recently used of the small unheld buffers, until the others are at most `maximumEntries`, and the small ones
-    /// among them at most `mostQueued`.
-    private mutating func packToFit() {
-        while descriptors > maximumEntries || queuedBuffers > mostQueued, let buffer = packing.popFirst() {
-            guard let slot = buffers.slot(of: buffer) else { continue }
-            queuedBuffers -= 1
-            buffers[slot].isQueued = false
-            if buffers[slot].holders > 0 || !buffers[slot].isResident || awaited.contains(buffer) { continue }
-            if buffers[slot].wasUsed {
-                queueForPacking(slot)
-                continue
-            }
-            pack(slot)
-            newlyPacked.append(buffer)
-        }
-    }
-
-    private mutating func pack(_ slot: Int) {
-        buffers[slot].isPacked = true
-        order.move(slot, to: Pool.packed)
-        freezable.append(buffers[slot].key)
-    }
-
-    /// Returns the buffers that were packed since the last call, except those that were evicted.
-    mutating func takePacked() -> [BufferID] {
-        if newlyPacked.isEmpty { return [] }
-        defer { newlyPacked = [] }
-        return newlyPacked.filter { buffers[$0]?.isPacked == true }
-    }
-
-    // MARK: Freezing
-
-    /// The most contents that one event freezes.
-    private static let mostFrozenAtOnce = 64
-
-    /// Freezes contents of which all buffers are packed. Called at the end of an event.
-    mutating func freeze() {
-        for _ in 0..<Self.mostFrozenAtOnce {
-            guard let buffer = freezable.popLast() else { break }
-            guard let content = buffers[buffer]?.content, isFreezable(content) else { continue }
-            freeze(content: content)
-        }
-    }
-
-    /// Whether a content can be frozen: it has few parts, which are packed, undamaged and without charged texts, and its URLs
-    /// lead to nothing else.
-    private func isFreezable(_ content: Int) -> Bool {
-        let entry = contents[content]
-        return entry.buffers.count <= FrozenContent.mostParts && entry.originals.count <= FrozenContent.mostParts
-            && entry.textBytes == 0 && entry.header?.timing == nil
-            && entry.buffers.allSatisfy { buffers[$0].isPacked && damages[buffers[$0].key] == nil }
-            && entry.originals.allSatisfy { slot in
-                let original = originals[slot]
-                return original.key.nonce == 0 && original.key.cacheKey == nil && original.previousAtURL == nil
-                    && original.nextAtURL == nil
-            }
-    }
-
-    private mutating func freeze(content: Int) {
-        let entry = contents[content]
-        frozen.insert(
-            FrozenContent(
-                key: entry.key, bytes: entry.bytes, header: entry.header, isFromDisk: entry.isFromDisk,
-                originals: entry.originals.map { (originals[$0].key, original(in: $0)) },
-                buffers: entry.buffers.map { slot in
-                    let buffer = buffers[slot]
-                    return FrozenContent.Buffer(
-                        id: buffer.key, form: buffer.form, bytes: buffer.bytes, geometry: buffer.geometry,
-                        usedAt: buffer.usedAt, wasRequested: buffer.wasRequested,
-                        value: order.value(of: slot) ?? EvictionQueue.Value(cost: 0, uses: 1))
-                }))
-        for slot in entry.buffers.reversed() {
-            order.remove(slot)
-            takeOut(slot)
-        }
-        for slot in entry.originals.reversed() {
-            unlinkFromURL(slot)
-            originals.remove(at: slot)
-        }
-        contents.remove(at: content)
-    }
-
-    /// Returns the slot of an original, which is not frozen any more.
-    private mutating func originalSlot(of key: OriginalKey) -> Int? {
-        if let slot = originals.slot(of: key) { return slot }
-        guard let (slot, content) = frozen.find(key.url), content.originals.contains(where: { $0.key == key }) else {
-            return nil
-        }
-        thaw(content, slot)
-        return originals.slot(of: key)
-    }
-
-    /// Returns the slot of a content, which is not frozen any more.
-    private mutating func contentSlot(of key: ContentKey) -> Int? {
-        if let slot = contents.slot(of: key) { return slot }
-        guard let (slot, content) = frozen.find(key) else { return nil }
-        return thaw(content, slot)
-    }
-
-    private mutating func thaw(at url: SourceURL) {
-        if let (slot, content) = frozen.find(url) { thaw(content, slot) }
-    }
-
-    /// Puts a frozen content into the tables again, as it was before.
-    @discardableResult private mutating func thaw(_ frozenContent: FrozenContent, _ slot: Int) -> Int {
-        frozen.remove(frozenContent, at: slot)
-        let content = contents.insert(
-            Content(
-                key: frozenContent.key, bytes: frozenContent.bytes, header: frozenContent.header,
-                isFromDisk: frozenContent.isFromDisk))
-        for (key, original) in frozenContent.originals {
-            add(
-                OriginalEntry(
-                    key: key, content: content, origin: original.origin, textBytes: 0,
-                    isFromDisk: original.isFromDisk, isOnDisk: original.isOnDisk,
-                    staysOffDisk: original.staysOffDisk))
-        }
-        for buffer in frozenContent.buffers {
-            let slot = add(
-                BufferEntry(
-                    key: buffer.id, content: content, form: buffer.form, bytes: buffer.bytes,
-                    geometry: buffer.geometry, usedAt: buffer.usedAt, wasRequested: buffer.wasRequested,
-                    isPacked: true))
-            order.insert(slot, buffer.value, in: Pool.packed)
-        }
-        if let buffer = frozenContent.buffers.first { freezable.append(buffer.id) }
-        return content
-    }
-
-    /// Removes the frozen contents for which `isMeant` is true without thawing them, and passes each to `visit`. Returns the number
-    /// of their originals, and their buffers.
-    mutating func removeFrozen(
-        where isMeant: (FrozenContent) -> Bool, visit: (FrozenContent) -> Void = { _ in }
-    ) -> (originals: Int, bytes: Int, dropped: [BufferID]) {
-        var removed: (originals: Int, bytes: Int, dropped: [BufferID]) = (0, 0, [])
-        var owned: [OriginalKey] = []
-        frozen.remove(where: isMeant) { content in
-            removed.originals += content.originals.count
-            removed.bytes += content.bufferBytes
-            removed.dropped += content.buffers.map(\.id)
-            for (key, _) in content.originals where key.owner != nil { owned.append(key) }
-            visit(content)
-        }
-        if removed.originals > 0 || !removed.dropped.isEmpty { revision += 1 }
-        forget(bytes: removed.bytes, buffers: removed.dropped.count, originals: owned)
-        return removed
-    }
-
-    /// Takes what frozen contents had, which were removed, out of the sums.
-    private mutating func forget(bytes: Int, buffers: Int, originals: some Sequence<OriginalKey>) {
-        residentBytes -= bytes
-        unheldResidents -= buffers
-        for key in originals { forgetOwner(of: key) }
-    }
-
     // MARK: Removing
 
     /// The bytes that count against `limit`, except those of evicted buffers.
     private var residentCharge: Int {
-        residentBytes + reservedBytes + textBytes + order.count(in: Pool.packed) * Self.packedRecordBytes
-            + frozen.charge + segments.restBytes + orphanBytes
+        residentBytes + reservedBytes + textBytes + segments.restBytes + orphanBytes
+            + (entries - order.count(in: Pool.memfds)) * recordBytes
     }
 
-    /// Whether resident, evicted-but-held and reserved bytes are together at most `limit`, and all buffers that are not packed,
-    /// resident or evicted, at most `maximumEntries`.
-    var isWithinBudget: Bool { residentCharge + evictedBytes <= limit && descriptors <= maximumEntries }
+    /// The bytes that only holds keep in memory.
+    private var bytesOfHolds: Int { evictedBytes + sharedBytes }
+
+    /// The number of memfds.
+    private var descriptors: Int { memfds + sharedBuffers }
+
+    /// Whether resident, evicted-but-held, shared and reserved bytes are together at most `limit`, and all memfds at most
+    /// `maximumEntries`.
+    var isWithinBudget: Bool { residentCharge + bytesOfHolds <= limit && descriptors <= maximumEntries }
 
     /// Whether bytes are a reason to evict another buffer: resident and reserved bytes and texts are more than `limit`; or they
-    /// are so together with the evicted buffers that are still held, and the unheld ones take more than half of `limit`.
+    /// are so together with what holds keep, and the unheld ones take more than half of `limit`.
     /// Evicting another held buffer would free nothing then.
     private var areBytesShort: Bool {
         if residentCharge > limit { return true }
         let unheldBytes = residentBytes + evictedBytes - heldBytes
-        return unheldResidents > 0 && residentCharge + evictedBytes > limit && unheldBytes > limit / 2
+        return unheldResidents > 0 && residentCharge + bytesOfHolds > limit && unheldBytes > limit / 2
     }
 
-    /// Whether descriptors are a reason to evict another buffer that has one: resident buffers have more than
-    /// `maximumEntries`; or all have, and an unheld one is among them.
+    /// Whether descriptors are a reason to evict another memfd: the resident ones and those of shared buffers are more than
+    /// `maximumEntries`; or all are, and an unheld one is among them.
     private var areDescriptorsShort: Bool {
-        let resident = order.count(in: Pool.memfds)
-        return resident > maximumEntries || descriptors > maximumEntries && unheldMemfds > 0
+        order.count(in: Pool.memfds) + sharedBuffers > maximumEntries
+            || descriptors > maximumEntries && unheldMemfds > 0
     }
-
-    /// The number of resident buffers with a memfd that nobody holds.
-    private var unheldMemfds: Int { unheldResidents - packedBuffers - unheldPlaced }
 
     private var mustEvict: Bool {
         areBytesShort && entries > 0 || areDescriptorsShort && order.count(in: Pool.memfds) > 0
     }
 
-    /// Packs small buffers (`takePacked`), then evicts for as long as `mustEvict`: frozen and packed ones only for their bytes and
-    /// before all others, held ones only when all resident ones are held. Returns the buffers that were removed: those without a holder.
+    /// Evicts for as long as `mustEvict`; held buffers only when all resident ones are held. Returns the buffers that were removed: those
+    /// without a holder.
     mutating func evictToFit() -> [BufferID] {
-        packToFit()
         var dropped: [BufferID] = []
         while mustEvict {
-            if areBytesShort, let content = frozen.evict() {
-                evicted(content)
-                dropped += content.buffers.map(\.id)
-                continue
-            }
             let isForDescriptors = !areBytesShort
-            guard
-                let slot = isForDescriptors
-                    ? evictMemfd() : order.evict(from: Pool.packed, isHeld: { _ in false }) ?? evictForBytes()
-            else { break }
+            guard let slot = isForDescriptors ? evictMemfd() : evictForBytes() else { break }
             if isForDescriptors { descriptorEvictions += 1 }
             let owner = buffers[slot].place.flatMap { segments[$0.segment]?.owner }
             if let buffer = evicted(slot) { dropped.append(buffer) }
@@ -1103,25 +894,15 @@ struct MemoryIndex {
         return record.key
     }
 
-    private mutating func evicted(_ content: FrozenContent) {
-        evictions += content.buffers.count
-        revision += 1
-        for buffer in content.buffers {
-            recentEvictions.evicted(VariantKey(content: content.key, form: buffer.form).hashValue)
-            if notesEvictions { evicted.append(Set(content.originals.map(\.key))) }
-        }
-        forget(bytes: content.bufferBytes, buffers: content.buffers.count, originals: content.originals.lazy.map(\.key))
-    }
-
     private mutating func evictMemfd() -> Int? {
         let anyUnheld = unheldMemfds > 0
         return order.evict(from: Pool.memfds) { anyUnheld && buffers[$0].holders != 0 }
     }
 
-    /// Takes out the buffer that is worth least, of those with a memfd and those in segments; a held one only when all are held.
+    /// Takes out the buffer that is worth least; a held one only when all are held.
     private mutating func evictForBytes() -> Int? {
-        let anyUnheld = unheldResidents > packedBuffers
-        let all = [Pool.memfds] + pools.values
+        let anyUnheld = unheldResidents > 0
+        let all = [Pool.memfds, Pool.broker] + pools.values
         // Held ones stand aside, so that the next lowest is another.
         while true {
             let priorities = all.compactMap { pool in order.lowestPriority(in: pool).map { (pool, $0) } }
@@ -1143,7 +924,7 @@ struct MemoryIndex {
     /// Removes an original and, when no other has the same bytes, everything made of them. They are no later hit, even
     /// while they are held. Returns the buffers that were removed.
     mutating func remove(_ key: OriginalKey) -> [BufferID] {
-        guard let original = originalSlot(of: key) else { return [] }
+        guard let original = originals.slot(of: key) else { return [] }
         revision += 1
         let content = originals[original].content
         forgetOriginal(original)
@@ -1187,10 +968,7 @@ struct MemoryIndex {
         revision += 1
         let content = buffers[slot].content
         takeOut(slot)
-        if let other = contents[content].buffers.last {
-            if buffers[other].isPacked { freezable.append(buffers[other].key) }
-            return
-        }
+        if !contents[content].buffers.isEmpty { return }
         // From the last to the first, so that each removal from the list is short.
         for original in contents[content].originals.reversed() { forgetOriginal(original) }
         textBytes -= Self.size(of: contents.remove(at: content).header)
@@ -1198,7 +976,8 @@ struct MemoryIndex {
 
     /// Removes a buffer from the tables and from its content.
     private mutating func takeOut(_ slot: Int) {
-        if buffers[slot].isQueued { queuedBuffers -= 1 }
+        if buffers[slot].isShared { unshare(slot) }
+        countHome(of: buffers[slot], -1)
         variants.remove(slot, hash: Self.hash(buffers[slot]))
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
         if buffers[slot].place != nil { leavePlace(of: buffers[slot]) }
@@ -1249,14 +1028,6 @@ struct MemoryIndex {
     func brokenInvariant() -> String? {
         if let broken = brokenBuffers() ?? brokenContents() ?? brokenOriginals() { return broken }
         if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }
-        if let broken = frozen.brokenInvariant() { return "frozen contents: \(broken)" }
-        if frozen.contains(where: { content in
-            contents.slot(of: content.key) != nil
-                || content.originals.contains { firstOriginal(at: $0.key.url) != nil }
-                || content.buffers.contains { buffers.slot(of: $0.id) != nil || damages[$0.id] != nil }
-        }) {
-            return "a frozen content that is in the tables, too"
-        }
         if let broken = segments.brokenInvariant() { return "segments: \(broken)" }
         if let broken = brokenPlaces() { return broken }
         if damages.keys.contains(where: { !(record(of: $0)?.variant.form.acceptsDamage ?? false) }) {
@@ -1273,28 +1044,26 @@ struct MemoryIndex {
     }
 
     private func brokenBuffers() -> String? {
-        var (resident, unheld, queued, packed) = (frozen.bufferCount, frozen.bufferCount, 0, 0)
-        var (bytes, held, evicted) = (frozen.reduce(0) { $0 + $1.bufferBytes }, 0, 0)
+        var (resident, unheld, unheldMemfds, memfds, shared) = (0, 0, 0, 0, 0)
+        var (bytes, held, evicted, sharedBytes) = (0, 0, 0, 0)
         for buffer in buffers {
             if buffer.holders > 0 { held += buffer.bytes }
             if buffer.isResident {
                 resident += 1
                 bytes += buffer.charge
-                if buffer.holders == 0 { unheld += 1 }
+                if buffer.holders == 0 {
+                    unheld += 1
+                    if buffer.home == .memfd { unheldMemfds += 1 }
+                }
             } else {
                 evicted += buffer.bytes
                 if buffer.holders == 0 { return "an evicted buffer without a holder" }
             }
-            if buffer.isQueued { queued += 1 }
-            if buffer.isPacked {
-                packed += 1
-                if buffer.holders > 0 || !buffer.isResident || buffer.bytes > Self.largestPacked {
-                    return "a packed buffer that may not be"
-                }
-            } else if buffer.isResident, buffer.holders == 0, !buffer.isQueued, buffer.bytes <= Self.largestPacked,
-                buffer.place == nil, !awaited.contains(buffer.key)
-            {
-                return "a buffer that is never packed"
+            if buffer.home == .memfd { memfds += 1 }
+            if buffer.isShared {
+                shared += 1
+                sharedBytes += buffer.bytes
+                if buffer.home == .memfd || buffer.holders == 0 { return "a memfd besides that nobody needs" }
             }
             if self.buffer(variant(of: buffer), in: buffer.content) != buffer.key {
                 return "a buffer that cannot be found"
@@ -1305,23 +1074,19 @@ struct MemoryIndex {
         if held != heldBytes { return "held bytes" }
         if evicted != evictedBytes { return "evicted bytes" }
         if resident != entries { return "order of eviction" }
-        if unheld != unheldResidents { return "unheld residents" }
-        if queued != queuedBuffers { return "number of queued buffers" }
-        if queuedBuffers > packing.count { return "a queued buffer that is not in the queue" }
-        if queuedBuffers > mostQueued { return "too many buffers that may be packed" }
-        return packed == order.count(in: Pool.packed) ? nil : "number of packed buffers"
+        if unheld != unheldResidents || unheldMemfds != self.unheldMemfds { return "unheld residents" }
+        if memfds != self.memfds { return "number of memfds" }
+        return shared == sharedBuffers && sharedBytes == self.sharedBytes ? nil : "shared buffers"
     }
 
     private func brokenPlaces() -> String? {
-        var (placed, unheld) = (0, 0)
+        var placed = 0
         for buffer in buffers {
             guard let place = buffer.place else { continue }
             placed += 1
-            if buffer.isResident, buffer.holders == 0 { unheld += 1 }
             guard let piece = segments.piece(at: place), piece.buffer == buffer.key,
                 Int(piece.count) * SegmentSpace.unit == buffer.charge, piece.isHeld == (buffer.holders > 0)
             else { return "a place of another buffer" }
-            if buffer.isPacked || buffer.isQueued { return "a packed buffer in a segment" }
         }
         for (buffer, orphan) in orphans {
             guard let piece = segments.piece(at: orphan.place), piece.buffer == buffer, piece.isHeld,
@@ -1329,7 +1094,7 @@ struct MemoryIndex {
             else { return "a place of a removed buffer" }
         }
         if orphans.values.reduce(0, { $0 + $1.charge }) != orphanBytes { return "bytes of removed buffers" }
-        if placed != placedBuffers || unheld != unheldPlaced { return "number of buffers in segments" }
+        if placed != placedBuffers { return "number of buffers in segments" }
         return segments.imageCount == placed + orphans.count ? nil : "an image in a segment without a buffer"
     }
 
@@ -1359,7 +1124,7 @@ struct MemoryIndex {
             byURL[original.key.url, default: []].insert(original.key)
         }
         if urls.count != byURL.count { return "number of URLs" }
-        return byURL.contains { Set(unfrozenKeys(at: $0)) != $1 || unfrozenKeys(at: $0).count != $1.count }
+        return byURL.contains { Set(keys(at: $0)) != $1 || keys(at: $0).count != $1.count }
             ? "originals of a URL" : nil
     }
 

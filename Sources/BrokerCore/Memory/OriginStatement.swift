@@ -32,12 +32,6 @@ final class OriginStatement: Sendable {
         bornAt = Instant(nanoseconds: now.nanoseconds - age * 1_000_000_000)
     }
 
-    /// The same statement made again.
-    init(url: SourceURL, policy: CachePolicy, response: ResponseRecord, varyKey: String?, bornAt: Instant) {
-        (self.url, self.policy, self.response) = (url, policy, response)
-        (self.varyKey, self.bornAt) = (varyKey, bornAt)
-    }
-
     private init(_ other: OriginStatement, url: SourceURL) {
         self.url = url
         (policy, response, varyKey, bornAt) = (other.policy, other.response, other.varyKey, other.bornAt)

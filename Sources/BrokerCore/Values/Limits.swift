@@ -43,12 +43,14 @@ package struct BrokerLimits: Sendable {
     /// The concurrent transfers from one origin that answers over shared connections (HTTP/2).
     package var multiplexedTransfersPerOrigin = 32
     package var memoryBytes = 512 << 20
-    /// The most buffers in memory that any limit of descriptors permits.
+    /// The most memfds that any limit of descriptors permits.
     static let mostMemoryEntries = 65_536
-    /// The most buffers in memory, because each takes a descriptor.
+    /// The most memfds, because each takes a descriptor.
     package var memoryEntries = Self.mostMemoryEntries
     /// The most bytes of a result in a segment; 0 where each result has a memfd. A copy of more costs more than a memfd.
     package var mostSegmentImageBytes = 0
+    /// The bytes that an image without a memfd counts besides its own, because no descriptors limit the number of records.
+    package var recordBytes = 1 << 10
     package static let usualSegmentImageBytes = 256 << 10
     /// The bytes of a user's first segment, and the most of any.
     package var leastSegmentBytes = 1 << 20

@@ -39,19 +39,6 @@ public struct Placeholder: Hashable, Sendable {
         Base64.encode((0..<Int(bytes[4])).map { bytes[5 + $0] })
     }
 
-    /// The channels of the colour and the bytes of the hash.
-    package var record: [UInt8] {
-        (0..<4).map { bytes[$0] } + (0..<Int(bytes[4])).map { bytes[5 + $0] }
-    }
-
-    /// Creates a placeholder of its `record`; nil for other bytes.
-    package init?(record: ArraySlice<UInt8>) {
-        guard record.count >= 4 else { return nil }
-        let color = Array(record.prefix(4))
-        self.init(
-            averageColor: SIMD4(color[0], color[1], color[2], color[3]), thumbHash: Array(record.dropFirst(4)))
-    }
-
     public static func == (left: Placeholder, right: Placeholder) -> Bool {
         left.bytes.indices.allSatisfy { left.bytes[$0] == right.bytes[$0] }
     }

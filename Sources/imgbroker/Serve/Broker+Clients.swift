@@ -415,7 +415,7 @@ extension Broker {
         unflushed.insert(client)
     }
 
-    /// Answers instead of an image whose packed buffer could not get a memfd, and closes the connection: the lease that was
+    /// Answers instead of an image whose buffer could not get a memfd, and closes the connection: the lease that was
     /// granted ends with it.
     private func refuseBuffer(_ id: Int?, _ client: ClientConnection) {
         let error = WireError(.overloaded, "The broker has no memory or no descriptor for the image's buffer.")

@@ -133,9 +133,7 @@ extension Broker {
 
     func identify(_ buffer: BufferID, for job: JobID, _ early: EarlyDecode?, room: Int, on id: WorkerID) {
         if isExiting(id, before: job) { return }
-        let bytes = buffers.bytes(of: buffer)
-        let body = bytes == nil ? buffers[buffer].map { [$0] } : []
-        guard let body, let worker = workers[id] else {
+        guard let (bytes, body) = buffers.source(of: buffer), let worker = workers[id] else {
             return events.append(.decodeFailed(id, job, WireError(.internal, "The bytes are gone.")))
         }
         worker.jobBegins(at: iterationBegunAt)
@@ -156,11 +154,7 @@ extension Broker {
     func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {
         guard let worker = workers[id] else { return }
         guard let descriptor = buffers[body] else {
-            // A packed body needs a memfd now.
-            let error =
-                buffers.bytes(of: body) == nil
-                ? WireError(.internal, "The encoded bytes are gone.")
-                : WireError(.outOfMemory, "There is no room for the encoded bytes.")
+            let error = WireError(.outOfMemory, "There is no room for the encoded bytes.")
             return events.append(.decodeFailed(id, Identifier(number: job.id), error))
         }
         if isExiting(id, before: Identifier(number: job.id)) { return }
@@ -220,8 +214,7 @@ extension Broker {
     }
 
     func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {
-        let bytes = buffers.bytes(of: buffer)
-        guard let contents = bytes == nil ? buffers[buffer].map({ [$0] }) : [] else {
+        guard let (bytes, contents) = buffers.source(of: buffer) else {
             return events.append(.saveFinished(worker, job, isSaved: false))
         }
         send(order, contents, bytes: bytes, to: worker) { _ in .saveFinished(worker, job, isSaved: false) }
@@ -422,8 +415,7 @@ extension Broker {
                 .sharedWritten(worker, job)
             }
         }
-        let bytes = buffers.bytes(of: buffer)
-        guard let contents = bytes == nil ? buffers[buffer].map({ [$0] }) : [] else {
+        guard let (bytes, contents) = buffers.source(of: buffer) else {
             return events.append(.sharedWritten(worker, job))
         }
         send(TierOrder.keep(job: job.number, record, token: token), contents, bytes: bytes, to: worker) { _ in

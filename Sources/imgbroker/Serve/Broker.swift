@@ -242,7 +242,6 @@ final class Broker {
             if mayHaveStrangers { mayHaveStrangers = !ChildProcess.reapStrangers() }
             sendOrders()
             flushClients()
-            buffers.compact()
             if quiet.hasBecomeQuiet(at: begun) {
                 state.releaseMemory()
                 buffers.returnFreedMemory()
@@ -428,7 +427,8 @@ final class Broker {
         case .startFetch(let worker, let job): startFetch(job, on: worker)
         case .identify(let worker, let job, let buffer, let early, let room):
             identify(buffer, for: job, early, room: room, on: worker)
-        case .adopt(let client, let buffer): hold(uploads.removeValue(forKey: client), as: buffer)
+        case .adopt(let client, let buffer, let inBroker):
+            publish(uploads.removeValue(forKey: client).map { Product(sealed: $0) }, as: buffer, inBroker: inBroker)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):
             startDecode(job, of: body, on: worker)
@@ -439,7 +439,8 @@ final class Broker {
             guard let worker = workers[id], let now = worker.child.processorMilliseconds else { return }
             events.append(.processorTimeUsed(id, job, milliseconds: now - worker.processorTimeBefore))
         case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)
-        case .publish(let job, let buffer): publish(products.removeValue(forKey: job), as: buffer)
+        case .publish(let job, let buffer, let inBroker):
+            publish(products.removeValue(forKey: job), as: buffer, inBroker: inBroker)
         case .place(let job, let buffer, let bytes, let placement):
             do throws(SystemError) {
                 try buffers.place(products.removeValue(forKey: job), as: buffer, bytes: bytes, placement)
@@ -457,7 +458,8 @@ final class Broker {
         case .dropBuffer(let buffer):
             buffers.remove(buffer)
             store?.drop(buffer)
-        case .pack(let buffer): buffers.pack(buffer)
+        case .share(let buffer): buffers.share(buffer)
+        case .unshare(let buffer): buffers.unshare(buffer)
         case .updateValidity(let changes): writePage(changes)
         case .stopListening:
             queue.remove(listener.descriptor.raw)
@@ -469,19 +471,18 @@ final class Broker {
         }
     }
 
-    private func publish(_ product: Product?, as buffer: BufferID) {
-        do throws(SystemError) { try product?.settle() } catch {
+    private func publish(_ product: Product?, as buffer: BufferID, inBroker: Bool) {
+        do throws(SystemError) {
+            if inBroker {
+                if let bytes = try product?.takeBytes() { buffers.insert(bytes, as: buffer) }
+            } else if let sealed = try product?.takeSealed() {
+                buffers.insert(sealed, as: buffer)
+            }
+        } catch {
             // Clients that are answered with it are refused.
             lostPlaces.insert(buffer)
-            return events.append(.placeLost(buffer, segment: nil))
+            events.append(.placeLost(buffer, segment: nil))
         }
-        if let bytes = product?.bytes { return buffers.insert(bytes, as: buffer) }
-        hold(product?.sealed, as: buffer)
-    }
-
-    private func hold(_ sealed: SealedBuffer?, as buffer: BufferID) {
-        guard let sealed else { return }
-        buffers.insert(sealed, as: buffer)
     }
 
     // MARK: Shutdown

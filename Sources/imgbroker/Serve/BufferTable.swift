@@ -3,23 +3,18 @@ import LinuxSystem
 import SharedCache
 import WorkerProtocol
 
-/// The bytes of the state's buffers. Each has a sealed memfd, unless it is packed: then the broker's own memory has its bytes, so
-/// that a small image that nobody uses takes neither a descriptor nor the rest of a page. Bodies that came in a frame have no memfd
-/// from the beginning: most are only needed by workers, which get them in a frame as well.
+/// The bytes of the state's buffers.
 final class BufferTable {
     private enum Stored {
         case memfd(FileDescriptor)
-        /// Bytes that came in a frame. Most are removed soon, so they are not among those of packed buffers.
-        case received([UInt8])
+        case bytes([UInt8])
         /// A number of bytes in a segment.
         case placed(Segments.Place, count: Int)
     }
 
-    /// The buffers that are not packed.
     private var stored: [BufferID: Stored] = [:]
-    private var packed = PackedBuffers()
-    /// The bytes that the packed buffers had allocated at the last `compact`.
-    private var packedBytes = 0
+    /// The memfds of buffers that have one besides.
+    private var shared: [BufferID: FileDescriptor] = [:]
     private let closer: DescriptorCloser
     private var segments: [Int: Segment] = [:]
     /// The bytes of the heap that were freed and not taken again.
@@ -32,21 +27,72 @@ final class BufferTable {
 
     func insert(_ buffer: SealedBuffer, as id: BufferID) { stored[id] = .memfd(buffer.descriptor) }
 
-    /// The bytes of a buffer as they are stored, for the next process.
-    func stored(_ id: BufferID) -> (descriptor: FileDescriptor?, bytes: [UInt8])? {
-        if case .memfd(let descriptor) = stored[id] { return (descriptor, []) }
-        return bytes(of: id).map { (nil, $0) }
+    func insert(_ bytes: [UInt8], as id: BufferID) {
+        stored[id] = .bytes(bytes)
+        freedBytes = max(0, freedBytes - bytes.count)
     }
 
-    /// Takes over the bytes of a buffer that was packed in another process.
-    func insert(packed bytes: [UInt8], as id: BufferID) { packed.insert(bytes, as: id) }
+    /// The memfd of a buffer whose only bytes are in it.
+    func memfd(of id: BufferID) -> FileDescriptor? {
+        if case .memfd(let descriptor) = stored[id] { descriptor } else { nil }
+    }
+
+    /// The bytes of a buffer in this process's own memory.
+    func bytes(of id: BufferID) -> [UInt8]? { if case .bytes(let bytes) = stored[id] { bytes } else { nil } }
 
     func remove(_ id: BufferID) {
+        unshare(id)
         switch stored.removeValue(forKey: id) {
         case .memfd(let descriptor): closer.close(descriptor)
-        case .received(let bytes): noteFreed(bytes.count)
-        case .placed: break
-        case nil: _ = packed.remove(id)
+        case .bytes(let bytes): noteFreed(bytes.count)
+        case .placed, nil: break
+        }
+    }
+
+    // MARK: Other ways to the bytes
+
+    /// Gives a buffer a memfd besides. Without memory or a descriptor it gets none, and its subscript neither.
+    func share(_ id: BufferID) { shared[id] = self[id] }
+
+    func unshare(_ id: BufferID) { if let memfd = shared.removeValue(forKey: id) { closer.close(memfd) } }
+
+    /// A memfd with a buffer's bytes, for a buffer without one a new one that is not kept. Nil if there is no such buffer, or no memory or
+    /// descriptor for the memfd.
+    subscript(id: BufferID) -> FileDescriptor? {
+        switch stored[id] {
+        case nil: nil
+        case .memfd(let descriptor): descriptor
+        case .bytes, .placed:
+            unsafe shared[id] ?? withBytes(of: id) {
+                (try? unsafe SealedBuffer(copying: $0, name: "imgbroker-shared"))?.descriptor
+            } ?? nil
+        }
+    }
+
+    /// A buffer's bytes for another process: in a frame, if it is small and has no memfd, or a memfd as by subscript.
+    func source(of id: BufferID) -> (bytes: [UInt8]?, descriptors: [FileDescriptor])? {
+        if let bytes = bytes(of: id) { return (bytes, []) }
+        if case .placed(_, let count) = stored[id], count <= SmallContents.mostBytes {
+            return (unsafe withBytes(of: id) { unsafe Array($0) }, [])
+        }
+        return self[id].map { (nil, [$0]) }
+    }
+
+    /// The file with a buffer's bytes, and where they begin: a segment, or a memfd as by subscript.
+    func file(of id: BufferID) -> (file: FileDescriptor, start: Int)? {
+        if case .placed(let place, _) = stored[id] {
+            return segments[place.segment].map { ($0.descriptor, place.offset) }
+        }
+        return self[id].map { ($0, 0) }
+    }
+
+    /// Calls `body` with the bytes of a buffer without a memfd; returns nil for any other.
+    private func withBytes<Value>(of id: BufferID, _ body: (UnsafeRawBufferPointer) -> Value) -> Value? {
+        switch stored[id] {
+        case .bytes(let bytes): unsafe bytes.withUnsafeBytes { unsafe body($0) }
+        case .placed(let place, let count):
+            unsafe segments[place.segment]?.withBytes(in: place.offset..<place.offset + count) { unsafe body($0) }
+        case .memfd, nil: nil
         }
     }
 
@@ -93,22 +139,7 @@ final class BufferTable {
     /// Unmaps a segment.
     func endSegment(_ number: Int) { segments[number] = nil }
 
-    /// The file with a buffer's bytes, and where they begin: a segment, or a memfd as by subscript.
-    func file(of id: BufferID) -> (file: FileDescriptor, start: Int)? {
-        if case .placed(let place, _) = stored[id] {
-            return segments[place.segment].map { ($0.descriptor, place.offset) }
-        }
-        return self[id].map { ($0, 0) }
-    }
-
-    /// Moves the packed buffers together where others were removed, and gives freed memory back. To be called in each iteration of the
-    /// event loop, which may remove any number.
-    func compact() {
-        packed.compact()
-        let freed = packedBytes - packed.allocatedBytes
-        packedBytes -= freed
-        if freed > 0 { noteFreed(freed) } else { freedBytes = max(0, freedBytes + freed) }
-    }
+    // MARK: Freed memory
 
     /// The C library keeps freed memory that lies among memory in use, until it is told.
     private func noteFreed(_ count: Int) {
@@ -120,63 +151,5 @@ final class BufferTable {
     func returnFreedMemory() {
         freedBytes = 0
         CurrentProcess.returnFreedMemory()
-    }
-
-    /// Inserts bytes that came in a frame.
-    func insert(_ bytes: [UInt8], as id: BufferID) {
-        stored[id] = .received(bytes)
-        // Their memory is used again at once, by the next ones.
-        freedBytes = max(0, freedBytes - bytes.count)
-    }
-
-    /// The bytes of a buffer without a memfd; nil for any other.
-    func bytes(of id: BufferID) -> [UInt8]? {
-        switch stored[id] {
-        case .memfd: nil
-        case .received(let bytes): bytes
-        case .placed(let place, let count):
-            unsafe segments[place.segment]?.withBytes(in: place.offset..<place.offset + count) { unsafe Array($0) }
-        case nil: packed[id].map { Array($0) }
-        }
-    }
-
-    /// Packs a buffer; one whose bytes cannot be read, or whose memfd is larger than it should be, keeps its memfd.
-    func pack(_ id: BufferID) {
-        switch stored[id] {
-        case nil: return
-        case .received(let bytes): packed.insert(bytes, as: id)
-        case .placed: return
-        case .memfd(let descriptor):
-            guard let size = try? descriptor.size(), size <= SmallContents.mostBytes else { return }
-            var bytes = [UInt8](repeating: 0, count: size)
-            let count = unsafe try? bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
-            if count != size { return }
-            packed.insert(bytes, as: id)
-        }
-        stored[id] = nil
-    }
-
-    /// The memfd of a buffer; one without gets a new one, which is kept unless the buffer is in a segment. Nil if there is no such buffer,
-    /// or no memory or descriptor for the memfd.
-    subscript(id: BufferID) -> FileDescriptor? {
-        let buffer: SealedBuffer?
-        switch stored[id] {
-        case .memfd(let descriptor): return descriptor
-        case .received(let bytes): buffer = unsafe bytes.withUnsafeBytes { unsafe Self.memfd(of: $0) }
-        case .placed(let place, let count):
-            return unsafe segments[place.segment]?.withBytes(in: place.offset..<place.offset + count) {
-                unsafe Self.memfd(of: $0)?.descriptor
-            }
-        case nil: buffer = unsafe packed[id]?.withUnsafeBytes { unsafe Self.memfd(of: $0) } ?? nil
-        }
-        guard let buffer else { return nil }
-        // What it was before is freed.
-        remove(id)
-        insert(buffer, as: id)
-        return buffer.descriptor
-    }
-
-    private static func memfd(of bytes: UnsafeRawBufferPointer) -> SealedBuffer? {
-        try? unsafe SealedBuffer(copying: bytes, name: "imgbroker-unpacked")
     }
 }

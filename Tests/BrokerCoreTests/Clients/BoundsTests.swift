@@ -304,7 +304,7 @@ struct BoundsTests {
         #expect((5...20).contains(lease(&world, greedy, 0..<60)))
         let other = world.connect(uid: 2)
         #expect(lease(&world, other, 100..<102) >= 1)
-        #expect(world.buffers.count - world.packed.count <= 22)
+        #expect(world.memfds.count + world.shared.count <= 22)
     }
 
     @Test func `payloads that are not read count like leases`() {

@@ -196,8 +196,7 @@ import WorkerProtocol
     }
 
     private func isInMemory(_ id: Int) throws -> Bool {
-        var memory = world.state.memory
-        return try !memory.keys(at: SourceURL("http://origin.test/\(id)")).isEmpty
+        try !world.state.memory.keys(at: SourceURL("http://origin.test/\(id)")).isEmpty
     }
 
     private mutating func end(_ worker: WorkerID, _ exit: WorkerExit) {

@@ -487,11 +487,11 @@ struct SharedRequestTests {
                 world.findShared(try #require(world.sharedLookup), content: number)
                 try decode(&world)
             }
-            let before = world.state.memory.unfrozenContents(fromDiskOnly: false).count
+            let before = world.state.memory.contentKeys(fromDiskOnly: false).count
             #expect(before == (isMore ? 4 : 3))
             world.happen(.workerMisbehaved(worker, "nonsense"))
             world.endWorker(worker, .ended(.signal(9)))
-            #expect(world.state.memory.unfrozenContents(fromDiskOnly: false).count == left)
+            #expect(world.state.memory.contentKeys(fromDiskOnly: false).count == left)
             #expect(world.diskJobs.values.contains { $0.kind == .clear } == isMore)
         }
     }

@@ -115,7 +115,7 @@ struct KeptStateTests {
             var world = StrictWorld()
             let needed = world.state.restore(state, at: world.clock, unixMs: world.unixMs)
             world.buffers = needed
-            world.packed = needed
+            world.memfds = needed.filter { world.state.memory.hasMemfd($0) }
             for key in world.state.memory.keys(where: { _ in true }) {
                 guard let original = world.state.memory.original(key), original.isOnDisk else { continue }
                 world.noteOnDisk(key: key.word, digest: original.content.digest.hexadecimal)

@@ -13,10 +13,10 @@ extension StrictWorld {
             for buffer in kept.contents[content].buffers.indices {
                 let record = kept.contents[content].buffers[buffer]
                 if record.segment != nil { continue }
-                if packed.contains(BufferID(number: record.number)) {
-                    kept.contents[content].buffers[buffer].contents = Array(repeating: 0, count: record.bytes)
-                } else {
+                if memfds.contains(BufferID(number: record.number)) {
                     kept.contents[content].buffers[buffer].place = KeptBuffer.Place(descriptor: 1, inode: 1)
+                } else {
+                    kept.contents[content].buffers[buffer].contents = Array(repeating: 0, count: record.bytes)
                 }
             }
         }
@@ -30,9 +30,9 @@ extension StrictWorld {
         var next = StrictWorld(limits)
         (next.clock, next.onDisk) = (clock, onDisk)
         next.buffers = next.state.restore(read, at: clock, unixMs: unixMs)
-        next.packed = packed.intersection(next.buffers)
+        next.memfds = memfds.intersection(next.buffers)
         next.segments = segments.successor(keeping: next.buffers)
-        var memory = state.memory
+        let memory = state.memory
         for content in kept.contents {
             for original in content.originals {
                 let key = try #require(original.key)

@@ -41,6 +41,7 @@ struct TakingOverTests {
         next.readyAll()
         next.clock = world.clock
         next.buffers = next.state.restore(read, at: next.clock, unixMs: next.unixMs)
+        next.memfds = next.buffers.filter { next.state.memory.hasMemfd($0) }
         let other = next.connect()
         next.state.restore(read.clients[0], of: other)
         next.descriptors[other] = world.descriptors[client]

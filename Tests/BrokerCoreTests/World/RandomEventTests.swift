@@ -23,9 +23,12 @@ struct RandomEventTests {
         // A few images of 400 to 4,000 bytes.
         limits.memoryBytes = Int.random(in: 2_000...20_000, using: &random)
         limits.memoryEntries = Int.random(in: 3...30, using: &random)
-        // Few descriptors, so that buffers are packed and contents frozen.
+        // Few descriptors.
         let isShort = seed % 4 == 1 || seed % 8 == 2
-        if isShort { (limits.memoryBytes, limits.memoryEntries) = (seed % 3 == 0 ? 30_000 : 100_000, 2) }
+        if isShort {
+            (limits.memoryBytes, limits.memoryEntries) = (seed % 3 == 0 ? 30_000 : 100_000, 2)
+            limits.mostSegmentImageBytes = 2_000
+        }
         let hasSegments = seed % 3 != 1 && !isShort
         if hasSegments {
             (limits.mostSegmentImageBytes, limits.leastSegmentBytes, limits.mostSegmentBytes) = (2_000, 2_048, 8_192)
@@ -61,8 +64,8 @@ struct RandomEventTests {
             if number % 100 == 99 { try world.checkSuccessor() }
             if number % 50 == 49 { world.state.releaseMemory() }
         }
-        // In other histories all images are held, or share their URLs.
-        #expect(world.mostFrozen > 0 || ![2, 10, 25].contains(seed))
+        // In some histories hardly anything is loaded.
+        #expect(world.sharings > 0 || !isShort || world.state.report[.decodes] < 10)
         try drain(&world)
     }
 

@@ -11,8 +11,7 @@ extension StrictWorld {
     /// Checks that an original on disk is in memory only while it is held or if it was requested as an original.
     /// Computed from the entries of the index, independently of its own accounting.
     func checkOriginals(after event: Event) {
-        // Frozen contents are found in the copy only.
-        var index = state.memory
+        let index = state.memory
         var isNeeded: [ContentKey: Bool] = [:]
         for key in index.keys(where: { _ in true }) {
             guard let original = index.original(key) else { continue }

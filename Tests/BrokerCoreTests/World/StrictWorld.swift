@@ -103,15 +103,15 @@ struct StrictWorld {
     var rejectedShared: [String] = []
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
-    /// Those that have no memfd.
-    var packed: Set<BufferID> = []
+    /// Those that are memfds, and those that have one besides.
+    var (memfds, shared): (Set<BufferID>, Set<BufferID>) = ([], [])
     var segments = SegmentWorld()
     /// Whether clients map segments that ask for the validity page.
     var mapsSegments = false
     /// The number of URLs in random histories.
     var variety = 8
-    /// The most contents that were frozen after an event.
-    private(set) var mostFrozen = 0
+    /// The number of memfds that were made of buffers in other places.
+    private(set) var sharings = 0
     var savedRasters: [RasterRecord] = []
     /// The digests of which everything was to be removed from disk.
     var discarded: Set<String> = []
@@ -144,6 +144,9 @@ struct StrictWorld {
     private var requests: [ClientID: [Int: GetRequest]] = [:]
 
     init(_ limits: BrokerLimits = BrokerLimits(), seed: UInt64 = 1) {
+        var limits = limits
+        // Images have a few bytes.
+        if limits.memoryBytes < 1 << 20 { limits.recordBytes = 0 }
         state = BrokerState(limits: limits, isAllowedAddress: { $0 != "10.0.0.1" }, seed: seed, at: clock)
         happen(.timePassed)
     }
@@ -185,8 +188,10 @@ struct StrictWorld {
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
         let known = Set(state.memory.bufferIDs).union(state.removedInUse)
             .union(state.downloads.completeBodies)
-        if state.memory.packedBuffers > packed.count { complain("after \(event): too many packed buffers") }
-        mostFrozen = max(mostFrozen, state.memory.frozenContents)
+        for buffer in state.memory.bufferIDs
+        where state.memory.hasMemfd(buffer) != (memfds.contains(buffer) || shared.contains(buffer)) {
+            complain("after \(event): the memfd of \(buffer)")
+        }
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         checkPage(after: event)
         checkOriginals(after: event)
@@ -526,8 +531,7 @@ struct StrictWorld {
             segments.place(buffer, bytes: bytes, placement)
         case .move(let moves): segments.move(moves)
         case .endSegment(let number): segments.end(number) { state.memory.record(of: $0) != nil }
-        case .adopt(_, let buffer):
-            if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
+        case .adopt(_, let buffer, let inBroker): publish(buffer, inBroker: inBroker)
         case .startDecode(let worker, let order, let body):
             let job = JobID(number: order.id)
             let family = state.decoding[job]?.family ?? .plain
@@ -589,20 +593,24 @@ struct StrictWorld {
             reading[job] = (file, identity)
         case .releaseFile(let file): if files.remove(file) == nil { complain("gives up a file twice") }
         case .forget(let worker, let job, _, _): begin(.forget, job, on: worker)
-        case .publish(let job, let buffer):
+        case .publish(let job, let buffer, let inBroker):
             if products.remove(job) == nil { complain("publishes a product that does not exist") }
-            if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
+            publish(buffer, inBroker: inBroker)
         case .discard(let job):
             products.remove(job)
             // The helper's result is not waited for.
             reading[job] = nil
         case .dropBuffer(let buffer):
             if buffers.remove(buffer) == nil { complain("drops a buffer twice") }
-            packed.remove(buffer)
+            memfds.remove(buffer)
+            shared.remove(buffer)
             if segments.placed > 0, state.clients.holdings[buffer] == nil { segments.forget { $0 == buffer } }
-        case .pack(let buffer):
-            if !buffers.contains(buffer) { complain("packs a buffer that is gone") }
-            packed.insert(buffer)
+        case .share(let buffer):
+            use(buffer, "shares a buffer that is gone")
+            if memfds.contains(buffer) || !shared.insert(buffer).inserted { complain("a second memfd of \(buffer)") }
+            sharings += 1
+        case .unshare(let buffer):
+            if shared.remove(buffer) == nil { complain("closes a memfd that is not there") }
         case .updateValidity(let changes):
             if lastActions.first != action { complain("the page is written too late") }
             for change in changes {
@@ -617,10 +625,11 @@ struct StrictWorld {
         }
     }
 
-    /// Uses a buffer's memfd, of which a packed buffer gets a new one.
-    mutating func use(_ buffer: BufferID, _ complaint: Comment) {
-        if !buffers.contains(buffer) { complain(complaint) }
-        packed.remove(buffer)
+    func use(_ buffer: BufferID, _ complaint: Comment) { if !buffers.contains(buffer) { complain(complaint) } }
+
+    private mutating func publish(_ buffer: BufferID, inBroker: Bool) {
+        if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
+        if !inBroker { memfds.insert(buffer) }
     }
 
     private mutating func isEnding(_ worker: WorkerID, for job: JobID) -> Bool {
@@ -666,6 +675,10 @@ struct StrictWorld {
         case .page: if state.limits.validitySlots == 0 { complain("sends a page without slots") }
         case .descriptor(let buffer):
             use(buffer, "sends a buffer that is gone")
+            // One that has left the memory by now gets a memfd for its answer alone.
+            if state.memory.record(of: buffer) != nil, !memfds.contains(buffer), !shared.contains(buffer) {
+                complain("sends a memfd that is not there")
+            }
             descriptors[client]?.insert(buffer.number)
         case .payload(let buffer, _, _):
             use(buffer, "sends a payload that is gone")

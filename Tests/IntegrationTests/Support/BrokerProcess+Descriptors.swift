@@ -26,7 +26,7 @@ extension TestBroker {
 
     /// The descriptors of images and of results that workers make.
     private var bufferDescriptors: Int {
-        let names = ["original", "pixels", "segment", "unpacked", "disk"].map { "memfd:imgbroker-\($0)" }
+        let names = ["original", "pixels", "segment", "shared", "disk"].map { "memfd:imgbroker-\($0)" }
         return status.openFiles.count { file in names.contains { file.contains($0) } }
     }
 

@@ -199,11 +199,11 @@ extension BrokerState {
             let own = newBufferID()
             if staysInMemory {
                 memory.insert(raster.header, of: variant.content)
-                let place = publish(product, as: own, bytes: raster.bytes, for: decode.waiters)
+                let home = publish(product, as: own, bytes: raster.bytes, for: decode.waiters)
                 memory.insert(
-                    own, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant, at: place)
+                    own, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant, in: home)
             } else {
-                actions.append(.publish(product, own))
+                actions.append(.publish(product, own, inBroker: false))
             }
             buffer = own
         }
@@ -249,8 +249,8 @@ extension BrokerState {
         let buffer = newBufferID()
         let microseconds = now.instant.microseconds(since: start)
         let staysInMemory = !isDetached && memory.isKnown(variant.content)
-        let place = staysInMemory ? publish(job, as: buffer, bytes: result.bytes, for: waiters) : nil
-        if !staysInMemory { actions.append(.publish(job, buffer)) }
+        let home = staysInMemory ? publish(job, as: buffer, bytes: result.bytes, for: waiters) : .memfd
+        if !staysInMemory { actions.append(.publish(job, buffer, inBroker: false)) }
         counters.decodes += 1
         memory.noteDecoding(of: variant)
         counters.pixelsDecoded += plan.result.pixels * (result.timing?.delaysMs.count ?? 1)
@@ -259,7 +259,7 @@ extension BrokerState {
         if !staysInMemory { return (buffer, false) }
         memory.insert(
             buffer, as: variant, bytes: result.bytes, geometry: plan.result, at: now.instant, worth: microseconds,
-            damage: result.damage, at: place)
+            damage: result.damage, in: home)
         if result.damage != nil {
             schedule(.damage(buffer), in: Self.damagedMilliseconds)
             return (buffer, true)
@@ -270,9 +270,11 @@ extension BrokerState {
         return (buffer, true)
     }
 
-    /// Makes the product of a job a buffer: in a segment of the client that has waited longest, if that maps segments and the image is
-    /// small, otherwise a memfd. Returns the place in the segment.
-    mutating func publish(_ job: JobID, as buffer: BufferID, bytes: Int, for waiters: [JobWaiter]) -> Segments.Place? {
+    /// Makes the product of a job a buffer. A small image is in a segment of the client that has waited longest, if that maps segments,
+    /// or else in the broker's memory.
+    mutating func publish(
+        _ job: JobID, as buffer: BufferID, bytes: Int, for waiters: [JobWaiter]
+    ) -> MemoryIndex.Home {
         if bytes <= limits.mostSegmentImageBytes, let client = waiters.first.flatMap({ requests[$0.id]?.client }),
             let owner = clients.segmentOwner(of: client)
         {
@@ -281,11 +283,25 @@ extension BrokerState {
             drop(dropped)
             if let placement {
                 actions.append(.place(job, buffer, bytes: bytes, placement))
-                return placement.place
+                return .segment(placement.place)
             }
         }
-        actions.append(.publish(job, buffer))
-        return nil
+        let isInBroker = limits.mostSegmentImageBytes > 0 && Self.isKeptInBroker(bytes)
+        actions.append(.publish(job, buffer, inBroker: isInBroker))
+        return isInBroker ? .broker : .memfd
+    }
+
+    /// Whether so many bytes of an image are kept in the broker's own memory, where they need no descriptor. Pixels that clients have
+    /// stored keep the memfd in which they came.
+    static func isKeptInBroker(_ bytes: Int, pixels: StoredPixels? = nil) -> Bool {
+        bytes <= SmallContents.mostBytes && pixels == nil
+    }
+
+    /// Makes the product of a job a buffer, the bytes of an original.
+    mutating func publishOriginal(_ job: JobID, bytes: Int) -> BufferID {
+        let buffer = newBufferID()
+        actions.append(.publish(job, buffer, inBroker: Self.isKeptInBroker(bytes)))
+        return buffer
     }
 
     /// Whether a worker is about to finish the decoding that goes along with an identification, and `early` can be its result.

@@ -92,11 +92,13 @@ extension BrokerState {
             actions.append(.discard(job))
             return known
         }
+        guard let raster else {
+            return adopt(publishOriginal(job, bytes: bytes), variant.content, bytes: bytes, since: nil)
+        }
         let buffer = newBufferID()
-        let place = raster.flatMap { publish(job, as: buffer, bytes: $0.bytes, for: waiters) }
-        if raster == nil { actions.append(.publish(job, buffer)) }
+        let home = publish(job, as: buffer, bytes: raster.bytes, for: waiters)
         memory.insert(
-            buffer, as: variant, bytes: raster?.bytes ?? bytes, geometry: raster?.geometry, at: now.instant, at: place)
+            buffer, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant, in: home)
         return buffer
     }
 

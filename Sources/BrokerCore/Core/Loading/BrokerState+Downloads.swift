@@ -152,8 +152,7 @@ extension BrokerState {
         noteTransfer(download, result.times)
         tell(.finished, of: download, job)
         downloads.apply(result.cookies, of: download.original)
-        let body = newBufferID()
-        actions.append(.publish(job, body))
+        let body = publishOriginal(job, bytes: result.bytes)
         carryOut(downloads.received(job, body, bytes: result.bytes, result.response))
         decoding.identify(job, body, bytes: result.bytes, for: download.waiters)
     }
@@ -317,7 +316,9 @@ extension BrokerState {
             return known
         }
         let worth = start.map { now.instant.microseconds(since: $0) } ?? 0
-        memory.insert(body, as: key, bytes: bytes, at: now.instant, worth: worth)
+        memory.insert(
+            body, as: key, bytes: bytes, at: now.instant, worth: worth,
+            in: Self.isKeptInBroker(bytes, pixels: content.pixels) ? .broker : .memfd)
         return body
     }
 

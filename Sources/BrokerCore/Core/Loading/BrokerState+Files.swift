@@ -172,8 +172,7 @@ extension BrokerState {
         if let startedAt = read.startedAt {
             ended(JobStep.job(.file, from: startedAt, to: now.instant), queuedAt: first.since, for: read.waiters)
         }
-        let body = newBufferID()
-        actions.append(.publish(job, body))
+        let body = publishOriginal(job, bytes: read.identity.size)
         if let content = Self.content(of: read.key), read.identity.size > limits.earlyBodyBytes {
             return serve(read.key, job, read.waiters, content, body, bytes: read.identity.size)
         }

@@ -80,7 +80,7 @@ extension BrokerState {
             return endPart(job)
         }
         let buffer = newBufferID()
-        actions.append(.publish(job, buffer))
+        actions.append(.publish(job, buffer, inBroker: false))
         counters.partialDecodes += 1
         downloads.showedPart(of: part.download, stage: plan.stage ?? 0)
         let etag = downloads[part.download]?.response?.etag

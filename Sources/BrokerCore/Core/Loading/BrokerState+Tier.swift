@@ -110,8 +110,7 @@ extension BrokerState {
         }
         takeRecord(lookup, for: job, load)
         if download.transfer != nil { tell(.finished, of: download, job) }
-        let body = newBufferID()
-        actions.append(.publish(lookup, body))
+        let body = publishOriginal(lookup, bytes: record.bytes)
         carryOut(
             downloads.receivedShared(
                 job, body, bytes: record.bytes, response, by: worker,
@@ -251,7 +250,6 @@ extension BrokerState {
             if let lease { note(.unshared, milliseconds: Self.unsharedMs, key: lease.key, for: user, ending: lease) }
             return
         }
-        // The look-up brings a frozen original back, so that it can be held.
         guard let body, memory.original(key) != nil, memory.record(of: body) != nil,
             let worker = supervision.available(.tier), tier.mayWrite(original.bytes, for: user)
         else { return release(lease) }
@@ -317,18 +315,15 @@ extension BrokerState {
     }
 
     /// The keys of the records of originals and their encoded variants that are in memory.
-    mutating func sharedKeys(of contents: Set<ContentKey>) -> Set<String> {
+    func sharedKeys(of contents: Set<ContentKey>) -> Set<String> {
         guard limits.usesSharedTier else { return [] }
         return contents.reduce(into: []) { keys, content in
-            keys.formUnion(Self.sharedKeys(of: content, memory.keys(of: content), memory.forms(of: content)))
+            keys.formUnion(memory.keys(of: content).lazy.filter(\.isShareable).map(\.word))
+            for form in memory.forms(of: content) {
+                let variant = VariantKey(content: content, form: form)
+                if let form = Self.recordForm(of: variant) { keys.insert(Self.sharedKey(of: variant, form: form)) }
+            }
         }
-    }
-
-    /// The keys of the records of a content's originals, and of its variants in these forms.
-    static func sharedKeys(of content: ContentKey, _ originals: [OriginalKey], _ forms: [Form]) -> [String] {
-        let variants = forms.map { VariantKey(content: content, form: $0) }
-        return originals.filter(\.isShareable).map(\.word)
-            + variants.compactMap { variant in recordForm(of: variant).map { sharedKey(of: variant, form: $0) } }
     }
 
     /// Removes records from the shared tier: with `later`, as soon as its process can do it; otherwise only if it can now.

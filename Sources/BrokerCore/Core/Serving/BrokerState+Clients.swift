@@ -204,9 +204,6 @@ extension BrokerState {
         if tier.includesMemory {
             let seconds = olderThanSeconds ?? 0
             let time = Instant(nanoseconds: now.instant.nanoseconds - Int64(seconds) * 1_000_000_000)
-            let frozen = memory.removeFrozen { seconds == 0 || $0.usedAt <= time }
-            (removed, bytes) = (frozen.originals, frozen.bytes)
-            dropRemoved(frozen.dropped)
             let keys = seconds == 0 ? memory.keys { $0.nonce == 0 } : memory.keys(unusedSince: time)
             for key in keys where key.nonce == 0 {
                 bytes += memory.bytes(of: key)
@@ -318,7 +315,7 @@ extension BrokerState {
         clients.began(other: request.id, weight: request.weight, of: client)
 
         let buffer = newBufferID()
-        actions.append(.adopt(client, buffer))
+        actions.append(.adopt(client, buffer, inBroker: Self.isKeptInBroker(bytes, pixels: request.pixels)))
         var options = GetOptions()
         options.delivery = .none
         if let pixels = request.pixels {

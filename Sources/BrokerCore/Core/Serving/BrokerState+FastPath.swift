@@ -37,10 +37,10 @@ extension BrokerState {
         {
             return nil
         }
-        // Its memfd takes a descriptor, for which another buffer may have to be packed.
-        if memory.isPacked(known.buffer) { return nil }
         if let segment = known.segment, !clients.has(client, segment: segment) { return nil }
         let needsDescriptor = !isHeld && known.segment == nil
+        // It has to be shared.
+        if needsDescriptor, !memory.hasMemfd(known.buffer) { return nil }
         now = Moment(instant: time, unixMs: now.unixMs)
         memory.touch(known.buffer, at: time)
         noteUse(of: known.key)

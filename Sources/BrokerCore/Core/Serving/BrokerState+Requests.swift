@@ -382,11 +382,12 @@ extension BrokerState {
             room: leaseRoom)
     }
 
-    /// The memory and descriptors that leases of evicted buffers, and ended segments, may still take.
+    /// The memory and descriptors that only leases keep may still take: of evicted and shared buffers, and of ended segments.
     var leaseRoom: Clients.Room {
         Clients.Room(
-            bytes: limits.maxEvictedBytes - memory.evictedBytes - clients.endedSegmentBytes,
-            buffers: limits.maxEvictedBuffers - memory.evictedBuffers)
+            bytes: limits.maxEvictedBytes - memory.evictedBytes - memory.sharedBytes - clients.endedSegmentBytes,
+            buffers: min(
+                limits.maxEvictedBuffers - memory.evictedBuffers, limits.memoryEntries - memory.sharedBuffers))
     }
 
     /// Gives a client a buffer in the way that it asked for.
@@ -406,6 +407,7 @@ extension BrokerState {
                 return .segment(place.segment)
             }
             if !isFirst { return .nothing }
+            if memory.share(buffer) { actions.append(.share(buffer)) }
             image.descriptors = 1
             return .descriptor(buffer)
         case .inline:

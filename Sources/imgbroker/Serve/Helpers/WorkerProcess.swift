@@ -271,22 +271,34 @@ final class Product {
     /// The bytes of the result in a worker's memory.
     private var regionBytes = 0
 
-    /// Copies the result from a worker's memory to a sealed memfd; a product in any other form stays as it is.
+    /// Its bytes in a sealed memfd; nil if it was never filled.
     ///
     /// - Throws: `SystemError` of `pread`, `memfd_create`, `pwrite` or `fcntl`.
-    func settle() throws(SystemError) {
-        guard let region else { return }
-        var failure: SystemError?
-        let count = regionBytes
-        unsafe withUnsafeTemporaryAllocation(byteCount: count, alignment: 16) { buffer in
-            do throws(SystemError) {
-                unsafe try region.copy(to: buffer)
-                sealed = try unsafe SealedBuffer(copying: UnsafeRawBufferPointer(buffer), name: "imgbroker-pixels")
-            } catch {
-                failure = error
+    func takeSealed() throws(SystemError) -> SealedBuffer? {
+        if let sealed { return sealed }
+        let bytes = try takeBytes()
+        var result: Result<SealedBuffer, SystemError>?
+        unsafe bytes?.withUnsafeBytes { bytes in
+            result = Result { () throws(SystemError) in
+                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-pixels")
             }
         }
+        return try result?.get()
+    }
+
+    /// Its bytes in this process's memory; nil if it was never filled.
+    ///
+    /// - Throws: `SystemError` of `fstat` or `pread`.
+    func takeBytes() throws(SystemError) -> [UInt8]? {
+        if let bytes { return bytes }
+        guard let count = region == nil ? try sealed?.descriptor.size() : regionBytes else { return nil }
+        var bytes = [UInt8](repeating: 0, count: count)
+        var failure: SystemError?
+        unsafe bytes.withUnsafeMutableBytes { target in
+            do throws(SystemError) { unsafe try copy(to: target) } catch { failure = error }
+        }
         if let failure { throw failure }
+        return bytes
     }
 
     /// Copies its bytes.

@@ -15,8 +15,8 @@ extension Broker {
     /// it could take over.
     private static let readingMilliseconds = 5000
     private static let checkMilliseconds = 10_000
-    /// The share of the memory for images that packed ones may take in the state. They are copied, and others are not.
-    private static let shareOfPacked = 8
+    /// The share of the memory for images that those in the broker's own memory may take in the state. They are copied, and others are not.
+    private static let shareOfCopies = 8
 
     // MARK: Waiting
 
@@ -253,20 +253,21 @@ extension Broker {
         }
         kept.segments.removeAll { $0.descriptor == 0 }
         var closing = foreignDescriptors
-        var packedBytes = 0
+        var copiedBytes = 0
         for index in kept.contents.indices {
             kept.contents[index].buffers = kept.contents[index].buffers.compactMap { buffer in
                 var buffer = buffer
                 if buffer.segment != nil { return buffer }
-                guard let stored = buffers.stored(BufferID(number: buffer.number)) else { return nil }
-                if let memfd = stored.descriptor {
+                let id = BufferID(number: buffer.number)
+                if let memfd = buffers.memfd(of: id) {
                     guard let inode = try? memfd.inode() else { return nil }
                     buffer.place = KeptBuffer.Place(descriptor: Int(memfd.raw), inode: inode)
                     descriptors.append(memfd)
                 } else {
-                    packedBytes += stored.bytes.count
-                    if packedBytes > configuration.limits.memoryBytes / Self.shareOfPacked { return nil }
-                    buffer.contents = stored.bytes
+                    guard let bytes = buffers.bytes(of: id) else { return nil }
+                    copiedBytes += bytes.count
+                    if copiedBytes > configuration.limits.memoryBytes / Self.shareOfCopies { return nil }
+                    buffer.contents = bytes
                 }
                 return buffer
             }

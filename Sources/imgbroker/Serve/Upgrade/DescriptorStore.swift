@@ -9,7 +9,7 @@ import SystemValues
 /// Small images are left out: to store one costs about as much as to decode it. Images since the last state are lost with
 /// a crash.
 final class DescriptorStore {
-    /// Smaller images are not stored; they may be packed, too.
+    /// Smaller images are not stored; most of them have no memfd.
     static let leastBytes = (64 << 10) + 1
     /// The numbers of buffers that are skipped after a restart: those that were given since the last state.
     static let skippedNumbers = 1 << 20
@@ -132,7 +132,7 @@ final class DescriptorStore {
         for number in images.subtracting(wanted) { drop(BufferID(number: number)) }
         var isComplete = true
         for number in wanted.subtracting(images).sorted().prefix(isLast ? .max : Self.imagesAtOnce) {
-            let file = table.stored(BufferID(number: number))?.descriptor
+            let file = table.memfd(of: BufferID(number: number))
             // Without room in the socket it goes on in the next step.
             guard Self.store(file, as: Self.imagePrefix + "\(number)", waits: isLast) else {
                 isComplete = false
@@ -155,7 +155,7 @@ final class DescriptorStore {
         for index in state.contents.indices {
             state.contents[index].buffers = state.contents[index].buffers.compactMap { buffer in
                 guard images.contains(buffer.number),
-                    let file = table.stored(BufferID(number: buffer.number))?.descriptor,
+                    let file = table.memfd(of: BufferID(number: buffer.number)),
                     let inode = try? file.inode()
                 else { return nil }
                 var buffer = buffer

@@ -7,13 +7,13 @@ struct RestoredImages {
     /// The state without the images that were refused.
     private(set) var state: KeptState
     private var memfds: [Int: SealedBuffer] = [:]
-    private var packed: [Int: [UInt8]] = [:]
+    private var contents: [Int: [UInt8]] = [:]
     private var segments: [Int: Segment] = [:]
     private var placed: [Int: (place: Segments.Place, count: Int)] = [:]
     /// The number of images that were refused.
     private(set) var refused = 0
     /// The number of images.
-    var count: Int { memfds.count + packed.count + placed.count }
+    var count: Int { memfds.count + contents.count + placed.count }
 
     /// Verifies the images of `state`. `find` returns the memfd of a place, `file` a descriptor by its number.
     init(
@@ -45,7 +45,7 @@ struct RestoredImages {
                     }
                     placed[buffer.number] = (place, buffer.bytes)
                 } else {
-                    packed[buffer.number] = buffer.contents
+                    contents[buffer.number] = buffer.contents
                 }
                 kept.append(buffer)
                 kept[kept.endIndex - 1].contents = []
@@ -60,8 +60,8 @@ struct RestoredImages {
         for id in needed {
             if let memfd = memfds[id.number] {
                 table.insert(memfd, as: id)
-            } else if let bytes = packed[id.number] {
-                table.insert(packed: bytes, as: id)
+            } else if let bytes = contents[id.number] {
+                table.insert(bytes, as: id)
             } else if let (place, count) = placed[id.number] {
                 table.insert(at: place, count: count, as: id)
             }
