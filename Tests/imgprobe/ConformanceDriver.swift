@@ -141,10 +141,13 @@ struct ConformanceDriver {
 
     private func description(of image: BrokerImage, _ more: String = "") -> String {
         let digits = Array("0123456789abcdef".utf8)
+        // Frames begin where the image does, which is anywhere in a segment.
+        var reply = image.reply
+        reply.offset = 0
         let bytes: [UInt8] = image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } }
         let hexadecimal = bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
         return #"""
-            {"image":\#(text(.image(id: 0, image.reply))),"bytes":"\#(String(decoding: hexadecimal, as: UTF8.self))"\#(more)}
+            {"image":\#(text(.image(id: 0, reply))),"bytes":"\#(String(decoding: hexadecimal, as: UTF8.self))"\#(more)}
             """#
     }
 

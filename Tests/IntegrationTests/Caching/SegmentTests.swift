@@ -12,7 +12,7 @@ import Testing
     private let setting: Setting
 
     init() throws {
-        setting = try Setting(["--segments", "on", "--memory-limit", "16M"]) { request in
+        setting = try Setting(["--memory-limit", "16M"]) { request in
             let number = Int(request.path.dropFirst()) ?? 0
             return png(number >= 1000 ? largeTile(number, side: 150) : tile(number))
         }

@@ -226,7 +226,8 @@ import Testing
     }
 
     @Test func `a broker that is released closes its connection`() async throws {
-        let setting = try Setting { _ in png(tile(1)) }
+        // An image in a segment keeps it open.
+        let setting = try Setting(["--segments", "off"]) { _ in png(tile(1)) }
         var broker: AsyncImageBroker? = AsyncImageBroker(path: setting.broker.socketPath)
         let image = try await broker!.image(at: setting.url("/a"))
         #expect(try setting.broker.stats()[.clients] == 2)

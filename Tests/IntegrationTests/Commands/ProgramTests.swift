@@ -37,16 +37,18 @@ import Testing
         try setting.idle()
         let broker = setting.broker
         #expect(broker.status.threads == 1)
-        // The broker maps its validity page and never pixels.
+        // The broker maps its validity page, and never what others can write to.
         let mapped = text(ofFile: "/proc/\(broker.status.pid)/maps").split(separator: "\n").filter {
             $0.contains("memfd:")
         }
         #expect(mapped.allSatisfy { $0.contains("memfd:imgbroker-validity") })
         for worker in broker.workers(.decode) {
             #expect(worker.threads == 1)
-            // Standard streams and the control socket: no buffer, no sibling's socket, no listener.
+            // Standard streams, the control socket and its memory for results: no buffer, no sibling's socket, no listener.
             // The worker closes its last job's descriptors after its report.
-            try eventually("\(worker.openFiles) are four") { worker.descriptors == 4 }
+            try eventually("\(worker.openFiles) are four") {
+                worker.openFiles.count { !$0.contains("memfd:imgbroker-results") } == 4
+            }
             // Just after its start it is still what the broker is.
             try eventually("the worker's user is nobody") { worker.user == 65534 || getuid() != 0 }
         }

@@ -34,7 +34,9 @@ import Testing
         try setting.broker.wait(for: "all clients are connected") { $0[.clients] == 1001 }
         try setting.broker.waitForSettledDescriptors(warm + 1000)
         let client = try setting.client()
-        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        let incoming = try client.load(setting.url("/a"))
+        #expect(try client.picture(incoming) == tile(1))
+        try client.release([try #require(try incoming.image().buffer)])
         for each in stride(from: 0, to: 1000, by: 100) {
             #expect(try crowd[each].picture(try crowd[each].load(setting.url("/a"))) == tile(1))
         }

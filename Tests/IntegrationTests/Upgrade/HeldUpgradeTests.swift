@@ -103,6 +103,8 @@ import Testing
         // No frame is that long.
         try holder.send([255, 255, 255, 255])
         try setting.broker.wait(for: "the client has departed") { $0[.clients] == clients - 1 }
+        // The image's memfd is the client's alone afterwards.
+        #expect(try admin.ask("upgrade").error == nil)
         try setting.idle()
         let before = descriptors
         for _ in 0..<2 {

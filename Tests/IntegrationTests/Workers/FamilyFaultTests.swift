@@ -29,9 +29,13 @@ import Testing
             plain = Set(setting.broker.workers(.decode).map(\.pid))
         }
 
-        /// The family's processes that run a job: they have the buffer of its result open.
+        /// The family's processes that run a job: they have memory for its result open.
         var busyLoaders: [ProcessStatus] {
-            loaders.filter { $0.openFiles.contains { $0.contains("memfd:imgbroker-pixels") } }
+            loaders.filter {
+                $0.openFiles.contains {
+                    $0.contains("memfd:imgbroker-pixels") || $0.contains("memfd:imgbroker-results")
+                }
+            }
         }
         var loaders: [ProcessStatus] {
             setting.broker.status.children.filter { $0.name == image.program && $0.isAlive }

@@ -28,8 +28,8 @@ import Testing
     func attacks(attack: String, cause: DeathCause?) throws {
         let setting = try setting()
         try setting.loadGood(7, from: .network)
-        let warm = try setting.broker.settledDescriptors()
-        let before = try setting.idle()
+        // Without the client's connection.
+        let warm = try setting.broker.settledDescriptorsBesidesImages() - 1
         let isHarmless = attack.contains("/")
         // Some of the others end only with it.
         let limit = isHarmless ? 60 : 20
@@ -41,7 +41,8 @@ import Testing
         let after = try setting.idle()
         #expect(Set(after.workerDeaths.keys) == Set(cause.map { [$0] } ?? []))
         #expect(after[.reservedBytes] == 0)
-        try setting.broker.waitForSettledDescriptors(warm + after[.memoryEntries] - before[.memoryEntries])
+        setting.client.close()
+        try setting.broker.waitForSettledDescriptors(warm, images: after[.memoryEntries])
         try setting.broker.allChildren()
     }
 
@@ -123,7 +124,12 @@ import Testing
         }
         let first = try #require(closer())
         try setting.loadGood(1, from: .network)
-        try eventually("the process is replaced") { closer().map { $0 != first } ?? false }
+        do {
+            try eventually("the process is replaced") { closer().map { $0 != first } ?? false }
+        } catch {
+            let children = setting.broker.status.children.map { "\($0.pid) \($0.name) \($0.openFiles)" }
+            throw TestFailure("\(error): \(children), \(setting.broker.logTail)")
+        }
         try setting.broker.allChildren()
     }
 

@@ -464,7 +464,8 @@ def test_broker_that_hangs(tmp_path: pathlib.Path) -> None:
     assert [frame["type"] for frame in broker.received[0]] == ["hello", "get", "stats"]
 
 
-def test_full_descriptor_table(broker: Broker, origin: Origin, picture: Picture) -> None:
+def test_full_descriptor_table(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
+    broker = Broker(tmp_path, "--segments", "off")
     urls = [origin.add(f"/full-{i}.png", picture(8 + i, 8)) for i in range(3)]
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with imgbroker.Client(broker.socket, keep_images=0) as client:
@@ -488,6 +489,7 @@ def test_full_descriptor_table(broker: Broker, origin: Origin, picture: Picture)
             resource.setrlimit(resource.RLIMIT_NOFILE, limit)
         assert client.get(urls[1]).numpy().shape == (8, 9, 4)
         assert first.numpy().shape == (8, 8, 4)
+    broker.stop()
 
 
 def test_repeated_hits_take_no_request(broker: Broker, origin: Origin, picture: Picture) -> None:

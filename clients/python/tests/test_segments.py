@@ -28,13 +28,13 @@ from test_images import (  # noqa: F401
 
 Picture = Callable[..., bytes]
 #: The memory of a broker whose places are used again soon.
-_LITTLE = ("--segments", "on", "--memory-limit", "4M")
+_LITTLE = ("--memory-limit", "4M")
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker with segments, for tests that do not end it."""
-    broker = Broker(tmp_path_factory.mktemp("broker"), "--segments", "on")
+    broker = Broker(tmp_path_factory.mktemp("broker"))
     yield broker
     broker.stop()
 
@@ -42,7 +42,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="module")
 def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker without segments."""
-    broker = Broker(tmp_path_factory.mktemp("broker"))
+    broker = Broker(tmp_path_factory.mktemp("broker"), "--segments", "off")
     yield broker
     broker.stop()
 
@@ -178,7 +178,7 @@ def test_views_of_a_broker_that_has_exited(tmp_path: pathlib.Path, origin: Origi
 
 def test_segments_stay_during_an_upgrade(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
     urls = _colors(origin, picture, "upgrade", 8)
-    broker = Broker(tmp_path, "--segments", "on")
+    broker = Broker(tmp_path)
     try:
         with imgbroker.Client(broker.socket) as client, imgbroker.Client(broker.socket) as other:
             pixels = [client.get(url).numpy() for url in urls]

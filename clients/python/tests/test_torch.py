@@ -49,6 +49,20 @@ def folder(tmp_path: pathlib.Path, picture: Picture) -> pathlib.Path:
     return tmp_path / "data"
 
 
+@pytest.fixture(scope="module")
+def memfd_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker without segments, of which small images are mapped like large ones."""
+    broker = Broker(tmp_path_factory.mktemp("broker"), "--segments", "off")
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def memfd_client(memfd_broker: Broker) -> Iterator[imgbroker.Client]:
+    with imgbroker.Client(memfd_broker.socket) as client:
+        yield client
+
+
 @pytest.fixture(autouse=True)
 def no_warnings() -> Iterator[None]:
     """PyTorch warns of memory that it must not write to."""
@@ -166,8 +180,8 @@ def test_layouts_and_options(client: imgbroker.Client, folder: pathlib.Path) -> 
         shape(widht=3)
 
 
-def test_tensors_share_memory_and_may_be_changed(client: imgbroker.Client, folder: pathlib.Path) -> None:
-    dataset = ImageFolder(folder, client=client)
+def test_tensors_share_memory_and_may_be_changed(memfd_client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, client=memfd_client)
     (first, _), (same, _) = dataset.__getitems__([0, 0])
     maps = pathlib.Path("/proc/self/maps").read_text().splitlines()
     line = next(line for line in maps if _contains(line, first.data_ptr()))
@@ -175,8 +189,8 @@ def test_tensors_share_memory_and_may_be_changed(client: imgbroker.Client, folde
     first.zero_()
     # Neither another tensor nor another request gets the change.
     assert number_of(same) == number_of(dataset[0][0]) == 1
-    assert client.get(dataset.samples[0][0], pixel_format="rgb8").numpy()[0, 0].tolist() == [20, 100, 50]
-    client.close()
+    assert memfd_client.get(dataset.samples[0][0], pixel_format="rgb8").numpy()[0, 0].tolist() == [20, 100, 50]
+    memfd_client.close()
     gc.collect()
     assert number_of(same) == 1 and (first == 0).all()
 
@@ -209,7 +223,7 @@ def test_transforms(client: imgbroker.Client, folder: pathlib.Path) -> None:
 
 
 def test_memory_is_released(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path)
+    broker = Broker(tmp_path, "--segments", "off")
     try:
         # Without kept images, whose leases stay.
         with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket, keep_images=0) as client:
@@ -316,7 +330,7 @@ def test_mapped_batch(tmp_path: pathlib.Path, picture: Picture) -> None:
         path.write_bytes(picture(50, 41, (20 * number, 100, 50)))
     # Files that were changed just now are not kept.
     time.sleep(0.05)
-    broker = Broker(tmp_path)
+    broker = Broker(tmp_path, "--segments", "off")
     try:
         with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket, keep_images=2) as client:
             dataset = ImageList([(path, 0) for path in paths], client=client, contiguous=False)
@@ -357,7 +371,7 @@ def test_mapped_batch(tmp_path: pathlib.Path, picture: Picture) -> None:
 @pytest.mark.parametrize("contiguous", [True, False])
 def test_images_in_segments(tmp_path: pathlib.Path, folder: pathlib.Path, contiguous: bool) -> None:
     time.sleep(0.05)
-    broker = Broker(tmp_path, "--segments", "on")
+    broker = Broker(tmp_path)
     try:
         with imgbroker.Client(broker.socket) as client:
             assert client.get(folder / "cat" / "1.png", pixel_format="rgb8")._reply.segment is not None
@@ -383,9 +397,9 @@ def test_images_in_segments(tmp_path: pathlib.Path, folder: pathlib.Path, contig
 
 
 def test_mapped_batch_whose_connection_is_lost(
-    client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    memfd_client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = ImageFolder(folder, client=client, contiguous=False)
+    dataset = ImageFolder(folder, client=memfd_client, contiguous=False)
     map_into = imgbroker.Client.map_into
     mapped: List[bool] = []
 
@@ -404,12 +418,12 @@ def test_mapped_batch_whose_connection_is_lost(
     assert mapped == [True, True] + 6 * [False]
 
 
-def test_addresses_of_a_mapped_batch_are_given_back(client: imgbroker.Client, folder: pathlib.Path) -> None:
+def test_addresses_of_a_mapped_batch_are_given_back(memfd_client: imgbroker.Client, folder: pathlib.Path) -> None:
     def mappings() -> int:
         gc.collect()
         return len(pathlib.Path("/proc/self/maps").read_text().splitlines())
 
-    dataset = ImageFolder(folder, client=client, contiguous=False)
+    dataset = ImageFolder(folder, client=memfd_client, contiguous=False)
     dataset[list(range(8))]
     before = mappings()
     for _ in range(20):
@@ -418,45 +432,45 @@ def test_addresses_of_a_mapped_batch_are_given_back(client: imgbroker.Client, fo
     assert mappings() <= before + 2
 
 
-def test_kept_images_serve_items_and_mapped_batches(client: imgbroker.Client, folder: pathlib.Path) -> None:
+def test_kept_images_serve_items_and_mapped_batches(memfd_client: imgbroker.Client, folder: pathlib.Path) -> None:
     time.sleep(0.05)
-    dataset = ImageFolder(folder, client=client, contiguous=False)
+    dataset = ImageFolder(folder, client=memfd_client, contiguous=False)
     for first in (0, 4):
         # Items first, then batches, and the other way around.
         numbers = list(range(first, first + 4))
         ways: List[Callable[[], List[Any]]] = [
             lambda: [item[0] for item in dataset.__getitems__(numbers)], lambda: list(dataset[numbers][0])]
         expected = [number_of(image) for image in ways[first > 0]()]
-        requests = client.stats()["requests"]
+        requests = memfd_client.stats()["requests"]
         images = ways[first == 0]()
-        assert [number_of(image) for image in images] == expected and client.stats()["requests"] == requests
+        assert [number_of(image) for image in images] == expected and memfd_client.stats()["requests"] == requests
         images[0].zero_()
         assert [number_of(image) for image in ways[0]() + ways[1]()] == 2 * expected
 
 
 def test_large_mapped_batch_is_copied(
-    client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    memfd_client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("imgbroker.torch._MOST_IN_MAPPED_BATCH", 7)
-    dataset = ImageFolder(folder, client=client, contiguous=False)
+    dataset = ImageFolder(folder, client=memfd_client, contiguous=False)
     assert dataset[list(range(7))][0].stride()[0] == 4096
     assert dataset[list(range(8))][0].is_contiguous(memory_format=torch.channels_last)
 
 
-def test_buffer_that_became_shorter_is_not_mapped(client: imgbroker.Client, folder: pathlib.Path) -> None:
+def test_buffer_that_became_shorter_is_not_mapped(memfd_client: imgbroker.Client, folder: pathlib.Path) -> None:
     """As a broker that does not follow the protocol can make it: by another descriptor for the same buffer."""
     path = folder / "cat" / "1.png"
     wish = imgbroker._client.Wish({"pixel_format": "rgb8"}, imgbroker._session.Form.UNMAPPED)
-    (result,) = client.many([path], wish, ordered=True, in_flight=1)
+    (result,) = memfd_client.many([path], wish, ordered=True, in_flight=1)
     image, region = result.get(), Region(4096)
-    session = client._engine._session
+    session = memfd_client._engine._session
     assert session is not None and image.nbytes == 24 * 32 * 3
     (held,) = session._held.values()
     held.size = image.nbytes - 1
-    assert not client.map_into(region, 0, image, image.nbytes)
+    assert not memfd_client.map_into(region, 0, image, image.nbytes)
     held.size += 1
-    assert client.map_into(region, 0, image, image.nbytes)
-    assert region[:image.nbytes] == bytes(client.get(path, pixel_format="rgb8"))
+    assert memfd_client.map_into(region, 0, image, image.nbytes)
+    assert region[:image.nbytes] == bytes(memfd_client.get(path, pixel_format="rgb8"))
 
 
 def mapped_at(region: Region) -> int:
@@ -467,7 +481,7 @@ def mapped_at(region: Region) -> int:
 
 
 def test_mapped_batch_without_addresses(
-    client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    memfd_client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = imgbroker._memory.sealed_copy(b"x" * 5000)
     region = Region(5 * 4096)
@@ -491,7 +505,7 @@ def test_mapped_batch_without_addresses(
 
     monkeypatch.setattr(Region, "map", fail)
     with pytest.raises(imgbroker.ProcessLimitError, match="cannot map"):
-        ImageFolder(folder, client=client, contiguous=False)[[0, 1]]
+        ImageFolder(folder, client=memfd_client, contiguous=False)[[0, 1]]
 
 
 def test_abandoned_addresses_are_not_unmapped_at_the_end() -> None:

@@ -137,7 +137,7 @@ struct BrokerSetting: Sendable {
         BrokerSetting(
             "segments", "STATE",
             "on: small images of a user lie side by side in memory that its clients map once; or off",
-            usual: "off", choices: Switch.allCases.map(\.rawValue), onReload: .needsRestart
+            usual: "on", choices: Switch.allCases.map(\.rawValue), onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in
             configuration.limits.mostSegmentImageBytes =
                 try value.choice() as Switch == .on ? BrokerLimits.usualSegmentImageBytes : 0

@@ -32,7 +32,11 @@ struct Configuration {
     var warnings: [String: String] = [:]
     /// The least speed of a body in bytes per second; 0 for any.
     var slowestBody = 1000
-    var limits = BrokerLimits()
+    var limits = {
+        var limits = BrokerLimits()
+        limits.mostSegmentImageBytes = BrokerLimits.usualSegmentImageBytes
+        return limits
+    }()
     /// Whether an unexpected system call kills a worker; for tests.
     var hasStrictSandbox = false
     var logLevel: LogLevel { limits.logLevel }
