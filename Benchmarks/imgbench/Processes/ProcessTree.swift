@@ -53,6 +53,11 @@ struct ProcessTree {
             .compactMap { Self.status($0, "VmRSS").map { $0 << 10 } }
     }
 
+    /// A process's resident memory without memfds that it has mapped.
+    static func ownMemory(of process: pid_t) -> Int {
+        ["RssAnon", "RssFile"].reduce(0) { $0 + (status(process, $1) ?? 0) << 10 }
+    }
+
     private static func status(_ process: pid_t, _ field: String) -> Int? {
         read(process, "status")?.split(separator: "\n").first { $0.hasPrefix(field + ":") }?
             .split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) }
