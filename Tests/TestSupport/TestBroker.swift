@@ -51,12 +51,20 @@ package final class TestBroker {
         crew = [.fetch: 1 + 1, .decode: workers + 1, .cache: arguments.contains("--cache-dir") ? 1 : 0]
         process = try BrokerProcess(
             folder + "/imgbroker", socketPath: socketPath,
-            arguments: ["--workers", "\(workers)", "--strict-sandbox"] + arguments, allowedAddresses: allowed,
+            arguments: ["--workers", "\(workers)", "--strict-sandbox"] + Self.arguments(with: arguments),
+            allowedAddresses: allowed,
             environment: environment, descriptorLimit: descriptorLimit, preparation: preparation,
             log: self.directory.file("log"))
         status = ProcessStatus(pid: process.pid)
         Self.watch(process.pid, process.exitDescriptor)
         try process.wait(for: "the broker answers", within: patience)
+    }
+
+    /// With `IMGBROKER_TEST_SEGMENTS=off` all brokers that do not state it otherwise make no segments.
+    private static func arguments(with others: [String]) -> [String] {
+        guard !others.contains("--segments"), let state = ProcessInfo.processInfo.environment["IMGBROKER_TEST_SEGMENTS"]
+        else { return others }
+        return ["--segments", state] + others
     }
 
     deinit {

@@ -810,7 +810,8 @@ struct MemoryIndex {
     /// Ends a segment that could not be made.
     mutating func lost(segment: Int) { noteEnd(segments.end(segment)) }
 
-    /// The bytes of all segments.
+    /// The number and the bytes of all segments.
+    var segmentCount: Int { segments.count }
     var segmentBytes: Int { segments.totalBytes }
 
     /// Whether images are still to be moved out of segments, whether that can go on at once, and which of them someone holds.

@@ -19,6 +19,8 @@ public struct StatsReport: Equatable, Sendable {
         case openDescriptors
         /// Downloads that wait now because their origins asked for it (`Retry-After`).
         case held
+        /// Segments and their bytes, and images elsewhere that have a memfd while clients hold them.
+        case segments, segmentBytes, sharedBuffers
 
         /// The outcomes of a `get`. Their sum plus the pending requests is `requests`.
         public static let outcomes: [Figure] = [

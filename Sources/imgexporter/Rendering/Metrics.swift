@@ -90,6 +90,12 @@ enum Metrics {
         for (tier, _, limit, _) in tiers { text.sample(["tier": tier], report[limit]) }
         text.begin("imgbroker_cache_entries", .gauge, "Entries of a tier.")
         for (tier, _, _, entries) in tiers { text.sample(["tier": tier], report[entries]) }
+        text.metric("imgbroker_segments", .gauge, "Segments, in which small images lie.", report[.segments])
+        text.metric(
+            "imgbroker_segment_bytes", .gauge, "Bytes of segments, their free rests included.", report[.segmentBytes])
+        text.metric(
+            "imgbroker_shared_buffers", .gauge, "Images without a memfd that have one while clients hold them.",
+            report[.sharedBuffers])
         text.begin("imgbroker_disk_state", .gauge, "The disk tier's state: 1 for the present one.")
         for state in ["on", "off", "read-only", "full", "locked"] {
             text.sample(["state": state], report.diskState == state ? 1 : 0)

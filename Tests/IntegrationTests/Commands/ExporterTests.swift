@@ -45,6 +45,8 @@ import Testing
         "partialDecodes": "imgbroker_partial_decodes_total", "ignoredProfiles": "imgbroker_ignored_profiles_total",
         "downloads": "imgbroker_downloads_total", "blacklistedUrls": "imgbroker_recently_failed_urls",
         "openDescriptors": "imgbroker_open_fds", "held": "imgbroker_held_downloads",
+        "segments": "imgbroker_segments", "segmentBytes": "imgbroker_segment_bytes",
+        "sharedBuffers": "imgbroker_shared_buffers",
     ]
 
     @Test func `after a load with failures the metrics are the statistics`() throws {

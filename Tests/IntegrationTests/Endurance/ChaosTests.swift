@@ -35,7 +35,10 @@ import Testing
     private final class Guest {
         let client: RawClient
         var wishes: [Int: Wish] = [:]
-        init(_ client: RawClient) { self.client = client }
+        init(_ client: RawClient, mapsSegments: Bool) throws {
+            self.client = client
+            if mapsSegments { try client.mapSegments() }
+        }
     }
 
     /// Noise, so that the file is large enough for kills during its transfer.
@@ -73,7 +76,7 @@ import Testing
             }
         }
         var random = SeededRandom(state: 5)
-        let first = Guest(setting.client)
+        let first = try Guest(setting.client, mapsSegments: false)
         var expected: [Wish: String] = [:]
         for number in 0..<Self.pictures {
             for variant in Self.variants.indices {
@@ -95,7 +98,10 @@ import Testing
         let descriptors = try setting.broker.settledDescriptors()
         let before = try setting.broker.stats()
 
-        var guests = try (0..<Self.connections).map { _ in Guest(try RawClient(setting.broker.socketPath)) }
+        func newGuest(_ number: Int) throws -> Guest {
+            try Guest(RawClient(setting.broker.socketPath), mapsSegments: number % 2 == 0)
+        }
+        var guests = try (0..<Self.connections).map(newGuest)
         var (killed, answered, wrong): ([TestBroker.Worker: Int], Int, Int) = ([:], 0, 0)
         var failures: [String: Int] = [:]
         let end = Deadline(seconds: Double(Self.seconds))
@@ -115,7 +121,7 @@ import Testing
             for (number, guest) in guests.enumerated() {
                 // A client keeps all descriptors that it has received.
                 let isFull = guest.client.receivedBuffers > 500
-                if isFull, guest.wishes.isEmpty { guests[number] = Guest(try RawClient(setting.broker.socketPath)) }
+                if isFull, guest.wishes.isEmpty { guests[number] = try newGuest(number) }
                 while !isFull, guest.wishes.count < Self.pendingAtOnce {
                     let wish = Wish(
                         number: Int.random(in: 0..<Self.pictures, using: &random),

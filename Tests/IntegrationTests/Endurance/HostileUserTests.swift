@@ -45,6 +45,7 @@ import Testing
         try setting.idle()
         let warm = try setting.broker.settledDescriptorsBesidesImages()
         let victim = try setting.client(as: Self.victim)
+        try victim.mapSegments()
         let good = try LocalOrigin(address: "127.0.0.2") {
             $0.path.hasPrefix("/vector")
                 ? .ok(CrashingImage.harmlessSVG($0.number), contentType: "image/svg+xml") : png(tile($0.number))
@@ -60,6 +61,7 @@ import Testing
         // Serves one user: what the machine itself delays, and the other processes on it.
         let undisturbed = try Setting(workers: 1, routes: ["/hit": png(tile(1))])
         let companion = try undisturbed.client()
+        try companion.mapSegments()
         _ = try companion.load(undisturbed.url("/hit"))
 
         let exporter = try RunningExporter(setting.broker)

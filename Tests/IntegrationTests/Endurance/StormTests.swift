@@ -16,7 +16,10 @@ import Testing
         var pictures: [Int: Int] = [:]
         var leases: [Int] = []
 
-        init(_ client: RawClient) { self.client = client }
+        init(_ client: RawClient, mapsSegments: Bool) throws {
+            self.client = client
+            if mapsSegments { try client.mapSegments() }
+        }
 
         /// Records a frame; each request may have only one terminal frame.
         func take(_ incoming: RawClient.Incoming) throws {
@@ -48,7 +51,7 @@ import Testing
         let warm = try setting.broker.settledDescriptorsBesidesImages()
 
         var random = SeededRandom(state: seed)
-        var guests = try (0..<8).map { _ in Guest(try setting.client()) }
+        var guests = try (0..<8).map { try Guest(setting.client(), mapsSegments: $0 % 2 == 0) }
         var (sent, kills) = (0, 0)
         let end = Deadline(seconds: 2.5)
         while !end.isPast || sent <= 200 || kills <= 3 {
@@ -82,7 +85,7 @@ import Testing
                 try guest.client.send(#"{"type":"remove","id":\#(id),"url":"\#(setting.url("/\(number)"))"}"#)
             case 88..<91:
                 guest.client.close()
-                guests[index] = Guest(try setting.client())
+                guests[index] = try Guest(setting.client(), mapsSegments: index % 2 == 0)
             case 91..<93:
                 let kind = Bool.random(using: &random) ? TestBroker.Worker.fetch : .decode
                 if let worker = setting.broker.workers(kind).randomElement(using: &random) {

@@ -65,6 +65,8 @@ extension BrokerState {
         report[.descriptorEvictions] = memory.descriptorEvictions
         report[.remadeAfterEviction] = memory.recentEvictions.remade
         report[.held] = downloads.heldCount
+        (report[.segments], report[.segmentBytes]) = (memory.segmentCount, memory.segmentBytes)
+        report[.sharedBuffers] = memory.sharedBuffers
         report[.diskBytes] = disk.report.bytes
         report[.diskEntries] = disk.report.entries
         report.queuedJobs = [

@@ -83,6 +83,8 @@ package struct Segments {
         segments[number].map { ($0.owner, $0.space.count * SegmentSpace.unit) }
     }
 
+    var count: Int { segments.count }
+
     /// The last number that was given to a segment.
     var last: Int { lastNumber }
 

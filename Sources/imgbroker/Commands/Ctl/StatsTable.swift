@@ -48,6 +48,12 @@ enum StatsTable {
                     "  evicted by descriptors", report[.descriptorEvictions],
                     "not by memory-limit: raise the broker's LimitNOFILE= (ulimit -n)"))
         }
+        if report[.segments] > 0 {
+            lines.append(
+                row(
+                    "  in segments", "\(ByteCount(report[.segmentBytes]))",
+                    "\(report[.segments]) of them, with the rests that are free"))
+        }
         lines.append(
             row(
                 "  held by clients", "\(ByteCount(report[.leasedBytes]))",
