@@ -7,11 +7,11 @@ struct OriginalKey: Hashable, Sendable {
     /// The URL. With a `cacheKey`, one of the URLs that were loaded under it; it does not count for equality then.
     private(set) var url: SourceURL
     /// The client's own name for the original, which counts instead of the URL.
-    let cacheKey: String?
+    @Rare private(set) var cacheKey: String?
     /// A digest of the request headers, which may be long; nil for none.
-    let headers: ContentDigest?
+    @Rare private(set) var headers: ContentDigest?
     /// A digest of the credentials, so that the index keeps no password.
-    let credentials: String?
+    @Rare private(set) var credentials: String?
     /// Whether the request sends the user's cookies.
     let cookies: Bool
     /// Whether the server's certificate is not verified.
@@ -24,7 +24,8 @@ struct OriginalKey: Hashable, Sendable {
     init(_ request: GetRequest, uid: UInt32) {
         url = request.url
         let options = request.options
-        (cacheKey, cookies) = (options.cacheKey, options.cookies)
+        cacheKey = options.cacheKey
+        cookies = options.cookies
         // No name contains a colon, and no line a line break, so the text is unambiguous.
         headers =
             options.headers.isEmpty
@@ -49,8 +50,10 @@ struct OriginalKey: Hashable, Sendable {
         allowInvalidCertificates: Bool, owner: UInt32?
     ) {
         self.url = url
-        (self.cacheKey, self.headers, self.credentials, self.cookies) = (cacheKey, headers, credentials, cookies)
-        (self.allowInvalidCertificates, self.owner) = (allowInvalidCertificates, owner)
+        self.cacheKey = cacheKey
+        self.headers = headers
+        self.credentials = credentials
+        (self.cookies, self.allowInvalidCertificates, self.owner) = (cookies, allowInvalidCertificates, owner)
     }
 
     /// Returns the same original as loaded from another URL.
@@ -194,7 +197,7 @@ struct ContentKey: Hashable, Sendable {
     /// The user to whom the original belongs; nil for all users.
     let owner: UInt32?
     /// The layout of stored pixels; nil for encoded bytes. The same bytes in another layout are another image.
-    var pixels: StoredPixels?
+    @Rare var pixels: StoredPixels? = nil
 }
 
 /// The identity of a result: an original's bytes in a form.

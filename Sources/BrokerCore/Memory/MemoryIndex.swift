@@ -46,7 +46,7 @@ struct MemoryIndex {
         var bytes: Int
         var header: ImageHeader?
         /// The bytes of its originals' texts.
-        var textBytes = 0
+        @Short var textBytes = 0
         /// Whether any of its originals came from the disk tier, and so any of its buffers may have.
         var isFromDisk = false
         /// The originals with these bytes, the oldest first.
@@ -58,29 +58,30 @@ struct MemoryIndex {
     /// A key that leads to a content.
     private struct OriginalEntry: KeyedRecord {
         let key: OriginalKey
-        let content: Int
+        @Short var content: Int
         var origin: OriginStatement
         /// The bytes of the texts of both that are charged.
-        let textBytes: Int
+        @Short var textBytes: Int
         var isFromDisk: Bool
         var isOnDisk: Bool
         let staysOffDisk: Bool
         /// The neighbours in the list of the originals of one URL.
-        var previousAtURL: Int?
-        var nextAtURL: Int?
+        @SlotLink var previousAtURL: Int? = nil
+        @SlotLink var nextAtURL: Int? = nil
     }
 
     /// A buffer as `Buffer` describes it.
     private struct BufferEntry: KeyedRecord {
         let key: BufferID
-        let content: Int
-        let form: Form
+        @Short var content: Int
+        /// The slot in `forms`.
+        @Short var form: Int
         let bytes: Int
         let geometry: PixelGeometry?
         var usedAt: Instant
         var wasRequested = false
         var isResident = true
-        var holders = 0
+        @Short var holders = 0
         var home: Home
         /// Whether it has a memfd besides.
         var isShared = false
@@ -90,6 +91,13 @@ struct MemoryIndex {
 
         /// The bytes that it counts while it is resident.
         var charge: Int { place == nil ? bytes : SegmentSpace.units(of: bytes) * SegmentSpace.unit }
+    }
+
+    /// A form of buffers: most have one of few.
+    private struct FormEntry: KeyedRecord {
+        let key: Form
+        /// The number of buffers.
+        var uses = 0
     }
 
     /// A buffer in a segment that was removed while it was held: its bytes stay until its last hold ends.
@@ -120,6 +128,7 @@ struct MemoryIndex {
     private var originals = SlotTable<OriginalEntry>()
     private var contents = SlotTable<Content>()
     private var buffers = SlotTable<BufferEntry>()
+    private var forms = SlotTable<FormEntry>()
     /// The slots of buffers by content and form.
     private var variants = HashIndex()
     /// The first original of each URL's list, by the URL.
@@ -284,9 +293,9 @@ struct MemoryIndex {
 
     private func slot(of form: Form, in content: Int) -> Int? {
         // Most contents have one form, or are asked for the last one.
-        if let last = contents[content].buffers.last, buffers[last].form == form { return last }
+        if let last = contents[content].buffers.last, self.form(of: buffers[last]) == form { return last }
         return variants.slot(hash: Self.hash(content, form)) {
-            buffers[$0].content == content && buffers[$0].form == form
+            buffers[$0].content == content && self.form(of: buffers[$0]) == form
         }
     }
 
@@ -297,7 +306,9 @@ struct MemoryIndex {
         return hasher.finalize()
     }
 
-    private static func hash(_ entry: BufferEntry) -> Int { hash(entry.content, entry.form) }
+    private func hash(_ entry: BufferEntry) -> Int { Self.hash(entry.content, form(of: entry)) }
+
+    private func form(of entry: BufferEntry) -> Form { forms[entry.form].key }
 
     /// Returns whether anything made of these bytes can be found.
     func isKnown(_ content: ContentKey) -> Bool { contents.slot(of: content) != nil }
@@ -337,7 +348,7 @@ struct MemoryIndex {
 
     /// The forms in which an image is in memory.
     func forms(of content: ContentKey) -> [Form] {
-        contents.slot(of: content).map { contents[$0].buffers.map { buffers[$0].form } } ?? []
+        contents.slot(of: content).map { contents[$0].buffers.map { form(of: buffers[$0]) } } ?? []
     }
 
     /// The contents, all or those of which something came from the disk tier.
@@ -471,12 +482,13 @@ struct MemoryIndex {
         guard let content = contents.slot(of: variant.content) else { return }
         if let damage { damages[buffer] = damage }
         revision += 1
+        let form = forms.slot(of: variant.form) ?? forms.insert(FormEntry(key: variant.form))
+        forms[form].uses += 1
         let entry = BufferEntry(
-            key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now, home: home
-        )
+            key: buffer, content: content, form: form, bytes: bytes, geometry: geometry, usedAt: now, home: home)
         let slot = buffers.insert(entry)
         contents[content].buffers.append(slot)
-        variants.insert(slot, hash: Self.hash(entry))
+        variants.insert(slot, hash: hash(entry))
         order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses, in: pool(of: home))
         residentBytes += entry.charge
         countUnheld(slot, 1)
@@ -527,7 +539,7 @@ struct MemoryIndex {
         // An evicted buffer that is still held is not in the order.
         let worth = order.worth(of: slot, bytes: charge)
         var kept = KeptBuffer(
-            number: entry.key.number, transform: entry.form.transform, encoding: entry.form.encoding,
+            number: entry.key.number, transform: form(of: entry).transform, encoding: form(of: entry).encoding,
             bytes: entry.bytes, geometry: entry.geometry, microseconds: worth?.microseconds ?? 0,
             uses: worth?.uses ?? 1, idleMs: Self.idleMs(entry.usedAt, at: now), wasRequested: entry.wasRequested)
         kept.segment = entry.place
@@ -655,7 +667,7 @@ struct MemoryIndex {
     /// Returns whether a buffer is an original that memory need not keep: it is encoded, it has no holder, no client has
     /// requested the encoded bytes, and the disk tier has them under every key that leads to them.
     private func isSpare(_ record: BufferEntry) -> Bool {
-        !record.wasRequested && record.holders == 0 && record.isResident && record.form == .original
+        !record.wasRequested && record.holders == 0 && record.isResident && form(of: record) == .original
             && contents[record.content].key.pixels == nil
             && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk }
     }
@@ -700,6 +712,25 @@ struct MemoryIndex {
             if let buffer = evicted(slot) { dropped.append(buffer) }
         }
         return (nil, dropped)
+    }
+
+    /// Gives a buffer in the broker's own memory a place in the segments of an owner, as `place` does.
+    mutating func moveIntoSegment(
+        _ buffer: BufferID, of owner: SegmentOwner
+    ) -> (placement: Segments.Placement?, dropped: [BufferID]) {
+        guard let slot = buffers.slot(of: buffer), buffers[slot].home == .broker, buffers[slot].isResident else {
+            return (nil, [])
+        }
+        let (placement, dropped) = place(buffer, bytes: buffers[slot].bytes, for: owner)
+        guard let placement else { return (nil, dropped) }
+        revision += 1
+        residentBytes -= buffers[slot].charge
+        buffers[slot].home = .segment(placement.place)
+        residentBytes += buffers[slot].charge
+        countHome(of: buffers[slot], 1)
+        order.move(slot, to: pool(of: buffers[slot].home))
+        if buffers[slot].holders > 0 { segments.setHeld(true, at: placement.place) }
+        return (placement, dropped)
     }
 
     private mutating func moved(_ moves: [Segments.Move]) {
@@ -880,7 +911,7 @@ struct MemoryIndex {
     private mutating func evicted(_ slot: Int) -> BufferID? {
         let record = buffers[slot]
         evictions += 1
-        recentEvictions.evicted(VariantKey(content: contents[record.content].key, form: record.form).hashValue)
+        recentEvictions.evicted(variant(of: record).hashValue)
         revision += 1
         if notesEvictions { evicted.append(Set(contents[record.content].originals.map { originals[$0].key })) }
         residentBytes -= record.charge
@@ -979,10 +1010,13 @@ struct MemoryIndex {
     private mutating func takeOut(_ slot: Int) {
         if buffers[slot].isShared { unshare(slot) }
         countHome(of: buffers[slot], -1)
-        variants.remove(slot, hash: Self.hash(buffers[slot]))
+        variants.remove(slot, hash: hash(buffers[slot]))
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
         if buffers[slot].place != nil { leavePlace(of: buffers[slot]) }
-        contents[buffers.remove(at: slot).content].buffers.remove(slot)
+        let entry = buffers.remove(at: slot)
+        contents[entry.content].buffers.remove(slot)
+        forms[entry.form].uses -= 1
+        if forms[entry.form].uses == 0 { forms.remove(at: entry.form) }
     }
 
     /// Adds an original to the list of its URL, as the second one, so that the first need not change.
@@ -1077,6 +1111,7 @@ struct MemoryIndex {
         if resident != entries { return "order of eviction" }
         if unheld != unheldResidents || unheldMemfds != self.unheldMemfds { return "unheld residents" }
         if memfds != self.memfds { return "number of memfds" }
+        if forms.reduce(0, { $0 + $1.uses }) != buffers.count { return "uses of forms" }
         return shared == sharedBuffers && sharedBytes == self.sharedBytes ? nil : "shared buffers"
     }
 
@@ -1130,6 +1165,6 @@ struct MemoryIndex {
     }
 
     private func variant(of record: BufferEntry) -> VariantKey {
-        VariantKey(content: contents[record.content].key, form: record.form)
+        VariantKey(content: contents[record.content].key, form: form(of: record))
     }
 }

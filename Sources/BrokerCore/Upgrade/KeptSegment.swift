@@ -23,7 +23,7 @@ extension KeptSegment: FieldList {
     package static var blank: KeptSegment { KeptSegment(number: 1, bytes: 1, uid: 0, namespace: nil) }
 
     package mutating func list(_ fields: inout Fields) {
-        fields.integer("number", &number, in: 1...JSONReader.maximumInteger)
+        fields.integer("number", &number, in: 1...Int(UInt32.max))
         fields.integer("bytes", &bytes, in: 1...Self.mostBytes)
         var user = Int(uid)
         fields.integer("uid", &user, in: 0...Int(UInt32.max))

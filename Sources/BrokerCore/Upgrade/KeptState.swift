@@ -224,7 +224,7 @@ extension KeptState {
 
     private mutating func list(_ fields: inout Fields) {
         fields.integer("lastBuffer", &lastBuffer, in: 0...JSONReader.maximumInteger)
-        fields.integer("lastSegment", &lastSegment, in: 0...JSONReader.maximumInteger, omitting: 0)
+        fields.integer("lastSegment", &lastSegment, in: 0...Int(UInt32.max), omitting: 0)
         fields.objects("segments", orNone: &segments)
         fields.flag("isSuspended", &isSuspended)
         fields.object("process", &process)

@@ -8,8 +8,20 @@ final class BufferTable {
     private enum Stored {
         case memfd(FileDescriptor)
         case bytes([UInt8])
-        /// A number of bytes in a segment.
-        case placed(Segments.Place, count: Int)
+        case placed(Piece)
+    }
+
+    /// Bytes in a segment, in short numbers, because there may be many.
+    private struct Piece {
+        private let segment, offset, length: UInt32
+
+        var place: Segments.Place { Segments.Place(segment: Int(segment), offset: Int(offset)) }
+        var count: Int { Int(length) }
+        var range: Range<Int> { Int(offset)..<Int(offset) + count }
+
+        init(_ place: Segments.Place, count: Int) {
+            (segment, offset, length) = (UInt32(place.segment), UInt32(place.offset), UInt32(count))
+        }
     }
 
     private var stored: [BufferID: Stored] = [:]
@@ -72,7 +84,7 @@ final class BufferTable {
     /// A buffer's bytes for another process: in a frame, if it is small and has no memfd, or a memfd as by subscript.
     func source(of id: BufferID) -> (bytes: [UInt8]?, descriptors: [FileDescriptor])? {
         if let bytes = bytes(of: id) { return (bytes, []) }
-        if case .placed(_, let count) = stored[id], count <= SmallContents.mostBytes {
+        if case .placed(let piece) = stored[id], piece.count <= SmallContents.mostBytes {
             return (unsafe withBytes(of: id) { unsafe Array($0) }, [])
         }
         return self[id].map { (nil, [$0]) }
@@ -80,8 +92,8 @@ final class BufferTable {
 
     /// The file with a buffer's bytes, and where they begin: a segment, or a memfd as by subscript.
     func file(of id: BufferID) -> (file: FileDescriptor, start: Int)? {
-        if case .placed(let place, _) = stored[id] {
-            return segments[place.segment].map { ($0.descriptor, place.offset) }
+        if case .placed(let piece) = stored[id] {
+            return segments[piece.place.segment].map { ($0.descriptor, piece.range.lowerBound) }
         }
         return self[id].map { ($0, 0) }
     }
@@ -90,8 +102,8 @@ final class BufferTable {
     private func withBytes<Value>(of id: BufferID, _ body: (UnsafeRawBufferPointer) -> Value) -> Value? {
         switch stored[id] {
         case .bytes(let bytes): unsafe bytes.withUnsafeBytes { unsafe body($0) }
-        case .placed(let place, let count):
-            unsafe segments[place.segment]?.withBytes(in: place.offset..<place.offset + count) { unsafe body($0) }
+        case .placed(let piece):
+            unsafe segments[piece.place.segment]?.withBytes(in: piece.range) { unsafe body($0) }
         case .memfd, nil: nil
         }
     }
@@ -116,7 +128,7 @@ final class BufferTable {
         unsafe try segment.write(in: start..<start + bytes) { (target) throws(SystemError) in
             try unsafe product.copy(to: target)
         }
-        stored[id] = .placed(placement.place, count: bytes)
+        stored[id] = .placed(Piece(placement.place, count: bytes))
     }
 
     /// Copies images within segments.
@@ -124,17 +136,19 @@ final class BufferTable {
     /// - Throws: `SystemError` of `fallocate`.
     func move(_ moves: [Segments.Move]) throws(SystemError) {
         for move in moves {
-            guard case .placed(move.from, let count) = stored[move.buffer], let source = segments[move.from.segment]
+            guard case .placed(let piece) = stored[move.buffer], piece.place == move.from,
+                let source = segments[move.from.segment]
             else { continue }
-            try segments[move.to.segment]?.copy(
-                move.from.offset..<move.from.offset + count, of: source, to: move.to.offset)
-            stored[move.buffer] = .placed(move.to, count: count)
+            try segments[move.to.segment]?.copy(piece.range, of: source, to: move.to.offset)
+            stored[move.buffer] = .placed(Piece(move.to, count: piece.count))
         }
     }
 
     /// Takes over a segment of another process, and images in it.
     func insert(_ segment: Segment, as number: Int) { segments[number] = segment }
-    func insert(at place: Segments.Place, count: Int, as id: BufferID) { stored[id] = .placed(place, count: count) }
+    func insert(at place: Segments.Place, count: Int, as id: BufferID) {
+        stored[id] = .placed(Piece(place, count: count))
+    }
 
     /// Unmaps a segment.
     func endSegment(_ number: Int) { segments[number] = nil }
