@@ -288,10 +288,11 @@ final class Product {
 
     /// Its bytes in this process's memory; nil if it was never filled.
     ///
-    /// - Throws: `SystemError` of `fstat` or `pread`.
+    /// - Throws: `SystemError` of `pread`.
     func takeBytes() throws(SystemError) -> [UInt8]? {
         if let bytes { return bytes }
-        guard let count = region == nil ? try sealed?.descriptor.size() : regionBytes else { return nil }
+        // A memfd may be larger than it was said to be.
+        guard let count = region == nil ? sealed?.size : regionBytes else { return nil }
         var bytes = [UInt8](repeating: 0, count: count)
         var failure: SystemError?
         unsafe bytes.withUnsafeMutableBytes { target in
