@@ -84,6 +84,8 @@ package enum Action: Equatable {
     case publish(JobID, BufferID, inBroker: Bool)
     /// The job's product is copied to a place in a segment, and becomes a buffer.
     case place(JobID, BufferID, bytes: Int, Segments.Placement)
+    /// A buffer in the broker's own memory is copied to a place in a segment, and lies there.
+    case moveIntoSegment(BufferID, Segments.Placement)
     /// Copy these images in segments.
     case move([Segments.Move])
     /// Unmap a segment.

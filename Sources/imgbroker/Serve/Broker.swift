@@ -442,13 +442,10 @@ final class Broker {
         case .publish(let job, let buffer, let inBroker):
             publish(products.removeValue(forKey: job), as: buffer, inBroker: inBroker)
         case .place(let job, let buffer, let bytes, let placement):
-            do throws(SystemError) {
-                try buffers.place(products.removeValue(forKey: job), as: buffer, bytes: bytes, placement)
-            } catch {
-                lostPlaces.insert(buffer)
-                events.append(
-                    .placeLost(buffer, segment: placement.newSegmentBytes.map { _ in placement.place.segment }))
-            }
+            place(products.removeValue(forKey: job), as: buffer, bytes: bytes, placement)
+        case .moveIntoSegment(let buffer, let placement):
+            let bytes = buffers.bytes(of: buffer) ?? []
+            place(Product(bytes: bytes), as: buffer, bytes: bytes.count, placement)
         case .move(let moves):
             do throws(SystemError) { try buffers.move(moves) } catch {
                 for move in moves { events.append(.placeLost(move.buffer, segment: nil)) }
@@ -471,6 +468,14 @@ final class Broker {
         }
     }
 
+    private func place(_ product: Product?, as buffer: BufferID, bytes: Int, _ placement: Segments.Placement) {
+        do throws(SystemError) { try buffers.place(product, as: buffer, bytes: bytes, placement) } catch {
+            // Clients that are answered with it are refused.
+            lostPlaces.insert(buffer)
+            events.append(.placeLost(buffer, segment: placement.newSegmentBytes.map { _ in placement.place.segment }))
+        }
+    }
+
     private func publish(_ product: Product?, as buffer: BufferID, inBroker: Bool) {
         do throws(SystemError) {
             if inBroker {
@@ -479,7 +484,6 @@ final class Broker {
                 buffers.insert(sealed, as: buffer)
             }
         } catch {
-            // Clients that are answered with it are refused.
             lostPlaces.insert(buffer)
             events.append(.placeLost(buffer, segment: nil))
         }

@@ -82,6 +82,34 @@ struct MemfdTests {
         #expect(world.sharings == 2)
     }
 
+    @Test mutating func `a small image moves into a segment for clients that map it`() throws {
+        var limits = world.state.limits
+        limits.mostSegmentImageBytes = 1 << 16
+        world = StrictWorld(limits)
+        world.readyAll()
+        let first = world.connect(uid: 7)
+        world.get(first, id: 1, "0")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1, bytes: 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        world.finishDecode(try #require(world.decodes.keys.first))
+        #expect(world.image(first, 1)?.segment == nil && world.shared.count == 1)
+        world.mapsSegments = true
+        let second = world.connect(uid: 7)
+        world.greet(second)
+        for id in 2...3 {
+            world.get(second, id: id, "0")
+            let image = try #require(world.image(second, id))
+            #expect(image.segment != nil && image.descriptors == (id == 2 ? 1 : 0))
+        }
+        // An original, too.
+        world.get(second, id: 4, "0") { $0.representation = .original }
+        #expect(world.image(second, 4)?.segment != nil)
+        #expect(world.shared.count == 1 && world.moves == 2)
+        try release(1, from: first)
+        for id in 2...3 { try release(id, from: second) }
+        #expect(world.shared.isEmpty)
+    }
+
     @Test mutating func `large images are evicted when descriptors are short, small ones are not`() throws {
         for number in 0..<10 { try loadAndRelease(number) }
         for number in 10..<40 { try loadAndRelease(number, side: 200) }

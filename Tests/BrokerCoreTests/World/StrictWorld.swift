@@ -110,8 +110,8 @@ struct StrictWorld {
     var mapsSegments = false
     /// The number of URLs in random histories.
     var variety = 8
-    /// The number of memfds that were made of buffers in other places.
-    private(set) var sharings = 0
+    /// The number of memfds that were made of buffers in other places, and of buffers that were moved into segments.
+    private(set) var (sharings, moves) = (0, 0)
     var savedRasters: [RasterRecord] = []
     /// The digests of which everything was to be removed from disk.
     var discarded: Set<String> = []
@@ -529,6 +529,11 @@ struct StrictWorld {
             if products.remove(job) == nil { complain("publishes a product that does not exist") }
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
             segments.place(buffer, bytes: bytes, placement)
+        case .moveIntoSegment(let buffer, let placement):
+            use(buffer, "moves a buffer that is gone")
+            if memfds.contains(buffer) { complain("moves a memfd into a segment") }
+            segments.place(buffer, bytes: state.memory.record(of: buffer)?.bytes ?? 0, placement)
+            moves += 1
         case .move(let moves): segments.move(moves)
         case .endSegment(let number): segments.end(number) { state.memory.record(of: $0) != nil }
         case .adopt(_, let buffer, let inBroker): publish(buffer, inBroker: inBroker)

@@ -124,7 +124,7 @@ import Testing
             // Not on Dispatch's threads: with work waiting for them, it opens their files in /proc each second, and ends the
             // process when it cannot.
             try await withTaskExecutorPreference(ThreadExecutor()) {
-                let setting = try Setting(routes: ["/a": png(tile(1))])
+                let setting = try Setting(["--segments", "off"], routes: ["/a": png(tile(1))])
                 let broker = AsyncImageBroker(path: setting.broker.socketPath, keeping: nil)
                 _ = try await broker.hello()
                 let url = setting.url("/a")

@@ -239,7 +239,7 @@ import Testing
     /// The client library reports a lost descriptor, and the connection stays usable.
     @Test func clientWithoutDescriptors() async throws {
         await #expect(processExitsWith: .success) {
-            let setting = try Setting(routes: ["/a": png(tile(1)), "/b": png(tile(2))])
+            let setting = try Setting(["--segments", "off"], routes: ["/a": png(tile(1)), "/b": png(tile(2))])
             let broker = try ImageBroker(path: setting.broker.socketPath)
             _ = try broker.hello()
             let url = setting.url("/a")

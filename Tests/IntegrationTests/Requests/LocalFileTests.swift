@@ -286,7 +286,7 @@ import WorkerProtocol
     @Test func descriptorsAreGivenBack() throws {
         let file = try settled(try write(tile(2)))
         _ = try ask(file)
-        let warm = try setting.broker.settledDescriptors()
+        let warm = try setting.broker.settledDescriptorsBesidesImages()
         for round in 0..<50 {
             let other = try setting.client()
             let id = other.newID()
@@ -296,8 +296,9 @@ import WorkerProtocol
             if round % 3 == 0 { _ = try other.answer(to: id) }
             other.close()
         }
-        try setting.broker.waitForSettledDescriptors(warm)
-        #expect(try setting.broker.stats()[.reservedBytes] == 0)
+        let report = try setting.idle()
+        #expect(report[.reservedBytes] == 0)
+        try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
     }
 
     // MARK: Disk

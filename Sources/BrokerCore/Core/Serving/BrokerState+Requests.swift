@@ -395,6 +395,9 @@ extension BrokerState {
         switch waiter.request.options.delivery {
         case .fd:
             image.buffer = buffer.number
+            if image.bytes <= limits.mostSegmentImageBytes, let owner = clients.segmentOwner(of: waiter.client) {
+                moveIntoSegment(buffer, of: owner)
+            }
             let isFirst = clients.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid, .lease)
             if isFirst { memory.hold(buffer) }
             if let place = memory.place(of: buffer), let owner = clients.segmentOwner(of: waiter.client),
@@ -419,6 +422,14 @@ extension BrokerState {
             return .payload(buffer, offset: image.offset, count: image.bytes)
         case .none: return .nothing
         }
+    }
+
+    /// Moves a buffer out of the broker's own memory, so that the owner's clients need no descriptor for it.
+    private mutating func moveIntoSegment(_ buffer: BufferID, of owner: SegmentOwner) {
+        memory.reservedBytes = reservedBytes
+        let (placement, dropped) = memory.moveIntoSegment(buffer, of: owner)
+        drop(dropped)
+        if let placement { actions.append(.moveIntoSegment(buffer, placement)) }
     }
 
     private mutating func countAnswer(to waiter: Waiter, isStale: Bool) {
