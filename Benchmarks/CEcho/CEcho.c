@@ -31,6 +31,7 @@ int cecho_unpin(void) {
 }
 
 static ssize_t send_with(int socket, const void *bytes, size_t count, int fd) {
+    if (fd < 0) return send(socket, bytes, count, MSG_NOSIGNAL);
     struct iovec part = {(void *)bytes, count};
     union {
         char space[CMSG_SPACE(sizeof(int))];
@@ -94,8 +95,8 @@ int cecho_start(size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, i
     close(ends[0]);
     static char request[maximum_bytes], reply[maximum_bytes];
     memset(reply, 'x', sizeof reply);
-    int fd = memfd_create("echo", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)buffer_bytes) < 0) _exit(1);
+    int fd = buffer_bytes > 0 ? memfd_create("echo", MFD_CLOEXEC) : -1;
+    if (buffer_bytes > 0 && (fd < 0 || ftruncate(fd, (off_t)buffer_bytes) < 0)) _exit(1);
     struct epoll_event event = {.events = EPOLLIN};
     int queue = epoll_create1(EPOLL_CLOEXEC);
     if (queue < 0 || epoll_ctl(queue, EPOLL_CTL_ADD, ends[1], &event) < 0) _exit(1);

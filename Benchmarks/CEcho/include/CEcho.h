@@ -14,7 +14,7 @@ int cecho_pin(int processor);
 int cecho_unpin(void);
 
 /// Starts the echo process: on its end of the returned socket it replies to every request of `request_bytes` with
-/// `reply_bytes` and a descriptor of a memfd of `buffer_bytes`. It waits in epoll_wait(2) or in read(2). `*pid` is the
+/// `reply_bytes` and, unless `buffer_bytes` is 0, a descriptor of a memfd of so many. It waits in epoll_wait(2) or in read(2). `*pid` is the
 /// process. Returns the socket, or -1.
 int cecho_start(size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, int waits_in_epoll, pid_t *pid);
 

@@ -14,7 +14,7 @@ enum ClientHitBenchmark {
             defer { broker.stop() }
             let url = origin.url("/128")
             let client = try broker.client()
-            let probe = try HitProbe(broker, url: url)
+            let probe = try HitProbe(broker, url: url, mapsSegments: true)
             defer { probe.close() }
             _ = try client.get(url)
             var pairs = Pairs()

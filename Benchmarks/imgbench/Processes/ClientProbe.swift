@@ -25,7 +25,7 @@ struct ClientProbe {
         for _ in 0..<count {
             sample.add(
                 try timed {
-                    guard try client.get(url, options).buffer != nil else {
+                    guard try client.get(url, options).reply.buffer != nil else {
                         throw Failure("an answer without a buffer")
                     }
                 }.milliseconds * 1000)

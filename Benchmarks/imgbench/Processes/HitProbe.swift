@@ -4,15 +4,21 @@ import Foundation
 import Glibc
 
 /// A repeated request for an image in memory. The lease is released each time, so every reply brings the descriptor
-/// again.
+/// again, unless the image is in a segment that the client maps.
 struct HitProbe {
     let socket: Int32
     let request: [CChar]
     let replyBytes: Int
+    /// The descriptors that each reply brings.
+    let descriptors: Int32
 
     /// Loads `url` and prepares the repeated request.
-    init(_ broker: BrokerProcess, url: String) throws {
+    init(_ broker: BrokerProcess, url: String, mapsSegments: Bool = false) throws {
         socket = try broker.connect()
+        if mapsSegments {
+            _ = try Self.answer(to: Self.frame(#"{"type":"hello","id":1,"protocol":1,"segments":true}"#), on: socket)
+        }
+        descriptors = mapsSegments ? 0 : 1
         let get = Self.frame(#"{"type":"get","id":1,"url":"\#(url)"}"#)
         let first = String(decoding: try Self.answer(to: get, on: socket), as: UTF8.self)
         guard let buffer = first.firstMatch(of: /"buffer":([0-9]+)/)?.1 else { throw Failure("no picture: \(first)") }
@@ -24,7 +30,7 @@ struct HitProbe {
     fileprivate init(repeating other: HitProbe, on socket: Int32) {
         self.socket = socket
         request = other.request
-        replyBytes = other.replyBytes
+        (replyBytes, descriptors) = (other.replyBytes, other.descriptors)
     }
 
     func close() { _ = Glibc.close(socket) }
@@ -41,7 +47,7 @@ struct HitProbe {
         var descriptors: Int32 = 0
         let time = cecho_round_trip(
             socket, request, request.count, replyBytes, polling ? 1 : 0, &descriptors)
-        guard time >= 0, descriptors == 1 else { throw Failure("an answer without a descriptor") }
+        guard time >= 0, descriptors == self.descriptors else { throw Failure("an answer with other descriptors") }
         return Double(time) / 1000
     }
 
@@ -70,14 +76,15 @@ struct HitProbe {
     }
 }
 
-/// A C process that receives requests of the same size and sends replies of the same size with a descriptor.
+/// A C process that receives requests of the same size and sends replies of the same size, with a descriptor if the probe gets one.
 struct HitEcho {
     let probe: HitProbe
     private let process: pid_t
 
     init(of hit: HitProbe, bufferBytes: Int, waitsInEpoll: Bool = false) throws {
         var process: pid_t = 0
-        let socket = cecho_start(hit.request.count, hit.replyBytes, bufferBytes, waitsInEpoll ? 1 : 0, &process)
+        let socket = cecho_start(
+            hit.request.count, hit.replyBytes, hit.descriptors > 0 ? bufferBytes : 0, waitsInEpoll ? 1 : 0, &process)
         guard socket >= 0 else { throw Failure("no echo") }
         probe = HitProbe(repeating: hit, on: socket)
         self.process = process
