@@ -407,9 +407,9 @@ extension Broker {
             guard let descriptor = buffers.segment(number) else { return refuseBuffer(reply.id, connection) }
             connection.channel.enqueue(frame, descriptors: [descriptor])
         case .payload(let buffer, let offset, let count):
-            guard let (file, start) = buffers.file(of: buffer) else { return refuseBuffer(reply.id, connection) }
-            let payload = FrameChannel.FilePayload(
-                file: file, offset: start + offset, count: count, name: buffer.number)
+            // Never a segment: `sendfile` lends its pages to the socket, and they change when the place is used again.
+            guard let file = buffers[buffer] else { return refuseBuffer(reply.id, connection) }
+            let payload = FrameChannel.FilePayload(file: file, offset: offset, count: count, name: buffer.number)
             connection.channel.enqueue(frame, payload: payload)
         }
         unflushed.insert(client)

@@ -90,14 +90,6 @@ final class BufferTable {
         return self[id].map { (nil, [$0]) }
     }
 
-    /// The file with a buffer's bytes, and where they begin: a segment, or a memfd as by subscript.
-    func file(of id: BufferID) -> (file: FileDescriptor, start: Int)? {
-        if case .placed(let piece) = stored[id] {
-            return segments[piece.place.segment].map { ($0.descriptor, piece.range.lowerBound) }
-        }
-        return self[id].map { ($0, 0) }
-    }
-
     /// Calls `body` with the bytes of a buffer without a memfd; returns nil for any other.
     private func withBytes<Value>(of id: BufferID, _ body: (UnsafeRawBufferPointer) -> Value) -> Value? {
         switch stored[id] {

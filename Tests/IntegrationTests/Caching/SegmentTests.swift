@@ -43,7 +43,24 @@ import Testing
         // No memfd was made for any of them.
         let names = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
         #expect(names.filter { $0.contains("imgbroker-segment") }.count == 1)
-        #expect(!names.contains { $0.contains("imgbroker-pixels") || $0.contains("imgbroker-unpacked") })
+        #expect(!names.contains { $0.contains("imgbroker-pixels") || $0.contains("imgbroker-shared") })
+    }
+
+    /// `sendfile` lends pages to the socket, and returns before the client has received them.
+    @Test func `an inline image that waits in the socket does not change when its place is used again`() throws {
+        let (owner, slow) = (try client(), try setting.client())
+        let first = try owner.load(setting.url("/1000"))
+        #expect(try first.image().segment != nil)
+        let id = try slow.get(setting.url("/1000"), #""delivery":"inline""#)
+        try setting.broker.wait(for: "the image is sent") { $0[.memoryHits] == 1 }
+        try owner.release([try #require(try first.image().buffer)])
+        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
+        _ = try owner.ask("remove", #""url":"\#(setting.url("/1000"))""#)
+        let place = try first.image().offset
+        var places: Set<Int> = []
+        for number in 1001..<1020 { places.insert(try owner.load(setting.url("/\(number)")).image().offset) }
+        #expect(places.contains(place))
+        #expect(try slow.picture(slow.answer(to: id)) == number(1000))
     }
 
     @Test func nobodyCanWriteToASegment() throws {
