@@ -45,9 +45,10 @@ mkdir origin
 python3 - <<'END'
 import random, struct, zlib
 chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-header = struct.pack(">IIBBBBB", 200, 200, 8, 2, 0, 0, 0)
+# Too large for segments.
+header = struct.pack(">IIBBBBB", 300, 300, 8, 2, 0, 0, 0)
 for number in range(12):
-    rows = b"".join(b"\0" + random.Random(number * 200 + row).randbytes(600) for row in range(200))
+    rows = b"".join(b"\0" + random.Random(number * 300 + row).randbytes(900) for row in range(300))
     parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows, 1)), chunk(b"IEND", b"")]
     open(f"origin/{number}.png", "wb").write(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
 END

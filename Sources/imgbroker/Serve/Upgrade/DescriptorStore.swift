@@ -9,7 +9,7 @@ import SystemValues
 /// Small images are left out: to store one costs about as much as to decode it. Images since the last state are lost with
 /// a crash.
 final class DescriptorStore {
-    /// Smaller images are not stored; most of them have no memfd.
+    /// Smaller images are not stored, nor are those in segments: after a crash another image may be at the place that the state names.
     static let leastBytes = (64 << 10) + 1
     /// The numbers of buffers that are skipped after a restart: those that were given since the last state.
     static let skippedNumbers = 1 << 20
