@@ -30,7 +30,7 @@ enum ScaleBenchmark {
         }
         let broker = try BrokerProcess(run.broker, ["--workers", "1"])
         defer { broker.stop() }
-        let probe = try HitProbe(broker, url: origin.url(1))
+        let probe = try HitProbe(broker, url: origin.url(1), mapsSegments: true)
         defer { probe.close() }
         var pairs = Pairs()
         for growth in lookUps.differences.values {
@@ -114,12 +114,14 @@ enum ScaleBenchmark {
         _ run: BenchmarkRun, _ origin: ManyPictures, _ id: String, _ what: String, _ descriptors: Int? = nil,
         fill: (BrokerProcess) throws -> [Int32]
     ) throws -> Row {
+        // Small images take descriptors only where there are no segments.
+        let segments = descriptors == nil ? "on" : "off"
         let brokers = try (0..<2).map { _ in
-            try BrokerProcess(run.broker, ["--workers", "1"], descriptors: descriptors)
+            try BrokerProcess(run.broker, ["--workers", "1", "--segments", segments], descriptors: descriptors)
         }
         defer { brokers.forEach { $0.stop() } }
         let sockets = try fill(brokers[0])
-        let probes = try brokers.map { try HitProbe($0, url: origin.url(1)) }
+        let probes = try brokers.map { try HitProbe($0, url: origin.url(1), mapsSegments: descriptors == nil) }
         defer {
             probes.forEach { $0.close() }
             sockets.forEach { close($0) }
