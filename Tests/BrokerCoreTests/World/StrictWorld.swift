@@ -687,6 +687,9 @@ struct StrictWorld {
             descriptors[client]?.insert(buffer.number)
         case .payload(let buffer, _, _):
             use(buffer, "sends a payload that is gone")
+            if state.memory.record(of: buffer) != nil, !memfds.contains(buffer), !shared.contains(buffer) {
+                complain("sends a payload without a memfd that counts")
+            }
             payloads.append((client, buffer))
         }
         if case .image(_, let image) = reply, let buffer = image.buffer {

@@ -410,18 +410,25 @@ extension BrokerState {
                 return .segment(place.segment)
             }
             if !isFirst { return .nothing }
-            if memory.share(buffer) { actions.append(.share(buffer)) }
+            share(buffer)
             image.descriptors = 1
             return .descriptor(buffer)
         case .inline:
             if clients.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid, .sending) {
                 memory.hold(buffer)
             }
+            // All connections send from one memfd, which counts.
+            share(buffer)
             image.payload = image.bytes
             defer { image.offset = 0 }
             return .payload(buffer, offset: image.offset, count: image.bytes)
         case .none: return .nothing
         }
+    }
+
+    /// Gives a buffer that is held a memfd besides, if it has none.
+    private mutating func share(_ buffer: BufferID) {
+        if memory.share(buffer) { actions.append(.share(buffer)) }
     }
 
     /// Moves a buffer out of the broker's own memory, so that the owner's clients need no descriptor for it.
