@@ -69,7 +69,7 @@ class Group:
             os.waitpid(pid, 0)
         found += unmounted(mounts(self.temporary))
         entries = [e for e in self.temporary.iterdir() if not re.match(FROM_TOOLCHAIN, e.name)]
-        found += [f"{'directory' if e.is_dir() else 'file'} {e}" for e in entries]
+        found += [f"directory {e}{contents(e)}" if e.is_dir() else f"file {e}" for e in entries]
         shutil.rmtree(self.temporary, ignore_errors=True)
         return found
 
@@ -81,6 +81,12 @@ def children():
 
 def command(pid):
     return pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")[:200]
+
+
+def contents(directory):
+    """The names of the first entries of a directory, which tell which test made it."""
+    names = sorted(e.name for e in directory.iterdir())
+    return f", with {', '.join(names[:20])}" if names else ", empty"
 
 
 def mounts(directory):

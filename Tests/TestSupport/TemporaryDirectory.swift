@@ -1,14 +1,20 @@
 internal import Foundation
+internal import Glibc
 internal import LinuxSystem
+internal import Synchronization
 package import SystemValues
 
 /// A directory of one test in `TMPDIR` (`/tmp`), with a path short enough for sockets. It is removed with its content when
-/// this object is released.
+/// this object is released, or when this process exits.
 package final class TemporaryDirectory: Sendable {
     /// Its path, without a slash at the end.
     package let path: String
 
     private static let parent = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
+    /// The paths of those that exist.
+    private static let existing = Mutex<Set<String>>([])
+    /// Removes, at the exit, those that a thread still holds then: it may outlast its test, also the last one.
+    private static let removesAtExit = atexit { TemporaryDirectory.removeAll() }
 
     /// Creates an empty directory that other users may read but not change.
     ///
@@ -18,13 +24,22 @@ package final class TemporaryDirectory: Sendable {
         path = Self.parent + "/ib-" + String(number, radix: 36)
         try FileManager.default.createDirectory(
             atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o755])
+        Self.existing.withLock { _ = $0.insert(path) }
+        _ = Self.removesAtExit
     }
 
-    deinit {
+    deinit { Self.remove(path) }
+
+    private static func remove(_ path: String) {
         // The processes of a broker that was killed may still create files.
-        _ = try? eventually("it is removed", within: 5) {
+        try? eventually("it is removed", within: 5) {
             (try? FileManager.default.removeItem(atPath: path)) != nil || !FileManager.default.fileExists(atPath: path)
         }
+        if !FileManager.default.fileExists(atPath: path) { existing.withLock { _ = $0.remove(path) } }
+    }
+
+    private static func removeAll() {
+        for path in existing.withLock({ $0 }) { remove(path) }
     }
 
     /// The path of `name` in it.
