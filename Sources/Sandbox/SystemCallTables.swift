@@ -37,6 +37,8 @@ extension SystemCallRule {
             .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"),
             // Messages, to standard error.
             .allow("write", .equals(0, 2)),
+            // A wait for the next order that ends.
+            .allow("poll"), .allow("ppoll"),
             // A buffer's seals are read before it is mapped, and those of a result are added. No other command is permitted.
             .allow("fcntl", .equals(1, Kernel.getSeals)), .allow("fcntl", .equals(1, Kernel.addSeals)), .kill("ioctl"),
             // An encoded result is smaller than its buffer.

@@ -51,6 +51,11 @@ package struct DecodeJob: Equatable, Sendable {
     package var encoding: Encoding?
     /// Whether the result includes the image's placeholder.
     package var wantsPlaceholder = false
+    /// Whether the result includes the display times of all frames.
+    package var wantsTiming = false
+    /// An earlier job, of the same bytes, whose frames those of this one follow in the same form: if the worker still has its decoder,
+    /// it goes on with it.
+    package var after: Int?
     /// The number of bytes received of a file still being downloaded; nil for a complete file.
     package var partialBytes: Int?
     /// The layout of stored pixels; nil for encoded bytes.
@@ -112,7 +117,7 @@ package struct DecodeResult: Equatable, Sendable {
     package var bytes: Int
     /// The image's placeholder, if requested.
     package var placeholder: Placeholder?
-    /// The display times of the frames; only for jobs that decode all of them.
+    /// The display times of all frames, if requested.
     package var timing: AnimationTiming?
     /// Whether the image has an unusable color profile, so that it was treated as sRGB.
     package var ignoredProfile = false
@@ -265,6 +270,8 @@ extension DecodeJob: FieldList {
         transform.list(&fields)
         fields.group(with: "encoding", &encoding)
         fields.boolean("placeholder", &wantsPlaceholder)
+        fields.flag("timing", &wantsTiming)
+        fields.integer("after", &after, in: 0...Int.max)
         fields.integer("partialBytes", &partialBytes, in: 1...Int.max)
         fields.object("pixels", &pixels)
         fields.integer("maxPixels", &maxPixels, in: 1...Int.max)

@@ -139,8 +139,9 @@ private struct AVIFWork {
         _ sequence: AVIFSequence, _ selection: FrameSelection, in source: ImageSource, isKey: (Int) -> Bool
     ) throws(WireError) {
         let frames = sequence.animation.frames
-        var last = frames.count - 1
-        if case .one(let index) = selection { (last, wanted) = (index, index) }
+        let selected = selection.indices(of: frames.count)
+        wanted = selected.lowerBound
+        let last = max(wanted, selected.upperBound - 1)
         // libavif adds up the durations before each frame anew, run by run.
         let steps = (last + 1) * (last + 1)
         guard sequence.durationRuns <= Self.mostSteps / steps else {

@@ -35,8 +35,9 @@ struct JXLDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
         animation = Self.animation(self.header, reader)
         if let animation { try Animation.check(selection, of: animation, .jxl) }
-        var last = self.header.frameCount - 1
-        if case .one(let index) = selection { (first, last) = (index, min(index, last)) } else { first = 0 }
+        let wanted = selection.indices(of: self.header.frameCount)
+        first = wanted.lowerBound
+        let last = max(0, min(wanted.upperBound, self.header.frameCount) - 1)
         let pixels = unsafe Int(clamping: codec_jxl_reader_pixels(reader.pointer, UInt32(last)))
         guard pixels <= mostPixels else {
             let need = "\(pixels) pixels of all layers to be decoded; \(mostPixels) are allowed"

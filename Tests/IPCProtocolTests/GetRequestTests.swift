@@ -45,6 +45,25 @@ import Testing
         #expect(try options("\"credentials\":{\"username\":\"\",\"password\":\"\"}").credentials != nil)
     }
 
+    @Test func `a range of frames is for pixels, and in place of a frame`() throws {
+        let read = { (fields: String) in try options("\"variant\":{\(fields)}").variant.frames }
+        #expect(try read(#""frames":{"first":3,"count":10000}"#) == .range(FrameRange(first: 3, count: 10_000)))
+        for (fields, name) in [
+            (#""variant":{"frames":{"first":0,"count":0}}"#, "variant.frames.count"),
+            (#""variant":{"frames":{"first":0,"count":10001}}"#, "variant.frames.count"),
+            (#""variant":{"frames":{"first":-1,"count":1}}"#, "variant.frames.first"),
+            (#""variant":{"frames":{"first":65535,"count":1}}"#, "variant.frames.first"),
+            (#""variant":{"frames":{"count":1}}"#, "variant.frames.first"),
+            (#""variant":{"frames":1}"#, "variant.frames"),
+            (#""variant":{"frames":{"first":0,"count":1},"frame":0}"#, "variant.frame"),
+            (#""variant":{"frames":{"first":0,"count":1}},"as":"webp""#, "variant.frames"),
+            (#""variant":{"frames":{"first":0,"count":1}},"as":"original""#, "variant.frames"),
+        ] {
+            #expect(throws: (any Error).self, "\(fields)") { try options(fields) }
+            do { _ = try options(fields) } catch { #expect("\(error)".contains("\(name) "), "\(error)") }
+        }
+    }
+
     @Test(arguments: [
         "as", "delivery", "cache", "priority", "progress", "timeoutMs", "totalTimeoutMs", "headers", "variant",
         "credentials", "retryFailed", "staleFirst", "progressive", "cookies", "allowInvalidCertificates", "storage",

@@ -36,6 +36,8 @@ import Testing
         encoded.progressive = true
         var frames = GetOptions()
         frames.variant.frames = .all
+        var part = GetOptions()
+        part.variant.frames = .range(FrameRange(first: 24, count: 12))
         var packed = GetOptions()
         packed.variant.pixelFormat = .gray8
         packed.variant.background = Color(red: 10, green: 128, blue: 255)
@@ -59,6 +61,7 @@ import Testing
             ("client-get-damaged", .get(GetRequest(id: 2, url: url, options: tolerant))),
             ("client-get-preset", .get(GetRequest(id: 2, url: url, options: named))),
             ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
+            ("client-get-frame-range", .get(GetRequest(id: 2, url: url, options: part))),
             ("client-query", .query(GetRequest(id: 3, url: url))),
             ("client-get-file", .get(GetRequest(id: 2, file: LocalFile(name: "photo.jpg")))),
             ("client-query-file", .query(GetRequest(id: 3, file: LocalFile()))),

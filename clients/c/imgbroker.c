@@ -92,8 +92,11 @@ _Static_assert(sizeof code_names / sizeof *code_names == IMGBROKER_ERROR_NO_MEMO
 
 // The additions to the protocol that the library uses, as bits in this order.
 static const char *const feature_names[] = {
-    "files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "segments"};
-enum { FILES = 1, STEPS = 2, DAMAGED = 4, RGB8 = 8, GRAY8 = 16, STORE_PIXELS = 32, PRESETS = 64, SEGMENTS = 128 };
+    "files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "segments", "frame-range"};
+enum {
+    FILES = 1, STEPS = 2, DAMAGED = 4, RGB8 = 8, GRAY8 = 16, STORE_PIXELS = 32, PRESETS = 64, SEGMENTS = 128,
+    FRAME_RANGE = 256
+};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -2270,6 +2273,10 @@ static json_t *variant_of(const imgbroker_options *options, bool *failed) {
     } else {
         add_number(&variant, "frame", options->frame);
     }
+    if (options->frame_count > 0) {
+        add(&variant, "frames", json_pack("{s:I,s:I}", "first", (json_int_t)options->first_frame,
+            "count", (json_int_t)options->frame_count));
+    }
     const imgbroker_rectangle *crop = &options->crop;
     if ((crop->x | crop->y | crop->width | crop->height) != 0) {
         add(&variant, "crop", json_pack("{s:I,s:I,s:I,s:I}", "x", (json_int_t)crop->x, "y", (json_int_t)crop->y,
@@ -2327,6 +2334,7 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     if (options->format == IMGBROKER_GRAY8) features |= GRAY8;
     if (is_edited) features |= STEPS;
     if (options->preset != NULL) features |= PRESETS;
+    if (options->frame_count > 0) features |= FRAME_RANGE;
     return features;
 }
 
@@ -2913,6 +2921,49 @@ imgbroker_code imgbroker_get_fd(
         if (*image != NULL) return IMGBROKER_OK;
     }
     return get(connection, &(imgbroker_request){.descriptor = descriptor, .options = options}, image, error);
+}
+
+// The most bytes of a part of an animation with several frames.
+static const uint64_t part_bytes = 8 << 20;
+
+imgbroker_code imgbroker_next_frame(imgbroker *connection, imgbroker_animation *animation, imgbroker_error *error) {
+    const imgbroker_image *part = animation->part;
+    size_t frames = part == NULL ? 0 : part->frame_count;
+    uint64_t next = part == NULL ? 0 : animation->index + 1;
+    animation->pixels = NULL;
+    if (part != NULL && next >= part->original_frames) return IMGBROKER_OK;
+    if (part == NULL || next >= animation->first + frames) {
+        uint64_t frame_bytes = part == NULL ? part_bytes : part->bytes / frames;
+        uint64_t fitting = part_bytes / (frame_bytes > 0 ? frame_bytes : 1);
+        imgbroker_options options = {.width = 0};
+        if (animation->options != NULL) options = *animation->options;
+        options.frame = 0;
+        options.first_frame = (uint32_t)next;
+        options.frame_count = fitting < 1 ? 1 : fitting < 10000 ? (uint32_t)fitting : 10000;
+        imgbroker_end_animation(animation);
+        imgbroker_image *loaded = NULL;
+        imgbroker_code code = animation->path != NULL
+            ? imgbroker_get_path(connection, animation->path, &options, &loaded, error)
+            : imgbroker_get(connection, animation->url, &options, &loaded, error);
+        if (code != IMGBROKER_OK) return code;
+        if (loaded->frame_count == 0) {
+            imgbroker_image_release(loaded);
+            return fail(error, IMGBROKER_ERROR_PROTOCOL_VIOLATION, "a part of an animation without frames");
+        }
+        animation->part = loaded;
+        animation->first = next;
+    }
+    const imgbroker_frame *frame = &animation->part->frames[next - animation->first];
+    animation->index = next;
+    animation->delay_ms = frame->delay_ms;
+    animation->pixels = animation->part->pixels == NULL ? NULL : animation->part->pixels + frame->offset;
+    return IMGBROKER_OK;
+}
+
+void imgbroker_end_animation(imgbroker_animation *animation) {
+    imgbroker_image_release(animation->part);
+    animation->part = NULL;
+    animation->pixels = NULL;
 }
 
 imgbroker_code imgbroker_query(

@@ -223,10 +223,10 @@ typedef struct imgbroker_image {
     uint32_t original_width, original_height;
     /// The number of frames of the original.
     uint64_t original_frames;
-    /// The frames in `pixels`, if IMGBROKER_ALL_FRAMES were requested; otherwise NULL and 0.
+    /// The frames in `pixels`, if IMGBROKER_ALL_FRAMES or a part of an animation were requested; otherwise NULL and 0.
     const imgbroker_frame *frames;
     size_t frame_count;
-    /// The repetitions of the animation, 0 for endless; -1 unless all frames were requested.
+    /// The repetitions of the animation, 0 for endless; -1 without `frames`.
     int64_t loops;
     /// The time at which it becomes or became stale, in Unix seconds; -1 if it has none.
     int64_t expires;
@@ -390,6 +390,9 @@ typedef struct imgbroker_options {
     const char *name;
     /// States where the time of the request went: `spans` of the image. It is not kept for repeated requests.
     bool trace;
+    /// A part of an animation, in place of `frame`: the index of its first frame, 0 … 65,534, and the number of frames, 1 … 10,000; 0
+    /// for none. Fewer come at the end.
+    uint32_t first_frame, frame_count;
 } imgbroker_options;
 
 // Blocking requests
@@ -425,6 +428,29 @@ IMGBROKER_API imgbroker_code imgbroker_get_bytes(
 /// NULL if it is not kept, or the broker must be asked. Takes about 50 ns.
 IMGBROKER_API imgbroker_image *imgbroker_get_kept(
     imgbroker *connection, const char *url, const imgbroker_options *options);
+
+/// An animation that is played in parts of at most 8 MiB, or of one frame: a long one takes no more memory than a short one.
+typedef struct imgbroker_animation {
+    /// The part that `imgbroker_next_frame` has shown last, of which the caller may retain a reference; NULL at first.
+    imgbroker_image *part;
+    /// The frame that was shown last: its index in the animation, and its place in the part.
+    uint64_t index;
+    const uint8_t *pixels;
+    uint64_t delay_ms;
+    /// The index of the part's first frame.
+    uint64_t first;
+    /// Where it comes from: set one of them, and `options` if they are not the defaults. All must stay valid.
+    const char *url, *path;
+    const imgbroker_options *options;
+} imgbroker_animation;
+
+/// Shows the next frame of an animation, which begins zero-initialised apart from its source and its options. `pixels` is NULL after
+/// the last frame, and at a failure. The part before is released before the next one is requested.
+IMGBROKER_API imgbroker_code imgbroker_next_frame(
+    imgbroker *connection, imgbroker_animation *animation, imgbroker_error *error);
+
+/// Releases what an animation holds. It may be played again.
+IMGBROKER_API void imgbroker_end_animation(imgbroker_animation *animation);
 
 /// The state of a cached image.
 typedef struct imgbroker_status {

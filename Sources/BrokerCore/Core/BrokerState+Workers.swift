@@ -25,7 +25,8 @@ extension BrokerState {
                 startIdentifying(job, on: worker, brief: next.isBrief ? next.user : nil)
             } else {
                 let isRetry = decoding[job]?.crashes ?? 0 > 0
-                startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : worker)
+                let before = decoding.workerBefore(job).flatMap { supervision.isIdle($0) ? $0 : nil }
+                startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : before ?? worker)
             }
         }
         for family in decoding.queuedFamilies { assignJobs(of: family) }

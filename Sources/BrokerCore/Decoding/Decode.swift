@@ -56,6 +56,8 @@ struct Decode {
     var plan: DecodePlan? { phase?.plan }
     /// The bytes reserved for the result.
     var reserved: Int { phase?.reserved ?? 0 }
+    /// The times of the image's frames, if they were known when it was started.
+    var timing: AnimationTiming?
     /// The frames of the result.
     func frames(in plan: DecodePlan) -> Int {
         variant.form.transform.map { plan.header.count(of: $0.frames, as: variant.form.encoding) } ?? 1
@@ -65,6 +67,20 @@ struct Decode {
         guard case .running(var run) = state else { return }
         run.phase = phase
         state = .running(run)
+    }
+}
+
+/// Where a worker has stopped in an animation. It keeps its decoder for some seconds.
+struct AnimationPlace {
+    let job: JobID
+    let content: ContentKey
+    /// The index of the next frame.
+    let next: Int
+
+    /// Whether the frames of a decoding are the next.
+    func precedes(_ decode: Decode) -> Bool {
+        guard let frames = decode.variant.form.transform?.frames, frames.isRange else { return false }
+        return frames.first == next && decode.variant.content == content
     }
 }
 

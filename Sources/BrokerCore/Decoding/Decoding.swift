@@ -66,6 +66,8 @@ package struct Decoding {
     private var ledgers: [CodecFamily: CrashLedger] = [:]
     /// Those that the last image of each worker is charged to: what it has left there may end the worker later.
     private var lastResponsible: [WorkerID: Responsible] = [:]
+    /// Where the last decoding of each worker has stopped in an animation.
+    private var places: [WorkerID: AnimationPlace] = [:]
     /// The build of each family's workers.
     private var builds: [CodecFamily: String] = [:]
     /// The encoded bytes of all decodings, counted for each.
@@ -148,7 +150,12 @@ package struct Decoding {
     mutating func charge(_ job: JobID, to responsible: Responsible) { decodes[job]?.responsible = responsible }
 
     /// Forgets a worker that exited.
-    mutating func forget(_ worker: WorkerID) { lastResponsible[worker] = nil }
+    mutating func forget(_ worker: WorkerID) { (lastResponsible[worker], places[worker]) = (nil, nil) }
+
+    /// The worker that can go on with the frames of a queued decoding.
+    func workerBefore(_ job: JobID) -> WorkerID? {
+        decodes[job].flatMap { decode in places.first { $0.value.precedes(decode) }?.key }
+    }
 
     // MARK: Families
 
@@ -429,11 +436,13 @@ package struct Decoding {
     }
 
     /// Starts a decoding that was popped, on a worker.
-    mutating func start(_ job: JobID, on worker: WorkerID, wantsPlaceholder: Bool, at now: Instant) -> DecodeJob? {
+    mutating func start(_ job: JobID, on worker: WorkerID, known: ImageHeader?, at now: Instant) -> DecodeJob? {
         guard let decode = decodes[job] else { return nil }
         let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
         lastResponsible[worker] = decode.responsible
+        let place = places.removeValue(forKey: worker)
         decodes.change(job) {
+            $0.timing = known?.timing
             $0.state = .running(
                 Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
         }
@@ -445,7 +454,11 @@ package struct Decoding {
             order.transform = transform
             order.encoding = decode.variant.form.encoding
             // A placeholder shows the first frame.
-            order.wantsPlaceholder = wantsPlaceholder && (transform.frames == .all || transform.frames == .one(0))
+            order.wantsPlaceholder = known?.placeholder == nil && [.all, .one(0)].contains(transform.frames)
+            if transform.frames.isRange {
+                order.wantsTiming = known?.timing == nil
+                order.after = place.flatMap { $0.precedes(decode) ? $0.job.number : nil }
+            }
         } else {
             order.purpose = .describe
         }
@@ -461,7 +474,8 @@ package struct Decoding {
         // What stored pixels are, the client has said.
         let pixels = decode.variant.content.pixels
         guard (plan.header.format == .pixels) == (pixels != nil), CodecFamily(plan.header.format) == decode.family,
-            pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true
+            pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true,
+            decode.timing.map({ $0.delaysMs.count == plan.header.frameCount }) ?? true
         else { return .wrongPlan }
         guard let transform = decode.variant.form.transform else {
             decodes.change(job) { $0.enter(.parked(plan)) }
@@ -470,6 +484,7 @@ package struct Decoding {
         let planned = transform.plan(for: plan.header, as: decode.variant.form.encoding)
         if planned?.result != plan.result { return .wrongPlan }
         let frames = decode.frames(in: plan)
+        if frames == 0 { return .wrongPlan }
         let output = plan.outputBytes(transform, decode.variant.form.encoding)
         let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
         guard plan.result.pixels * frames <= limits.maxPixels, frames <= FrameSelection.most, !overflow,
@@ -532,9 +547,17 @@ package struct Decoding {
         else { return false }
         let encoding = decode.variant.form.encoding
         let most = plan.outputBytes(transform, encoding)
-        let frames = encoding == nil && transform.frames == .all ? plan.header.frameCount : nil
+        let isTimed = encoding == nil && (transform.frames == .all || transform.frames.isRange && decode.timing == nil)
+        let frames = isTimed ? plan.header.frameCount : nil
         return (encoding == nil ? most...most : 1...most).contains(result.bytes)
             && result.timing?.delaysMs.count == frames && (result.damage == nil || transform.acceptsDamage)
+    }
+
+    /// Notes where the worker of a decoding that has succeeded has stopped in an animation.
+    mutating func stopped(_ decode: Decode, _ job: JobID, on worker: WorkerID, _ plan: DecodePlan) {
+        guard let frames = decode.variant.form.transform?.frames, frames.isRange else { return }
+        let next = frames.indices(of: plan.header.frameCount).upperBound
+        places[worker] = AnimationPlace(job: job, content: decode.variant.content, next: next)
     }
 
     /// Lets no more requests join a decoding whose waiters are being answered.
@@ -760,6 +783,7 @@ package struct Decoding {
             if let broken = queue?.brokenInvariant() { return "queue of \(family.rawValue): \(broken)" }
         }
         if foreignFormats.count > Self.maximumForeignFormats { return "formats" }
+        if !places.keys.allSatisfy({ lastResponsible[$0] != nil }) { return "places in animations" }
         if identifications.count(where: { smallQueue.contains($0.key) && $0.value.run == nil }) != smallQueue.count {
             return "queue of small bodies"
         }

@@ -138,6 +138,8 @@ enum Form: Hashable, Sendable {
         if options.representation == .original {
             self = .original
         } else if let format = options.representation.format {
+            // A preset may have a range of frames, of which an encoded image has the first.
+            if transform.frames.isRange { transform.frames = .one(transform.frames.first) }
             // An encoded file defines its own pixel format.
             (transform.pixelFormat, transform.alpha, transform.background) = (.rgba8, .straight, .white)
             self = .encoded(transform, Encoding(format, quality: options.quality))
@@ -173,13 +175,13 @@ enum Form: Hashable, Sendable {
     /// Whether it has frames other than the first. A failure then says nothing about other forms.
     var isOfOtherFrames: Bool { transform.map { $0.frames != .one(0) } ?? false }
 
-    /// The raster key of the disk tier. Nil for forms that it does not save: the original, all frames of an animation, and
+    /// The raster key of the disk tier. Nil for forms that it does not save: the original, several frames of an animation, and
     /// rasters of full size, which are decoded about as fast as they are read. Rasters of a private original are its
     /// owner's.
     func rasterWord(of owner: UInt32?) -> String? {
         let suffix = owner.map { "\(Self.decoderVersion)-of-\($0)" } ?? Self.decoderVersion
         return switch self {
-        case .pixels(let transform) where transform.isDerived && transform.frames != .all:
+        case .pixels(let transform) where transform.isDerived && !transform.frames.hasTiming:
             "\(transform.canonical)-\(suffix)"
         case .encoded(let transform, let encoding): "\(transform.canonical)-\(encoding.canonical)-\(suffix)"
         case .original, .pixels: nil

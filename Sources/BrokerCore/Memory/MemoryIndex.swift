@@ -98,6 +98,10 @@ struct MemoryIndex {
         let key: Form
         /// The number of buffers.
         var uses = 0
+        /// Whether its buffers are parts of animations, which memory does not keep without a holder: a player goes on to the next.
+        let isBrief: Bool
+
+        init(_ form: Form) { (key, isBrief) = (form, form.transform?.frames.isRange == true) }
     }
 
     /// A buffer in a segment that was removed while it was held: its bytes stay until its last hold ends.
@@ -482,7 +486,7 @@ struct MemoryIndex {
         guard let content = contents.slot(of: variant.content) else { return }
         if let damage { damages[buffer] = damage }
         revision += 1
-        let form = forms.slot(of: variant.form) ?? forms.insert(FormEntry(key: variant.form))
+        let form = forms.slot(of: variant.form) ?? forms.insert(FormEntry(variant.form))
         forms[form].uses += 1
         let entry = BufferEntry(
             key: buffer, content: content, form: form, bytes: bytes, geometry: geometry, usedAt: now, home: home)
@@ -518,7 +522,7 @@ struct MemoryIndex {
             // Only memfds, which `least` asks for.
             let slots = content.buffers.filter {
                 buffers[$0].bytes >= least && damages[buffers[$0].key] == nil
-                    && (least == 0 || buffers[$0].home == .memfd)
+                    && (least == 0 || buffers[$0].home == .memfd && !forms[buffers[$0].form].isBrief)
             }
             let keys = content.originals.map { originals[$0].key }.filter { $0.nonce == 0 }
             if slots.isEmpty || keys.isEmpty { return nil }
@@ -575,7 +579,10 @@ struct MemoryIndex {
                 id, as: VariantKey(content: content.content, form: buffer.form), bytes: buffer.bytes,
                 geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses,
                 in: buffer.segment.map { .segment($0) } ?? (buffer.hasContents ? .broker : .memfd))
-            if buffer.wasRequested, let slot = buffers.slot(of: id) { buffers[slot].wasRequested = true }
+            // A part of an animation is kept like any other image now, because nobody may hold it.
+            if buffer.wasRequested, let slot = buffers.slot(of: id), !forms[buffers[slot].form].isBrief {
+                buffers[slot].wasRequested = true
+            }
         }
         return dropSpareBody(of: content.content)
     }
@@ -594,7 +601,7 @@ struct MemoryIndex {
         }
     }
 
-    /// Ends one hold. Returns true when the buffer is removed with it: it was evicted before, or is a spare original.
+    /// Ends one hold. Returns true when the buffer is removed with it: it was evicted before, or is spare.
     mutating func unhold(_ buffer: BufferID) -> Bool {
         guard let slot = buffers.slot(of: buffer) else {
             unholdOrphan(buffer)
@@ -645,15 +652,18 @@ struct MemoryIndex {
     /// Whether the end of one of a buffer's holds has no other effect: it stays resident, and nothing must be evicted.
     func isReleasedAlone(_ buffer: BufferID) -> Bool {
         guard let slot = buffers.slot(of: buffer), buffers[slot].isResident else { return false }
-        return isWithinBudget && (!buffers[slot].isShared || buffers[slot].holders > 1)
+        let hasOthers = buffers[slot].holders > 1
+        return isWithinBudget && (hasOthers || !buffers[slot].isShared && !forms[buffers[slot].form].isBrief)
     }
 
     /// Removes the bytes of an original if they are spare. Returns the buffer that was removed.
     mutating func dropSpareBody(of content: ContentKey) -> [BufferID] {
-        guard let body = buffer(VariantKey(content: content, form: .original)), let slot = buffers.slot(of: body) else {
-            return []
-        }
-        return dropIfSpare(slot) ? [body] : []
+        buffer(VariantKey(content: content, form: .original)).map { dropSpare($0) } ?? []
+    }
+
+    /// Removes a buffer if it is spare. Returns it then.
+    mutating func dropSpare(_ buffer: BufferID) -> [BufferID] {
+        buffers.slot(of: buffer).map { dropIfSpare($0) } == true ? [buffer] : []
     }
 
     private mutating func dropIfSpare(_ slot: Int) -> Bool {
@@ -664,10 +674,12 @@ struct MemoryIndex {
         return true
     }
 
-    /// Returns whether a buffer is an original that memory need not keep: it is encoded, it has no holder, no client has
-    /// requested the encoded bytes, and the disk tier has them under every key that leads to them.
+    /// Returns whether memory need not keep a buffer, which has no holder: it is a part of an animation that was shown, or an original
+    /// that is encoded, whose bytes no client has requested, and which the disk tier has under every key that leads to it.
     private func isSpare(_ record: BufferEntry) -> Bool {
-        !record.wasRequested && record.holders == 0 && record.isResident && form(of: record) == .original
+        guard record.holders == 0, record.isResident else { return false }
+        if forms[record.form].isBrief { return record.wasRequested }
+        return !record.wasRequested && form(of: record) == .original
             && contents[record.content].key.pixels == nil
             && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk }
     }
@@ -1103,7 +1115,7 @@ struct MemoryIndex {
             if self.buffer(variant(of: buffer), in: buffer.content) != buffer.key {
                 return "a buffer that cannot be found"
             }
-            if isSpare(buffer) { return "a spare original" }
+            if isSpare(buffer) { return "a spare buffer" }
         }
         if bytes != residentBytes { return "resident bytes" }
         if held != heldBytes { return "held bytes" }

@@ -198,7 +198,8 @@ struct Waiter {
         var image = reply(for: header, as: geometry, bytes: bytes)
         image.final = preview != .showing
         image.placeholder = header.placeholder
-        if image.pixels != nil, request.options.variant.frames == .all { image.timing = header.timing }
+        let frames = request.options.variant.frames
+        if image.pixels != nil, frames.hasTiming { image.timing = header.timing?.part(frames) }
         // A file has no origin.
         if file != nil { return image }
         image.etag = original.origin.response.etag

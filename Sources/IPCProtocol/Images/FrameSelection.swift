@@ -6,6 +6,8 @@ public enum FrameSelection: Hashable, Sendable, CustomStringConvertible {
     case one(Int)
     /// All frames, one after the other.
     case all
+    /// Some successive frames, one after the other: fewer at the end of the animation.
+    case range(FrameRange)
 
     /// The highest index that can be requested.
     public static let highestIndex = 65_534
@@ -13,20 +15,72 @@ public enum FrameSelection: Hashable, Sendable, CustomStringConvertible {
     public static let most = 10_000
 
     /// Returns the number of selected frames of an animation with `count` frames.
-    public func count(of count: Int) -> Int { self == .all ? count : 1 }
+    public func count(of count: Int) -> Int {
+        switch self {
+        case .one: 1
+        case .all: count
+        case .range(let range): max(0, min(range.count, count - range.first))
+        }
+    }
 
-    /// The index, or `all`.
+    /// The index of the first selected frame.
+    package var first: Int {
+        switch self {
+        case .one(let index): index
+        case .all: 0
+        case .range(let range): range.first
+        }
+    }
+
+    /// Returns the indices of the selected frames of an animation with `count` frames.
+    package func indices(of count: Int) -> Range<Int> { first..<first + self.count(of: count) }
+
+    /// Whether the result lists its frames with their times, however many there are.
+    package var hasTiming: Bool { if case .one = self { false } else { true } }
+
+    /// Whether the frames are a part of an animation.
+    package var isRange: Bool { if case .range = self { true } else { false } }
+
+    /// The index, `all`, or the first index and the number of frames: `24+12`.
     public var description: String {
         switch self {
         case .one(let index): "\(index)"
         case .all: "all"
+        case .range(let range): "\(range.first)+\(range.count)"
         }
     }
+}
 
+/// Successive frames of an animation.
+public struct FrameRange: Hashable, Sendable {
+    private var narrowFirst: UInt16
+    private var narrowCount: UInt16
+
+    /// The index of the first frame, 0 … 65,534.
+    public var first: Int { Int(narrowFirst) }
+    /// The number of frames, 1 … 10,000.
+    public var count: Int { Int(narrowCount) }
+
+    /// Creates a range; numbers that are out of their range become the nearest that are not.
+    public init(first: Int, count: Int) {
+        narrowFirst = UInt16(min(max(first, 0), FrameSelection.highestIndex))
+        narrowCount = UInt16(min(max(count, 1), FrameSelection.most))
+    }
+}
+
+extension FrameRange: FieldList {
+    package static var blank: FrameRange { FrameRange(first: 0, count: 1) }
+
+    package mutating func list(_ fields: inout Fields) {
+        var (first, count) = (first, count)
+        fields.integer("first", &first, in: 0...FrameSelection.highestIndex)
+        fields.integer("count", &count, in: 1...FrameSelection.most)
+        self = FrameRange(first: first, count: count)
+    }
 }
 
 extension Fields {
-    /// The requested frames, an index or the word `all`, written only when they differ from `usual`.
+    /// The requested frames: an index or the word `all`, written only when they differ from `usual`, or the object `frames`.
     package mutating func frames(
         _ name: StaticString, _ value: inout FrameSelection, omitting usual: FrameSelection? = nil
     ) {
@@ -35,7 +89,15 @@ extension Fields {
             switch value {
             case .one(let index): constant(name, index)
             case .all: constant(name, "all")
+            case .range(var range): object("frames", &range)
             }
+            return
+        }
+        var range: FrameRange?
+        object("frames", &range)
+        if let range {
+            if has(name) { note("\(name)", expected: "absent: frames states a range") }
+            value = .range(range)
             return
         }
         if hasString(name) {
@@ -64,5 +126,11 @@ public struct AnimationTiming: Hashable, Sendable {
     public init(delaysMs: [Int], loops: Int) {
         self.delaysMs = delaysMs
         self.loops = loops
+    }
+
+    /// The timing of these frames.
+    package func part(_ frames: FrameSelection) -> AnimationTiming {
+        AnimationTiming(
+            delaysMs: Array(delaysMs[frames.indices(of: delaysMs.count).clamped(to: delaysMs.indices)]), loops: loops)
     }
 }

@@ -22,8 +22,8 @@ extension GetOptions {
         let totalTimeoutMs: Int32
     }
 
-    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a preset, a crop or steps, a background, or a
-    /// number that no broker accepts.
+    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a preset, a crop or steps, a background, a range
+    /// of frames, or a number that no broker accepts.
     package var plain: Plain? {
         if !headers.isEmpty || credentials != nil || cacheKey != nil || preset != nil
             || variant.edits != nil || variant.background != .white
@@ -34,6 +34,7 @@ extension GetOptions {
             switch variant.frames {
             case .one(let index): Int32(exactly: index)
             case .all: Int32(-1)
+            case .range: Int32?.none
             }
         guard let quality = UInt8(exactly: quality), let width = UInt16(exactly: variant.width ?? 0),
             let height = UInt16(exactly: variant.height ?? 0), let frame, variant.width != 0, variant.height != 0,

@@ -276,6 +276,9 @@ extension GetOptions {
         if variant.frames == .all, let format = representation.format, format != .webp {
             fields.note("variant.frame", expected: "an index: all frames are for pixels and webp")
         }
+        if variant.frames.isRange, representation != .pixels {
+            fields.note("variant.frames", expected: "absent: a range of frames is for pixels")
+        }
     }
 }
 

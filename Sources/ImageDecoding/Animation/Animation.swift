@@ -123,9 +123,10 @@ package struct Animation: Equatable {
             throw WireError(.unsupportedFormat, "\(images) only the first is decoded.")
         }
         let found = animation?.frames.count ?? 1
-        if case .one(let index) = wanted {
+        if wanted != .all {
+            let (index, end) = (wanted.first, wanted.indices(of: count).upperBound)
             // A file without frames may still have a still image as its first frame.
-            if index < max(found, 1) { return }
+            if index < end, end <= max(found, 1) { return }
             if animation?.fault == nil || animation?.announced.map({ index >= $0 }) ?? false {
                 let message = "The image has \(count) frames; there is no frame with the index \(index)."
                 throw WireError(.badRequest, message)

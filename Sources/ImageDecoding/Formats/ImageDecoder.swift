@@ -26,6 +26,8 @@ package protocol ImageDecoder {
     func size(keeping share: Double) -> DecodedSize
     /// Returns an upper estimate of the bytes that decoding at `size` holds, excluding the sink.
     func workingBytes(at size: DecodedSize) -> Int
+    /// Whether the frames that it would decode next are `frames`, with at most `mostPixels` pixels.
+    func goesOn(with frames: FrameSelection, mostPixels: Int) -> Bool
     /// Decodes all rows at `size` into `sink`, with the byte order of `format` and straight alpha, not converted to
     /// sRGB. Called once for each requested frame.
     ///
@@ -41,6 +43,7 @@ extension ImageDecoder {
     package var skipsRows: Bool { false }
     package var renders: Bool { false }
     package var storesSizes: Bool { false }
+    package func goesOn(with frames: FrameSelection, mostPixels: Int) -> Bool { false }
 
     package func findStage() throws(WireError) -> Int {
         throw WireError(.unsupportedFormat, "Images of this format cannot be decoded in parts.")

@@ -4,6 +4,19 @@ import LinuxSystem
 import SystemValues
 import WorkerProtocol
 
+/// An image whose header is read.
+struct OpenedImage {
+    let format: ImageFormat
+    let image: ImageCodec.Opened
+
+    init(_ format: ImageFormat, _ image: ImageCodec.Opened) { (self.format, self.image) = (format, image) }
+
+    /// Whether the next frames that it would decode are those of `job`.
+    fileprivate func goesOn(with job: DecodeJob) -> Bool {
+        image.decoder.goesOn(with: job.transform.frames, mostPixels: job.maxSourcePixels)
+    }
+}
+
 /// An encoded image whose header is read and whose decoding is planned within its limits. Can be decoded once.
 struct EncodedImage {
     /// The plan; its sizes are those after orientation is applied.
@@ -24,6 +37,8 @@ struct EncodedImage {
     private let color: ColorConversion
     private let encoding: Encoding?
     private let wantsPlaceholder: Bool
+    /// The decoder with which a job for the next frames may go on; nil where damage is accepted, or where no range was requested.
+    private let opened: OpenedImage?
     /// Nil unless the job accepts damage.
     private let attempt: Attempt?
     /// The time that reading the header took.
@@ -50,15 +65,16 @@ struct EncodedImage {
     /// Whether the file has a colour profile that cannot be used.
     var ignoresProfile: Bool { color.ignoresProfile }
 
-    /// Reads the header of `source` and plans `job`. Allocates no memory proportional to the image's area.
+    /// Reads the header of `source` and plans `job`. Allocates no memory proportional to the image's area. If the job's frames follow
+    /// those that `earlier` has decoded, it goes on with that.
     ///
     /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec],
-        conversions: ColorConversions = ColorConversions()
+        conversions: ColorConversions = ColorConversions(), after earlier: OpenedImage? = nil
     ) throws(WireError) {
         guard job.transform.acceptsDamage, !source.isPart else {
-            self = try EncodedImage(source, job, codecs, conversions, attempt: nil)
+            self = try EncodedImage(source, job, codecs, conversions, after: earlier, attempt: nil)
             return
         }
         source.keep()
@@ -80,14 +96,16 @@ struct EncodedImage {
 
     private init(
         _ source: ImageSource, _ job: DecodeJob, _ codecs: [ImageCodec], _ conversions: ColorConversions,
-        attempt: Attempt?
+        after earlier: OpenedImage? = nil, attempt: Attempt?
     ) throws(WireError) {
         self.attempt = attempt
         let begun = Instant.now
-        let (format, opened) = try Self.open(source, for: job, codecs)
-        let animation = opened.animation
-        var decoder = opened.decoder
-        timing = job.transform.frames == .all ? animation?.timing ?? .still : nil
+        let opened =
+            if let earlier, earlier.goesOn(with: job) { earlier } else { try Self.open(source, for: job, codecs) }
+        self.opened = attempt == nil && job.transform.frames.isRange ? opened : nil
+        let (format, animation) = (opened.format, opened.image.animation)
+        var decoder = opened.image.decoder
+        timing = job.wantsTiming || job.transform.frames == .all ? animation?.timing ?? .still : nil
         let stored = decoder.header.geometry
         try stored.check(atMost: max(job.maxPixels, job.maxSourcePixels))
         let metadata = decoder.metadata
@@ -162,14 +180,17 @@ struct EncodedImage {
     /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
     private static func open(
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]
-    ) throws(WireError) -> (ImageFormat, ImageCodec.Opened) {
-        if let pixels = job.pixels { return (.pixels, ImageCodec.Opened(try PixelsDecoder(source, pixels))) }
+    ) throws(WireError) -> OpenedImage {
+        if let pixels = job.pixels { return OpenedImage(.pixels, ImageCodec.Opened(try PixelsDecoder(source, pixels))) }
         let codec = unsafe try codecs.sniffing(source.bytes.prefix(ImageFormat.sniffedBytes))
         guard codec.hasParts || !source.isPart else {
             throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
         }
-        return (codec.format, try codec.open(source, job))
+        return OpenedImage(codec.format, try codec.open(source, job))
     }
+
+    /// The decoder with which a job for the next frames may go on, once these are decoded, if it holds at most `mostBytes`.
+    func opened(holdingAtMost mostBytes: Int) -> OpenedImage? { plan.workingBytes <= mostBytes ? opened : nil }
 
     /// Decodes the image, or the requested frames one after the other, into `output`, which has room for the result's
     /// bytes.

@@ -14,6 +14,18 @@ final class JobLoop {
     let conversions: ColorConversions
     /// The memory for results that the broker copies.
     private var memory: FileDescriptor?
+    /// The last animation of which a range of frames was decoded: the next range may be requested soon.
+    private var place: Place?
+
+    private struct Place {
+        let job: DecodeJob
+        let image: OpenedImage
+
+        /// Whether a job continues it: the colours of what is composed already depend on the order of their bytes.
+        func precedes(_ next: DecodeJob) -> Bool {
+            next.after == job.id && next.transform.pixelFormat == job.transform.pixelFormat
+        }
+    }
 
     init(channel: FrameChannel, family: CodecFamily, codecs: [ImageCodec], conversions: ColorConversions) {
         (self.channel, self.family, self.codecs, self.conversions) = (channel, family, codecs, conversions)
@@ -37,6 +49,9 @@ final class JobLoop {
     ///
     /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
     func doNext() throws -> Bool {
+        if place != nil, channel.bufferedBytes == 0, !channel.waitUntilReadable(milliseconds: Self.placeMilliseconds) {
+            place = nil
+        }
         guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
         let begun = Instant.now
         switch order {
@@ -57,6 +72,8 @@ final class JobLoop {
 
     /// The time of a job whose report is sent at once.
     private static let collectedMicroseconds = 1000
+    /// How long an animation is kept for its next frames, and the most bytes that it holds meanwhile.
+    private static let (placeMilliseconds, mostPlaceBytes) = (5000 as Int32, 64 << 20)
 
     /// The file of a result: a place in the memory for results, or the descriptor that has come. Nil without that memory.
     private func output(at place: ResultPlace?, _ descriptor: FileDescriptor?) -> ResultFile? {
@@ -131,7 +148,9 @@ final class JobLoop {
             if family == .plain, job.pixels == nil, !source.isPart, let format = foreignFormat(of: source) {
                 return try channel.sendMessage(DecodeReport.foreign(job: job.id, format))
             }
-            let image = try EncodedImage(source, for: job, codecs, conversions: conversions)
+            let earlier = place.flatMap { $0.precedes(job) ? $0.image : nil }
+            place = nil
+            let image = try EncodedImage(source, for: job, codecs, conversions: conversions, after: earlier)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels else { return }
             let output = AwaitedOutput { [self] in try receiveOutput(for: job) }
@@ -143,6 +162,7 @@ final class JobLoop {
             var result = try outcome.get()
             seal(file, &result)
             try channel.sendMessage(DecodeReport.finished(job: job.id, result))
+            place = image.opened(holdingAtMost: Self.mostPlaceBytes).map { Place(job: job, image: $0) }
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         } catch FrameChannel.Failure.tooLong {

@@ -1,3 +1,4 @@
+import IPCProtocol
 import LinuxSystem
 
 /// The value of a setting or flag as it was given.
@@ -22,6 +23,17 @@ struct GivenValue: Equatable {
             throw needs("a whole number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
+    }
+
+    /// The value as the index of a first frame and a number of frames.
+    ///
+    /// - Throws: `UsageError` when it is not both, or out of range.
+    func frames() throws(UsageError) -> FrameRange {
+        let numbers = text.split(separator: "+", omittingEmptySubsequences: false).map { Int($0) }
+        guard numbers.count == 2, let first = numbers[0], let count = numbers[1],
+            (0...FrameSelection.highestIndex).contains(first), (1...FrameSelection.most).contains(count)
+        else { throw needs("the index of a frame and a number of frames such as 24+12") }
+        return FrameRange(first: first, count: count)
     }
 
     /// The value as a number of bytes or pixels with K, M or G.

@@ -10,17 +10,15 @@ final class AnimationDecoder: ImageDecoder {
     private let format: ImageFormat
     private let animation: Animation
     private let isInterlaced: Bool
-    /// The frames to decode, up to the last requested one.
-    private let composed: ArraySlice<Animation.Frame>
     private var composer: FrameComposer?
     /// The next requested frame, and the next one to draw on the canvas.
     private var wanted: Int
-    private var next = 0
+    private var next: Int
     /// The offset up to which the source's pages are released.
     private var kept = 0
 
-    /// Creates a decoder of the frames in `selection`, which must be present. All frames up to the last of them are
-    /// decoded, with at most `mostPixels` pixels in total.
+    /// Creates a decoder of the frames in `selection`, which must be present. They are decoded, and those before them that they are
+    /// composed with, with at most `mostPixels` pixels in total.
     ///
     /// - Throws: `too-many-pixels`, `empty-image`; of a PNG also `truncated`, `decode-failed` and the like.
     init(
@@ -33,10 +31,13 @@ final class AnimationDecoder: ImageDecoder {
         (header.width, header.height) = (UInt32(clamping: animation.width), UInt32(clamping: animation.height))
         // Areas that no frame covers are transparent.
         (header.has_alpha, header.passes, header.space) = (1, 1, CODEC_SPACE_RGB)
-        switch selection {
-        case .one(let index): (wanted, composed) = (index, animation.frames.prefix(index + 1))
-        case .all: (wanted, composed) = (0, animation.frames[...])
+        let selected = selection.indices(of: animation.frames.count)
+        wanted = selected.lowerBound
+        next = 0
+        if !source.toleratesDamage {
+            next = animation.frames.prefix(wanted + 1).lastIndex { animation.hides($0, format) } ?? 0
         }
+        let composed = animation.frames[next..<selected.upperBound]
         if format == .png {
             let still = try PNGDecoder(source).header
             header.space = still.space
@@ -48,13 +49,23 @@ final class AnimationDecoder: ImageDecoder {
             isInterlaced = false
         }
         self.header = try StoredHeader(header)
-        // Decoding and composing take time for frames that are not returned, too. No sum of 65,535 terms overflows.
-        let canvas = self.header.geometry.pixels
-        let pixels = composed.reduce(0) { $0 + max(canvas, $1.encodedPixels) }
+        let pixels = pixels(of: next..<selected.upperBound)
         guard pixels <= mostPixels else {
             let need = "takes \(pixels) pixels of all frames to be decoded; \(mostPixels) are allowed"
             throw WireError(.tooManyPixels, "The animation \(need).")
         }
+    }
+
+    /// The work of decoding and composing frames, which also those take that are not returned. No sum of 65,535 terms overflows.
+    private func pixels(of frames: Range<Int>) -> Int {
+        animation.frames[frames].reduce(0) { $0 + max(header.geometry.pixels, $1.encodedPixels) }
+    }
+
+    func goesOn(with frames: FrameSelection, mostPixels: Int) -> Bool {
+        let indices = frames.indices(of: animation.frames.count)
+        return frames.isRange && animation.fault == nil && !indices.isEmpty
+            && (next, wanted) == (indices.lowerBound, indices.lowerBound)
+            && pixels(of: indices) <= mostPixels
     }
 
     var metadata: ImageMetadata { ImageMetadata(source, format, frameCount: animation.count) }
@@ -63,8 +74,8 @@ final class AnimationDecoder: ImageDecoder {
 
     func workingBytes(at size: DecodedSize) -> Int {
         let canvas = header.geometry
-        let canvases = composed.contains { $0.disposal == .restore } ? 2 : 1
-        let frames = composed.lazy.map(workingBytes(of:)).max() ?? 0
+        let canvases = animation.frames.contains { $0.disposal == .restore } ? 2 : 1
+        let frames = animation.frames.lazy.map(workingBytes(of:)).max() ?? 0
         let notes = animation.frames.count * MemoryLayout<Animation.Frame>.stride
         return canvases * canvas.bytes + RowBand.rows(of: canvas) * canvas.stride + frames + 2 * notes
     }
@@ -110,5 +121,14 @@ final class AnimationDecoder: ImageDecoder {
             throw WireError(CODEC_DAMAGED, format: format, message: "a frame's size differs from its declared size")
         }
         try decoder.decode(pixels, at: DecodedSize(full: size), into: &composer)
+    }
+}
+
+extension Animation {
+    /// Whether nothing of the frames before a frame can be seen in it, and nothing of them later.
+    fileprivate func hides(_ frame: Frame, _ format: ImageFormat) -> Bool {
+        let isOpaque = format == .gif ? frame.transparentIndex == nil : !frame.isBlended
+        return isOpaque && frame.disposal != .restore
+            && (frame.x, frame.y, frame.width, frame.height) == (0, 0, width, height)
     }
 }

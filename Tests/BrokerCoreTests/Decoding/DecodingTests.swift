@@ -43,7 +43,7 @@ import WorkerProtocol
 
     private func run(_ decoding: inout Decoding, _ job: JobID) throws {
         #expect(decoding.popQueued() == job)
-        #expect(decoding.start(job, on: worker, wantsPlaceholder: false, at: now) != nil)
+        #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
     }
 
     @Test func `a variant is decoded once`() throws {
@@ -124,7 +124,7 @@ import WorkerProtocol
                 key, of: BufferID(number: 1), bytes: 100, responsible: responsible, waiter(1), as: job)
             let family = CodecFamily(format)
             #expect((family == .plain ? decoding.popQueued() : decoding.popQueued(of: family)) == job)
-            #expect(decoding.start(job, on: worker, wantsPlaceholder: false, at: now) != nil)
+            #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
             let geometry = try #require(PixelGeometry(width: 24, height: 12))
             let plan = DecodePlan(
                 header: ImageHeader(format: format, geometry: geometry),

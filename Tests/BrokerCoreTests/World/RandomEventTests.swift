@@ -108,6 +108,10 @@ struct RandomEventTests {
                     options.variant.width = [5, 40].randomElement(using: &random)!
                     options.variant.fit = Transform.Fit.allCases.randomElement(using: &random)!
                 }
+                if Int.random(in: 0..<8, using: &random) == 0, options.representation == .pixels {
+                    let range = FrameRange(first: .random(in: 0...3, using: &random), count: 2)
+                    options.variant.frames = .range(range)
+                }
                 if Int.random(in: 0..<4, using: &random) == 0 { options.damaged = .accept }
                 if Int.random(in: 0..<5, using: &random) == 0 {
                     options.variant = GetOptions.Variant()
@@ -178,7 +182,8 @@ struct RandomEventTests {
             guard let job = waiting.randomElement(using: &random) else { return }
             world.readHeader(
                 job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random),
-                workingBytes: [0, 3000].randomElement(using: &random)!, stage: .random(in: 0...10, using: &random))
+                frames: 3, workingBytes: [0, 3000].randomElement(using: &random)!,
+                stage: .random(in: 0...10, using: &random))
         case 82..<90:
             let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
             if let job = filling.randomElement(using: &random) {

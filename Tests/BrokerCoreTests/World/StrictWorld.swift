@@ -362,6 +362,9 @@ struct StrictWorld {
         var header = ImageHeader(format: format, geometry: geometry, frameCount: frames)
         if let pixels = decode.order.pixels { (header, geometry) = (pixels.header, pixels.geometry) }
         let frames = header.frameCount
+        if header.count(of: decode.order.transform.frames, as: decode.order.encoding) == 0 {
+            return failDecode(job, .badRequest)
+        }
         let plan = DecodePlan(
             header: header,
             result: decode.order.transform.plan(for: geometry, frameCount: frames)?.result ?? geometry,
@@ -376,7 +379,7 @@ struct StrictWorld {
         guard let decode = endDecode(job), let plan = decode.plan else { return complain("no such decoding") }
         let order = decode.order
         var result = DecodeResult(bytes: order.encoding == nil ? plan.outputBytes(order.transform, nil) : 100)
-        if order.transform.frames == .all {
+        if order.transform.frames == .all || order.wantsTiming {
             let delays = Array(repeating: 100, count: plan.header.frameCount)
             result.timing = AnimationTiming(delaysMs: delays, loops: 0)
         }

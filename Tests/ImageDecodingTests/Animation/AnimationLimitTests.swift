@@ -76,6 +76,23 @@ import WorkerProtocol
         #expect(failure(large.webp, .all)?.code == .decodeFailed)
     }
 
+    /// What an opaque frame hides is not decoded for it.
+    @Test func rangesBeginAtTheLastFullFrame() throws {
+        var animation = TestAnimation(
+            width: 8, height: 6, frames: (0..<4).map { TestAnimation.Frame(0, 0, TestAnimation.patch(8, 6, $0, [255])) }
+        )
+        let pixels = 8 * 6
+        for (first, count) in [(0, 1), (1, 2), (3, 1)] {
+            let range = FrameSelection.range(FrameRange(first: first, count: count))
+            #expect(failure(animation.gif(), range, maxSourcePixels: count * pixels) == nil)
+            #expect(failure(animation.gif(), range, maxSourcePixels: count * pixels - 1)?.code == .tooManyPixels)
+        }
+        let last = FrameSelection.range(FrameRange(first: 3, count: 1))
+        animation.frames[3].disposal = .restore
+        #expect(failure(animation.gif(), last, maxSourcePixels: 2 * pixels)?.code == nil)
+        #expect(failure(animation.gif(), last, maxSourcePixels: 2 * pixels - 1)?.code == .tooManyPixels)
+    }
+
     @Test func memoryIsCounted() throws {
         var animation = small
         let plan = { (animation: TestAnimation) in
@@ -102,6 +119,7 @@ import WorkerProtocol
                         case .one(let index): #expect(frames == [whole[index]])
                         // A GIF does not declare its number of frames.
                         case .all: #expect(frames == Array(whole.prefix(frames.count)))
+                        case .range: break
                         }
                     } catch let error as WireError {
                         let codes: [ErrorCode] = selection == .one(2) ? [.truncated, .badRequest] : [.truncated]

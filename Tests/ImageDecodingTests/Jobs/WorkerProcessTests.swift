@@ -67,6 +67,47 @@ import WorkerProtocol
         }
     }
 
+    /// Runs a job for frames, and returns their premultiplied pixels.
+    private func frames(_ file: [UInt8], _ job: DecodeJob) throws -> [UInt8] {
+        try order(.decode(job), [try memoryFile(file)])
+        guard case .header(job.id, let plan) = try next() else { throw WireError(.internal, "no header") }
+        let output = try WritableBuffer(name: "test", size: plan.outputBytes(job.transform, nil)).descriptor
+        try order(.output(job: job.id), [output])
+        guard case .finished(job.id, _) = try next() else { throw WireError(.internal, "no result") }
+        return try contents(of: output)
+    }
+
+    /// A job for the frames that follow goes on with the decoder of the job before: it does not look at its file.
+    @Test func theNextFramesAreDecodedFromWhereTheOthersEnded() throws {
+        let sample = AnimationSample.all[0]
+        let shown = sample.shown.map(\.premultiplied.bytes)
+        let other = [UInt8](picture.png)
+        var job = DecodeJob(id: 1, transform: Transform(frames: .range(FrameRange(first: 0, count: 1))))
+        #expect(try frames(sample.file, job) == shown[0])
+        (job.id, job.after) = (2, 1)
+        job.transform.frames = .range(FrameRange(first: 1, count: 1))
+        #expect(try frames(other, job) == shown[1])
+        // Not after another job, for other frames or with another order of bytes.
+        (job.id, job.after) = (3, 1)
+        job.transform.frames = .range(FrameRange(first: 2, count: 1))
+        try order(.decode(job), [try memoryFile(other)])
+        guard case .failed(3, let error) = try next() else { throw WireError(.internal, "no failure") }
+        #expect(error.code == .badRequest)
+        for (id, change) in [
+            (4, { (job: inout DecodeJob) in job.transform.pixelFormat = .bgra8 }),
+            (6, { (job: inout DecodeJob) in job.transform.frames = .range(FrameRange(first: 0, count: 1)) }),
+        ] {
+            var begin = DecodeJob(id: id, transform: Transform(frames: .range(FrameRange(first: 0, count: 1))))
+            #expect(try frames(sample.file, begin) == shown[0])
+            begin.transform.frames = .range(FrameRange(first: 1, count: 1))
+            (begin.id, begin.after) = (id + 1, id)
+            change(&begin)
+            try order(.decode(begin), [try memoryFile([1, 2, 3])])
+            guard case .failed(id + 1, let error) = try next() else { throw WireError(.internal, "no failure") }
+            #expect(error.code == .unsupportedFormat)
+        }
+    }
+
     /// Runs `job`, which encodes its result, on the image's file and returns the encoded bytes.
     private func encoded(_ job: DecodeJob) throws -> [UInt8] {
         try order(.decode(job), [try memoryFile(png)])

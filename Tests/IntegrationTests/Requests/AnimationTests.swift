@@ -1,4 +1,6 @@
+import Glibc
 import IPCProtocol
+import ImageBrokerClient
 import LocalOrigin
 import TestSupport
 import Testing
@@ -70,6 +72,38 @@ import Testing
         let repeated = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
         #expect(try repeated.image().source == .memory)
         #expect(try repeated.image().timing?.loops == loops)
+        #expect(setting.origin.statistics("/a").requests == 1)
+    }
+
+    /// An animation is played in parts, also when the worker that has its place dies. What was shown leaves the memory.
+    @Test func aLongAnimationIsPlayedInParts() async throws {
+        let (width, height) = (640, 480)
+        var animation = TestAnimation(width: width, height: height, frames: [])
+        animation.frames.append(.init(0, 0, TestAnimation.patch(width, height, 0, [255])))
+        for index in 1..<40 {
+            animation.frames.append(.init(index * 7, index * 5, TestAnimation.patch(16, 16, index, [255])))
+        }
+        let setting = try Setting(routes: ["/a": .ok(animation.gif())])
+        let broker = AsyncImageBroker(path: setting.broker.socketPath)
+        var options = GetOptions()
+        options.variant.alpha = .straight
+        var (count, parts, differing) = (0, Set<ObjectIdentifier>(), 0)
+        for try await frame in broker.frames(at: setting.url("/a"), options: options) {
+            #expect(frame.index == count)
+            parts.insert(ObjectIdentifier(frame.part))
+            let isSame = frame.withBytes { bytes in
+                unsafe bytes.withUnsafeBytes { unsafe $0.elementsEqual(animation.shown[count].bytes) }
+            }
+            if !isSame { differing += 1 }
+            if count % 6 == 0 {
+                // Two parts of 6 frames, and the file.
+                #expect(try setting.broker.stats()[.memoryBytes] < 24 << 20)
+            }
+            if count == 20 { for worker in setting.broker.workers(.decode) { setting.broker.signal(worker, SIGKILL) } }
+            count += 1
+        }
+        #expect(count == 40 && differing == 0 && parts.count >= 7)
+        try setting.broker.wait(for: "the parts have left the memory") { $0[.memoryBytes] < 2 << 20 }
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 

@@ -76,6 +76,8 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
             variant, "alpha", (const char *const[]){"premultiplied", "straight", NULL}),
         .frame = json_is_string(json_object_get(variant, "frame")) ? IMGBROKER_ALL_FRAMES
                                                                    : (int32_t)number_of(variant, "frame"),
+        .first_frame = number_of(json_object_get(variant, "frames"), "first"),
+        .frame_count = number_of(json_object_get(variant, "frames"), "count"),
         .scale_down = flag_of(variant, "scaleDown"),
         .linear = flag_of(variant, "linear"),
         .as = (imgbroker_representation)index_of(

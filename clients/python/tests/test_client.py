@@ -22,7 +22,7 @@ import imgbroker
 from imgbroker import ErrorCode
 from imgbroker._client import data_of_url, is_data_url, is_url
 from scripted import ScriptedBroker
-from support import Broker, Origin, eventually, open_descriptors, run_script
+from support import Broker, Origin, Page, eventually, open_descriptors, run_script
 
 Picture = Callable[..., bytes]
 
@@ -794,3 +794,27 @@ def test_file_over_the_wire(tmp_path: pathlib.Path) -> None:
 
         eventually(is_closed)
     broker.close()
+
+
+def test_frames(broker: Broker, origin: Origin) -> None:
+    PIL = pytest.importorskip("PIL.Image")
+    pictures = [PIL.new("RGB", (320, 240), (0, index * 4, 100)) for index in range(60)]
+    file = io.BytesIO()
+    pictures[0].save(file, "GIF", save_all=True, append_images=pictures[1:], duration=40)
+    origin.pages["/frames.gif"] = Page(file.getvalue(), 200, {"Content-Type": "image/gif"})
+    expected = PIL.open(file)
+    with imgbroker.Client(broker.socket) as client:
+        frames = []
+        for frame in client.frames(origin.url + "/frames.gif"):
+            expected.seek(frame.index)
+            assert frame.pil().tobytes() == expected.convert("RGB").tobytes()
+            frames.append(frame)
+        assert [frame.index for frame in frames] == list(range(60))
+        assert {frame.delay_ms for frame in frames} == {40}
+        assert len({id(frame.part) for frame in frames}) == 3
+        # A player that stops early leaves nothing.
+        player = client.frames(origin.url + "/frames.gif")
+        assert next(player).index == 0
+        player.close()
+        with pytest.raises(imgbroker.RefusedError):
+            client.get(origin.url + "/frames.gif", frames=(60, 1))

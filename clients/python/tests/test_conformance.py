@@ -41,6 +41,8 @@ def _options(request: Fields) -> Fields:
     for name, value in request.items():
         if name == "variant":
             options.update({_snake(key): item for key, item in value.items()})
+            if "frames" in options:
+                options["frames"] = (options["frames"]["first"], options["frames"]["count"])
         elif name == "credentials":
             options["credentials"] = (value["username"], value["password"])
         elif name == "as":

@@ -13,10 +13,8 @@ extension BrokerState {
         if refuseQueued(job) { return }
         guard let decode = decoding[job] else { return }
         supervision.assign(job, to: worker)
-        let hasPlaceholder = knownHeader(for: decode)?.placeholder != nil
-        guard let order = decoding.start(job, on: worker, wantsPlaceholder: !hasPlaceholder, at: now.instant) else {
-            return
-        }
+        let known = knownHeader(for: decode)
+        guard let order = decoding.start(job, on: worker, known: known, at: now.instant) else { return }
         watchDecoder(job, on: worker)
         logDecoding(.started, job, decode)
         actions.append(.startDecode(worker, order, body: decode.body))
@@ -177,6 +175,8 @@ extension BrokerState {
         logDecoding(.finished, job, decode)
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }
+        plan.header.timing = decode.timing
+        decoding.stopped(decode, job, on: worker, plan)
         let (buffer, staysInMemory) = publish(
             job, as: decode.variant, &plan, result, since: run.startedAt, for: decode.waiters,
             isDetached: decode.isDetached)
@@ -236,7 +236,7 @@ extension BrokerState {
     ) -> (buffer: BufferID, staysInMemory: Bool) {
         // An image without damage is that of requests that accept none, too.
         let variant = result.damage == nil ? variant.ofSound : variant
-        plan.header.timing = result.timing
+        plan.header.timing = result.timing ?? plan.header.timing
         // A placeholder shows the whole image.
         if result.damage == nil { plan.header.placeholder = plan.header.placeholder ?? result.placeholder }
         // The frames that are there are not those of the image.
@@ -253,7 +253,8 @@ extension BrokerState {
         if !staysInMemory { actions.append(.publish(job, buffer, inBroker: false)) }
         counters.decodes += 1
         memory.noteDecoding(of: variant)
-        counters.pixelsDecoded += plan.result.pixels * (result.timing?.delaysMs.count ?? 1)
+        let frames = variant.form.transform.map { plan.header.count(of: $0.frames, as: variant.form.encoding) } ?? 1
+        counters.pixelsDecoded += plan.result.pixels * frames
         if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)
         if !staysInMemory { return (buffer, false) }
@@ -343,6 +344,7 @@ extension BrokerState {
             deliver(buffer, bytes: bytes, geometry, original, header, to: waiter, damage: damage)
         }
         if let end = decoding.end(job) { free(end, job) }
+        drop(memory.dropSpare(buffer))
         evictToFit()
     }
 

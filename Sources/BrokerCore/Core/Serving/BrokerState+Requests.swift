@@ -361,7 +361,9 @@ extension BrokerState {
             (image.offset, image.bytes) = (pixels.offset, pixels.rowBytes)
         }
         let attachment = lend(buffer, to: waiter, in: &image)
-        if offersSlot || isRepeatable(waiter, with: buffer), damage == nil, image.buffer != nil {
+        if offersSlot || isRepeatable(waiter, with: buffer), damage == nil, image.buffer != nil,
+            !waiter.request.options.variant.frames.isRange
+        {
             image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key)
         }
         if waiter.preview != .showing { unregister(waiter) }

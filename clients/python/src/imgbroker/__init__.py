@@ -19,6 +19,7 @@ from ._errors import (
     HostError, ImageBrokerError, ImageError, MessageError, NoBrokerError, NotAnsweringError, OutcomeError, PolicyError,
     ProcessLimitError, ProtocolViolationError, RefusedError,
 )
+from ._frames import Frame
 from ._image import Image
 from ._options import GetOptions
 from ._wire import VERSION as __version__
@@ -51,7 +52,7 @@ def get_many(
 __all__ = [
     "AsyncClient", "BrokerFailure", "CacheStatus", "ClearResult", "Client", "ClientError", "ClosedError",
     "ConnectionLostError", "DownloadError", "ErrorCode", "Event", "Events", "FailedEntry", "FeatureMissingError",
-    "FrameTiming", "GetOptions", "Hello", "HostError", "Image", "ImageBrokerError", "ImageError", "MessageError",
+    "Frame", "FrameTiming", "GetOptions", "Hello", "HostError", "Image", "ImageBrokerError", "ImageError", "MessageError",
     "NoBrokerError", "NotAnsweringError", "OutcomeError", "PolicyError", "PrefetchResult", "ProcessLimitError",
     "ProtocolViolationError", "RefusedError", "ReloadResult", "Result", "SettingChange", "Source", "TraceSpan",
     "__version__", "default_client", "get", "get_many",

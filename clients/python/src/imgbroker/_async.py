@@ -15,6 +15,7 @@ from ._client import (
     store_request,
 )
 from ._errors import ImageBrokerError
+from ._frames import Frame, next_range
 from ._image import Image
 from ._options import prefetch_parts
 from ._session import Request
@@ -79,6 +80,27 @@ class AsyncClient:
         request = self._client.get_request(
             source, wish, descriptor, key, _on_loop(preview), _on_loop(partial), _on_loop(progress))
         return cast(Image, await self._ask(request))
+
+    async def frames(
+        self, source: Source, *, writable: bool = False, **options: "Unpack[GetOptions]"
+    ) -> AsyncIterator[Frame]:
+        """Plays an animation in parts; see `Client.frames`."""
+        start, count = 0, 1
+        following: "Optional[asyncio.Task[Image]]" = None
+        try:
+            while count:
+                more = cast(Any, {**options, "frames": (start, count)})
+                part = await (following or self.get(source, writable=writable, **more))
+                first, (start, count) = start, next_range(start, part)
+                if count:
+                    more["frames"] = (start, count)
+                    following = asyncio.ensure_future(self.get(source, writable=writable, **more))
+                for position, timing in enumerate(part.frames):
+                    yield Frame(first + position, timing.delay_ms, part, position)
+                del part
+        finally:
+            if following is not None:
+                following.cancel()
 
     async def get_many(
         self, sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, writable: bool = False,

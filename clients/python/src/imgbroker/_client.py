@@ -21,6 +21,7 @@ from urllib.parse import unquote_to_bytes
 from . import _memory
 from ._engine import Engine
 from ._errors import ConnectionLostError, ImageBrokerError
+from ._frames import Frame, next_range
 from ._image import Image
 from ._kept import Entry
 from ._options import prefetch_parts, wire_options
@@ -609,6 +610,30 @@ class Client:
                 engine.cancel(request)
 
         return call
+
+    def frames(
+        self, source: Source, *, writable: bool = False, **options: "Unpack[GetOptions]"
+    ) -> Iterator[Frame]:
+        """Plays an animation, once from the first to the last frame, in parts of at most 8 MiB or one frame: a long one takes no
+        more memory than a short one. Two parts are held at most, as the next one is requested while one is shown. Closing the
+        iterator cancels it. Raises `ImageBrokerError` and `OSError`.
+        """
+        start, count = 0, 1
+        following: "Optional[Future[Image]]" = None
+        try:
+            while count:
+                more = cast(Any, {**options, "frames": (start, count)})
+                part = (following or self.submit(source, writable=writable, **more)).result()
+                first, (start, count) = start, next_range(start, part)
+                if count:
+                    more["frames"] = (start, count)
+                    following = self.submit(source, writable=writable, **more)
+                for position, timing in enumerate(part.frames):
+                    yield Frame(first + position, timing.delay_ms, part, position)
+                del part
+        finally:
+            if following is not None:
+                following.cancel()
 
     def get_many(
         self, sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, writable: bool = False,

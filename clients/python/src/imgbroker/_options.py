@@ -19,6 +19,8 @@ class GetOptions(TypedDict, total=False):
     pixel_format: Literal["rgba8", "bgra8", "rgb8", "gray8"]
     alpha: Literal["premultiplied", "straight"]
     frame: Union[int, Literal["all"]]
+    #: (first, count): a part of an animation, in place of `frame`; needs the addition `frame-range`.
+    frames: Tuple[int, int]
     #: (x, y, width, height) in pixels of the source as shown; needs the addition `steps`.
     crop: Tuple[int, int, int, int]
     #: Objects with `op`, in order; needs the addition `steps`.
@@ -53,7 +55,7 @@ class GetOptions(TypedDict, total=False):
 
 _IN_VARIANT = {
     "width": "width", "height": "height", "fit": "fit", "scale_down": "scaleDown", "linear": "linear",
-    "pixel_format": "pixelFormat", "alpha": "alpha", "frame": "frame", "crop": "crop", "steps": "steps",
+    "pixel_format": "pixelFormat", "alpha": "alpha", "frame": "frame", "frames": "frames", "crop": "crop", "steps": "steps",
     "background": "background",
 }
 _IN_REQUEST = {
@@ -78,6 +80,9 @@ def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
         if name in _IN_VARIANT:
             if name == "crop":
                 value = dict(zip(("x", "y", "width", "height"), value))
+            elif name == "frames":
+                value = dict(zip(("first", "count"), value))
+                features.add("frame-range")
             elif name == "steps":
                 value = [dict(step) for step in value]
             if name in ("crop", "steps"):
