@@ -475,7 +475,10 @@ extension BrokerState {
     /// Answers a request, registered or not, with an error, and ends it; one that is registered and has an alternative URL goes on
     /// with that after a failure that may be of the URL. It waits for no job, or its job ends too.
     mutating func fail(_ waiter: Waiter, _ error: WireError) {
-        if Self.errorsOfURLs.contains(error.code), requests.takeAlternative(waiter.id) { return advance(waiter.id) }
+        if Self.errorsOfURLs.contains(error.code), requests.takeAlternative(waiter.id) {
+            assignsAgain = true
+            return advance(waiter.id)
+        }
         unregister(waiter)
         switch waiter.purpose {
         case .get:
