@@ -17,7 +17,7 @@ func fuzzSteps(_ bytes: [UInt8]) {
         guard let source = PixelGeometry(width: width, height: height), let plan = transform.plan(for: source) else {
             continue
         }
-        expect(variant.steps.reduce(plan.scaled) { $1.result(of: $0) } == plan.result, "a removed step changes no size")
+        expect(variant.steps.reduce(plan.beforeSteps) { $1.result(of: $0) } == plan.result, "a removed step changes no size")
         if let area = plan.area {
             expect(area.x + area.width <= width && area.y + area.height <= height, "a crop is within the source")
         }
@@ -33,6 +33,6 @@ private func applied(_ steps: [Step], to size: PixelGeometry) throws(WireError) 
     try StepSequence.check(steps, from: size, frames: 1, atMost: 1 << 16)
     var raster = try Raster(size)
     unsafe raster.memory.bytes.initializeMemory(as: UInt8.self, repeating: 200)
-    try StepSequence(steps, .rgba8, isTransparent: true).apply(to: &raster)
+    try StepSequence(Edits(crop: nil, steps: steps), nil, .rgba8, isTransparent: true).apply(to: &raster)
     return raster.geometry
 }

@@ -120,8 +120,10 @@ package struct JSONWriter {
         needsComma = true
     }
 
-    /// Writes all digits of a finite number.
+    /// Writes all digits of a number; null for one that is not finite.
     mutating func exactValue(_ number: Double) {
+        // JSON has no other numbers; null is refused where a number is expected.
+        if !number.isFinite { return null() }
         bytes.append(contentsOf: (Int(exactly: number).map(String.init) ?? number.description).utf8)
         needsComma = true
     }

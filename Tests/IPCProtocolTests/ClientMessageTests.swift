@@ -1,3 +1,4 @@
+import HTTPValues
 import IPCProtocol
 import JSONCoding
 import Testing
@@ -53,6 +54,57 @@ import Testing
         }
         let client = try #require(try rejection("{\"type\":\"hello\",\"id\":0,\"protocol\":1,\"client\":7}"))
         #expect(client.message.hasPrefix("client "))
+    }
+
+    @Test func update() throws {
+        let text = { (members: String) in #"{"type":"update","id":1,"request":2\#(members)}"# }
+        #expect(
+            try decoded(text(#","priority":"low""#))
+                == .message(.update(id: 1, request: 2, priority: .low, detach: false)))
+        #expect(
+            try decoded(text(#","detach":true"#)) == .message(.update(id: 1, request: 2, priority: nil, detach: true)))
+        for (members, field) in [
+            ("", "priority"), (#","detach":false"#, "priority"), (#","priority":"urgent""#, "priority"),
+            (#","priority":1"#, "priority"), (#","detach":1"#, "detach"),
+        ] {
+            let found = try #require(try rejection(text(members)))
+            #expect(found.code == .badRequest && found.message.hasPrefix("\(field) must be"), "\(members)")
+        }
+        #expect(try rejection(#"{"type":"update","id":1,"detach":true}"#)?.message.hasPrefix("request must") == true)
+    }
+
+    /// A get or prefetch with terms, which are for URLs.
+    @Test func terms() throws {
+        let get = { (members: String) in #"{"type":"get","id":1,"url":"http://a/"\#(members)}"# }
+        guard
+            case .message(.get(let request)) = try decoded(
+                get(#","maxAgeSeconds":0,"retries":100,"alternatives":["HTTP://B","https://c/"]"#))
+        else {
+            Issue.record("not a get")
+            return
+        }
+        #expect((request.options.maxAgeSeconds, request.options.retries) == (0, 100))
+        #expect(request.options.alternatives.map(\.text) == ["http://b/", "https://c/"])
+        #expect(try decoded(get(#","alternatives":[]"#)) == (try decoded(get(""))))
+        for (members, field) in [
+            (#","maxAgeSeconds":-1"#, "maxAgeSeconds"), (#","maxAgeSeconds":2147483648"#, "maxAgeSeconds"),
+            (#","maxAgeSeconds":1.5"#, "maxAgeSeconds"), (#","retries":-1"#, "retries"),
+            (#","retries":101"#, "retries"),
+            (#","alternatives":"http://b/""#, "alternatives"), (#","alternatives":[1]"#, "alternatives"),
+            (#","alternatives":["http://b/","http://b/","http://b/","http://b/","http://b/"]"#, "alternatives"),
+            (#","alternatives":["http://b/"],"cacheKey":"k""#, "alternatives"),
+        ] {
+            let found = try #require(try rejection(get(members)), "\(members)")
+            #expect(found.code == .badRequest && found.message.hasPrefix("\(field) must be"), "\(members)")
+        }
+        #expect(try rejection(get(#","alternatives":["ftp://b/"]"#))?.code == .unsupportedScheme)
+        #expect(try rejection(get(#","alternatives":["b"]"#))?.code == .badRequest)
+        for member in [#""maxAgeSeconds":1"#, #""retries":1"#, #""alternatives":["http://b/"]"#] {
+            let found = try #require(try rejection(#"{"type":"get","id":1,"fds":1,\#(member)}"#))
+            #expect(found.code == .badRequest)
+        }
+        let list = try rejection(#"{"type":"prefetch","id":1,"urls":[],"alternatives":["http://b/"]}"#)
+        #expect(list?.message.hasPrefix("alternatives must be absent") == true)
     }
 
     @Test func cancel() throws {

@@ -45,6 +45,12 @@ import Testing
         named.preset = "avatar"
         var tolerant = GetOptions()
         tolerant.damaged = .accept
+        var placed = GetOptions()
+        (placed.variant.width, placed.variant.height, placed.variant.fit) = (64, 64, .cover)
+        placed.variant.position = .focus(x: 0.25, y: 1)
+        var hurried = GetOptions()
+        (hurried.maxAgeSeconds, hurried.retries) = (3600, 0)
+        hurried.alternatives = (1...2).compactMap { try? SourceURL("http://mirror\($0).example/a.png") }
         var prefetching = PrefetchRequest.defaultOptions
         prefetching.priority = .normal
         return [
@@ -62,11 +68,14 @@ import Testing
             ("client-get-preset", .get(GetRequest(id: 2, url: url, options: named))),
             ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
             ("client-get-frame-range", .get(GetRequest(id: 2, url: url, options: part))),
+            ("client-get-position", .get(GetRequest(id: 2, url: url, options: placed))),
+            ("client-get-terms", .get(GetRequest(id: 2, url: url, options: hurried))),
             ("client-query", .query(GetRequest(id: 3, url: url))),
             ("client-get-file", .get(GetRequest(id: 2, file: LocalFile(name: "photo.jpg")))),
             ("client-query-file", .query(GetRequest(id: 3, file: LocalFile()))),
             ("client-remove-file", .removeFile(id: 5, file: LocalFile())),
             ("client-cancel", .cancel(id: 4, request: 2)),
+            ("client-update", .update(id: 4, request: 2, priority: .high, detach: true)),
             ("client-release", .release(buffers: [7, 9_007_199_254_740_991])),
             ("client-remove", .remove(id: 5, url: url)),
             ("client-stats", .stats(id: 6)),

@@ -20,7 +20,7 @@ import Testing
     private static let others: [String: @Sendable (inout GetOptions) -> Void] = [
         "headers": { $0.headers = [HeaderField(name: "a", value: "b")] },
         "credentials": { $0.credentials = Credentials(username: "a", password: "b") },
-        "cacheKey": { $0.cacheKey = "a" }, "preset": { $0.preset = "a" },
+        "cacheKey": { $0.cacheKey = "a" }, "preset": { $0.preset = "a" }, "terms": { $0.retries = 0 },
     ]
 
     @Test func eachFieldIsCompared() throws {

@@ -92,10 +92,12 @@ _Static_assert(sizeof code_names / sizeof *code_names == IMGBROKER_ERROR_NO_MEMO
 
 // The additions to the protocol that the library uses, as bits in this order.
 static const char *const feature_names[] = {
-    "files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "segments", "frame-range"};
+    "files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "segments",
+    "position", "update", "max-age", "retries", "alternatives", "frame-range"};
 enum {
     FILES = 1, STEPS = 2, DAMAGED = 4, RGB8 = 8, GRAY8 = 16, STORE_PIXELS = 32, PRESETS = 64, SEGMENTS = 128,
-    FRAME_RANGE = 256
+    POSITION = 256, UPDATE = 512, MAX_AGE = 1024, RETRIES = 2048, ALTERNATIVES = 4096,
+    FRAME_RANGE = 8192
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -501,7 +503,8 @@ static const imgbroker_options default_options;
 // Whether images of requests with these options may be kept.
 static bool may_keep(const imgbroker_options *options) {
     return options->header_count == 0 && options->username == NULL && options->password == NULL
-        && options->delivery == IMGBROKER_SHARED && !options->stale_first && !options->trace;
+        && options->delivery == IMGBROKER_SHARED && !options->stale_first && !options->trace && !options->has_max_age
+        && options->alternative_count == 0;
 }
 
 // Whether requests with these options, which may be kept, get the same final image.
@@ -517,7 +520,9 @@ static bool are_same(const imgbroker_options *left, const imgbroker_options *rig
         && left->cookies == right->cookies
         && left->allow_invalid_certificates == right->allow_invalid_certificates
         && has_same_text(left->steps, right->steps) && has_same_text(left->background, right->background)
-        && has_same_text(left->cache_key, right->cache_key) && has_same_text(left->preset, right->preset);
+        && has_same_text(left->cache_key, right->cache_key) && has_same_text(left->preset, right->preset)
+        && has_same_text(left->position, right->position) && left->has_retries == right->has_retries
+        && left->retries == right->retries;
 }
 
 // Duplicates a string that may be NULL. Sets `*failed` without memory.
@@ -534,6 +539,7 @@ static void free_key(char *url, const imgbroker_options *options) {
     free((char *)options->background);
     free((char *)options->cache_key);
     free((char *)options->preset);
+    free((char *)options->position);
 }
 
 // Copies the options that `are_same` compares. Returns false without memory; the copy is to be freed in any case.
@@ -546,6 +552,8 @@ static bool copy_options(imgbroker_options *copy, const imgbroker_options *optio
     copy->background = duplicate(options->background, &failed);
     copy->cache_key = duplicate(options->cache_key, &failed);
     copy->preset = duplicate(options->preset, &failed);
+    copy->position = duplicate(options->position, &failed);
+    copy->alternatives = NULL;
     return !failed;
 }
 
@@ -2258,6 +2266,15 @@ static json_t *steps_of(const char *text) {
     return NULL;
 }
 
+// Returns a position for its text; the broker checks names and values.
+static json_t *position_of(const char *text) {
+    const char *comma = strchr(text, ',');
+    if (comma == NULL) return json_string(text);
+    json_t *x = step_value(text, (size_t)(comma - text));
+    json_t *y = step_value(comma + 1, strlen(comma + 1));
+    return json_pack("{s:o,s:o}", "x", x, "y", y);
+}
+
 static json_t *variant_of(const imgbroker_options *options, bool *failed) {
     struct builder variant = {.object = json_object()};
     add_number(&variant, "width", options->width);
@@ -2283,6 +2300,7 @@ static json_t *variant_of(const imgbroker_options *options, bool *failed) {
             "width", (json_int_t)crop->width, "height", (json_int_t)crop->height));
     }
     if (options->steps != NULL) add(&variant, "steps", steps_of(options->steps));
+    if (options->position != NULL) add(&variant, "position", position_of(options->position));
     *failed = *failed || variant.failed;
     return variant.object;
 }
@@ -2327,6 +2345,17 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
             "username", options->username != NULL ? options->username : "",
             "password", options->password != NULL ? options->password : ""));
     }
+    if (options->has_max_age) add(message, "maxAgeSeconds", json_integer(options->max_age_seconds));
+    if (options->has_retries) add(message, "retries", json_integer(options->retries));
+    if (options->alternative_count > 0) {
+        json_t *alternatives = json_array();
+        for (size_t index = 0; index < options->alternative_count; index++) {
+            if (json_array_append_new(alternatives, json_string(options->alternatives[index])) != 0) {
+                message->failed = true;
+            }
+        }
+        add(message, "alternatives", alternatives);
+    }
     add_text(message, "cacheKey", options->cache_key);
     add_text(message, "name", options->name);
     unsigned features = options->accept_damage ? DAMAGED : 0;
@@ -2335,6 +2364,10 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     if (is_edited) features |= STEPS;
     if (options->preset != NULL) features |= PRESETS;
     if (options->frame_count > 0) features |= FRAME_RANGE;
+    if (options->position != NULL) features |= POSITION;
+    if (options->has_max_age) features |= MAX_AGE;
+    if (options->has_retries) features |= RETRIES;
+    if (options->alternative_count > 0) features |= ALTERNATIVES;
     return features;
 }
 
@@ -2812,6 +2845,17 @@ void imgbroker_cancel(imgbroker *connection, uint64_t number) {
     pending->is_cancelled = true;
     char text[80];
     (void)snprintf(text, sizeof text, "{\"type\":\"cancel\",\"request\":%llu}", (unsigned long long)number);
+    (void)send_internal(connection, MESSAGE_OTHER, strdup(text));
+}
+
+void imgbroker_update(imgbroker *connection, uint64_t number, imgbroker_priority priority, bool detach) {
+    if (is_forked(connection->shared) || find_pending(connection, number) == NULL) return;
+    bool has_priority = priority > 0 && (unsigned)priority < COUNT(priority_names);
+    if ((connection->features & UPDATE) == 0 || (!has_priority && !detach)) return;
+    char text[128];
+    (void)snprintf(text, sizeof text, "{\"type\":\"update\",\"request\":%llu%s%s%s%s}", (unsigned long long)number,
+        has_priority ? ",\"priority\":\"" : "", has_priority ? priority_names[priority] : "", has_priority ? "\"" : "",
+        detach ? ",\"detach\":true" : "");
     (void)send_internal(connection, MESSAGE_OTHER, strdup(text));
 }
 

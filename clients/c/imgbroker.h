@@ -393,6 +393,18 @@ typedef struct imgbroker_options {
     /// A part of an animation, in place of `frame`: the index of its first frame, 0 … 65,534, and the number of frames, 1 … 10,000; 0
     /// for none. Fewer come at the end.
     uint32_t first_frame, frame_count;
+    /// The part that IMGBROKER_COVER keeps, and the place on the canvas of a step `pad`: "top-left" and so on, "entropy",
+    /// "attention", or the shares of a focal point as "0.25,0.75". NULL: the middle.
+    const char *position;
+    /// Whether `max_age_seconds` and `retries` are stated.
+    bool has_max_age, has_retries;
+    /// The age that a cached response may have at most. The image is not kept for repeated requests.
+    uint32_t max_age_seconds;
+    /// The retries of a failed transfer, at most those of the broker.
+    uint32_t retries;
+    /// At most 4 URLs that are loaded instead, each when the one before fails. The image is not kept for repeated requests.
+    const char *const *alternatives;
+    size_t alternative_count;
 } imgbroker_options;
 
 // Blocking requests
@@ -598,6 +610,12 @@ IMGBROKER_API uint64_t imgbroker_send(
 /// Cancels a request. It still ends with a final reply: IMGBROKER_ERROR_CANCELLED, or its result if that was on its
 /// way. A number without a pending request is ignored.
 IMGBROKER_API void imgbroker_cancel(imgbroker *connection, uint64_t request);
+
+/// Changes a request that the broker has not answered: its priority, unless that is IMGBROKER_PRIORITY_DEFAULT, or with
+/// `detach` that its downloads go on for the cache although it is cancelled or the connection is closed. A number without a
+/// pending request is ignored, and so is all by a broker without the addition `update`.
+IMGBROKER_API void imgbroker_update(
+    imgbroker *connection, uint64_t request, imgbroker_priority priority, bool detach);
 
 /// Returns a descriptor that is readable when `imgbroker_process` has something to do: the same one until the
 /// connection is closed, also while the broker restarts. Wait for it with poll, epoll or a main loop; do not read it.

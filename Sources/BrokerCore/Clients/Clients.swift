@@ -18,6 +18,9 @@ package struct Clients {
         fileprivate(set) var prefetches: [Int: PrefetchID] = [:]
         /// The weights of other unanswered requests, which wait for the disk tier or a decoder, by request id.
         fileprivate(set) var others: [Int: Int] = [:]
+        /// The `get`s and `prefetch`es whose downloads go on when they are cancelled, by request id. After an upgrade also those
+        /// that are still to be made once more.
+        fileprivate(set) var detached: Set<Int> = []
         /// The waiters of its `store`s that are being decoded.
         fileprivate(set) var stores: Set<WaiterID> = []
         /// The weight of its unanswered requests.
@@ -183,7 +186,10 @@ package struct Clients {
     }
 
     mutating func ended(get id: Int, weight: Int, of client: ClientID) {
-        clients.change(client) { $0.gets[id] = nil }
+        clients.change(client) {
+            $0.gets[id] = nil
+            $0.detached.remove(id)
+        }
         give(weight, of: client)
     }
 
@@ -210,9 +216,15 @@ package struct Clients {
     }
 
     mutating func ended(prefetch id: Int, weight: Int, of client: ClientID) {
-        clients.change(client) { $0.prefetches[id] = nil }
+        clients.change(client) {
+            $0.prefetches[id] = nil
+            $0.detached.remove(id)
+        }
         give(weight, of: client)
     }
+
+    /// Notes that the downloads of a `get` or `prefetch` go on when it is cancelled.
+    mutating func detach(_ id: Int, of client: ClientID) { clients.change(client) { $0.detached.insert(id) } }
 
     /// Notes an unanswered request that is neither a `get` nor a `prefetch`.
     mutating func began(other id: Int, weight: Int, of client: ClientID) {
@@ -513,6 +525,7 @@ extension GetOptions {
     fileprivate var textBytes: Int {
         headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } + (cacheKey?.utf8.count ?? 0)
             + (credentials.map { $0.username.utf8.count + $0.password.utf8.count } ?? 0)
+            + alternatives.reduce(0) { $0 + $1.text.utf8.count }
     }
 }
 

@@ -67,6 +67,7 @@ extension BrokerState {
         kept.subscriptions = connected.subscriptions.map {
             KeptClient.Subscription(id: $0.id, events: $0.events.map(\.rawValue).sorted())
         }
+        kept.detached = connected.detached.sorted()
         (kept.mapsSegments, kept.segments) = (connected.segmentOwner != nil, clients.keptSegments(of: client))
         kept.namespace = connected.segmentOwner?.namespace
         for waiter in connected.gets.values.sorted().compactMap({ requests[$0] }) {
@@ -143,6 +144,7 @@ extension BrokerState {
         if kept.mapsSegments { clients.mapsSegments(client, in: kept.namespace) }
         for segment in kept.segments { clients.restore(segment, of: client) }
         for hold in kept.holds where clients.restore(hold, of: client) { memory.hold(BufferID(number: hold.buffer)) }
+        for request in kept.detached { clients.detach(request, of: client) }
         for subscription in kept.subscriptions {
             let events = Set(subscription.events.compactMap(BrokerEvent.Name.init(rawValue:)))
             _ = clients.subscribe(client, to: events, id: subscription.id)

@@ -14,6 +14,7 @@ extension BrokerState {
         if decoding.hasQueued, supervision.areDecodersBroken(at: now.instant) {
             while let job = decoding.popQueued() {
                 if decoding.isIdentification(job) { refuseIdentification(job) } else { _ = refuseQueued(job) }
+                assignsAgain = true
             }
         }
         while let next = decoding.nextQueued(),
@@ -44,11 +45,17 @@ extension BrokerState {
     /// (`--workers`); the others share those that it leaves free, and one more while they have none.
     private mutating func assignJobs(of family: CodecFamily) {
         guard limits.families.contains(family) else {
-            while let job = decoding.popQueued(of: family) { failMissing(job) }
+            while let job = decoding.popQueued(of: family) {
+                failMissing(job)
+                assignsAgain = true
+            }
             return
         }
         if supervision.areDecodersBroken(family, at: now.instant) {
-            while let job = decoding.popQueued(of: family) { _ = refuseQueued(job) }
+            while let job = decoding.popQueued(of: family) {
+                _ = refuseQueued(job)
+                assignsAgain = true
+            }
         }
         while hasPlaceForLoader, let worker = supervision.available(.loader(family)),
             let job = decoding.popQueued(of: family)

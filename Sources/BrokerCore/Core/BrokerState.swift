@@ -76,6 +76,8 @@ package struct BrokerState {
     private(set) var removedInUse: Set<BufferID> = []
     private var isMovingOutScheduled = false
     private var isEndOfSpareSegmentsScheduled = false
+    /// Whether loads may have become possible while jobs were assigned.
+    var assignsAgain = false
     /// Buffers that ended downloads held: released at the end of the event, when their waiters have gone on.
     var heldUntilEnd: [BufferID] = []
     /// Whether, at the end of the last event, the disk tier might have users' own originals and could be queried for them.
@@ -221,6 +223,8 @@ package struct BrokerState {
         admitDecodings()
         // Before workers are started, because a start takes a millisecond, and a spare may be ready.
         assignJobs()
+        // Decodings that fail there free memory, and may lead to other loads.
+        while exchange(&assignsAgain, with: false) { assignJobs() }
         while let buffer = heldUntilEnd.popLast() { unhold(buffer) }
         evictToFit()
         endSegments()

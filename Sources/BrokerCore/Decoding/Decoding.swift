@@ -258,6 +258,12 @@ package struct Decoding {
     /// Whether a job is a decoding that has not ended.
     func contains(decode job: JobID) -> Bool { decodes[job] != nil }
 
+    /// Changes the priority of a waiter.
+    mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
+        decodes.change(job) { $0.waiters.setPriority(priority, of: waiter) }
+        if let highest = decodes[job]?.waiters.priority { setPriority(of: job, highest) }
+    }
+
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
         decodes.change(job) { $0.priority = priority }
         changeQueue(of: decodes[job]?.family ?? .plain) { $0.change(job, to: priority) }

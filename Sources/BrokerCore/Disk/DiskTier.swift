@@ -75,6 +75,12 @@ package struct DiskTier {
         lookupQueue.push(job, priority: waiter.priority, owner: waiter.owner)
     }
 
+    /// Changes the priority of a waiter.
+    mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
+        lookups.change(job) { $0.waiters.setPriority(priority, of: waiter) }
+        if let highest = lookups[job]?.waiters.priority { lookupQueue.change(job, to: highest) }
+    }
+
     var hasQueuedLookups: Bool { !lookupQueue.isEmpty }
     mutating func popLookup() -> JobID? { lookupQueue.pop() }
 

@@ -188,6 +188,12 @@ package struct Downloads {
         jobByKey[download.key] = job
     }
 
+    /// Changes the priority of a waiter.
+    mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
+        downloads.change(job) { $0.waiters.setPriority(priority, of: waiter) }
+        if let highest = downloads[job]?.waiters.priority { setPriority(of: job, highest) }
+    }
+
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
         downloads.change(job) { $0.priority = priority }
         queue.change(job, to: priority)
@@ -486,7 +492,8 @@ package struct Downloads {
         if HostTable.asksForPatience(error.httpStatus, error.retryAfterMs) {
             var key = download.hostKey
             key.origin = download.transfer?.redirectedTo ?? key.origin
-            guard let until = hosts.holdEnd(of: key, at: now), download.waiters.contains(where: { $0.deadline > until })
+            guard let until = hosts.holdEnd(of: key, at: now),
+                download.waiters.contains(where: { $0.isPatient && $0.deadline > until })
             else { return nil }
             let outcomes = startOver(job) + unassign(job)
             _ = hold(job, for: key, at: now)
@@ -498,9 +505,10 @@ package struct Downloads {
         {
             return requeue(job)
         }
+        let retries = download.waiters.map { $0.retries(of: limits.retries) }.max() ?? 0
         guard
             RetryPolicy.mayRetry(
-                error, receivedBytes: download.received, attempt: download.attempts, limit: limits.retries)
+                error, receivedBytes: download.received, attempt: download.attempts, limit: retries)
         else { return nil }
         let at = now.adding(milliseconds: RetryPolicy.delayMs(attempt: download.attempts, random: random.next()))
         guard let deadline = download.waiters.map(\.deadline).max(), at < deadline,

@@ -101,6 +101,12 @@ package struct FileReads {
         return job
     }
 
+    /// Changes the priority of a waiter.
+    mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
+        reads.change(job) { $0.waiters.setPriority(priority, of: waiter) }
+        if let highest = reads[job]?.waiters.priority { queue.change(job, to: highest) }
+    }
+
     /// Queues a read by the descriptor of `file`.
     mutating func enqueue(
         _ key: OriginalKey, _ file: FileID, _ identity: FileIdentity, _ waiter: JobWaiter, as job: JobID

@@ -7,7 +7,7 @@ struct Prefetch {
     /// The request's id.
     let request: Int
     let uid: UInt32
-    let options: GetOptions
+    var options: GetOptions
     let total: Int
     /// The URLs that are not begun yet.
     var remaining: ArraySlice<SourceURL>

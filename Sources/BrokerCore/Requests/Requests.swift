@@ -10,6 +10,8 @@ package struct Requests {
     private var waiters: [WaiterID: Waiter] = [:]
     private var prefetches: [PrefetchID: Prefetch] = [:]
     private var traced = 0
+    /// The number of detached waiters of each user.
+    private var detached: [UInt32: Int] = [:]
     private var waiterIDs = IdentifierSource<WaiterKind>()
     private var prefetchIDs = IdentifierSource<PrefetchKind>()
 
@@ -44,7 +46,45 @@ package struct Requests {
     mutating func unregister(_ id: WaiterID) -> Bool {
         guard let waiter = waiters.removeValue(forKey: id) else { return false }
         if waiter.request.options.trace { traced -= 1 }
+        if waiter.purpose == .detached { countDetached(of: waiter.uid, -1) }
         return true
+    }
+
+    // MARK: Changes by the client
+
+    mutating func setPriority(_ priority: GetOptions.Priority, of id: WaiterID) {
+        waiters.change(id) { $0.request.options.priority = priority }
+    }
+
+    /// Changes the priority of a prefetch. That of the waiters that it has begun is not changed.
+    mutating func setPriority(_ priority: GetOptions.Priority, of id: PrefetchID) {
+        prefetches.change(id) { $0.options.priority = priority }
+    }
+
+    /// Lets a waiter go on without its client, whom it answers no more; false when the user has `limit` such waiters.
+    mutating func detach(_ id: WaiterID, atMost limit: Int) -> Bool {
+        guard let uid = waiters[id]?.uid, detached[uid, default: 0] < limit else { return false }
+        countDetached(of: uid, 1)
+        waiters.change(id) {
+            $0.purpose = .detached
+            $0.request.options.delivery = .none
+            $0.request.options.progress = false
+            $0.request.options.progressive = false
+            $0.request.options.staleFirst = false
+        }
+        return true
+    }
+
+    private mutating func countDetached(of uid: UInt32, _ change: Int) {
+        let count = detached[uid, default: 0] + change
+        detached[uid] = count == 0 ? nil : count
+    }
+
+    /// Lets a waiter go on with its next alternative URL; false without one.
+    mutating func takeAlternative(_ id: WaiterID) -> Bool {
+        var hasTaken = false
+        waiters.change(id) { hasTaken = $0.takeAlternative() }
+        return hasTaken
     }
 
     /// Whether any of them asks where its time goes.
@@ -216,6 +256,9 @@ package struct Requests {
     /// The first rule that does not hold; nil when all do. `isOwned` says whether the waiter's client knows it, and `waits`
     /// whether its job does.
     func brokenInvariant(isOwned: (Waiter) -> Bool, waits: (Waiter) -> Bool) -> String? {
+        if detached.values.reduce(0, +) != waiters.values.count(where: { $0.purpose == .detached }) {
+            return "the number of detached waiters"
+        }
         for waiter in waiters.values {
             if case .prefetch(let id) = waiter.purpose, prefetches[id]?.running.contains(waiter.id) != true {
                 return "a waiter without a prefetch"

@@ -13,6 +13,8 @@ struct Waiter {
         case prefetch(PrefetchID)
         /// The broker refreshes a stale original that it has answered with.
         case refresh
+        /// The rest of a client's detached `get` or `prefetch`, whose client is gone.
+        case detached
         /// A client's `store`: its bytes are decoded before they are accepted.
         case store(StoreRequest)
     }
@@ -62,8 +64,11 @@ struct Waiter {
     /// client's, but it is not told of them, and they go on when it disconnects.
     let client: ClientID
     let uid: UInt32
-    let purpose: Purpose
+    /// Changes to `detached` only.
+    var purpose: Purpose
     var request: GetRequest
+    /// The weight of the request, as received, among its client's.
+    let weight: Int
     /// The local file that is requested.
     var file: FileID?
     /// Its identity, once it is known.
@@ -100,6 +105,7 @@ struct Waiter {
     ) {
         (self.id, self.client, self.uid, self.purpose) = (id, client, uid, purpose)
         (self.request, self.key, self.receivedAt, tracedUntil) = (request, key, receivedAt, receivedAt)
+        weight = request.weight
     }
 
     /// The parts that a job needs to schedule itself and to time out.
@@ -107,7 +113,24 @@ struct Waiter {
         let options = request.options
         return JobWaiter(
             id: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
-            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs), isAdmin: isAdmin, since: now)
+            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs), isAdmin: isAdmin,
+            retries: options.retries, isPatient: options.retries != 0 && options.alternatives.isEmpty, since: now)
+    }
+
+    /// Goes on with the next alternative URL, as a request for that; false without one. Personal headers and credentials are left
+    /// out from the first other origin on, as after a redirect.
+    mutating func takeAlternative() -> Bool {
+        guard let next = request.options.alternatives.first else { return false }
+        if next.origin != request.url.origin {
+            request.options.credentials = nil
+            request.options.headers.removeAll { RequestHeaders.personal.contains($0.name) }
+        }
+        request.options.alternatives.removeFirst()
+        request.url = next
+        key = OriginalKey(request, uid: uid)
+        (stage, source, cachedIn, trust) = (.deciding, .memory, .memory, .unchecked)
+        (original, hasDamagedRecord, isCoalesced, hasQueriedDisk) = (nil, false, false, false)
+        return true
     }
 
     /// Whether the answer's bytes were loaded for it, or for a request that it joined.
@@ -157,7 +180,9 @@ struct Waiter {
         guard original.origin.matches(request.options.headers) else {
             return CacheDecision.decide(mode: mode, stored: nil)
         }
-        return CacheDecision.decide(mode: mode, stored: (original.origin.policy, original.origin.age(at: now)))
+        return CacheDecision.decide(
+            mode: mode, stored: (original.origin.policy, original.origin.age(at: now)),
+            maximumAge: request.options.maxAgeSeconds)
     }
 
     /// Whether a failure may be answered with the stale original (RFC 5861, section 4).
@@ -165,6 +190,7 @@ struct Waiter {
         // A failure remembered from before counts as the failure that it was.
         var reason = error
         if error.code == .recentlyFailed, let cause = error.cause { reason.code = cause }
+        if let most = request.options.maxAgeSeconds, original.origin.age(at: now) > most { return false }
         return original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
     }
 

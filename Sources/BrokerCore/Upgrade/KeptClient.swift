@@ -52,6 +52,8 @@ package struct KeptClient: Equatable, Sendable {
     package var subscriptions: [Subscription] = []
     /// Its requests that are to be made once more, and the bytes that were received and not read.
     package var input: [UInt8] = []
+    /// The ids of those that are detached.
+    package var detached: [Int] = []
     /// The bytes that are still to be skipped before them.
     package var skipped = 0
     package var output: [Output] = []
@@ -75,6 +77,9 @@ extension KeptClient: FieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.integer("descriptor", &descriptor, in: 0...Int(Int32.max))
         fields.objects("subscriptions", orNone: &subscriptions)
+        if fields.isReading || !detached.isEmpty {
+            fields.integers("detached", &detached, in: 0...JSONReader.maximumInteger, .optional)
+        }
         fields.integer("skipped", &skipped, in: 0...Int.max, omitting: 0)
         fields.integer("unread", &unread, in: 0...Int(Int32.max), omitting: 0)
         fields.flag("mapsSegments", &mapsSegments)

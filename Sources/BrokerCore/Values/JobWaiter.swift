@@ -7,14 +7,21 @@ struct JobWaiter {
     let id: WaiterID
     let client: ClientID
     let uid: UInt32
-    let priority: GetOptions.Priority
+    var priority: GetOptions.Priority
     /// The longest silence of the origin that it accepts, in milliseconds.
     let silenceMs: Int
     /// When it gives up.
     let deadline: Instant
     var isAdmin = false
+    /// The retries that it accepts; nil for the broker's.
+    var retries: Int?
+    /// Whether it waits for an origin that asked not to be contacted for a time.
+    var isPatient = true
     /// When it began to wait.
     var since = Instant(nanoseconds: 0)
+
+    /// Returns the retries that it accepts of a broker that makes at most `limit`.
+    func retries(of limit: Int) -> Int { min(retries ?? limit, limit) }
 
     /// The owner of a job that it starts.
     var owner: JobOwner { JobOwner(user: JobOwner.User(uid: uid, isAdmin: isAdmin), client: client) }
@@ -25,4 +32,9 @@ extension [JobWaiter] {
     var priority: GetOptions.Priority? { lazy.map(\.priority).max() }
 
     mutating func remove(_ id: WaiterID) { removeAll { $0.id == id } }
+
+    /// Changes the priority of one of them.
+    mutating func setPriority(_ priority: GetOptions.Priority, of id: WaiterID) {
+        if let index = firstIndex(where: { $0.id == id }) { self[index].priority = priority }
+    }
 }

@@ -9,7 +9,7 @@ public struct Transform: Hashable, Sendable {
         case inside
         /// As large as fits into the box, aspect ratio kept, no padding.
         case contain
-        /// Exactly the box, aspect ratio kept; the excess is cropped equally on both sides.
+        /// Exactly the box, aspect ratio kept; the excess is cropped, equally on both sides unless a position is given.
         case cover
         /// Exactly the box, distorted.
         case fill
@@ -35,14 +35,14 @@ public struct Transform: Hashable, Sendable {
     /// Whether scaling filters linear light instead of sRGB values. It keeps the brightness of fine bright detail, and
     /// is slower.
     package var isLight: Bool
-    /// The crop before scaling, and the steps after it; nil for neither.
+    /// The crop before scaling, the position and the steps after it; nil for none.
     package var edits: Edits?
 
     /// Whether as much as possible of a damaged image is decoded. The pixels of a sound image do not depend on it.
     package var acceptsDamage: Bool
 
     /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter, without alpha
-    /// there is no mode of it, with alpha there is no background, and no step is without effect.
+    /// there is no mode of it, with alpha there is no background, and no step and no position is without effect.
     package init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
         pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, background: Color = .white,
@@ -57,7 +57,7 @@ public struct Transform: Hashable, Sendable {
         self.background = pixelFormat.hasAlpha ? .white : background
         self.frames = frames
         self.isLight = isLight && (width != nil || height != nil || byteLimit != nil)
-        self.edits = edits?.canonical
+        self.edits = edits?.canonical(covers: fit == .cover && width != nil && height != nil)
         self.acceptsDamage = acceptsDamage
     }
 
@@ -66,18 +66,35 @@ public struct Transform: Hashable, Sendable {
         /// The part of the area that is scaled, in pixels with the orientation applied: all of it except for `cover`.
         package struct Crop: Equatable, Sendable {
             package var x, y, width, height: Double
+
+            package init(x: Double, y: Double, width: Double, height: Double) {
+                (self.x, self.y, self.width, self.height) = (x, y, width, height)
+            }
         }
 
         /// The size of the result.
         package let result: PixelGeometry
-        /// The size after scaling, before the steps.
+        /// The size after scaling, before the part that the contents decide is cropped, and before the steps.
         package let scaled: PixelGeometry
+        /// The part of the scaled image that its contents decide; nil for all of it.
+        package var search: Search?
         /// The used area of the source as shown; nil for all of it.
         package let area: IPCProtocol.Crop?
         /// The part of that area that is scaled.
         package let crop: Crop
         /// Whether scaling changes no pixel of the area.
         package let isIdentity: Bool
+
+        /// A part of the scaled image that its contents decide.
+        package struct Search: Equatable, Sendable {
+            /// The size of the part.
+            package let size: PixelGeometry
+            /// `entropy` or `attention`.
+            package let position: Position
+        }
+
+        /// The size before the steps.
+        package var beforeSteps: PixelGeometry { search?.size ?? scaled }
     }
 
     /// Returns the plan for a source of this size, orientation applied, with `frameCount` frames. A vector image has no pixels to
@@ -128,17 +145,42 @@ public struct Transform: Hashable, Sendable {
         }
         let sides = 1...Double(PixelGeometry.maximumSide)
         guard sides.contains(resultWidth), sides.contains(resultHeight),
-            let scaled = PixelGeometry(width: Int(resultWidth), height: Int(resultHeight))
+            let boxed = PixelGeometry(width: Int(resultWidth), height: Int(resultHeight))
         else {
             throw WireError(.tooManyPixels, "A side of the result would have more than 65535 pixels.")
         }
+        var (scaled, search) = (boxed, Plan.Search?.none)
         var crop = Plan.Crop(x: 0, y: 0, width: Double(source.width), height: Double(source.height))
         // With only one side given, the result has the source's aspect ratio except for rounding, so no crop is needed.
-        if fit == .cover, width != nil, height != nil { crop = Self.middle(of: source, withAspectOf: scaled) }
+        if fit == .cover, width != nil, height != nil {
+            if let position = edits?.position, position.focus == nil {
+                scaled = try Self.covering(boxed, with: source)
+                if scaled != boxed { search = Plan.Search(size: boxed, position: position) }
+            } else {
+                crop = Self.part(of: source, withAspectOf: boxed, around: edits?.position?.focus ?? (0.5, 0.5))
+            }
+        }
         let isWhole = crop.width == Double(source.width) && crop.height == Double(source.height)
-        let result = edits?.steps.reduce(scaled) { $1.result(of: $0) } ?? scaled
+        let result = edits?.steps.reduce(boxed) { $1.result(of: $0) } ?? boxed
         return Plan(
-            result: result, scaled: scaled, area: area, crop: crop, isIdentity: isWhole && scaled == source)
+            result: result, scaled: scaled, search: search, area: area, crop: crop,
+            isIdentity: isWhole && scaled == source)
+    }
+
+    /// Returns the least size with the aspect ratio of `source`, in whole pixels, that covers `box`.
+    ///
+    /// - Throws: `too-many-pixels` when a side would exceed 65,535 pixels.
+    private static func covering(_ box: PixelGeometry, with source: PixelGeometry) throws(WireError) -> PixelGeometry {
+        let scale = max(
+            Double(box.width) / Double(source.width), Double(box.height) / Double(source.height))
+        let (width, height) = (Double(source.width) * scale, Double(source.height) * scale)
+        let size = PixelGeometry(
+            width: max(box.width, Int(width.rounded())), height: max(box.height, Int(height.rounded())))
+        guard let size else {
+            let message = "A side of the scaled image, of which a part is searched, would have more than 65535 pixels."
+            throw WireError(.tooManyPixels, message)
+        }
+        return size
     }
 
     /// Whether the result may be more than the source in another form: scaled, cropped or processed.
@@ -175,14 +217,20 @@ public struct Transform: Hashable, Sendable {
         )
     }
 
-    /// Returns the largest centred part of `source` with the aspect ratio of `shape`.
-    private static func middle(of source: PixelGeometry, withAspectOf shape: PixelGeometry) -> Plan.Crop {
+    /// Returns the largest part of `source` with the aspect ratio of `shape`, in which the focal point is as near to the middle as
+    /// the source reaches.
+    private static func part(
+        of source: PixelGeometry, withAspectOf shape: PixelGeometry, around focus: (x: Double, y: Double)
+    ) -> Plan.Crop {
         // Compare the aspect ratios as integer products, which are exact below 2^32.
         let (wide, high) = (source.width * shape.height, source.height * shape.width)
         let width = wide > high ? Double(high) / Double(shape.height) : Double(source.width)
         let height = high > wide ? Double(wide) / Double(shape.width) : Double(source.height)
+        let start = { (focus: Double, side: Int, part: Double) in
+            min(max(0, (2 * focus * Double(side) - part) / 2), Double(side) - part)
+        }
         return Plan.Crop(
-            x: (Double(source.width) - width) / 2, y: (Double(source.height) - height) / 2, width: width,
+            x: start(focus.x, source.width, width), y: start(focus.y, source.height, height), width: width,
             height: height)
     }
 

@@ -44,6 +44,9 @@ extension PrefetchRequest: FieldList {
             fields.note("delivery", expected: "absent: a prefetch delivers nothing")
         }
         options.list(&fields, usual: Self.defaultOptions)
+        if fields.isReading, fields.has("alternatives") {
+            fields.note("alternatives", expected: "absent: each URL would have the same")
+        }
     }
 }
 

@@ -13,6 +13,8 @@ public enum ClientMessage: Equatable, Sendable {
     case get(GetRequest)
     /// Cancels a pending `get`.
     case cancel(id: Int, request: Int)
+    /// Changes a pending `get` or `prefetch`: its priority, or with `detach` that its downloads go on although the client leaves.
+    case update(id: Int, request: Int, priority: GetOptions.Priority?, detach: Bool)
     /// Releases one lease of each buffer.
     case release(buffers: [Int])
     /// Reports images that were used without a request, and the total number of those uses.
@@ -53,7 +55,8 @@ public enum ClientMessage: Equatable, Sendable {
     /// The request's id; nil for a message without an answer.
     public var id: Int? {
         switch self {
-        case .hello(let id, _, _, _), .cancel(let id, _), .remove(let id, _), .removeFile(let id, _), .stats(let id),
+        case .hello(let id, _, _, _), .cancel(let id, _), .update(let id, _, _, _), .remove(let id, _),
+            .removeFile(let id, _), .stats(let id),
             .subscribe(let id, _),
             .clear(let id, _, _), .failedList(let id, _), .failedClear(let id, _), .suspend(let id), .resume(let id),
             .cancelAll(let id), .reload(let id), .upgrade(let id):
@@ -137,7 +140,8 @@ public enum ClientMessage: Equatable, Sendable {
     private static let blanks: [String: ClientMessage] = {
         let blanks: [ClientMessage] = [
             .hello(id: 0, client: nil), .get(.blank), .query(.blank), .cancel(id: 0, request: 0),
-            .release(buffers: []), .touch(buffers: [], hits: 0), .forgetSegments([]), .prefetch(.blank), .store(.blank),
+            .update(id: 0, request: 0, priority: nil, detach: false), .release(buffers: []),
+            .touch(buffers: [], hits: 0), .forgetSegments([]), .prefetch(.blank), .store(.blank),
             .remove(id: 0, url: .blank), .stats(id: 0), .subscribe(id: 0, events: []),
             .clear(id: 0, tier: .all, olderThanSeconds: nil), .failedList(id: 0, url: nil), .suspend(id: 0),
             .resume(id: 0), .cancelAll(id: 0), .reload(id: 0), .upgrade(id: 0),
@@ -151,6 +155,7 @@ public enum ClientMessage: Equatable, Sendable {
         case .hello: "hello"
         case .get: "get"
         case .cancel: "cancel"
+        case .update: "update"
         case .release: "release"
         case .touch: "touch"
         case .forgetSegments: "forgetSegments"
@@ -194,6 +199,15 @@ public enum ClientMessage: Equatable, Sendable {
             fields.id(&id)
             fields.integer("request", &request, in: 0...JSONReader.maximumInteger)
             self = .cancel(id: id, request: request)
+        case .update(var id, var request, var priority, var detach):
+            fields.id(&id)
+            fields.integer("request", &request, in: 0...JSONReader.maximumInteger)
+            fields.choice("priority", &priority)
+            fields.flag("detach", &detach)
+            if fields.isReading, priority == nil, !detach {
+                fields.note("priority", expected: "present without \"detach\": true")
+            }
+            self = .update(id: id, request: request, priority: priority, detach: detach)
         case .release(var buffers):
             fields.buffers(&buffers)
             self = .release(buffers: buffers)

@@ -125,12 +125,17 @@ public struct GetOptions: Equatable, Sendable {
         /// The part of the source to use; nil for all of it.
         public var crop: Crop? {
             get { edits?.crop }
-            set { edits = Edits(crop: newValue, steps: steps) }
+            set { edits = Edits(crop: newValue, steps: steps, position: position) }
         }
         /// The steps that follow scaling, at most `Step.most`.
         public var steps: [Step] {
             get { edits?.steps ?? [] }
-            set { edits = Edits(crop: crop, steps: newValue) }
+            set { edits = Edits(crop: crop, steps: newValue, position: position) }
+        }
+        /// The part that `cover` keeps, and the place of the image on the canvas of a `pad` step; nil for the middle.
+        public var position: Position? {
+            get { edits?.position }
+            set { edits = Edits(crop: crop, steps: steps, position: newValue) }
         }
         var edits: Edits?
 
@@ -193,6 +198,9 @@ public struct GetOptions: Equatable, Sendable {
     /// Whether the reply states where the time went.
     public var trace = false
 
+    /// The fields that let the request end sooner; nil for none.
+    package var terms: RequestTerms?
+
     /// Creates the default options.
     public init() {}
 }
@@ -240,6 +248,7 @@ extension GetOptions {
         fields.string("cacheKey", &cacheKey, most: Self.longestCacheKey)
         fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
         fields.flag("trace", &trace)
+        fields.terms(&terms)
         if fields.isReading {
             noteContradictions(in: &fields)
             if preset != nil, fields.has("variant") {
@@ -251,6 +260,7 @@ extension GetOptions {
     /// The fields that only a request for a URL can have.
     private static let fieldsOfURLs: [StaticString] = [
         "headers", "credentials", "cookies", "cacheKey", "allowInvalidCertificates", "staleFirst", "timeoutMs",
+        "maxAgeSeconds", "retries", "alternatives",
     ]
     /// The cache modes of a request for a local file.
     private static let cacheModesOfFiles: [CacheMode] = [.default, .reload, .onlyIfCached, .noStore]
@@ -269,6 +279,9 @@ extension GetOptions {
     private func noteContradictions(in fields: inout Fields) {
         if let cacheKey, cacheKey.isEmpty || cacheKey.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) {
             fields.note("cacheKey", expected: "1 to \(Self.longestCacheKey) bytes without control characters")
+        }
+        if cacheKey != nil, !alternatives.isEmpty {
+            fields.note("alternatives", expected: "absent with a cacheKey: it names one original")
         }
         if preset != nil, representation == .original {
             fields.note("preset", expected: "absent: an original has no variant")
@@ -299,5 +312,12 @@ extension GetOptions.Variant: FieldList {
         fields.flag("linear", &linear)
         fields.frames("frame", &frames, omitting: .one(0))
         fields.edits(&edits)
+        if fields.isReading, let edits, let position = edits.position, fit != .cover {
+            if !edits.pads {
+                fields.note("position", expected: "absent without the fit \"cover\" or a step \"pad\"")
+            } else if position.focus == nil {
+                fields.note("position", expected: "a focal point without the fit \"cover\"")
+            }
+        }
     }
 }

@@ -123,7 +123,7 @@ struct EncodedImage {
         try stored.check(atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
         try plan.scaled.check(frames: requestedFrames, atMost: job.maxPixels)
         let steps = job.transform.edits?.steps ?? []
-        try StepSequence.check(steps, from: plan.scaled, frames: requestedFrames, atMost: job.maxPixels)
+        try StepSequence.check(steps, from: plan.beforeSteps, frames: requestedFrames, atMost: job.maxPixels)
         // Compressed data can be a thousand times smaller, and decompression is most of the work.
         let inflated = decoder.header.inflatedBytes
         let (mostInflated, isUnbounded) = job.maxSourcePixels.multipliedReportingOverflow(
@@ -146,7 +146,8 @@ struct EncodedImage {
                 by: plan, storedArea, orientation, decoder, isLight: job.transform.isLight)
         }
         self.orientation = orientation
-        self.steps = StepSequence(steps, job.transform.pixelFormat, isTransparent: decoder.header.hasAlpha)
+        self.steps = StepSequence(
+            job.transform.edits, plan.search, job.transform.pixelFormat, isTransparent: decoder.header.hasAlpha)
         workingBytes += self.steps.workingBytes(from: plan.scaled)
         workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
         if orientation.swapsSides { workingBytes += plan.scaled.bytes }
@@ -262,7 +263,7 @@ struct EncodedImage {
     ) throws(WireError) -> DecodeResult {
         let hasAlpha = decoder.header.hasAlpha
         // The steps take straight alpha.
-        let alpha = transform.edits?.steps.isEmpty == false ? .straight : transform.alpha
+        let alpha = steps.takesStraightAlpha ? .straight : transform.alpha
         let premultiplies = transform.alpha == .premultiplied
         let packing = PixelPacking(transform)
         var raster = steps.needsRaster ? try Raster(planned.scaled) : nil
@@ -352,11 +353,8 @@ struct EncodedImage {
     ) -> (DecodedSize, Scaling?, Crop?) {
         let result = orientation.turned(plan.scaled)
         var crop = plan.crop
-        // The crop is centred, so mirroring does not change it.
-        if orientation.swapsSides {
-            (crop.x, crop.y) = (crop.y, crop.x)
-            (crop.width, crop.height) = (crop.height, crop.width)
-        }
+        let whole = plan.area.flatMap { PixelGeometry(width: $0.width, height: $0.height) }
+        crop = orientation.stored(crop, in: whole ?? orientation.turned(decoder.header.geometry))
         let margin = decoder.storesSizes ? 1.0 : 2
         let share = max(margin * Double(result.width) / crop.width, margin * Double(result.height) / crop.height)
         // Codecs average sRGB values, not linear light.

@@ -33,6 +33,25 @@ package enum Orientation: Int, CaseIterable {
             x: min(first.column, last.column), y: min(first.row, last.row), width: abs(last.column - first.column) + 1,
             height: abs(last.row - first.row) + 1)
     }
+
+    /// Returns the part of the stored image for a part of the shown one of size `size`.
+    package func stored(_ part: Transform.Plan.Crop, in size: PixelGeometry) -> Transform.Plan.Crop {
+        var part = part
+        let (right, below) = (
+            Double(size.width) - part.x - part.width, Double(size.height) - part.y - part.height
+        )
+        // Shown columns are stored from the right, or shown rows from below.
+        switch self {
+        case .upright, .transposed: break
+        case .mirrored, .rotatedRight: part.x = right
+        case .rotatedHalf, .transversed: (part.x, part.y) = (right, below)
+        case .flipped, .rotatedLeft: part.y = below
+        }
+        if swapsSides {
+            (part.x, part.y, part.width, part.height) = (part.y, part.x, part.height, part.width)
+        }
+        return part
+    }
 }
 
 extension PixelGeometry {

@@ -84,28 +84,38 @@ struct Raster {
     /// - Throws: `out-of-memory`.
     mutating func roundToCircle() throws(WireError) {
         let square = Step.circle.result(of: geometry)
-        // Of its own size, because others go by the memory's.
-        let result = try Raster(square)
         let (left, top) = ((geometry.width - square.width) / 2, (geometry.height - square.height) / 2)
-        for y in 0..<square.height {
-            let from = (top + y) * geometry.stride + left * PixelGeometry.bytesPerPixel
-            unsafe (result.memory.bytes.baseAddress! + y * square.stride)
-                .copyMemory(from: memory.bytes.baseAddress! + from, byteCount: square.stride)
-        }
-        self = result
+        try crop(to: square, left: left, top: top)
         try round(Double(square.width) / 2)
     }
 
-    /// Centres the image over a canvas of at least this size.
+    /// Crops to a part of this size, which is within the image.
     ///
     /// - Throws: `out-of-memory`.
-    mutating func pad(_ width: Int, _ height: Int, _ color: Color, _ order: PixelFormat) throws(WireError) {
+    mutating func crop(to size: PixelGeometry, left: Int, top: Int) throws(WireError) {
+        // Of its own size, because others go by the memory's.
+        let result = try Raster(size)
+        for y in 0..<size.height {
+            let from = (top + y) * geometry.stride + left * PixelGeometry.bytesPerPixel
+            unsafe (result.memory.bytes.baseAddress! + y * size.stride)
+                .copyMemory(from: memory.bytes.baseAddress! + from, byteCount: size.stride)
+        }
+        self = result
+    }
+
+    /// Places the image over a canvas of at least this size, whose free sides are divided in the ratio `focus`.
+    ///
+    /// - Throws: `out-of-memory`.
+    mutating func pad(
+        _ width: Int, _ height: Int, _ color: Color, _ order: PixelFormat, dividedAt focus: (x: Double, y: Double)
+    ) throws(WireError) {
         let size = Step.pad(width: width, height: height, color: color).result(of: geometry)
         let result = try Raster(size)
         let bytes = color.stored(order)
         let pixel = bytes.reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         unsafe result.memory.bytes.bindMemory(to: UInt32.self).update(repeating: pixel.littleEndian)
-        let (left, top) = ((size.width - geometry.width) / 2, (size.height - geometry.height) / 2)
+        let left = Int(focus.x * Double(size.width - geometry.width))
+        let top = Int(focus.y * Double(size.height - geometry.height))
         if color.alpha > 0 { unsafe steps_blend_over(channels, geometry.pixels, bytes) }
         for y in 0..<geometry.height {
             let place = (top + y) * size.stride + left * PixelGeometry.bytesPerPixel

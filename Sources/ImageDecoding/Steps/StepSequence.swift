@@ -8,15 +8,26 @@ struct StepSequence {
     /// Whether the image may be transparent after those, and after all steps.
     let isTransparentAfterColors, isTransparent: Bool
     /// Whether the whole image is needed.
-    var needsRaster: Bool { !rest.isEmpty }
+    var needsRaster: Bool { search != nil || !rest.isEmpty }
+
+    /// Whether the image is to have straight alpha when it comes.
+    let takesStraightAlpha: Bool
 
     private let rest: ArraySlice<Step>
     private let order: PixelFormat
+    private let search: PartSearch?
+    /// The ratio in which a canvas is divided.
+    private let focus: (x: Double, y: Double)
 
     /// Creates the sequence for images that may be transparent or not.
-    init(_ steps: [Step], _ order: PixelFormat, isTransparent: Bool) {
+    init(_ edits: Edits?, _ search: Transform.Plan.Search?, _ order: PixelFormat, isTransparent: Bool) {
+        let steps = edits?.steps ?? []
+        self.search = search.map(PartSearch.init)
+        takesStraightAlpha = search != nil || !steps.isEmpty
+        focus = edits?.position?.focus ?? (0.5, 0.5)
         var rest = steps[...]
-        colors = ColorFunctions(takenFrom: &rest, order)
+        // The search is in the image without steps.
+        colors = search == nil ? ColorFunctions(takenFrom: &rest, order) : nil
         self.rest = rest
         self.order = order
         let transparency = { (isTransparent: Bool, step: Step) in step.mayBeTransparent(isTransparent) }
@@ -39,6 +50,10 @@ struct StepSequence {
     func workingBytes(from scaled: PixelGeometry) -> Int {
         guard needsRaster else { return 0 }
         var (size, most) = (scaled, scaled.bytes)
+        if let search {
+            most += search.size.bytes + PartSearch.workingBytes(from: scaled)
+            size = search.size
+        }
         for step in rest {
             let result = step.result(of: size)
             most = max(most, size.bytes + Self.extraBytes(step, from: size, to: result))
@@ -59,10 +74,11 @@ struct StepSequence {
         }
     }
 
-    /// Applies the steps that need the whole image.
+    /// Crops to the part that is searched, and applies the steps that need the whole image.
     ///
     /// - Throws: `out-of-memory`.
     func apply(to raster: inout Raster) throws(WireError) {
+        try search?.apply(to: &raster, order)
         var left = rest
         while let step = left.first {
             if let colors = ColorFunctions(takenFrom: &left, order) {
@@ -80,7 +96,7 @@ struct StepSequence {
             case .sharpen(let sigma, let amount): try raster.sharpen(sigma, amount)
             case .round(let radius): try raster.round(radius)
             case .circle: try raster.roundToCircle()
-            case .pad(let width, let height, let color): try raster.pad(width, height, color, order)
+            case .pad(let width, let height, let color): try raster.pad(width, height, color, order, dividedAt: focus)
             case .function, .hueRotate, .tint, .background: break
             }
         }

@@ -42,6 +42,15 @@ struct VariantOption: Sendable {
             "fit", "FIT", "the way: inside (default), contain, cover or fill",
             choices: Transform.Fit.allCases.map(\.rawValue)
         ) { (variant, value) throws(UsageError) in variant.fit = try value.choice() },
+        VariantOption(
+            "position", "P",
+            """
+            the part that cover keeps, and the place of an image on the canvas of the step pad:
+                center (default)  top  bottom  left  right  top-left  top-right  bottom-left  bottom-right
+                X,Y             a focal point in shares of the sides, 0 to 1
+                entropy  attention    with cover: the part with the most detail, or the most striking one
+            """
+        ) { (variant, value) throws(UsageError) in variant.position = try value.position() },
         VariantOption("scale-down", nil, "scale a result above the broker's scale-down-limit down to it") {
             (variant, value) throws(UsageError) in variant.scaleDown = try value.isOn()
         },

@@ -92,7 +92,8 @@ struct RandomEventTests {
                     $0.retryFailed = false
                 }
             }
-            world.get(client, id: nextID, "\(Int.random(in: 0..<world.variety, using: &random))") { options in
+            let variety = world.variety
+            world.get(client, id: nextID, "\(Int.random(in: 0..<variety, using: &random))") { options in
                 let modes = GetOptions.CacheMode.allCases + [.default, .default, .default, .default]
                 options.cache = modes.randomElement(using: &random)!
                 options.staleFirst = Bool.random(using: &random)
@@ -124,12 +125,33 @@ struct RandomEventTests {
                 if Int.random(in: 0..<4, using: &random) == 0 {
                     options.headers = [HeaderField(name: "cookie", value: "a=b")]
                 }
+                if Int.random(in: 0..<6, using: &random) == 0 {
+                    options.maxAgeSeconds = Int.random(in: 0...5, using: &random)
+                }
+                if Int.random(in: 0..<6, using: &random) == 0 {
+                    options.retries = Int.random(in: 0...2, using: &random)
+                }
+                if options.cacheKey == nil, Int.random(in: 0..<6, using: &random) == 0 {
+                    options.alternatives = (0..<Int.random(in: 1...4, using: &random)).compactMap { _ in
+                        let host = Bool.random(using: &random) ? "origin" : "other"
+                        return try? SourceURL("http://\(host).test/\(Int.random(in: 0..<variety, using: &random))")
+                    }
+                }
             }
         case 40..<45:
             guard let client, let request = world.clients[client]?.sorted().randomElement(using: &random) else {
                 return
             }
             nextID += 1
+            if Bool.random(using: &random) {
+                let priority = (GetOptions.Priority.allCases + [nil]).randomElement(using: &random)!
+                return world.happen(
+                    .messageReceived(
+                        client,
+                        .update(
+                            id: nextID, request: request, priority: priority,
+                            detach: priority == nil || Bool.random(using: &random))))
+            }
             world.happen(.messageReceived(client, .cancel(id: nextID, request: request)))
         case 45..<53:
             guard let client, let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) else {

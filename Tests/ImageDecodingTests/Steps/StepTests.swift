@@ -21,7 +21,7 @@ import WorkerProtocol
             let size = try #require(PixelGeometry(width: width, height: height))
             var raster = try Raster(size)
             unsafe raster.memory.bytes.initializeMemory(as: UInt8.self, repeating: 90)
-            try StepSequence(list, .rgba8, isTransparent: true).apply(to: &raster)
+            try StepSequence(Edits(crop: nil, steps: list), nil, .rgba8, isTransparent: true).apply(to: &raster)
             #expect(raster.geometry == list.reduce(size) { $1.result(of: $0) }, "\(list)")
             #expect(unsafe raster.memory.bytes.count == raster.geometry.bytes, "others go by the memory's size")
         }

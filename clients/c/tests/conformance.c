@@ -104,7 +104,27 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
         .password = text_of(json_object_get(fields, "credentials"), "password"),
         .cache_key = text_of(fields, "cacheKey"),
         .preset = text_of(fields, "preset"),
+        .has_max_age = json_object_get(fields, "maxAgeSeconds") != NULL,
+        .max_age_seconds = number_of(fields, "maxAgeSeconds"),
+        .has_retries = json_object_get(fields, "retries") != NULL,
+        .retries = number_of(fields, "retries"),
     };
+    static const char *alternatives[8];
+    size_t index;
+    json_t *alternative;
+    json_array_foreach(json_object_get(fields, "alternatives"), index, alternative) {
+        alternatives[options.alternative_count++] = json_string_value(alternative);
+    }
+    options.alternatives = alternatives;
+    json_t *position = json_object_get(variant, "position");
+    if (json_is_object(position)) {
+        static char point[64];
+        snprintf(point, sizeof point, "%.17g,%.17g", json_number_value(json_object_get(position, "x")),
+            json_number_value(json_object_get(position, "y")));
+        options.position = point;
+    } else if (position != NULL) {
+        options.position = json_string_value(position);
+    }
     const char *name;
     json_t *value;
     json_object_foreach(json_object_get(fields, "headers"), name, value) {

@@ -39,8 +39,19 @@ extension BrokerState {
     private mutating func failImpatient(_ job: JobID, _ error: WireError) {
         guard let download = downloads[job], let end = downloads.holdEnd(of: job, at: now.instant) else { return }
         for waiter in download.waiters
-        where waiter.deadline <= end || staleOriginal(for: waiter.id, after: error, known: download.revalidating) != nil
+        where waiter.deadline <= end || !waiter.isPatient
+            || staleOriginal(for: waiter.id, after: error, known: download.revalidating) != nil
         {
+            carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+            requests.endStage(waiter.id)
+            failOrServeStale(waiter.id, error, revalidating: download.revalidating)
+        }
+    }
+
+    /// Ends the requests of a download that is to be retried after this many transfers which accept no further retry.
+    private mutating func failUnwilling(_ job: JobID, attempts: Int, _ error: WireError) {
+        guard let download = downloads[job], download.retryAt != nil else { return }
+        for waiter in download.waiters where waiter.retries(of: limits.retries) < attempts {
             carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
             requests.endStage(waiter.id)
             failOrServeStale(waiter.id, error, revalidating: download.revalidating)
@@ -457,6 +468,7 @@ extension BrokerState {
             job, failure.error, received: failure.received, isDraining: isDraining, at: now.instant)
         if let retry {
             carryOut(retry)
+            failUnwilling(job, attempts: download.attempts, failure.error)
             return failImpatient(job, failure.error)
         }
         downloadFailed(job, failure.error, response: failure.response)

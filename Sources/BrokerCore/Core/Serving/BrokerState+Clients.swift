@@ -19,8 +19,12 @@ extension BrokerState {
 
     mutating func clientDisconnected(_ client: ClientID, isForced: Bool) {
         guard let departure = clients.departure(of: client) else { return }
-        for prefetch in departure.prefetches { abandon(prefetch) }
-        for waiter in departure.gets { abandon(waiter) }
+        let detached = clients[client]?.detached ?? []
+        for prefetch in departure.prefetches { abandon(prefetch, among: detached) }
+        for waiter in departure.gets
+        where !detached.contains(requests[waiter]?.request.id ?? -1) || !detach(waiter) {
+            abandon(waiter)
+        }
         for waiter in departure.stores { abandon(waiter) }
         let buffers = clients.removed(client)
         // It may still read what it has leased.
@@ -50,6 +54,8 @@ extension BrokerState {
             greet(client, id: id, withPage: validity)
         case .get(let request): get(request, from: client, asking)
         case .cancel(let id, let request): cancel(request, id: id, from: client, asking)
+        case .update(let id, let request, let priority, let isDetached):
+            update(request, id: id, priority, isDetached: isDetached, from: client, asking)
         case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
         case .touch(let buffers, let hits): touch(buffers, hits: hits, from: client)
         case .forgetSegments(let segments): clients.forget(segments, by: client)
@@ -118,9 +124,56 @@ extension BrokerState {
 
     private mutating func cancel(_ request: Int, id: Int, from client: ClientID, _ asking: Clients.Client) {
         let error = WireError(.cancelled, "The request was cancelled.")
-        if let id = asking.gets[request] { leaveJobAndFail(id, error) }
-        if let prefetch = asking.prefetches[request] { failPrefetch(prefetch, error) }
+        let isDetached = asking.detached.contains(request)
+        if let waiter = asking.gets[request] {
+            if isDetached, let left = requests[waiter], detach(waiter) {
+                reject(request, of: client, with: error, url: left.request.url)
+            } else {
+                leaveJobAndFail(waiter, error)
+            }
+        }
+        if let prefetch = asking.prefetches[request] {
+            abandon(prefetch, among: asking.detached)
+            reject(request, of: client, with: error)
+        }
         reply(.ok(id: id), to: client)
+    }
+
+    /// Changes a pending request. As for `cancel`, an unknown or finished one is no error.
+    private mutating func update(
+        _ request: Int, id: Int, _ priority: GetOptions.Priority?, isDetached: Bool, from client: ClientID,
+        _ asking: Clients.Client
+    ) {
+        let (get, prefetch) = (asking.gets[request], asking.prefetches[request])
+        if isDetached, let get, requests[get]?.file != nil {
+            let message = "detach must be absent: request \(request) is for a file, whose descriptor is the client's."
+            return reject(id, of: client, with: WireError(.badRequest, message))
+        }
+        if let priority {
+            if let get { setPriority(priority, of: get) }
+            if let prefetch {
+                requests.setPriority(priority, of: prefetch)
+                for waiter in requests[prefetch]?.running.sorted() ?? [] { setPriority(priority, of: waiter) }
+            }
+        }
+        if isDetached, get != nil || prefetch != nil { clients.detach(request, of: client) }
+        reply(.ok(id: id), to: client)
+    }
+
+    /// The maximum number of detached loads of a user.
+    private static let mostDetached = 64
+
+    /// Lets the loading of a request go on without its client, with low priority; false when too many do.
+    private mutating func detach(_ id: WaiterID) -> Bool {
+        guard let waiter = requests[id], waiter.file == nil, !isDraining,
+            requests.detach(id, atMost: Self.mostDetached)
+        else { return false }
+        if waiter.purpose == .get {
+            clients.ended(get: waiter.request.id, weight: waiter.weight, of: waiter.client)
+            counters.add(for: waiter.uid) { $0.count(.cancelled) }
+        }
+        setPriority(.low, of: id)
+        return true
     }
 
     private mutating func subscribe(to events: Set<BrokerEvent.Name>, id: Int, from client: ClientID) {
@@ -287,10 +340,12 @@ extension BrokerState {
         reject(prefetch.request, of: prefetch.client, with: error)
     }
 
-    /// Ends a prefetch without a frame.
-    private mutating func abandon(_ id: PrefetchID) {
+    /// Ends a prefetch without a frame. If it is `among` the detached requests, the URLs that were begun are loaded.
+    private mutating func abandon(_ id: PrefetchID, among detached: Set<Int> = []) {
         guard let prefetch = end(id) else { return }
-        for waiter in prefetch.running.sorted() { abandon(waiter) }
+        for waiter in prefetch.running.sorted() where !detached.contains(prefetch.request) || !detach(waiter) {
+            abandon(waiter)
+        }
     }
 
     private mutating func end(_ id: PrefetchID) -> Prefetch? {

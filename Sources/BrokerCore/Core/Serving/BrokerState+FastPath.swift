@@ -73,11 +73,20 @@ extension BrokerState {
             image.slot == nil
         else { return }
         let revision = memory.revision
+        let freshUntil = memory.monotonicTime(validUntil(hit.original.origin, request.options))
         repeats.note(text.rest, uid: uid) {
             guard text.isPlain else { return nil }
             return RepeatedRequest(
                 uid: uid, text: Array(text.rest), key: hit.key, image: image, buffer: BufferID(number: buffer),
-                freshUntil: memory.monotonicTime(hit.original.origin.freshUntil), revision: revision)
+                freshUntil: freshUntil, revision: revision)
         }
+    }
+
+    /// Until when an original in memory answers a request as it does now, in the time by which originals age.
+    private func validUntil(_ origin: OriginStatement, _ options: GetOptions) -> Instant {
+        guard let most = options.maxAgeSeconds else { return origin.freshUntil }
+        // The age is rounded down, so it does not exceed the maximum before.
+        let left = max(0, most - origin.age(at: agingNow))
+        return min(origin.freshUntil, agingNow.adding(milliseconds: left * 1000))
     }
 }

@@ -18,7 +18,8 @@ extension BrokerState {
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
             ],
-            features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes", "frame-range"]
+            features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes"]
+                + ["position", "update", "max-age", "retries", "alternatives", "frame-range"]
                 + (limits.mostSegmentImageBytes > 0 ? ["segments"] : []))
         hello.presets = limits.presets.keys.sorted()
         return hello
@@ -115,7 +116,7 @@ extension BrokerState {
             (
                 "clients",
                 clients.brokenInvariant(
-                    getWeight: { requests[$0]?.request.weight }, prefetchWeight: { requests[$0]?.weight })
+                    getWeight: { requests[$0]?.weight }, prefetchWeight: { requests[$0]?.weight })
             ),
             ("requests", requests.brokenInvariant(isOwned: isOwned, waits: isWaiting)),
             (
@@ -161,7 +162,7 @@ extension BrokerState {
         switch waiter.purpose {
         case .get: clients[waiter.client]?.gets[waiter.request.id] == waiter.id
         case .store(let request): clients[waiter.client]?.others[request.id] != nil
-        case .prefetch, .refresh: true
+        case .prefetch, .refresh, .detached: true
         }
     }
 

@@ -25,7 +25,8 @@ extension BrokerState {
             waiter.key = hit.key
             deliver(
                 hit.buffer, size(of: hit.buffer, hit.header), hit.original, hit.header, to: waiter,
-                offersSlot: asking.hasPage && !request.options.retryFailed && !request.options.trace)
+                offersSlot: asking.hasPage && !request.options.retryFailed && !request.options.trace
+                    && request.options.maxAgeSeconds == nil)
             return rememberHit(request, from: client, of: asking.uid, hit)
         }
         if let refusal = clients.refusal(ofWeight: request.weight, from: asking) { return fail(waiter, refusal) }
@@ -119,9 +120,9 @@ extension BrokerState {
         requests.register(waiter)
         switch waiter.purpose {
         case .get:
-            clients.began(get: waiter.request.id, waiter.id, weight: waiter.request.weight, of: waiter.client)
+            clients.began(get: waiter.request.id, waiter.id, weight: waiter.weight, of: waiter.client)
         case .store: clients.began(store: waiter.id, of: waiter.client)
-        case .prefetch, .refresh: break
+        case .prefetch, .refresh, .detached: break
         }
         schedule(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
     }
@@ -218,6 +219,7 @@ extension BrokerState {
         options.progress = false
         options.delivery = .none
         options.storage = .both
+        options.terms = nil
         let request = GetRequest(id: 0, url: served.request.url, options: options)
         let waiter = requests.makeWaiter(
             .refresh, request, key: key, of: served.client, uid: served.uid, at: now.instant)
@@ -280,7 +282,10 @@ extension BrokerState {
         if let body { memory.hold(body) }
         // As the Fetch standard has it ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
         let cacheControl =
-            waiter.isForced ? "no-cache" : waiter.request.options.cache == .noCache ? "max-age=0" : nil
+            waiter.isForced
+            ? "no-cache"
+            : waiter.request.options.cache == .noCache
+                ? "max-age=0" : waiter.request.options.maxAgeSeconds.map { "max-age=\($0)" }
         let isParked = asksTier(for: waiter)
         let job = enqueue(
             isParked: isParked,
@@ -461,7 +466,7 @@ extension BrokerState {
     private mutating func delivered(_ original: OriginalFacts, to waiter: Waiter) {
         unregister(waiter)
         switch waiter.purpose {
-        case .get, .refresh: break
+        case .get, .refresh, .detached: break
         case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: false)
         case .store(let request): accept(original, request, from: waiter)
         }
@@ -469,8 +474,13 @@ extension BrokerState {
 
     // MARK: Failure
 
-    /// Answers a request, registered or not, with an error, and ends it. It waits for no job, or its job ends too.
+    /// Answers a request, registered or not, with an error, and ends it; one that is registered and has an alternative URL goes on
+    /// with that after a failure that may be of the URL. It waits for no job, or its job ends too.
     mutating func fail(_ waiter: Waiter, _ error: WireError) {
+        if Self.errorsOfURLs.contains(error.code), requests.takeAlternative(waiter.id) {
+            assignsAgain = true
+            return advance(waiter.id)
+        }
         unregister(waiter)
         switch waiter.purpose {
         case .get:
@@ -478,10 +488,18 @@ extension BrokerState {
             reject(
                 waiter.request.id, of: waiter.client, with: error, url: waiter.file == nil ? waiter.request.url : nil)
         case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: true)
-        case .refresh: break
+        case .refresh, .detached: break
         case .store(let request): rejectStored(request, error, from: waiter)
         }
     }
+
+    /// The errors after which another URL may succeed.
+    private static let errorsOfURLs: Set<ErrorCode> = [
+        .forbiddenAddress, .notCached, .recentlyFailed, .hostUnavailable, .dnsFailed, .connectFailed, .tlsFailed,
+        .timeout,
+        .tooManyRedirects, .httpStatus, .transferFailed, .tooLarge, .unsupportedFormat, .truncated, .decodeFailed,
+        .tooManyPixels, .emptyImage, .decoderCrashed, .decoderUnavailable,
+    ]
 
     /// Takes a registered request out of its job, and ends it with an error.
     mutating func leaveJobAndFail(_ id: WaiterID, _ error: WireError) {
@@ -507,9 +525,24 @@ extension BrokerState {
         guard requests.unregister(waiter.id) else { return }
         if let file = waiter.file { release(file) }
         switch waiter.purpose {
-        case .get: clients.ended(get: waiter.request.id, weight: waiter.request.weight, of: waiter.client)
+        case .get: clients.ended(get: waiter.request.id, weight: waiter.weight, of: waiter.client)
         case .store: clients.ended(store: waiter.id, of: waiter.client)
-        case .prefetch, .refresh: break
+        case .prefetch, .refresh, .detached: break
+        }
+    }
+
+    /// Gives a request another priority, and the job that it waits for.
+    mutating func setPriority(_ priority: GetOptions.Priority, of id: WaiterID) {
+        requests.setPriority(priority, of: id)
+        guard let waiter = requests[id] else { return }
+        switch waiter.stage {
+        case .deciding, .opening: break
+        case .reading(let job): files.setPriority(priority, of: id, in: job)
+        case .lookingUp(let job): disk.setPriority(priority, of: id, in: job)
+        case .downloading(let job):
+            downloads.setPriority(priority, of: id, in: job)
+            decoding.setPriority(ofIdentification: job, for: downloads[job]?.waiters ?? [])
+        case .decoding(let job): decoding.setPriority(priority, of: id, in: job)
         }
     }
 

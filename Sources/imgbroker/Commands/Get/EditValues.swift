@@ -16,6 +16,17 @@ extension GivenValue {
         return Crop(x: numbers[0], y: numbers[1], width: numbers[2], height: numbers[3])
     }
 
+    /// The value as a position: a name, or a focal point in shares of the width and the height.
+    ///
+    /// - Throws: `UsageError` for any other text.
+    func position() throws(UsageError) -> Position {
+        if let position = Position(named: text) { return position }
+        let numbers = text.split(separator: ",", omittingEmptySubsequences: false).map { Double($0) }
+        guard numbers.count == 2, let x = numbers[0], let y = numbers[1], (0...1).contains(x), (0...1).contains(y)
+        else { throw needs("center, top, bottom-left and so on, entropy, attention, or X,Y with shares from 0 to 1") }
+        return .focus(x: x, y: y)
+    }
+
     /// The value as the name of a preset.
     ///
     /// - Throws: `UsageError` for any other text.

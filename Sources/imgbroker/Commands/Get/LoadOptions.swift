@@ -24,6 +24,10 @@ struct LoadOptions {
                 oneOf: GetOptions.Storage.self),
             FlagHelp("--priority P", "the place in the queue: low, normal or high", oneOf: GetOptions.Priority.self),
             FlagHelp("--retry-failed", "try again although it has recently failed"),
+            FlagHelp("--max-age N", "the age in seconds that a cached response may have at most"),
+            FlagHelp(
+                "--retries N", "retry a failed transfer at most this often, and never more often than the broker does"),
+            FlagHelp("--alternative URL", "load this URL if the one before fails (repeatable, up to 4, in order)"),
             FlagHelp("--timeout-ms N", "give up when no data arrives for this time (default: 15000)"),
             FlagHelp("--total-timeout-ms N", "give up after this total time (default: 60000)"),
             FlagHelp("--header \"N: V\"", "send this request header, too (repeatable)"),
@@ -82,6 +86,9 @@ struct LoadOptions {
         case "--storage": given.storage = try arguments.given(flag).choice()
         case "--priority": given.priority = try arguments.given(flag).choice()
         case "--retry-failed": given.retryFailed = true
+        case "--max-age": given.maxAgeSeconds = try arguments.given(flag).number(in: 0...Int(Int32.max))
+        case "--retries": given.retries = try arguments.given(flag).number(in: 0...100)
+        case "--alternative": try takeAlternative(flag, &arguments)
         case "--timeout-ms": given.timeoutMs = try arguments.given(flag).number(in: milliseconds)
         case "--total-timeout-ms": given.totalTimeoutMs = try arguments.given(flag).number(in: milliseconds)
         case "--header": try takeHeader(flag, &arguments)
@@ -96,6 +103,16 @@ struct LoadOptions {
 
     private static func contradiction(_ flag: String) -> UsageError {
         UsageError(description: "\(flag) does not go with --preset, which stands for the whole variant")
+    }
+
+    private mutating func takeAlternative(_ flag: String, _ arguments: inout Arguments) throws(UsageError) {
+        let text = try arguments.value(of: flag)
+        if given.alternatives.count == 4 { throw UsageError(description: "\(flag) can be given 4 times") }
+        do throws(InvalidURL) {
+            given.alternatives.append(try SourceURL(text))
+        } catch {
+            throw UsageError(description: "\(flag) needs a URL: \(error.message)")
+        }
     }
 
     private mutating func takeHeader(_ flag: String, _ arguments: inout Arguments) throws(UsageError) {

@@ -569,6 +569,18 @@ class Client:
         if request is not None:
             self._engine.cancel(request)
 
+    def update(self, future: "Future[Any]", *, priority: Optional[str] = None, detach: bool = False) -> None:
+        """Changes a request of `submit` that the broker has not answered: its `priority`, or with `detach` that its downloads go on
+        for the cache although it is cancelled or this client is closed. Needs the addition `update`.
+
+        A request that has ended, or that waits for a connection, is left as it is.
+        """
+        if priority is None and not detach:
+            raise ValueError("update needs a priority or detach")
+        request = future.request() if isinstance(future, RequestFuture) else None
+        if request is not None:
+            self._engine.update(request, priority, detach)
+
     def get_request(
         self, source: Source, wish: Wish, descriptor: Optional[int], key: Optional[Tuple[Any, ...]],
         preview: Optional[Callable[[Image], None]], partial: Optional[Callable[[Image], None]],

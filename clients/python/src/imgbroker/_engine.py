@@ -96,6 +96,21 @@ class Engine:
                 self.cancel(request)
             raise
 
+    def update(self, request: Request, priority: Optional[str], detach: bool) -> None:
+        """Sends `update` for a request that the broker has not answered; any other is left as it is."""
+        with self._lock:
+            session = self._session
+            if session is None or request.id is None or session.pending.get(request.id) is not request:
+                return
+            fields: Dict[str, Any] = {"type": "update", "request": request.id}
+            if priority is not None:
+                fields["priority"] = priority
+            if detach:
+                fields["detach"] = True
+            session.send(Request(fields, features=frozenset({"update"}), is_repeatable=False))
+            if session.has_outgoing:
+                self._wake()
+
     def cancel(self, request: Request) -> None:
         """Sends `cancel` for a request; it ends with the code `cancelled`."""
         with self._lock:

@@ -25,6 +25,9 @@ class GetOptions(TypedDict, total=False):
     crop: Tuple[int, int, int, int]
     #: Objects with `op`, in order; needs the addition `steps`.
     steps: Sequence[Mapping[str, Any]]
+    #: The part that `cover` keeps, and the place on the canvas of a step `pad`: a name such as `top-left`, `entropy` or `attention`,
+    #: or the shares (x, y) of a focal point; needs the addition `position`.
+    position: Union[str, Tuple[float, float]]
     #: `#rrggbb` behind `rgb8` and `gray8`.
     background: str
     #: The name of a variant in the broker's configuration, in place of all options above; needs the addition `presets`.
@@ -39,6 +42,12 @@ class GetOptions(TypedDict, total=False):
     retry_failed: bool
     timeout_ms: int
     total_timeout_ms: int
+    #: The age in seconds that a cached response may have at most; needs the addition `max-age`.
+    max_age_seconds: int
+    #: The retries of a failed transfer, at most those of the broker; needs the addition `retries`.
+    retries: int
+    #: At most 4 URLs that are loaded instead, each when the one before fails; needs the addition `alternatives`.
+    alternatives: Sequence[str]
     headers: Mapping[str, str]
     #: (user name, password).
     credentials: Tuple[str, str]
@@ -56,15 +65,17 @@ class GetOptions(TypedDict, total=False):
 _IN_VARIANT = {
     "width": "width", "height": "height", "fit": "fit", "scale_down": "scaleDown", "linear": "linear",
     "pixel_format": "pixelFormat", "alpha": "alpha", "frame": "frame", "frames": "frames", "crop": "crop", "steps": "steps",
-    "background": "background",
+    "position": "position", "background": "background",
 }
 _IN_REQUEST = {
     "preset": "preset", "as_": "as", "quality": "quality", "delivery": "delivery", "cache": "cache", "storage": "storage",
     "priority": "priority", "retry_failed": "retryFailed", "timeout_ms": "timeoutMs",
     "total_timeout_ms": "totalTimeoutMs", "headers": "headers", "credentials": "credentials", "cookies": "cookies",
     "cache_key": "cacheKey", "allow_invalid_certificates": "allowInvalidCertificates", "damaged": "damaged",
-    "name": "name", "trace": "trace",
+    "name": "name", "trace": "trace", "max_age_seconds": "maxAgeSeconds", "retries": "retries", "alternatives": "alternatives",
 }
+#: The options with an addition of their own.
+_TERMS = {"max_age_seconds": "max-age", "retries": "retries", "alternatives": "alternatives"}
 
 
 def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
@@ -85,6 +96,10 @@ def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
                 features.add("frame-range")
             elif name == "steps":
                 value = [dict(step) for step in value]
+            elif name == "position":
+                features.add("position")
+                if not isinstance(value, (str, Mapping)):
+                    value = {"x": value[0], "y": value[1]}
             if name in ("crop", "steps"):
                 features.add("steps")
             elif name == "pixel_format" and value in ("rgb8", "gray8"):
@@ -99,6 +114,10 @@ def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
                 features.add("damaged")
             elif name == "preset":
                 features.add("presets")
+            elif name in _TERMS:
+                features.add(_TERMS[name])
+                if name == "alternatives":
+                    value = list(value)
             fields[_IN_REQUEST[name]] = value
         else:
             raise TypeError(f"unknown option {name!r}")
