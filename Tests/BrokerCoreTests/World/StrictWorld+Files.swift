@@ -38,7 +38,10 @@ extension StrictWorld {
     mutating func examine(
         _ file: FileID, _ identity: FileIdentity, isRecent: Bool = false, isLocal: Bool = true
     ) {
-        if let (client, id) = fileRequests[file] { fileURLs[client, default: [:]][id] = identity.url }
+        // Only the first report on a file counts.
+        if let (client, id) = fileRequests[file], fileURLs[client]?[id] == nil {
+            fileURLs[client, default: [:]][id] = identity.url
+        }
         happen(.fileExamined(file, .success(FileFacts(identity, isRecent: isRecent, isLocal: isLocal))))
     }
 
