@@ -1,4 +1,4 @@
-"""Compares crop and steps with Pillow, libvips and headless Chromium.
+"""Compares crop, position and steps with Pillow, libvips and headless Chromium.
 
 Each result is loaded with `imgbroker get`, all frames of an animation with the Python client. The largest difference of a channel,
 with multiplied colour, is at most 2 of 255.
@@ -148,6 +148,65 @@ LIBRARIES = {
     "sharpen:sigma=12,amount=1.5": vips_sharpen(12, 1.5),
 }
 
+# Positions.
+
+
+def photograph(seed, width, height):
+    """Returns soft shapes of several colours, among them skin, over a gradient, as a photograph has them."""
+    random = numpy.random.default_rng(seed)
+    down = numpy.linspace(0, 1, height)[:, None, None]
+    colors = random.integers(20, 200, (2, 3))
+    pixels = colors[0] + (colors[1] - colors[0]) * down + numpy.zeros((height, width, 3))
+    image = Image.fromarray(pixels.astype(numpy.uint8), "RGB")
+    draw = ImageDraw.Draw(image)
+    for _ in range(9):
+        x, y = (int(random.integers(0, side)) for side in (width, height))
+        radius = int(random.integers(5, 40))
+        color = (220, 170, 140) if random.random() < 0.3 else tuple(int(value) for value in random.integers(0, 255, 3))
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=color)
+    return image.convert("RGBA")
+
+
+def placed(image, size, position):
+    """Returns the left and top of the part that libvips chooses, without scaling."""
+    source = pyvips.Image.new_from_memory(numpy.asarray(image.convert("RGB")).tobytes(), *image.size, 3, "uchar")
+    part = source.copy(interpretation="srgb").smartcrop(*size, interesting=position)
+    return -part.xoffset, -part.yoffset
+
+
+def share(image, size, place):
+    """Returns the score of a place in libvips' own map of `attention`, as a share of the highest score."""
+    source = pyvips.Image.new_from_memory(numpy.asarray(image.convert("RGB")).tobytes(), *image.size, 3, "uchar")
+    across, down = 32 / image.width, 32 / image.height
+    color = source.copy(interpretation="srgb").resize(across, vscale=down).colourspace("xyz")
+    luminance = color[1]
+    laplacian = pyvips.Image.new_from_array([[0, -1, 0], [-1, 4, -1], [0, -1, 0]])
+    edges = (luminance.conv(laplacian, precision="integer") * 5).abs()
+    length = (color[0] ** 2 + color[1] ** 2 + color[2] ** 2) ** 0.5
+    away = color / length - [0.78, 0.57, 0.44]
+    skin = (away[0] ** 2 + away[1] ** 2 + away[2] ** 2) ** 0.5 * -100 + 100
+    bright = luminance > 5
+    total = edges + bright.ifthenelse(skin, 0) + bright.ifthenelse(color.colourspace("lab")[1], 0)
+    smooth = total.gaussblur(max(1, numpy.hypot(size[0] * across, size[1] * down) / 10)).cast("float")
+    scores = numpy.ndarray(buffer=smooth.write_to_memory(), dtype="float32", shape=(32, 32))
+    # The cells over which the part may be centred: at the border of the image, all beyond.
+    centers = []
+    for start, side, part in zip(place, image.size, size):
+        cells = [int(min(max(0, cell * side / 32 - part // 2), side - part)) for cell in range(32)]
+        centers.append([cell for cell in range(32) if abs(cells[cell] - start) <= side / 32])
+    return scores[numpy.ix_(centers[1], centers[0])].max() / scores.max()
+
+
+def found(image, part):
+    """Returns where a part of an image is; None if it is no part."""
+    whole, piece = numpy.asarray(image.convert("RGB")), numpy.asarray(part.convert("RGB"))
+    for top in range(image.height - part.height + 1):
+        for left in range(image.width - part.width + 1):
+            if (whole[top:top + part.height, left:left + part.width] == piece).all():
+                return left, top
+    return None
+
+
 # CSS functions, by the step with the same meaning.
 FUNCTIONS = {
     f"{name}:amount={amount}": f"{name}({amount})"
@@ -199,6 +258,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         files = {name: png(scene(name == "alpha")) for name in ("alpha", "opaque")}
         files |= {f"{width}x{height}": png(scene(True, width, height)) for width, height in SMALL}
+        # One side is that of the box, so nothing is scaled.
+        photographs = {
+            f"photograph-{seed}": (photograph(seed, *sides), size)
+            for seed, (sides, size) in enumerate([((320, 120), (120, 120)), ((150, 400), (150, 100)), ((300, 90), (200, 90))] * 6)}
+        files |= {name: png(image) for name, (image, _) in photographs.items()}
         setting = Setting(folder, files)
         try:
             cases = []
@@ -213,6 +277,20 @@ def main():
                 cases += [(f"{width}x{height}", ("--step", step), make(image)) for step, make in LIBRARIES.items()]
             for name, options, expected in cases:
                 check(f"{name} {options[1]}", Image.open(setting.get(name, *options)), expected)
+            others = 0
+            for name, (image, size) in photographs.items():
+                for position in ("entropy", "attention"):
+                    options = ("--width", str(size[0]), "--height", str(size[1]), "--fit", "cover", "--position", position)
+                    place = found(image, Image.open(setting.get(name, *options)))
+                    expected = placed(image, size, position)
+                    # The filters that scale to the grid differ, so that another cell with nearly the same score may win.
+                    is_near = place == expected or (
+                        position == "attention" and place is not None and share(image, size, place) >= 0.97)
+                    others += place != expected
+                    passed += is_near
+                    failures += not is_near
+                    print(f"{'ok' if is_near else 'FAILED'}: {name} {position}: {place}, libvips {expected}")
+            passed, failures = (passed, failures + 1) if others > 4 else (passed + 1, failures)
             with imgbroker.Client(setting.socket) as client:
                 for name in ("alpha", "opaque"):
                     data = animation(name == "alpha")

@@ -102,7 +102,7 @@ class Engine:
             session = self._session
             if session is None or request.id is None or session.pending.get(request.id) is not request:
                 return
-            fields: Dict[str, Any] = {"type": "update", "request": request.id}
+            fields: dict[str, Any] = {"type": "update", "request": request.id}
             if priority is not None:
                 fields["priority"] = priority
             if detach:
