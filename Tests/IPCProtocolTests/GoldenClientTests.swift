@@ -43,6 +43,13 @@ import Testing
         named.preset = "avatar"
         var tolerant = GetOptions()
         tolerant.damaged = .accept
+        var described = GetOptions()
+        described.delivery = .header
+        described.metadata = [.exif, .icc]
+        var small = GetOptions()
+        small.variant.width = 128
+        small.embedded = .fast
+        small.metadata = [.xmp]
         var prefetching = PrefetchRequest.defaultOptions
         prefetching.priority = .normal
         return [
@@ -57,6 +64,8 @@ import Testing
             ("client-get-encoded", .get(GetRequest(id: 2, url: url, options: encoded))),
             ("client-get-packed", .get(GetRequest(id: 2, url: url, options: packed))),
             ("client-get-damaged", .get(GetRequest(id: 2, url: url, options: tolerant))),
+            ("client-get-header", .get(GetRequest(id: 2, url: url, options: described))),
+            ("client-get-embedded", .get(GetRequest(id: 2, url: url, options: small))),
             ("client-get-preset", .get(GetRequest(id: 2, url: url, options: named))),
             ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
             ("client-query", .query(GetRequest(id: 3, url: url))),

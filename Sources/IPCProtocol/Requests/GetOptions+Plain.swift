@@ -22,11 +22,11 @@ extension GetOptions {
         let totalTimeoutMs: Int32
     }
 
-    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a preset, a crop or steps, a background, or a
-    /// number that no broker accepts.
+    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a preset, a crop or steps, a background, metadata, or
+    /// a number that no broker accepts.
     package var plain: Plain? {
         if !headers.isEmpty || credentials != nil || cacheKey != nil || preset != nil
-            || variant.edits != nil || variant.background != .white
+            || variant.edits != nil || variant.background != .white || !metadata.isEmpty
         {
             return nil
         }
@@ -50,6 +50,7 @@ extension GetOptions {
         if variant.linear { flags |= 1 << 7 }
         if damaged == .accept { flags |= 1 << 8 }
         if trace { flags |= 1 << 9 }
+        if embedded == .fast { flags |= 1 << 10 }
         return Plain(
             representation: representation, delivery: delivery, cache: cache, storage: storage, priority: priority,
             fit: variant.fit, pixelFormat: variant.pixelFormat, alpha: variant.alpha, flags: flags, quality: quality,

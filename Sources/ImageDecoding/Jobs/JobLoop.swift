@@ -131,6 +131,7 @@ final class JobLoop {
             if family == .plain, job.pixels == nil, !source.isPart, let format = foreignFormat(of: source) {
                 return try channel.sendMessage(DecodeReport.foreign(job: job.id, format))
             }
+            if job.purpose == .header { return try describe(job, source) }
             let image = try EncodedImage(source, for: job, codecs, conversions: conversions)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels else { return }
@@ -149,6 +150,17 @@ final class JobLoop {
             let error = WireError(.internal, "The report of the image is too long.")
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }
+    }
+
+    /// Reports the header with its facts, and the metadata blocks as the result if the file has any that are requested.
+    private func describe(_ job: DecodeJob, _ source: ImageSource) throws {
+        let image = try DescribedImage(source, for: job, codecs)
+        try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
+        guard !image.blocks.isEmpty, !source.isPart, case .file(let file) = try receiveOutput(for: job) else { return }
+        try file.write(image.blocks, at: 0)
+        var result = DecodeResult(bytes: image.blocks.count)
+        seal(file, &result)
+        try channel.sendMessage(DecodeReport.finished(job: job.id, result))
     }
 
     /// The most working memory, in bytes, with which a job starts before its output buffer arrives, because the round trip

@@ -18,7 +18,10 @@ extension BrokerState {
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
             ],
-            features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes"]
+            features: [
+                "files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes", "header", "metadata",
+                "embedded",
+            ]
                 + (limits.mostSegmentImageBytes > 0 ? ["segments"] : []))
         hello.presets = limits.presets.keys.sorted()
         return hello
