@@ -22,7 +22,7 @@ from ._errors import (
 from ._image import Image
 from ._options import GetOptions
 from ._wire import VERSION as __version__
-from ._wire import FrameTiming, TraceSpan
+from ._wire import Density, Description, FrameTiming, TraceSpan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -50,7 +50,7 @@ def get_many(
 
 __all__ = [
     "AsyncClient", "BrokerFailure", "CacheStatus", "ClearResult", "Client", "ClientError", "ClosedError",
-    "ConnectionLostError", "DownloadError", "ErrorCode", "Event", "Events", "FailedEntry", "FeatureMissingError",
+    "ConnectionLostError", "Density", "Description", "DownloadError", "ErrorCode", "Event", "Events", "FailedEntry", "FeatureMissingError",
     "FrameTiming", "GetOptions", "Hello", "HostError", "Image", "ImageBrokerError", "ImageError", "MessageError",
     "NoBrokerError", "NotAnsweringError", "OutcomeError", "PolicyError", "PrefetchResult", "ProcessLimitError",
     "ProtocolViolationError", "RefusedError", "ReloadResult", "Result", "SettingChange", "Source", "TraceSpan",
