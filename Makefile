@@ -217,7 +217,7 @@ format: ## Format the sources in place
 	@scripts/lint.sh --fix
 
 families := avif bmp heif jp2 jxl svg tiff
-manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-store.1 imgbroker-ctl.1 imgbroker-exporter.1
+manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-info.1 imgbroker-store.1 imgbroker-ctl.1 imgbroker-exporter.1
 
 .PHONY: install
 install: ## Install what `make build` has built under PREFIX (/usr/local); DESTDIR is honoured

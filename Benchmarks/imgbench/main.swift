@@ -10,7 +10,7 @@ let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("memory", MemoryBenchmark.rows), ("footprint", FootprintBenchmark.rows), ("loop", LoopBenchmark.rows),
     ("isolation", IsolationBenchmark.rows), ("formats", FormatBenchmark.rows), ("small", SmallBenchmark.rows),
     ("files", LocalFileBenchmark.files), ("training", LocalFileBenchmark.training), ("torch", TorchBenchmark.rows),
-    ("steps", StepBenchmark.rows),
+    ("steps", StepBenchmark.rows), ("header", HeaderBenchmark.rows),
     ("small-memory", SmallMemoryBenchmark.rows), ("small-latency", SmallLatencyBenchmark.rows),
     ("tier", TierBenchmark.rows), ("animation", AnimationBenchmark.rows),
 ]

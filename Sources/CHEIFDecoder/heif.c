@@ -147,6 +147,8 @@ static codec_status read_profile(codec_heif_reader *reader) {
     return status;
 }
 
+static codec_status describe(codec_heif_reader *reader, codec_header *header);
+
 codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_header *header) {
     uint64_t structure = 0;
     int is_complete = measure_boxes(reader->bytes, reader->length, &structure);
@@ -160,6 +162,28 @@ codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_head
         return status == CODEC_DAMAGED && !is_complete ? CODEC_TRUNCATED : status;
     }
     if (!is_complete) return CODEC_TRUNCATED;
+    return describe(reader, header);
+}
+
+codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_t index, codec_header *header) {
+    heif_item_id items[CODEC_HEIF_MAXIMUM_THUMBNAILS];
+    int count =
+        heif_image_handle_get_list_of_thumbnail_IDs(reader->handle, items, CODEC_HEIF_MAXIMUM_THUMBNAILS);
+    if (count < 0 || index >= (uint32_t)count) return CODEC_EMPTY;
+    struct heif_image_handle *thumbnail = NULL;
+    errno = 0;
+    struct heif_error error = heif_image_handle_get_thumbnail(reader->handle, items[index], &thumbnail);
+    if (error.code != heif_error_Ok) return failed(reader, error);
+    heif_image_handle_release(reader->handle);
+    reader->handle = thumbnail;
+    free(reader->profile);
+    reader->profile = NULL;
+    reader->profile_length = 0;
+    return describe(reader, header);
+}
+
+/// Describes the image of the reader's handle.
+static codec_status describe(codec_heif_reader *reader, codec_header *header) {
     int width = heif_image_handle_get_width(reader->handle), height = heif_image_handle_get_height(reader->handle);
     int stored_width = heif_image_handle_get_ispe_width(reader->handle);
     int stored_height = heif_image_handle_get_ispe_height(reader->handle);

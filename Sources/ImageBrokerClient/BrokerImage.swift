@@ -60,14 +60,26 @@ public final class BrokerImage: Sendable {
     /// The bytes are those that all processes share. An image of at most 256 KiB with a memfd of its own is copied at the first
     /// call, because mapping it would take longer.
     public func withBytes<Value>(_ body: (RawSpan) throws -> Value) rethrows -> Value {
+        try withBytes(in: 0..<reply.bytes, body)
+    }
+
+    /// Returns a metadata block that the request has asked for; nil if the file has none, and if it is longer than 1 MiB.
+    public func metadata(_ kind: MetadataKind) -> [UInt8]? {
+        guard let range = reply.range(of: kind) else { return nil }
+        return withBytes(in: range) { bytes in unsafe bytes.withUnsafeBytes { unsafe Array($0) } }
+    }
+
+    /// Lends a range of bytes, counted from the image's first one.
+    private func withBytes<Value>(in own: Range<Int>, _ body: (RawSpan) throws -> Value) rethrows -> Value {
+        let range = reply.offset + own.lowerBound..<reply.offset + own.upperBound
         switch bytes {
-        case .none: try body(RawSpan())
-        case .inline(let bytes): try unsafe body(bytes.span.bytes)
-        case .mapped(let mapping): try unsafe mapping.withBytes { try unsafe body($0.bytes.extracting(range)) }
-        case .small(let small): try unsafe small.withBytes { try unsafe body($0.bytes.extracting(range)) }
+        case .none: return try body(RawSpan())
+        case .inline(let bytes): return try unsafe body(bytes.span.bytes.extracting(own))
+        case .mapped(let mapping): return try unsafe mapping.withBytes { try unsafe body($0.bytes.extracting(range)) }
+        case .small(let small): return try unsafe small.withBytes { try unsafe body($0.bytes.extracting(range)) }
         case .segment(let segment):
             // The broker may change the bytes after the lease.
-            try withExtendedLifetime(lease) {
+            return try withExtendedLifetime(lease) {
                 try unsafe segment.mapping.withBytes { try unsafe body($0.bytes.extracting(range)) }
             }
         }
@@ -78,7 +90,4 @@ public final class BrokerImage: Sendable {
     public func withUnsafeBytes<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
         try withBytes { try unsafe $0.withUnsafeBytes(body) }
     }
-
-    /// The position of its bytes in the buffer.
-    private var range: Range<Int> { reply.offset..<reply.offset + reply.bytes }
 }

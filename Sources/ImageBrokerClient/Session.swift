@@ -257,15 +257,17 @@ final class Session {
         let areLost = image.descriptors > 0 && channel.areDescriptorsLost
         let descriptors = channel.takeDescriptors(image.descriptors)
         if descriptors == nil, !areLost { throw .protocolViolation("a descriptor is missing") }
-        let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
-        if overflowed || !image.holdsPixels { throw .protocolViolation("the sizes are invalid") }
+        let (end, overflowed) = image.offset.addingReportingOverflow(image.bufferBytes)
+        if overflowed || image.bufferBytes < image.bytes || !image.holdsPixels {
+            throw .protocolViolation("the sizes are invalid")
+        }
         if image.segment != nil || image.segmentBytes != nil {
             return try receiveInSegment(image, id, descriptors?.first, end: end)
         }
         if image.payload > 0 {
             // Before memory is reserved for it.
-            guard image.payload == image.bytes, image.offset == 0, image.payload <= Self.maximumInlineBytes else {
-                throw .protocolViolation("a payload of \(image.payload) bytes for an image of \(image.bytes)")
+            guard image.payload == image.bufferBytes, image.offset == 0, image.payload <= Self.maximumInlineBytes else {
+                throw .protocolViolation("a payload of \(image.payload) bytes for an image of \(image.bufferBytes)")
             }
             var bytes: [UInt8] = []
             bytes.reserveCapacity(image.payload)

@@ -26,7 +26,8 @@ package import JSONCoding
 //
 // An order with a place in it has no descriptor for the result.
 //
-// A `describe` job ends with `header`. A job for a partial file gets a descriptor that another process still writes to,
+// A `describe` job ends with `header`, and so does a `header` job unless it requests metadata blocks that the file has: these
+// are its result. A job for a partial file gets a descriptor that another process still writes to,
 // and reads no more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker
 // sends `ready` once, and never accepts a second job before the first has ended: further orders to identify, which the
 // broker may send ahead, wait in the socket, and the reports on them may come together.
@@ -39,6 +40,8 @@ package struct DecodeJob: Equatable, Sendable {
         case pixels
         /// The header only.
         case describe
+        /// The header with its facts, and the metadata blocks of the transform.
+        case header
     }
 
     /// The job's identifier in every report.
@@ -101,9 +104,18 @@ package struct DecodePlan: Hashable, Sendable {
         self.stage = stage
     }
 
+    /// The bytes of the metadata blocks that follow the result.
+    package func metadataBytes(_ kinds: MetadataKinds) -> Int {
+        kinds.isEmpty ? 0 : header.facts?.metadata.delivered(kinds) ?? 0
+    }
+
     /// Returns the size in bytes of the buffer to fill: that of all requested frames, or the maximum size of the
-    /// encoded image. No product here overflows, within the bounds on sides and frames.
+    /// encoded image, and that of the metadata blocks. No product here overflows, within the bounds on sides and frames.
     package func outputBytes(_ transform: Transform, _ encoding: Encoding?) -> Int {
+        imageBytes(transform, encoding) + metadataBytes(transform.metadata)
+    }
+
+    private func imageBytes(_ transform: Transform, _ encoding: Encoding?) -> Int {
         let frames = header.count(of: transform.frames, as: encoding)
         if encoding == nil { return result.bytes(in: transform.pixelFormat) * frames }
         // More bytes than of its pixels are refused of an animation.
@@ -123,6 +135,8 @@ package struct DecodeResult: Equatable, Sendable {
     package var ignoredProfile = false
     /// A sentence about rows that could not be decoded; nil if all were.
     package var damage: String?
+    /// Whether it was made of a preview in the file.
+    package var isPreview = false
     /// The parts of its time.
     package var times = DecodeTimes()
 
@@ -380,6 +394,7 @@ extension DecodePlan: FieldList {
         fields.geometry("resultWidth", "resultHeight", &result)
         fields.integer("workingBytes", &workingBytes, in: 0...Int.max)
         fields.integer("stage", &stage, in: 0...Int.max)
+        fields.object("facts", &header.facts)
     }
 }
 
@@ -392,6 +407,7 @@ extension DecodeResult: FieldList {
         fields.group(with: "delaysMs", &timing)
         fields.flag("ignoredProfile", &ignoredProfile)
         fields.string("damage", &damage, most: Self.longestDamage)
+        fields.flag("preview", &isPreview)
         times.list(&fields)
     }
 }

@@ -9,6 +9,7 @@ do {
     CurrentProcess.setNameOfProgram()
     switch words.first {
     case "get": CurrentProcess.exit(try GetCommand.run(words.dropFirst()))
+    case "info": CurrentProcess.exit(try InfoCommand.run(words.dropFirst()))
     case "store": CurrentProcess.exit(try StoreCommand.run(words.dropFirst()))
     case DescriptorCloser.word: CurrentProcess.exit(DescriptorCloser.run(words.dropFirst()))
     case DescriptorReceiver.word: CurrentProcess.exit(DescriptorHelper.run(words.dropFirst()))

@@ -11,6 +11,8 @@ struct AVIFDecoder: ImageDecoder {
     /// The frames of a sequence; nil for a still image.
     let animation: Animation?
 
+    /// The bytes of a copy of the file that was made for this decoder.
+    private var copiedBytes = 0
     private let reader: CodecHandle
     /// Keeps the bytes that the reader uses.
     private let source: ImageSource
@@ -82,13 +84,34 @@ struct AVIFDecoder: ImageDecoder {
             frameCount: self.header.frameCount)
     }
 
+    /// Opens the smallest thumbnail of a suitable size, as the image of a copy of the file. Files above `mostCopied` bytes have none.
+    static func preview(
+        _ source: ImageSource, of image: any ImageDecoder, isSuitable: (PixelGeometry) -> Bool
+    ) -> (any ImageDecoder)? {
+        let file = source.withSpan { ItemFile($0) }
+        var best: AVIFDecoder?
+        for thumbnail in file.thumbnails {
+            guard let copy = file.copy(of: source, showing: thumbnail.identifier, most: mostCopied),
+                var decoder = try? AVIFDecoder(ImageSource(copying: copy)), decoder.animation == nil,
+                decoder.metadata.orientation == image.metadata.orientation, isSuitable(decoder.header.geometry),
+                best.map({ decoder.header.geometry.pixels < $0.header.geometry.pixels }) ?? true
+            else { continue }
+            decoder.copiedBytes = copy.count
+            best = decoder
+        }
+        return best
+    }
+
+    /// The most bytes of a file that is copied for its thumbnail, before memory is granted.
+    private static let mostCopied = 8 << 20
+
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
     func workingBytes(at size: DecodedSize) -> Int {
         // A band of rows, and the band with the rows around it; of a sequence, the frames' places, here and in libavif.
         let geometry = header.geometry
         let notes = (animation?.count ?? 0) * 2 * MemoryLayout<Animation.Frame>.stride
-        return header.heldBytes + 2 * (RowBand.rows(of: geometry) + 4) * geometry.stride + notes
+        return copiedBytes + header.heldBytes + 2 * (RowBand.rows(of: geometry) + 4) * geometry.stride + notes
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {

@@ -9,7 +9,11 @@ extension DecodeProgram {
     static let avif = DecodeProgram(
         .avif,
         [
-            unsafe ImageCodec(.avif, library: codec_avif_version(), orientation: "irot, imir", hasFrames: true) {
+            unsafe ImageCodec(
+                .avif, library: codec_avif_version(), orientation: "irot, imir", hasFrames: true,
+                details: { source, _ in source.withSpan { ItemFile($0).details($0) } },
+                preview: { AVIFDecoder.preview($0, of: $1, isSuitable: $2) }
+            ) {
                 (source, job) throws(WireError) in
                 // libavif decides whether a file is a sequence.
                 let decoder = try AVIFDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)

@@ -15,14 +15,20 @@ struct HEIFDecoder: ImageDecoder {
     /// Reads the header of `source`.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
-    init(_ source: ImageSource) throws(WireError) {
+    init(_ source: ImageSource) throws(WireError) { try self.init(source, thumbnail: nil) }
+
+    /// Reads the header of the image, or of its thumbnail with this index.
+    private init(_ source: ImageSource, thumbnail: UInt32?) throws(WireError) {
         guard
             let reader = unsafe CodecHandle(
                 codec_heif_reader_create(source.start, source.bytes.count), destroy: codec_heif_reader_destroy)
         else { throw .outOfMemory }
         (self.source, self.reader) = (source, reader)
         var header = codec_header()
-        let status = unsafe codec_heif_reader_read_header(reader.pointer, &header)
+        var status = unsafe codec_heif_reader_read_header(reader.pointer, &header)
+        if status == CODEC_OK, let thumbnail {
+            status = unsafe codec_heif_reader_show_thumbnail(reader.pointer, thumbnail, &header)
+        }
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         self.header = try StoredHeader(header)
         var count = 0
@@ -31,6 +37,19 @@ struct HEIFDecoder: ImageDecoder {
         metadata = ImageMetadata(
             orientation: .upright, profile: unsafe ColorProfile(UnsafeBufferPointer(start: profile, count: count)),
             frameCount: 1)
+    }
+
+    /// Opens the smallest thumbnail of a suitable size.
+    static func preview(_ source: ImageSource, isSuitable: (PixelGeometry) -> Bool) -> (any ImageDecoder)? {
+        var best: HEIFDecoder?
+        for index in 0..<UInt32(CODEC_HEIF_MAXIMUM_THUMBNAILS) {
+            guard let decoder = try? HEIFDecoder(source, thumbnail: index) else { break }
+            guard isSuitable(decoder.header.geometry),
+                best.map({ decoder.header.geometry.pixels < $0.header.geometry.pixels }) ?? true
+            else { continue }
+            best = decoder
+        }
+        return best
     }
 
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }

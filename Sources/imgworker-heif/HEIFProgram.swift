@@ -9,7 +9,11 @@ extension DecodeProgram {
     static let heif = DecodeProgram(
         .heif,
         [
-            unsafe ImageCodec(.heif, library: codec_heif_version(), orientation: "irot, imir") {
+            unsafe ImageCodec(
+                .heif, library: codec_heif_version(), orientation: "irot, imir",
+                details: { source, _ in source.withSpan { ItemFile($0).details($0) } },
+                preview: { source, _, isSuitable in HEIFDecoder.preview(source, isSuitable: isSuitable) }
+            ) {
                 (source, _) throws(WireError) in
                 ImageCodec.Opened(try HEIFDecoder(source))
             }

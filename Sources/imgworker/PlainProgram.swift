@@ -9,18 +9,29 @@ extension DecodeProgram {
     static let plain = DecodeProgram(
         .plain,
         [
-            unsafe ImageCodec(.jpeg, library: codec_jpeg_version(), hasParts: true) { (source, _) throws(WireError) in
+            unsafe ImageCodec(
+                .jpeg, library: codec_jpeg_version(), hasParts: true, details: ImageDetails.plain(.jpeg),
+                preview: { JPEGPreviews($0).open(isSuitable: $2) }
+            ) { (source, _) throws(WireError) in
                 ImageCodec.Opened(try JPEGDecoder(source))
             },
-            unsafe ImageCodec(.png, library: codec_png_version(), hasFrames: true, hasParts: true) {
+            unsafe ImageCodec(
+                .png, library: codec_png_version(), hasFrames: true, hasParts: true, details: ImageDetails.plain(.png)
+            ) {
                 (source, job) throws(WireError) in
                 try ImageCodec.openPlain(.png, source, job) { () throws(WireError) in try PNGDecoder(source) }
             },
-            unsafe ImageCodec(.webp, library: codec_webp_version(), hasFrames: true, hasParts: true) {
+            unsafe ImageCodec(
+                .webp, library: codec_webp_version(), hasFrames: true, hasParts: true,
+                details: ImageDetails.plain(.webp)
+            ) {
                 (source, job) throws(WireError) in
                 try ImageCodec.openPlain(.webp, source, job) { () throws(WireError) in try WebPDecoder(source) }
             },
-            unsafe ImageCodec(.gif, library: codec_gif_version(), orientation: "none", hasFrames: true) {
+            unsafe ImageCodec(
+                .gif, library: codec_gif_version(), orientation: "none", hasFrames: true,
+                details: ImageDetails.plain(.gif)
+            ) {
                 (source, job) throws(WireError) in
                 try ImageCodec.openPlain(.gif, source, job) { () throws(WireError) in try GIFFrameDecoder(source) }
             },

@@ -35,6 +35,18 @@ def grid(image, side):
     return file(items, properties, links, references=references, brand=b"avif", compatible=b"avifmif1miaf")
 
 
+def with_thumbnail(image, thumbnail, *extra):
+    """Returns a file of an image and its thumbnail without loss, both with more properties."""
+    (configuration, data), (small_configuration, small_data) = (coded(numpy.asarray(part))[0] for part in (image, thumbnail))
+    properties = [
+        size(*image.size), box("av1C", configuration), size(*thumbnail.size), box("av1C", small_configuration),
+        colors(1, 13, 0, True), *extra]
+    shared = list(range(5, len(properties) + 1))
+    return file(
+        [("av01", data), ("av01", small_data)], properties, [[1, 2] + shared, [3, 4] + shared], references=[("thmb", 2, [1])],
+        brand=b"avif", compatible=b"avifmif1miaf")
+
+
 def with_colors(pixels, primaries, transfer):
     """Returns an image without loss, with these code points of ITU-T H.273."""
     file = imagecodecs.avif_encode(pixels, level=100)

@@ -10,6 +10,7 @@ All files are made here. Pixels are compared in eight bits with straight alpha, 
   channels differs by at most 1.5 of 255, of text, noise and patterns 6; and at most 2 % of all pixels differ by more than 48, of
   these 8 %: antialiasing differs.
 - BMP and icons exactly, with the pixels that were stored and with headless Chromium; PNM, QOI and TGA with Pillow.
+- Thumbnails of HEIC and AVIF (`embedded: fast`): exactly, with the pixels before encoding.
 - Rarer files with two other decoders, each with limits of its own (`rare`): AVIF grids with alpha of each cell, AVIF with light brighter than
   white, HEIC with other brands, JPEG 2000 of two encoders, CIELab in TIFF.
 
@@ -416,6 +417,17 @@ class Sheet:
         sheet.save(path)
 
 
+def previews():
+    """Yields names, files and the pixels of their thumbnails, which show other colours than the images."""
+    image, small = scene(192, 128), scene(96, 64).transpose(Image.Transpose.ROTATE_180)
+    full = heic.colors(1, 13, 0, True)
+    for name, angle in [("", 0), ("-irot", 1)]:
+        extra = [heic.turned(angle)] if angle else []
+        expected = numpy.rot90(numpy.asarray(small), angle)
+        yield f"heic-thumbnail{name}", heic.with_thumbnail(image, small, full, *extra, **LOSSLESS), expected
+        yield f"avif-thumbnail{name}", avif.with_thumbnail(image, small, *extra), expected
+
+
 def difference(ours, theirs):
     """Returns the largest difference; infinite if the sizes differ."""
     ours, theirs = rgba(ours).astype(float), rgba(theirs).astype(float)
@@ -451,6 +463,8 @@ def main():
         icons = {name: case for name, *case in simple.icons()}
         plain = {name: case for name, *case in simple.others(scene(97, 61), scene(97, 61, True))}
         files |= {name: case[0] for name, case in (bitmaps | icons | plain).items()}
+        thumbnails = {name: (file, expected) for name, file, expected in previews()}
+        files |= {name: case[0] for name, case in thumbnails.items()}
         files |= {f"svg-{name}": text.encode() for name, text in documents.IMAGES.items()}
         files |= {name: data for name, (data, _) in documents.CONVERTED.items()}
         files["references"] = documents.REFERENCES.encode()
@@ -476,6 +490,14 @@ def main():
                 found = difference(ours, expected)
                 report(name, f"largest difference {found:g} of {tolerance}", found <= tolerance)
                 sheet.add(name, ours, expected)
+            for name, (_, expected) in thumbnails.items():
+                width = str(expected.shape[1])
+                ours, whole = load(name, "--embedded", "fast", "--width", width), load(name, "--width", width)
+                found, other = difference(ours, expected), difference(whole, expected)
+                report(name, f"largest difference {found:g} of 0; the image itself {other:g}", found == 0 and other > 50)
+                sheet.add(name, ours, expected)
+                larger = load(name, "--embedded", "fast", "--width", str(expected.shape[1] + 1))
+                report(f"{name}-larger", "the image itself", difference(larger, load(name, "--width", str(expected.shape[1] + 1))) == 0)
             drawn = all_drawn({name: ("avif", file) for name, (file, _) in unusual.items() if name.startswith("avif")})
             for name, ours in loaded(unusual):
                 others = unusual[name][1]

@@ -111,6 +111,16 @@ def with_properties(image, *extra, brand=b"heic", compatible=b"mif1heic", **opti
     return file([("hvc1", data)], properties, [list(range(1, len(properties) + 1))], brand=brand, compatible=compatible)
 
 
+def with_thumbnail(image, thumbnail, *extra, **options):
+    """Returns a file of an image and its thumbnail, both with more properties."""
+    (configuration, data), (small_configuration, small_data) = coded(image, **options), coded(thumbnail, **options)
+    properties = [
+        size(*image.size), box("hvcC", configuration), size(*thumbnail.size), box("hvcC", small_configuration), *extra]
+    shared = list(range(5, len(properties) + 1))
+    return file(
+        [("hvc1", data), ("hvc1", small_data)], properties, [[1, 2] + shared, [3, 4] + shared], references=[("thmb", 2, [1])])
+
+
 def tiles(image, side):
     """Yields the square tiles of an image; those at the edges are filled up with a colour."""
     for top in range(0, image.height, side):

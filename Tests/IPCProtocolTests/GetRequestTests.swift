@@ -58,10 +58,7 @@ import Testing
             (#""variant":{"frames":{"first":0,"count":1},"frame":0}"#, "variant.frame"),
             (#""variant":{"frames":{"first":0,"count":1}},"as":"webp""#, "variant.frames"),
             (#""variant":{"frames":{"first":0,"count":1}},"as":"original""#, "variant.frames"),
-        ] {
-            #expect(throws: (any Error).self, "\(fields)") { try options(fields) }
-            do { _ = try options(fields) } catch { #expect("\(error)".contains("\(name) "), "\(error)") }
-        }
+        ] { try expectBadRequest(fields, naming: name) }
     }
 
     @Test(arguments: [

@@ -51,6 +51,13 @@ import Testing
         var hurried = GetOptions()
         (hurried.maxAgeSeconds, hurried.retries) = (3600, 0)
         hurried.alternatives = (1...2).compactMap { try? SourceURL("http://mirror\($0).example/a.png") }
+        var described = GetOptions()
+        described.delivery = .header
+        described.metadata = [.exif, .icc]
+        var small = GetOptions()
+        small.variant.width = 128
+        small.embedded = .fast
+        small.metadata = [.xmp]
         var prefetching = PrefetchRequest.defaultOptions
         prefetching.priority = .normal
         return [
@@ -65,6 +72,8 @@ import Testing
             ("client-get-encoded", .get(GetRequest(id: 2, url: url, options: encoded))),
             ("client-get-packed", .get(GetRequest(id: 2, url: url, options: packed))),
             ("client-get-damaged", .get(GetRequest(id: 2, url: url, options: tolerant))),
+            ("client-get-header", .get(GetRequest(id: 2, url: url, options: described))),
+            ("client-get-embedded", .get(GetRequest(id: 2, url: url, options: small))),
             ("client-get-preset", .get(GetRequest(id: 2, url: url, options: named))),
             ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
             ("client-get-frame-range", .get(GetRequest(id: 2, url: url, options: part))),

@@ -14,6 +14,29 @@ import Testing
         return image
     }
 
+    private static let partialEvent: BrokerEvent = {
+        var event = BrokerEvent(.finished, url: "http://example.org/a.jpg")
+        event.partial = true
+        return event
+    }()
+
+    private static let header: ImageReply = {
+        var facts = ImageFacts()
+        facts.orientation = 6
+        facts.density = ImageFacts.Density(x: 300, y: 72)
+        facts.profile = "Display P3"
+        (facts.bitDepth, facts.hasAlpha, facts.loops) = (8, false, 0)
+        return image {
+            ($0.pixels, $0.bytes, $0.payload) = (nil, 0, 860)
+            $0.description = ImageReply.Description(format: .jpeg, facts: facts)
+            $0.description?.status = 200
+            $0.description?.lastModified = "Sun, 06 Nov 1994 08:49:37 GMT"
+            $0.description?.length = 4_200_000
+            $0.metadata = MetadataLengths(exif: 300, xmp: 2_000_000, icc: 560)
+            $0.blocks = [.exif, .icc]
+        }
+    }()
+
     private static let stats: StatsReport = {
         var report = StatsReport()
         for (value, figure) in StatsReport.Figure.allCases.enumerated() { report[figure] = value * 1000 + 1 }
@@ -81,6 +104,20 @@ import Testing
                     $0.source = .memory
                     $0.buffer = 17
                     $0.slot = ImageReply.Slot(number: 65_535, generation: .max)
+                })
+        ),
+        ("reply-image-header", .image(id: 2, header)),
+        (
+            "reply-image-metadata",
+            .image(
+                id: 2,
+                image {
+                    $0.buffer = 17
+                    $0.descriptors = 1
+                    $0.offset = 4096
+                    $0.metadata = MetadataLengths(exif: 300, xmp: 2_000_000, icc: 560)
+                    $0.blocks = [.exif, .icc]
+                    $0.embedded = true
                 })
         ),
         (
@@ -222,6 +259,7 @@ import Testing
         ),
         ("reply-ok-reload-unchanged", .reloaded(id: 18, ReloadReport())),
         ("reply-event", .event(id: 15, BrokerEvent(.failed, url: "http://example.org/", reason: "http-status"))),
+        ("reply-event-partial", .event(id: 15, partialEvent)),
         ("reply-event-file", .event(id: 15, BrokerEvent(.started, file: "photo.jpg"))),
         ("reply-event-worker", .event(id: 15, BrokerEvent(.worker, pid: 4711, reason: "signal 9"))),
         (
@@ -268,7 +306,7 @@ import Testing
             going == [
                 "reply-segment-ended", "reply-image-not-final", "reply-progress", "reply-progress-unknown",
                 "reply-progress-prefetch",
-                "reply-event", "reply-event-file", "reply-event-worker",
+                "reply-event", "reply-event-partial", "reply-event-file", "reply-event-worker",
             ])
         #expect(Self.replies.map { $0.1.id }.last == .some(nil))
     }

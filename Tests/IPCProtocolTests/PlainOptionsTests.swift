@@ -14,13 +14,14 @@ import Testing
         "timeoutMs": { $0.timeoutMs = 1 },
         "totalTimeoutMs": { $0.totalTimeoutMs = 1 }, "cookies": { $0.cookies = true },
         "allowInvalidCertificates": { $0.allowInvalidCertificates = true },
-        "trace": { $0.trace = true },
+        "trace": { $0.trace = true }, "embedded": { $0.embedded = .fast },
     ]
     /// And for the others.
     private static let others: [String: @Sendable (inout GetOptions) -> Void] = [
         "headers": { $0.headers = [HeaderField(name: "a", value: "b")] },
         "credentials": { $0.credentials = Credentials(username: "a", password: "b") },
         "cacheKey": { $0.cacheKey = "a" }, "preset": { $0.preset = "a" }, "terms": { $0.retries = 0 },
+        "metadata": { $0.metadata = [.xmp] },
     ]
 
     @Test func eachFieldIsCompared() throws {
@@ -47,7 +48,7 @@ import Testing
             { $0.variant.frames = .one(1) }, { $0.variant.frames = .all }, { $0.variant.linear = true },
             { $0.staleFirst = true }, { $0.retryFailed = true }, { $0.progress = true }, { $0.progressive = true },
             { $0.cookies = true }, { $0.allowInvalidCertificates = true }, { $0.damaged = .accept },
-            { $0.trace = true },
+            { $0.trace = true }, { $0.embedded = .fast },
         ]
         var seen = [try #require(GetOptions().plain)]
         for change in changes {

@@ -343,7 +343,7 @@ package final class RawClient {
         if case .image(_, let image) = reply, let segment = image.segment {
             if let descriptor = taken.first { segments[segment] = descriptor }
         } else if case .image(_, let image) = reply, let number = image.buffer, let descriptor = taken.first {
-            buffers[number] = try SealedBuffer(verifying: descriptor, size: image.offset + image.bytes)
+            buffers[number] = try SealedBuffer(verifying: descriptor, size: image.offset + image.bufferBytes)
         }
         var payload: [UInt8] = []
         payload.reserveCapacity(length)
@@ -386,14 +386,16 @@ package final class RawClient {
         if image.payload > 0 { return incoming.payload }
         if let segment = image.segment {
             guard let file = segments[segment] else { throw TestFailure("segment \(segment) was never sent") }
-            var bytes = [UInt8](repeating: 0, count: image.bytes)
+            var bytes = [UInt8](repeating: 0, count: image.bufferBytes)
             let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: image.offset) }
             if count != bytes.count { throw TestFailure("segment \(segment) is too short") }
             return bytes
         }
         guard let number = image.buffer else { throw TestFailure("no buffer: \(incoming.text)") }
         guard let buffer = buffers[number] else { throw TestFailure("buffer \(number) was never sent") }
-        return unsafe try Mapping(buffer).withBytes { unsafe Array($0[image.offset..<image.offset + image.bytes]) }
+        return unsafe try Mapping(buffer).withBytes {
+            unsafe Array($0[image.offset..<image.offset + image.bufferBytes])
+        }
     }
 
     /// The pixels of an image.

@@ -265,7 +265,8 @@ struct ConfigurationTests {
         }
         #expect(Set(BrokerSetting.all.map(\.name)).count == BrokerSetting.all.count)
         for (help, usage, page) in [
-            (GetCommand.help, GetCommand.usage, ManualPage.get), (StoreCommand.help, StoreCommand.usage, .store),
+            (GetCommand.help, GetCommand.usage, ManualPage.get), (InfoCommand.help, InfoCommand.usage, .info),
+            (StoreCommand.help, StoreCommand.usage, .store),
             (CtlRequest.help + LoadOptions.help, CtlCommand.usage, .ctl),
             (ExporterCommand.help, ExporterCommand.usage, .exporter),
         ] {
@@ -282,7 +283,9 @@ struct ConfigurationTests {
     }
 
     @Test func `lines of the help fit a terminal`() {
-        for usage in [BrokerCommandLine.usage, GetCommand.usage, StoreCommand.usage, CtlCommand.usage] {
+        for usage in [
+            BrokerCommandLine.usage, GetCommand.usage, InfoCommand.usage, StoreCommand.usage, CtlCommand.usage,
+        ] {
             for line in usage.split(separator: "\n") { #expect(line.count <= 110, "\(line)") }
             #expect(!usage.contains("\u{A0}"))
         }

@@ -140,15 +140,21 @@ struct ConformanceDriver {
     }
 
     private func description(of image: BrokerImage, _ more: String = "") -> String {
-        let digits = Array("0123456789abcdef".utf8)
         // Frames begin where the image does, which is anywhere in a segment.
         var reply = image.reply
         reply.offset = 0
+        let blocks = MetadataKind.allCases.compactMap { kind in
+            image.metadata(kind).map { #""\#(kind.rawValue)":"\#(Self.hexadecimal($0))""# }
+        }.joined(separator: ",")
         let bytes: [UInt8] = image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } }
-        let hexadecimal = bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
         return #"""
-            {"image":\#(text(.image(id: 0, reply))),"bytes":"\#(String(decoding: hexadecimal, as: UTF8.self))"\#(more)}
+            {"image":\#(text(.image(id: 0, reply))),"bytes":"\#(Self.hexadecimal(bytes))","blocks":{\#(blocks)}\#(more)}
             """#
+    }
+
+    private static func hexadecimal(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
     /// The JSON text of a reply.

@@ -36,6 +36,8 @@
 #define MAXIMUM_INTEGER ((INT64_C(1) << 53) - 1)
 #define MAXIMUM_SIDE 65535
 #define MAXIMUM_INLINE_BYTES (INT64_C(64) << 20)
+// The most bytes of a metadata block that is delivered.
+#define MAXIMUM_BLOCK (INT64_C(1) << 20)
 #define MAXIMUM_HITS 1000000000
 
 // The maximum of numbers in one `release`, `touch` or `forgetSegments`; the protocol's is 16,384.
@@ -75,7 +77,8 @@ static const char *const alpha_names[] = {"premultiplied", "straight", "none"};
 static const char *const source_names[] = {"memory", "disk", "network", "file", "shared"};
 static const char *const fit_names[] = {"inside", "contain", "cover", "fill"};
 static const char *const representation_names[] = {"pixels", "original", "png", "jpeg", "webp"};
-static const char *const delivery_names[] = {"fd", "inline", "none"};
+static const char *const delivery_names[] = {"fd", "inline", "none", "header"};
+static const char *const metadata_names[] = {"exif", "xmp", "icc"};
 static const char *const cache_names[] = {
     "default", "no-cache", "reload", "force-cache", "only-if-cached", "no-store"};
 static const char *const storage_names[] = {"both", "memory", "disk", "none"};
@@ -93,11 +96,11 @@ _Static_assert(sizeof code_names / sizeof *code_names == IMGBROKER_ERROR_NO_MEMO
 // The additions to the protocol that the library uses, as bits in this order.
 static const char *const feature_names[] = {
     "files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "segments",
-    "position", "update", "max-age", "retries", "alternatives", "frame-range"};
+    "position", "update", "max-age", "retries", "alternatives", "frame-range", "header", "metadata", "embedded"};
 enum {
     FILES = 1, STEPS = 2, DAMAGED = 4, RGB8 = 8, GRAY8 = 16, STORE_PIXELS = 32, PRESETS = 64, SEGMENTS = 128,
     POSITION = 256, UPDATE = 512, MAX_AGE = 1024, RETRIES = 2048, ALTERNATIVES = 4096,
-    FRAME_RANGE = 8192
+    FRAME_RANGE = 8192, HEADER = 16384, METADATA = 32768, EMBEDDED = 65536
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -203,6 +206,9 @@ struct image {
     atomic_size_t references;
     struct buffer *buffer;
     void *payload;
+    // The bytes of the image and of the metadata blocks that follow it.
+    size_t total;
+    imgbroker_description description;
     // The lease: the buffer's number, the segment's or 0, and the session that granted it; 0 for no lease.
     uint64_t number;
     uint64_t segment;
@@ -516,6 +522,7 @@ static bool are_same(const imgbroker_options *left, const imgbroker_options *rig
         && left->cache == right->cache && left->storage == right->storage && left->priority == right->priority
         && left->timeout_ms == right->timeout_ms && left->total_timeout_ms == right->total_timeout_ms
         && left->scale_down == right->scale_down && left->linear == right->linear
+        && left->metadata == right->metadata && left->prefer_embedded == right->prefer_embedded
         && left->accept_damage == right->accept_damage && left->retry_failed == right->retry_failed
         && left->cookies == right->cookies
         && left->allow_invalid_certificates == right->allow_invalid_certificates
@@ -677,7 +684,7 @@ static void keep(
     uint64_t hash = hash_of(request->url, length);
     struct kept *before = find_kept(connection, request->url, length, hash, &request->options);
     if (before != NULL) remove_kept(connection, before);
-    uint64_t size = image->image.size;
+    uint64_t size = image->total;
     if (slot < 0 || slot >= connection->slots || image->number == 0 || size > connection->kept_maximum_bytes) return;
     while (connection->kept_count >= connection->kept_maximum
         || connection->kept_bytes > connection->kept_maximum_bytes - size) {
@@ -1460,6 +1467,72 @@ static bool read_spans(imgbroker *connection, const json_t *list, imgbroker_span
     return true;
 }
 
+// Reads the metadata blocks. Those with an offset follow the image and one another; their bytes are added to `*total`.
+static bool read_blocks(
+    imgbroker *connection, const json_t *fields, imgbroker_image *image, int64_t offset, int64_t *total) {
+    const json_t *list = json_object_get(fields, "metadata");
+    if (list == NULL) return true;
+    if (!json_is_object(list)) return violation(connection, "metadata is not an object");
+    imgbroker_block *const blocks[] = {&image->exif, &image->xmp, &image->icc};
+    for (size_t index = 0; index < COUNT(blocks); index++) {
+        const json_t *block = json_object_get(list, metadata_names[index]);
+        if (block == NULL) continue;
+        int64_t length = 0, at = -1;
+        if (!json_is_object(block)) return violation(connection, "a metadata block is not an object");
+        if (!require_integer(connection, block, "bytes", 0, MAXIMUM_INTEGER, &length)
+            || !read_integer(connection, block, "offset", 0, MAXIMUM_INTEGER, &at)) {
+            return false;
+        }
+        blocks[index]->length = (uint64_t)length;
+        if (at < 0) continue;
+        if (length > MAXIMUM_BLOCK || at != offset + *total) return violation(connection, "a metadata block elsewhere");
+        blocks[index]->size = (size_t)length;
+        *total += length;
+    }
+    return true;
+}
+
+// Finds the metadata blocks behind an image that begins at `begin`.
+static void place_blocks(struct image *image, const uint8_t *begin) {
+    imgbroker_block *const blocks[] = {&image->image.exif, &image->image.xmp, &image->image.icc};
+    const uint8_t *place = begin + image->image.bytes;
+    for (size_t index = 0; index < COUNT(blocks); index++) {
+        if (blocks[index]->size == 0) continue;
+        blocks[index]->data = place;
+        place += blocks[index]->size;
+    }
+}
+
+// Reads the description by a header, whose strings stay those of the message. `*is_there` tells whether there is one.
+static bool read_description(
+    imgbroker *connection, const json_t *fields, imgbroker_description *description, bool *is_there) {
+    *description = (imgbroker_description){.orientation = 1, .length = -1};
+    *is_there = json_object_get(fields, "format") != NULL;
+    if (!*is_there) return true;
+    const json_t *density = json_object_get(fields, "density");
+    int64_t orientation = 1, x = 0, y = 0, depth = 0, status = 0;
+    if (density != NULL && !json_is_object(density)) return violation(connection, "density is not an object");
+    if (!read_string(connection, fields, "format", &description->format)
+        || !read_integer(connection, fields, "orientation", 1, 8, &orientation)
+        || (density != NULL
+            && (!require_integer(connection, density, "x", 1, INT32_MAX, &x)
+                || !require_integer(connection, density, "y", 1, INT32_MAX, &y)))
+        || !read_string(connection, fields, "profile", &description->profile)
+        || !read_integer(connection, fields, "bitDepth", 1, 64, &depth)
+        || !read_bool(connection, fields, "hasAlpha", &description->has_alpha)
+        || !read_integer(connection, fields, "status", 0, 999, &status)
+        || !read_string(connection, fields, "lastModified", &description->last_modified)
+        || !read_integer(connection, fields, "length", 0, MAXIMUM_INTEGER, &description->length)) {
+        return false;
+    }
+    description->orientation = (uint32_t)orientation;
+    description->density_x = (uint32_t)x;
+    description->density_y = (uint32_t)y;
+    description->bit_depth = (uint32_t)depth;
+    description->status = (uint32_t)status;
+    return true;
+}
+
 // Reads an `image`, and checks that its pixels lie within its bytes. The image has no bytes yet.
 static bool read_image(
     imgbroker *connection, const json_t *fields, struct image **result, struct delivery *delivery) {
@@ -1488,6 +1561,7 @@ static bool read_image(
         || !read_bool(connection, fields, "final", &delivery->is_final)
         || !read_bool(connection, fields, "stale", &image.stale)
         || !read_bool(connection, fields, "damaged", &image.damaged)
+        || !read_bool(connection, fields, "embedded", &image.embedded)
         || !read_string(connection, fields, "url", &image.url)
         || !read_string(connection, fields, "contentType", &image.content_type)
         || !read_string(connection, fields, "averageColor", &image.average_color)
@@ -1504,7 +1578,14 @@ static bool read_image(
     if (original_width > UINT32_MAX || original_height > UINT32_MAX || offset + bytes > MAXIMUM_INTEGER) {
         return violation(connection, "the sizes are invalid");
     }
-    if ((uint64_t)(offset + bytes) > SIZE_MAX) return violation(connection, "an image beyond the address space");
+    imgbroker_description description;
+    bool is_described = false;
+    int64_t total = bytes;
+    if (!read_blocks(connection, fields, &image, offset, &total)
+        || !read_description(connection, fields, &description, &is_described)) {
+        return false;
+    }
+    if ((uint64_t)(offset + total) > SIZE_MAX) return violation(connection, "an image beyond the address space");
     const json_t *frames = json_object_get(fields, "frames");
     if (frames != NULL && !json_is_array(frames)) return violation(connection, "frames is not a list of objects");
     const json_t *spans = json_object_get(fields, "spans");
@@ -1519,7 +1600,7 @@ static bool read_image(
         if (height > 0 && stride > bytes / height) return violation(connection, "rows beyond the image");
         rows = stride * height;
     }
-    if (payload > 0 && (buffer != 0 || fds != 0 || offset != 0 || payload != bytes || payload > MAXIMUM_INLINE_BYTES)) {
+    if (payload > 0 && (buffer != 0 || fds != 0 || offset != 0 || payload != total || payload > MAXIMUM_INLINE_BYTES)) {
         return violation(connection, "an invalid payload");
     }
     if ((fds != 0 || segment != 0) && buffer == 0) {
@@ -1533,7 +1614,8 @@ static bool read_image(
     size_t count = json_array_size(frames), span_count = json_array_size(spans);
     size_t size = sizeof(struct image) + count * sizeof(imgbroker_frame) + span_count * sizeof(imgbroker_span);
     const char *const texts[] = {
-        image.url, image.content_type, image.average_color, image.thumb_hash, image.etag, image.damage};
+        image.url, image.content_type, image.average_color, image.thumb_hash, image.etag, image.damage,
+        description.format, description.profile, description.last_modified};
     for (size_t index = 0; index < COUNT(texts); index++) {
         if (texts[index] != NULL) size += strlen(texts[index]) + 1;
     }
@@ -1572,7 +1654,13 @@ static bool read_image(
     image.original_width = (uint32_t)original_width;
     image.original_height = (uint32_t)original_height;
     image.original_frames = (uint64_t)frame_count;
+    description.format = place(&end, description.format);
+    description.profile = place(&end, description.profile);
+    description.last_modified = place(&end, description.last_modified);
+    made->description = description;
+    image.description = is_described ? &made->description : NULL;
     made->image = image;
+    made->total = (size_t)total;
     atomic_init(&made->references, 1);
     delivery->offset = (size_t)offset;
     delivery->buffer = (uint64_t)buffer;
@@ -1703,7 +1791,7 @@ static void forget_idle(imgbroker *connection) {
 // Gives an image the bytes of its buffer or segment. `*is_lost` tells that this process cannot have them.
 static bool attach_buffer(
     imgbroker *connection, struct image *image, const struct delivery *delivery, bool *is_lost) {
-    uint64_t end = delivery->offset + image->image.bytes;
+    uint64_t end = delivery->offset + image->total;
     if (delivery->has_descriptor
         && !(delivery->segment != 0 ? receive_segment(connection, delivery->segment, delivery->segment_bytes)
                                     : receive_buffer(connection, delivery->buffer, end))) {
@@ -1728,6 +1816,7 @@ static bool attach_buffer(
     image->session = connection->session;
     image->image.size = (size_t)image->image.bytes;
     if (image->image.size > 0) image->image.pixels = (const uint8_t *)buffer->map + delivery->offset;
+    if (image->total > image->image.size) place_blocks(image, (const uint8_t *)buffer->map + delivery->offset);
     return true;
 }
 
@@ -1750,8 +1839,9 @@ static bool handle_image(imgbroker *connection, struct request *request, const j
     if (!read_image(connection, fields, &image, &delivery)) return false;
     if (delivery.payload > 0) {
         image->payload = malloc(delivery.payload);
-        image->image.pixels = image->payload;
-        image->image.size = delivery.payload;
+        image->image.size = (size_t)image->image.bytes;
+        if (image->image.size > 0) image->image.pixels = image->payload;
+        if (image->payload != NULL) place_blocks(image, image->payload);
         connection->inline_image = image;
         connection->inline_received = 0;
         connection->inline_is_final = delivery.is_final;
@@ -1991,7 +2081,7 @@ static bool dispatch(imgbroker *connection) {
         const uint8_t *data = (const uint8_t *)connection->incoming + connection->incoming_begin;
         struct image *image = connection->inline_image;
         if (image != NULL) {
-            size_t rest = image->image.size - connection->inline_received;
+            size_t rest = image->total - connection->inline_received;
             size_t part = available < rest ? available : rest;
             memcpy((char *)image->payload + connection->inline_received, data, part);
             connection->inline_received += part;
@@ -2081,7 +2171,7 @@ static enum received receive(imgbroker *connection, bool waits) {
     if (image != NULL) {
         // The rest of a payload is received without a further copy.
         vector.iov_base = (char *)image->payload + connection->inline_received;
-        vector.iov_len = image->image.size - connection->inline_received;
+        vector.iov_len = image->total - connection->inline_received;
     }
     union {
         struct cmsghdr header;
@@ -2332,6 +2422,15 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     add_flag(message, "staleFirst", options->stale_first);
     add_flag(message, "trace", options->trace);
     if (options->accept_damage) add(message, "damaged", json_string("accept"));
+    if (options->prefer_embedded) add(message, "embedded", json_string("fast"));
+    if (options->metadata != 0) {
+        json_t *names = json_array();
+        for (size_t index = 0; index < COUNT(metadata_names); index++) {
+            if ((options->metadata >> index & 1) == 0) continue;
+            message->failed = message->failed || json_array_append_new(names, json_string(metadata_names[index])) != 0;
+        }
+        add(message, "metadata", names);
+    }
     if (options->header_count > 0) {
         struct builder headers = {.object = json_object()};
         for (size_t index = 0; index < options->header_count; index++) {
@@ -2368,6 +2467,9 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     if (options->has_max_age) features |= MAX_AGE;
     if (options->has_retries) features |= RETRIES;
     if (options->alternative_count > 0) features |= ALTERNATIVES;
+    if (options->delivery == IMGBROKER_HEADER_ONLY) features |= HEADER;
+    if (options->metadata != 0) features |= METADATA;
+    if (options->prefer_embedded) features |= EMBEDDED;
     return features;
 }
 

@@ -202,6 +202,38 @@ typedef struct imgbroker_span {
     int64_t duration_us;
 } imgbroker_span;
 
+/// A metadata block of a file.
+typedef struct imgbroker_block {
+    /// Its bytes; NULL if it was not requested, does not exist or is longer than 1 MiB. They belong to the image.
+    const uint8_t *data;
+    /// The number of bytes at `data`.
+    size_t size;
+    /// Its length in the file, as far as the reply states it; 0 if it does not exist.
+    uint64_t length;
+} imgbroker_block;
+
+/// The description of an image by its header and, if an origin has sent it, by the response.
+typedef struct imgbroker_description {
+    /// The format of the original, such as "jpeg".
+    const char *format;
+    /// The value of EXIF's tag Orientation that was applied to the size: 1 … 8.
+    uint32_t orientation;
+    /// The dots per inch in a row and in a column; 0 if the file states none.
+    uint32_t density_x, density_y;
+    /// The name of the ICC profile; may be NULL.
+    const char *profile;
+    /// The bits of a channel; 0 if unknown.
+    uint32_t bit_depth;
+    /// The file has an alpha channel, or a transparent colour.
+    bool has_alpha;
+    /// The status of the response; 0 without one.
+    uint32_t status;
+    /// `Last-Modified` of the response; may be NULL.
+    const char *last_modified;
+    /// The number of bytes of the original; -1 if unknown.
+    int64_t length;
+} imgbroker_description;
+
 /// An image. Created by the library, read-only, and valid until the last reference to it is released.
 typedef struct imgbroker_image {
     /// `height` rows from the top, `stride` bytes apart, in sRGB with the orientation of the file applied; the frames
@@ -249,6 +281,12 @@ typedef struct imgbroker_image {
     /// Where the time of the request went, of a final image with `trace`; otherwise NULL and 0.
     const imgbroker_span *spans;
     size_t span_count;
+    /// A preview in the file was decoded instead of the image (`prefer_embedded`).
+    bool embedded;
+    /// What the header says; NULL unless requested with IMGBROKER_HEADER_ONLY.
+    const imgbroker_description *description;
+    /// The metadata blocks. `exif` is a TIFF structure without a prefix.
+    imgbroker_block exif, xmp, icc;
 } imgbroker_image;
 
 /// Adds a reference to an image and returns it. Any thread may call it.
@@ -288,8 +326,13 @@ typedef enum imgbroker_delivery {
     /// A copy in this process's memory.
     IMGBROKER_INLINE,
     /// Only the description; the result is in the cache. The protocol's `none`.
-    IMGBROKER_DESCRIPTION_ONLY
+    IMGBROKER_DESCRIPTION_ONLY,
+    /// The description by the header, without decoding the image: `description`. Needs the addition `header`.
+    IMGBROKER_HEADER_ONLY
 } imgbroker_delivery;
+
+/// Bits of `metadata`: the blocks to deliver with the image.
+enum { IMGBROKER_EXIF = 1, IMGBROKER_XMP = 2, IMGBROKER_ICC = 4 };
 
 /// The request cache mode of the Fetch standard.
 typedef enum imgbroker_cache {
@@ -405,6 +448,10 @@ typedef struct imgbroker_options {
     /// At most 4 URLs that are loaded instead, each when the one before fails. The image is not kept for repeated requests.
     const char *const *alternatives;
     size_t alternative_count;
+    /// The metadata blocks to deliver: IMGBROKER_EXIF, IMGBROKER_XMP and IMGBROKER_ICC. Needs the addition `metadata`.
+    unsigned metadata;
+    /// Decodes a preview in the file that is at least as large as the result instead of the image. Needs the addition `embedded`.
+    bool prefer_embedded;
 } imgbroker_options;
 
 // Blocking requests

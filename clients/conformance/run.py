@@ -31,7 +31,7 @@ from support import Broker, Origin, Page, eventually  # noqa: E402
 Fields = Dict[str, Any]
 
 #: The values of fields that a description does not have.
-_ABSENT = {"damaged": False, "stale": False, "blacklisted": False, "loops": 1}
+_ABSENT = {"damaged": False, "stale": False, "blacklisted": False, "loops": 1, "embedded": False}
 
 
 class Driver:
@@ -97,6 +97,9 @@ def _perform(driver: Driver, call: Fields) -> None:
         assert list(data[:4]) == expected["pixel"], data[:4]
     if "body" in expected:
         assert data == base64.b64decode(expected["body"])
+    if "blocks" in expected:
+        blocks = {kind: base64.b64encode(bytes.fromhex(block)).decode() for kind, block in result["blocks"].items()}
+        assert blocks == expected["blocks"], blocks
     if "progress" in expected:
         assert result["progress"] == expected["progress"], result["progress"]
     if "before" in expected:

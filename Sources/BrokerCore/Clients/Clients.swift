@@ -401,7 +401,7 @@ package struct Clients {
     ) -> WireError? {
         switch delivery {
         case .fd where !leases.holds(client, buffer): return refusal(ofHolding: bytes, client, uid, room)
-        case .inline:
+        case .inline, .header:
             if bytes > limits.maxInlineBytes {
                 let message = "\(bytes) bytes are more than an inline payload may have (\(limits.maxInlineBytes))."
                 return WireError(.tooLarge, message)

@@ -255,7 +255,7 @@ extension BrokerState {
         if lastDeaths.count > StatsReport.mostRows { lastDeaths.removeLast() }
     }
 
-    /// Notes that a worker has contributed to what is known of some bytes; one that is gone is compromised no more.
+    /// Notes that a worker has contributed to the facts of some bytes; one that has exited is compromised no more.
     mutating func note(_ content: ContentKey, of worker: WorkerID) {
         if supervision.contains(worker) { results.note(content, of: worker) }
     }

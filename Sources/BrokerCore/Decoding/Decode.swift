@@ -84,6 +84,13 @@ struct AnimationPlace {
     }
 }
 
+extension DecodePlan {
+    /// The bytes of the buffer to fill: those of metadata blocks alone for a description.
+    func outputBytes(as form: Form) -> Int {
+        form.transform.map { outputBytes($0, form.encoding) } ?? metadataBytes(form.metadata)
+    }
+}
+
 extension Decode.Phase {
     var plan: DecodePlan? {
         switch self {
@@ -109,6 +116,8 @@ struct PartialDecode {
     /// The download whose bytes are decoded.
     let download: JobID
     let transform: Transform
+    /// Whether only the header is read.
+    var isHeader = false
     /// As in `Decode`.
     let responsible: Responsible
     let worker: WorkerID

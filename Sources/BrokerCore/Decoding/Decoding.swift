@@ -358,6 +358,7 @@ package struct Decoding {
         return transform.plan(for: plan.header)?.result == plan.result
             && plan.result.pixels <= order.order.maxPixels && result.bytes <= order.reserved
             && result.bytes == plan.outputBytes(transform, nil) && result.timing == nil && result.damage == nil
+            && (!result.isPreview || transform.prefersPreview)
     }
 
     /// Counts decoders that died with bytes before those were identified, against their decoding.
@@ -465,6 +466,9 @@ package struct Decoding {
                 order.wantsTiming = known?.timing == nil
                 order.after = place.flatMap { $0.precedes(decode) ? $0.job.number : nil }
             }
+        } else if decode.variant.form.isHeader {
+            order.purpose = .header
+            order.transform.metadata = decode.variant.form.metadata
         } else {
             order.purpose = .describe
         }
@@ -483,9 +487,17 @@ package struct Decoding {
             pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true,
             decode.timing.map({ $0.delaysMs.count == plan.header.frameCount }) ?? true
         else { return .wrongPlan }
-        guard let transform = decode.variant.form.transform else {
+        let form = decode.variant.form
+        // Without the facts, the place of the blocks would be unknown.
+        if form.isHeader || !form.metadata.isEmpty, plan.header.facts == nil { return .wrongPlan }
+        guard let transform = form.transform else {
+            let isAsOrdered = !form.isHeader || plan.result == plan.header.geometry
+            let (bytes, overflow) = plan.metadataBytes(form.metadata).addingReportingOverflow(plan.workingBytes)
+            guard isAsOrdered, !overflow, bytes <= limits.workerMemoryBytes else { return .wrongPlan }
             decodes.change(job) { $0.enter(.parked(plan)) }
-            return .described(plan)
+            if plan.metadataBytes(form.metadata) == 0 { return .described(plan) }
+            parked.append(job)
+            return .parked(plan)
         }
         let planned = transform.plan(for: plan.header, as: decode.variant.form.encoding)
         if planned?.result != plan.result { return .wrongPlan }
@@ -517,15 +529,15 @@ package struct Decoding {
     /// Admits the decoding that has waited longest, if `hasRoom` for what it needs. One may always run, because otherwise
     /// none ever would.
     mutating func admitNext(hasRoom: (Int) -> Bool, at now: Instant) -> Admission? {
-        guard let job = parked.first, let decode = decodes[job], let run = decode.run, let plan = decode.plan,
-            let transform = decode.variant.form.transform
-        else { return nil }
+        guard let job = parked.first, let decode = decodes[job], let run = decode.run, let plan = decode.plan else {
+            return nil
+        }
         let encoding = decode.variant.form.encoding
-        let output = plan.outputBytes(transform, encoding)
+        let output = plan.outputBytes(as: decode.variant.form)
         // An encoded image is hardly ever larger than its pixels, and pages that are not written take no memory.
         let frames = decode.frames(in: plan)
         let likely = frames > 1 ? Encoding.likelyBytes(of: plan.result, frames: frames) : plan.result.bytes
-        let expected = encoding == nil ? output : likely
+        let expected = encoding == nil ? output : likely + plan.metadataBytes(decode.variant.form.metadata)
         let isAlone = !decodes.values.contains { $0.reserved > 0 }
         guard hasRoom(expected + plan.workingBytes + workingBytes) || isAlone else { return nil }
         parked.removeFirst()
@@ -546,17 +558,19 @@ package struct Decoding {
     /// Whether the worker of a job is about to finish it, and `result` can be its result.
     func expects(_ result: DecodeResult, of job: JobID) -> Bool {
         if let part = parts[job] {
-            return part.reserved == result.bytes && result.timing == nil && result.damage == nil
+            return part.reserved == result.bytes && result.timing == nil && result.damage == nil && !result.isPreview
         }
-        guard let decode = decodes[job], case .writing(let plan, let reserved, _) = decode.phase, reserved > 0,
-            let transform = decode.variant.form.transform
-        else { return false }
-        let encoding = decode.variant.form.encoding
-        let most = plan.outputBytes(transform, encoding)
-        let isTimed = encoding == nil && (transform.frames == .all || transform.frames.isRange && decode.timing == nil)
-        let frames = isTimed ? plan.header.frameCount : nil
-        return (encoding == nil ? most...most : 1...most).contains(result.bytes)
-            && result.timing?.delaysMs.count == frames && (result.damage == nil || transform.acceptsDamage)
+        guard let decode = decodes[job], case .writing(let plan, let reserved, _) = decode.phase, reserved > 0 else {
+            return false
+        }
+        let form = decode.variant.form
+        let most = plan.outputBytes(as: form)
+        let least = form.encoding == nil ? most : plan.metadataBytes(form.metadata) + 1
+        let isTimed = form.transform.map { $0.frames == .all || $0.frames.isRange && decode.timing == nil } ?? false
+        let frames = form.encoding == nil && isTimed ? plan.header.frameCount : nil
+        return least <= most && (least...most).contains(result.bytes)
+            && result.timing?.delaysMs.count == frames && (result.damage == nil || form.acceptsDamage)
+            && (!result.isPreview || form.prefersPreview)
     }
 
     /// Notes where the worker of a decoding that has succeeded has stopped in an animation.
@@ -678,6 +692,7 @@ package struct Decoding {
             id: job.number, transform: part.transform, maxPixels: limits.maxPixels,
             maxSourcePixels: limits.maxSourcePixels, maxWorkingBytes: limits.maxWorkingBytes)
         order.partialBytes = bytes
+        if part.isHeader { order.purpose = .header }
         return order
     }
 
@@ -693,6 +708,13 @@ package struct Decoding {
         let output = plan.outputBytes(part.transform, nil)
         let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
         return (output, bytes, plan.result.pixels <= limits.maxPixels && !overflow && bytes <= limits.workerMemoryBytes)
+    }
+
+    /// Checks the description of a body's beginning: it has the facts, and is of the only format whose header is complete before
+    /// its pixels.
+    func check(header job: JobID, _ plan: DecodePlan) -> Bool {
+        parts[job]?.isHeader == true && plan.header.facts != nil && plan.header.format == .jpeg
+            && plan.result == plan.header.geometry
     }
 
     mutating func admit(part job: JobID, _ plan: DecodePlan, bytes: Int) {

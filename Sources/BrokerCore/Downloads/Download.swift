@@ -191,6 +191,8 @@ struct PartialProgress {
     var stage = 0
     /// When the next partial decoding may begin.
     var notBefore: Instant?
+    /// Whether the header is not read again: it was, or the format has none before its pixels.
+    var isHeaderOver = false
     /// Whether no more are made: the format has no partial images, or the image has cost a decoder.
     var isOver = false
 
@@ -204,6 +206,7 @@ struct PartialProgress {
         job = nil
         bytes = 0
         stage = 0
+        isHeaderOver = false
     }
 
     private static let leastBytes = 1024

@@ -744,12 +744,15 @@ package struct Downloads {
 
     /// The least pause between two partial decodings of a body, in milliseconds.
     static let partialPauseMs = 200
+    /// The least pause between two attempts to read a body's header, in milliseconds.
+    static let headerPauseMs = 20
 
     /// Whether a partial decoding may begin, as far as the download is concerned.
-    func mayRenderPart(of job: JobID, at now: Instant) -> Bool {
+    func mayRenderPart(of job: JobID, isHeader: Bool = false, at now: Instant) -> Bool {
         guard let download = self[job], let transfer = download.transfer, transfer.hasResponded else { return false }
         let rendered = download.rendered
-        return rendered.job == nil && !rendered.isOver && rendered.isWorthwhile(received: download.received)
+        let isOver = isHeader ? rendered.isHeaderOver : rendered.isOver
+        return rendered.job == nil && !isOver && rendered.isWorthwhile(received: download.received)
             && rendered.notBefore.map { $0 <= now } ?? true
     }
 
@@ -766,11 +769,11 @@ package struct Downloads {
     }
 
     /// Ends a partial decoding; with `isLast` no other one is made of this body.
-    mutating func endedPart(of job: JobID, _ part: JobID, isLast: Bool) {
+    mutating func endedPart(of job: JobID, _ part: JobID, isHeader: Bool, isLast: Bool) {
         guard downloads[job]?.rendered.job == part else { return }
         downloads.change(job) {
             $0.rendered.job = nil
-            $0.rendered.isOver = isLast
+            if isHeader { $0.rendered.isHeaderOver = isLast } else { $0.rendered.isOver = isLast }
         }
     }
 

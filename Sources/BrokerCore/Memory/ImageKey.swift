@@ -131,11 +131,16 @@ enum Form: Hashable, Sendable {
     case pixels(Transform)
     /// The transformed raster, encoded again.
     case encoded(Transform, Encoding)
+    /// The description by the header, and these metadata blocks.
+    case header(MetadataKinds)
 
     init(_ options: GetOptions, scaleDownLimit: Int) {
         var transform = options.variant.transform(scaleDownLimit: scaleDownLimit)
         transform.acceptsDamage = options.damaged == .accept
-        if options.representation == .original {
+        transform = Transform(transform, preview: options.embedded == .fast, metadata: options.metadata)
+        if options.delivery == .header {
+            self = .header(options.metadata)
+        } else if options.representation == .original {
             self = .original
         } else if let format = options.representation.format {
             // A preset may have a range of frames, of which an encoded image has the first.
@@ -151,7 +156,7 @@ enum Form: Hashable, Sendable {
     /// The transform; nil for the original bytes.
     var transform: Transform? {
         switch self {
-        case .original: nil
+        case .original, .header: nil
         case .pixels(let transform), .encoded(let transform, _): transform
         }
     }
@@ -169,22 +174,42 @@ enum Form: Hashable, Sendable {
         return encoding.map { .encoded(transform, $0) } ?? .pixels(transform)
     }
 
+    /// The form of the image itself, whether or not a preview in the file would do.
+    var ofImage: Form {
+        guard var transform, transform.prefersPreview else { return self }
+        transform.prefersPreview = false
+        return encoding.map { .encoded(transform, $0) } ?? .pixels(transform)
+    }
+
+    /// Whether a preview in the file may be decoded instead of the image.
+    var prefersPreview: Bool { transform?.prefersPreview ?? false }
+
+    /// The metadata blocks that it has.
+    var metadata: MetadataKinds {
+        if case .header(let kinds) = self { return kinds }
+        return transform?.metadata ?? []
+    }
+
+    /// Whether it is a description by the header.
+    var isHeader: Bool { if case .header = self { true } else { false } }
+
     /// Returns the size in bytes of a raster of this form.
     func bytes(of geometry: PixelGeometry) -> Int { geometry.bytes(in: transform?.pixelFormat ?? .rgba8) }
 
     /// Whether it has frames other than the first. A failure then says nothing about other forms.
     var isOfOtherFrames: Bool { transform.map { $0.frames != .one(0) } ?? false }
 
-    /// The raster key of the disk tier. Nil for forms that it does not save: the original, several frames of an animation, and
-    /// rasters of full size, which are decoded about as fast as they are read. Rasters of a private original are its
+    /// The raster key of the disk tier. Nil for forms that it does not save: the original, several frames of an animation, previews,
+    /// forms with metadata, and rasters of full size, which are decoded about as fast as they are read. Rasters of a private original are its
     /// owner's.
     func rasterWord(of owner: UInt32?) -> String? {
+        if prefersPreview || !metadata.isEmpty { return nil }
         let suffix = owner.map { "\(Self.decoderVersion)-of-\($0)" } ?? Self.decoderVersion
         return switch self {
         case .pixels(let transform) where transform.isDerived && !transform.frames.hasTiming:
             "\(transform.canonical)-\(suffix)"
         case .encoded(let transform, let encoding): "\(transform.canonical)-\(encoding.canonical)-\(suffix)"
-        case .original, .pixels: nil
+        case .original, .pixels, .header: nil
         }
     }
 
@@ -209,4 +234,6 @@ struct VariantKey: Hashable, Sendable {
 
     /// The variant without damage.
     var ofSound: VariantKey { form.acceptsDamage ? VariantKey(content: content, form: form.ofSound) : self }
+    /// The variant made of the image itself.
+    var ofImage: VariantKey { form.prefersPreview ? VariantKey(content: content, form: form.ofImage) : self }
 }

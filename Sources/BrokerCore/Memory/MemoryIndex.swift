@@ -276,10 +276,13 @@ struct MemoryIndex {
         return slot(of: .original, in: content).map { buffers[$0].key }
     }
 
-    /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that.
+    /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that; one
+    /// of the image itself, or of its preview if the variant prefers that.
     func answer(to variant: VariantKey) -> BufferID? {
-        guard variant.form.acceptsDamage else { return buffer(variant) }
-        return buffer(variant.ofSound) ?? buffer(variant)
+        guard variant.form.acceptsDamage || variant.form.prefersPreview else { return buffer(variant) }
+        // The image itself is better than its preview.
+        if let sound = buffer(variant.ofSound.ofImage) ?? buffer(variant.ofSound) { return sound }
+        return buffer(variant.ofImage)
     }
 
     /// Returns the sentence about a buffer's damage; nil for one without.
@@ -468,13 +471,15 @@ struct MemoryIndex {
         let known = contents[content].header
         header.timing = header.timing ?? known?.timing
         header.placeholder = header.placeholder ?? known?.placeholder
+        if header.facts == nil, let facts = known?.facts { header.facts = facts }
         textBytes += Self.size(of: header) - Self.size(of: known)
         contents[content].header = header
     }
 
-    /// The bytes of a header's list of times.
+    /// The bytes of a header's list of times, and of its facts.
     private static func size(of header: ImageHeader?) -> Int {
         (header?.timing?.delaysMs.count ?? 0) * MemoryLayout<Int>.stride
+            + (header?.facts.map { MemoryLayout<ImageFacts>.stride + ($0.profile?.utf8.count ?? 0) } ?? 0)
     }
 
     /// Adds an unheld buffer to a known content. `microseconds` is the time to make it again. Does not evict: the caller
@@ -522,13 +527,18 @@ struct MemoryIndex {
             // Only memfds, which `least` asks for.
             let slots = content.buffers.filter {
                 buffers[$0].bytes >= least && damages[buffers[$0].key] == nil
+                    // Their headers are kept without the lengths of the blocks.
+                    && form(of: buffers[$0]).metadata.isEmpty
                     && (least == 0 || buffers[$0].home == .memfd && !forms[buffers[$0].form].isBrief)
             }
             let keys = content.originals.map { originals[$0].key }.filter { $0.nonce == 0 }
             if slots.isEmpty || keys.isEmpty { return nil }
+            // Facts are read again when they are asked for.
+            var header = content.header
+            header?.facts = nil
             var kept = KeptContent(
                 digest: content.key.digest.hexadecimal, owner: content.key.owner, pixels: content.key.pixels,
-                bytes: content.bytes, header: content.header)
+                bytes: content.bytes, header: header)
             kept.originals = keys.compactMap { key in
                 originals.slot(of: key).map { KeptOriginal(key, original(in: $0)) }
             }

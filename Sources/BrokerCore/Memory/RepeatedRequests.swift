@@ -29,7 +29,7 @@ final class RepeatedRequest: Sendable {
         self.buffer = buffer
         self.freshUntil = freshUntil
         self.revision = revision
-        bytes = image.bytes
+        bytes = image.bufferBytes
         segment = image.segment
         var image = image
         (image.descriptors, image.segmentBytes) = (0, nil)

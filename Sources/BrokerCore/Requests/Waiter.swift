@@ -158,6 +158,11 @@ struct Waiter {
             && !options.trace
     }
 
+    /// Whether it wants nothing but a description without metadata blocks.
+    var readsHeaderOnly: Bool {
+        purpose == .get && request.options.delivery == .header && request.options.metadata.isEmpty
+    }
+
     /// Whether its result may stay in memory.
     var mayEnterMemory: Bool { request.options.cache != .noStore && request.options.storage.includesMemory }
     /// Whether its result may be saved on disk.
@@ -200,14 +205,15 @@ struct Waiter {
     /// The description of an image, before its bytes are attached.
     func reply(for header: ImageHeader, as geometry: PixelGeometry, bytes: Int) -> ImageReply {
         let options = request.options
+        let encoded = options.delivery == .header ? nil : options.representation.format?.imageFormat
         var image = ImageReply(
             source: source, url: file == nil ? request.url.text : nil, width: geometry.width, height: geometry.height,
             pixels: nil,
             bytes: bytes,
-            contentType: (options.representation.format?.imageFormat ?? header.format).contentType,
+            contentType: (encoded ?? header.format).contentType,
             originalWidth: header.geometry.width, originalHeight: header.geometry.height,
             frameCount: header.frameCount, etag: nil)
-        if options.representation == .pixels {
+        if options.delivery != .header, options.representation == .pixels {
             let format = options.variant.pixelFormat
             image.pixels = ImageReply.Pixels(
                 stride: geometry.stride(in: format), pixelFormat: format,
@@ -218,7 +224,7 @@ struct Waiter {
 
     /// The full description of a variant of `original`.
     func reply(
-        for header: ImageHeader, as geometry: PixelGeometry, bytes: Int, of original: OriginalFacts,
+        for header: ImageHeader, as geometry: PixelGeometry, bytes: Int, _ origin: OriginStatement, originalBytes: Int,
         at now: Instant
     ) -> ImageReply {
         var image = reply(for: header, as: geometry, bytes: bytes)
@@ -226,12 +232,20 @@ struct Waiter {
         image.placeholder = header.placeholder
         let frames = request.options.variant.frames
         if image.pixels != nil, frames.hasTiming { image.timing = header.timing?.part(frames) }
+        if request.options.delivery == .header, var facts = header.facts {
+            image.metadata = facts.metadata
+            facts.metadata = MetadataLengths()
+            image.description = ImageReply.Description(format: header.format, facts: facts)
+            image.description?.length = originalBytes
+        }
         // A file has no origin.
         if file != nil { return image }
-        image.etag = original.origin.response.etag
-        image.expires = original.origin.policy.expires
+        image.description?.status = origin.response.status
+        image.description?.lastModified = origin.response.lastModified
+        image.etag = origin.response.etag
+        image.expires = origin.policy.expires
         // A response received or confirmed just now is as fresh as it gets, however short its lifetime.
-        image.stale = !isLoaded && trust != .confirmed && original.origin.isStale(at: now)
+        image.stale = !isLoaded && trust != .confirmed && origin.isStale(at: now)
         return image
     }
 
@@ -239,11 +253,11 @@ struct Waiter {
     func partialTransform(scaleDownLimit: Int) -> Transform? {
         let options = request.options
         guard purpose == .get, options.progressive, options.representation == .pixels, options.delivery != .none,
-            [.one(0), .all].contains(options.variant.frames)
+            options.delivery != .header, [.one(0), .all].contains(options.variant.frames)
         else { return nil }
         var transform = options.variant.transform(scaleDownLimit: scaleDownLimit)
         // Animations have no partial images.
         transform.frames = .one(0)
-        return transform
+        return Transform(transform, preview: false, metadata: [])
     }
 }

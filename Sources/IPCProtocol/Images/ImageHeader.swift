@@ -13,6 +13,22 @@ package struct ImageHeader: Hashable, Sendable {
     package var timing: AnimationTiming?
     /// The placeholder; nil until the image was decoded.
     package var placeholder: Placeholder?
+    /// The further properties; nil until they were asked for.
+    package var facts: ImageFacts? {
+        get { details?.facts }
+        set { details = newValue.map(Details.init) }
+    }
+    private var details: Details?
+
+    /// Few headers have facts, so these have memory of their own.
+    private final class Details: Hashable, Sendable {
+        let facts: ImageFacts
+
+        init(_ facts: ImageFacts) { self.facts = facts }
+
+        static func == (left: Details, right: Details) -> Bool { left.facts == right.facts }
+        func hash(into hasher: inout Hasher) { hasher.combine(facts) }
+    }
 
     /// Creates a header without timing and placeholder.
     package init(format: ImageFormat, geometry: PixelGeometry, frameCount: Int = 1) {

@@ -40,13 +40,18 @@ public struct Transform: Hashable, Sendable {
 
     /// Whether as much as possible of a damaged image is decoded. The pixels of a sound image do not depend on it.
     package var acceptsDamage: Bool
+    /// Whether a preview in the file that is at least as large as the result is decoded instead of the image.
+    package var prefersPreview: Bool
+    /// The metadata blocks that follow the pixels.
+    package var metadata: MetadataKinds
 
     /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter, without alpha
     /// there is no mode of it, with alpha there is no background, and no step and no position is without effect.
     package init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
         pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, background: Color = .white,
-        frames: FrameSelection = .one(0), isLight: Bool = false, edits: Edits? = nil, acceptsDamage: Bool = false
+        frames: FrameSelection = .one(0), isLight: Bool = false, edits: Edits? = nil, acceptsDamage: Bool = false,
+        prefersPreview: Bool = false, metadata: MetadataKinds = []
     ) {
         self.width = width
         self.height = height
@@ -59,6 +64,17 @@ public struct Transform: Hashable, Sendable {
         self.isLight = isLight && (width != nil || height != nil || byteLimit != nil)
         self.edits = edits?.canonical(covers: fit == .cover && width != nil && height != nil)
         self.acceptsDamage = acceptsDamage
+        // Set below.
+        (self.prefersPreview, self.metadata) = (false, [])
+        if prefersPreview || !metadata.isEmpty { self = Transform(self, preview: prefersPreview, metadata: metadata) }
+    }
+
+    /// Creates a transform that is otherwise like `other`.
+    package init(_ other: Transform, preview: Bool, metadata: MetadataKinds) {
+        self = other
+        // Without a box the result is as large as the image; the preview shows the first frame.
+        prefersPreview = preview && (width != nil || height != nil || byteLimit != nil) && frames == .one(0)
+        self.metadata = metadata
     }
 
     /// The source area and the size of a result.
@@ -235,7 +251,7 @@ public struct Transform: Hashable, Sendable {
     }
 
     /// The transform as one word, for file names and digests. Equal transforms have equal words, and so have those that differ in
-    /// `acceptsDamage` only, because no file has a damaged image.
+    /// `acceptsDamage`, `prefersPreview` and `metadata` only, because no file has a damaged image, a preview or metadata.
     package var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"
         let frame = frames == .one(0) ? "" : "-frame-\(frames)"
@@ -260,12 +276,14 @@ extension Transform: FieldList {
         fields.boolean("linear", &isLight)
         fields.edits(&edits)
         fields.flag("acceptsDamage", &acceptsDamage)
+        fields.flag("prefersPreview", &prefersPreview)
+        fields.metadataKinds("metadata", &metadata)
         if fields.isReading {
             // In its canonical form.
             self = Transform(
                 width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
                 background: background, frames: frames, isLight: isLight, edits: edits,
-                acceptsDamage: acceptsDamage)
+                acceptsDamage: acceptsDamage, prefersPreview: prefersPreview, metadata: metadata)
         }
     }
 }

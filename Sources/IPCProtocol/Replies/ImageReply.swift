@@ -84,6 +84,14 @@ public struct ImageReply: Equatable, Sendable {
     public var expires: Int?
     /// Whether it is no longer fresh.
     public var stale = false
+    /// Whether a preview in the file was decoded instead of the image.
+    public var embedded = false
+    /// What the header says; nil unless the delivery is `header`.
+    public var description: Description?
+    /// The lengths of the metadata blocks: with `header` of all, else of the requested ones.
+    public var metadata = MetadataLengths()
+    /// The kinds of blocks that follow the image, as far as the file has them and they are at most 1 MiB long.
+    public var blocks: MetadataKinds = []
     /// A sentence about the parts that could not be decoded; nil for an image without damage.
     public var damage: String?
     /// Where the time went; empty unless the request asked for it.
@@ -110,6 +118,48 @@ public struct ImageReply: Equatable, Sendable {
 }
 
 extension ImageReply {
+    /// The description of an image by its header and, if an origin has sent it, by the response.
+    public struct Description: Equatable, Sendable {
+        /// The format of the original.
+        public var format: ImageFormat
+        /// The further properties; their metadata lengths are those of the reply.
+        public var facts: ImageFacts
+        /// The status of the response.
+        public var status: Int?
+        /// `Last-Modified` of the response.
+        public var lastModified: String?
+        /// The number of bytes of the original; nil while it is unknown.
+        public var length: Int?
+
+        /// Creates a description.
+        public init(format: ImageFormat, facts: ImageFacts) { (self.format, self.facts) = (format, facts) }
+    }
+
+    /// States the lengths of the requested blocks, which follow the image if that is delivered.
+    package mutating func add(
+        _ lengths: MetadataLengths?, _ kinds: MetadataKinds, of delivery: GetOptions.Delivery
+    ) {
+        guard let lengths else { return }
+        for kind in kinds.kinds {
+            metadata[kind] = lengths[kind]
+            if delivery != .none, lengths.delivered(kind) != nil { blocks.insert(kind) }
+        }
+    }
+
+    /// The bytes of the image and of the metadata blocks that follow it.
+    package var bufferBytes: Int { bytes.addingReportingOverflow(metadata.delivered(blocks)).partialValue }
+
+    /// The position of a metadata block, counted from the image's first byte; nil for one that was not delivered.
+    public func range(of kind: MetadataKind) -> Range<Int>? {
+        var start = bytes
+        for other in blocks.kinds {
+            let length = metadata.delivered(other)
+            if other == kind { return length.map { start..<start + $0 } }
+            start += length ?? 0
+        }
+        return nil
+    }
+
     /// Whether the rows of all frames lie within its bytes; true of an encoded image.
     package var holdsPixels: Bool {
         guard let pixels else { return true }
@@ -155,7 +205,52 @@ extension ImageReply: FieldList {
         fields.nullableInteger("expires", &expires, in: any)
         fields.boolean("stale", &stale, .optional)
         listDamage(&fields)
+        fields.flag("embedded", &embedded)
+        fields.group(with: "format", &description)
+        listMetadata(&fields)
         fields.objects("spans", orNone: &spans, most: TraceSpan.most)
+    }
+
+    /// Blocks that follow the image have an `offset`.
+    private mutating func listMetadata(_ fields: inout Fields) {
+        guard fields.isReading ? fields.has("metadata") : metadata != MetadataLengths() else { return }
+        var (lengths, delivered) = (metadata, blocks)
+        let (isReading, start) = (fields.isReading, offset)
+        let ranges = MetadataKind.allCases.map { range(of: $0) }
+        fields.object("metadata") { fields in
+            for (kind, range) in zip(MetadataKind.allCases, ranges) {
+                var block = lengths[kind].map { Block(bytes: $0, offset: range.map { start + $0.lowerBound }) }
+                switch kind {
+                case .exif: fields.object("exif", &block)
+                case .xmp: fields.object("xmp", &block)
+                case .icc: fields.object("icc", &block)
+                }
+                guard isReading, let block else { continue }
+                lengths[kind] = block.bytes
+                if block.offset != nil { delivered.insert(kind) }
+                if let offset = block.offset {
+                    let before = delivered.kinds.filter { $0 != kind }.reduce(0) { $0 + (lengths.delivered($1) ?? 0) }
+                    if lengths.delivered(kind) == nil || offset != start + bytes + before {
+                        fields.note("\(kind.rawValue).offset", expected: "the end of what precedes the block")
+                    }
+                }
+            }
+        }
+        (metadata, blocks) = (lengths, delivered)
+    }
+
+    /// A metadata block in the reply.
+    private struct Block: FieldList {
+        static var blank: Block { Block(bytes: 0) }
+
+        var bytes: Int
+        /// Its position in the buffer or payload; nil for one that is not there.
+        var offset: Int?
+
+        mutating func list(_ fields: inout Fields) {
+            fields.integer("bytes", &bytes, in: 0...JSONReader.maximumInteger)
+            fields.integer("offset", &offset, in: 0...JSONReader.maximumInteger)
+        }
     }
 
     private mutating func listDamage(_ fields: inout Fields) {
@@ -207,6 +302,19 @@ extension ImageReply.Pixels: FieldList {
         fields.integer("stride", &stride, in: 0...JSONReader.maximumInteger)
         fields.choice("pixelFormat", &pixelFormat)
         fields.choice("alpha", &alpha)
+    }
+}
+
+extension ImageReply.Description: FieldList {
+    package static var blank: ImageReply.Description { ImageReply.Description(format: .png, facts: ImageFacts()) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.choice("format", &format)
+        facts.listShown(&fields)
+        fields.integer("loops", &facts.loops, in: 0...JSONReader.maximumInteger)
+        fields.integer("status", &status, in: 0...999)
+        fields.string("lastModified", &lastModified)
+        fields.integer("length", &length, in: 0...JSONReader.maximumInteger)
     }
 }
 

@@ -179,6 +179,8 @@ public struct BrokerEvent: Equatable, Sendable {
     public var pid: Int?
     /// The reason: an error's code, or the cause of the worker's exit.
     public var reason: String?
+    /// Whether a finished download ended after the image's header, because no request needed more.
+    public var partial = false
 
     /// Creates an event with the members that apply to it.
     public init(_ name: Name, url: String? = nil, file: String? = nil, pid: Int? = nil, reason: String? = nil) {
@@ -200,5 +202,6 @@ extension BrokerEvent: FieldList {
         fields.string("name", &file)
         fields.integer("pid", &pid, in: 0...Int.max)
         fields.string("reason", &reason)
+        fields.flag("partial", &partial)
     }
 }

@@ -23,10 +23,10 @@ extension GetOptions {
     }
 
     /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a preset, terms, a crop, steps or a position, a
-    /// background, a range of frames, or a number that no broker accepts.
+    /// background, a range of frames, metadata, or a number that no broker accepts.
     package var plain: Plain? {
         if !headers.isEmpty || credentials != nil || cacheKey != nil || preset != nil || terms != nil
-            || variant.edits != nil || variant.background != .white
+            || variant.edits != nil || variant.background != .white || !metadata.isEmpty
         {
             return nil
         }
@@ -51,6 +51,7 @@ extension GetOptions {
         if variant.linear { flags |= 1 << 7 }
         if damaged == .accept { flags |= 1 << 8 }
         if trace { flags |= 1 << 9 }
+        if embedded == .fast { flags |= 1 << 10 }
         return Plain(
             representation: representation, delivery: delivery, cache: cache, storage: storage, priority: priority,
             fit: variant.fit, pixelFormat: variant.pixelFormat, alpha: variant.alpha, flags: flags, quality: quality,

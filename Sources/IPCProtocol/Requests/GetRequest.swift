@@ -49,6 +49,8 @@ public struct GetOptions: Equatable, Sendable {
         case inline
         /// Not delivered: the image is loaded into the cache and described.
         case none
+        /// Not decoded: the image is described by its header.
+        case header
     }
 
     /// The permitted use of the cache, named as the request cache modes of the WHATWG Fetch standard.
@@ -100,6 +102,14 @@ public struct GetOptions: Equatable, Sendable {
         case refuse
         /// As much as possible is decoded.
         case accept
+    }
+
+    /// The use of previews that files contain.
+    public enum Embedded: String, CaseIterable, Sendable {
+        /// The image itself is decoded.
+        case off
+        /// A preview at least as large as the result is decoded instead.
+        case fast
     }
 
     /// The size and form of the pixels.
@@ -164,6 +174,10 @@ public struct GetOptions: Equatable, Sendable {
     public var preset: String?
     /// The treatment of an image that is damaged.
     public var damaged = Damage.refuse
+    /// Whether a preview in the file may be decoded instead of the image.
+    public var embedded = Embedded.off
+    /// The metadata blocks that follow the image.
+    public var metadata: MetadataKinds = []
     /// The way in which the result is delivered.
     public var delivery = Delivery.fd
     /// The permitted use of the cache.
@@ -232,6 +246,8 @@ extension GetOptions {
         if fields.isReading || variant != usual.variant { fields.object("variant", .optional) { variant.list(&$0) } }
         fields.string("preset", &preset, most: Self.longestPreset)
         fields.choice("damaged", &damaged, omitting: usual.damaged)
+        fields.choice("embedded", &embedded, omitting: usual.embedded)
+        fields.metadataKinds("metadata", &metadata)
         fields.choice("delivery", &delivery, omitting: usual.delivery)
         fields.choice("cache", &cache, omitting: usual.cache)
         fields.flag("staleFirst", &staleFirst)
@@ -282,6 +298,9 @@ extension GetOptions {
         }
         if cacheKey != nil, !alternatives.isEmpty {
             fields.note("alternatives", expected: "absent with a cacheKey: it names one original")
+        }
+        if !metadata.isEmpty, representation == .original, delivery != .header {
+            fields.note("metadata", expected: "absent: an original contains its own")
         }
         if preset != nil, representation == .original {
             fields.note("preset", expected: "absent: an original has no variant")

@@ -18,6 +18,10 @@ package struct ImageCodec: Sendable {
     package let format: ImageFormat
     /// Opens a decoder of the frames that a job requests, and reads the header.
     let open: @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
+    /// Reads properties of a file that decoding does not need.
+    let details: @Sendable (ImageSource, any ImageDecoder) -> ImageDetails
+    /// Opens the smallest preview in a file that is suitable.
+    let preview: @Sendable (ImageSource, any ImageDecoder, _ isSuitable: (PixelGeometry) -> Bool) -> (any ImageDecoder)?
     /// The library's name and version.
     let library: String
     /// The metadata that contains a file's orientation.
@@ -31,10 +35,15 @@ package struct ImageCodec: Sendable {
     package init(
         _ format: ImageFormat, library: UnsafePointer<CChar>, orientation: String = "EXIF", hasFrames: Bool = false,
         hasParts: Bool = false,
+        details: @escaping @Sendable (ImageSource, any ImageDecoder) -> ImageDetails = { _, _ in ImageDetails() },
+        preview: @escaping @Sendable (ImageSource, any ImageDecoder, (PixelGeometry) -> Bool) -> (any ImageDecoder)? = {
+            _, _, _ in nil
+        },
         open: @escaping @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
     ) {
         self.format = format
         self.open = open
+        (self.details, self.preview) = (details, preview)
         self.library = unsafe String(cString: library)
         self.orientation = orientation
         self.hasFrames = hasFrames

@@ -6,10 +6,9 @@ import WorkerProtocol
 
 /// An image whose header is read.
 struct OpenedImage {
-    let format: ImageFormat
-    let image: ImageCodec.Opened
-
-    init(_ format: ImageFormat, _ image: ImageCodec.Opened) { (self.format, self.image) = (format, image) }
+    /// Nil for stored pixels.
+    fileprivate let codec: ImageCodec?
+    fileprivate let image: ImageCodec.Opened
 
     /// Whether the next frames that it would decode are those of `job`.
     fileprivate func goesOn(with job: DecodeJob) -> Bool {
@@ -41,6 +40,10 @@ struct EncodedImage {
     private let opened: OpenedImage?
     /// Nil unless the job accepts damage.
     private let attempt: Attempt?
+    /// The metadata blocks that follow the result.
+    private let blocks: [UInt8]
+    /// The job of an image whose preview is decoded: without it, if the preview turns out to be damaged. Nil for the image itself.
+    private let withoutPreview: Attempt?
     /// The time that reading the header took.
     private let headerMicroseconds: Int
 
@@ -100,25 +103,47 @@ struct EncodedImage {
     ) throws(WireError) {
         self.attempt = attempt
         let begun = Instant.now
-        let opened =
-            if let earlier, earlier.goesOn(with: job) { earlier } else { try Self.open(source, for: job, codecs) }
-        self.opened = attempt == nil && job.transform.frames.isRange ? opened : nil
-        let (format, animation) = (opened.format, opened.image.animation)
-        var decoder = opened.image.decoder
+        let (codec, opened) =
+            if let earlier, earlier.goesOn(with: job) { (earlier.codec, earlier.image) } else {
+                try Self.open(source, for: job, codecs)
+            }
+        self.opened =
+            attempt == nil && job.transform.frames.isRange ? OpenedImage(codec: codec, image: opened) : nil
+        let format = codec?.format ?? .pixels
+        let animation = opened.animation
+        var decoder = opened.decoder
         timing = job.wantsTiming || job.transform.frames == .all ? animation?.timing ?? .still : nil
         let stored = decoder.header.geometry
         try stored.check(atMost: max(job.maxPixels, job.maxSourcePixels))
         let metadata = decoder.metadata
-        let (orientation, profile) = (metadata.orientation, metadata.profile)
+        let orientation = metadata.orientation
+        var profile = metadata.profile
         let shown = orientation.turned(stored)
         let frameCount = animation?.count ?? metadata.frameCount
-        let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
+        var header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
+        if job.transform.metadata.isEmpty {
+            blocks = []
+        } else {
+            let description = ImageDescription(source, codec, opened)
+            header.facts = description.facts
+            blocks = description.bytes(of: job.transform.metadata)
+        }
         let requestedFrames = header.count(of: job.transform.frames, as: job.encoding)
         if animation == nil {
             let isFirst = job.transform.frames == .all && requestedFrames == 1
             try Animation.check(isFirst ? .one(0) : job.transform.frames, of: nil, format, count: frameCount)
         }
         let plan = try job.transform.checkedPlan(for: header, as: job.encoding)
+        if job.transform.prefersPreview, animation == nil, !source.isPart, !source.toleratesDamage, let codec,
+            let preview = Self.preview(source, codec, decoder, by: plan, orientation)
+        {
+            var own = job
+            own.transform.prefersPreview = false
+            withoutPreview = Attempt(source: source, job: own, codecs: codecs, conversions: conversions)
+            (decoder, profile) = (preview, preview.metadata.profile)
+        } else {
+            withoutPreview = nil
+        }
         let isReduced = !plan.isIdentity || plan.area != nil
         try stored.check(atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
         try plan.scaled.check(frames: requestedFrames, atMost: job.maxPixels)
@@ -149,7 +174,8 @@ struct EncodedImage {
         self.steps = StepSequence(
             job.transform.edits, plan.search, job.transform.pixelFormat, isTransparent: decoder.header.hasAlpha)
         workingBytes += self.steps.workingBytes(from: plan.scaled)
-        workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
+        workingBytes +=
+            blocks.count + source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
         if orientation.swapsSides { workingBytes += plan.scaled.bytes }
         // Includes a profile that proves too long only after decompression.
         if profile != .none { workingBytes += 2 * ColorProfile.longest + ColorConversion.bytes }
@@ -159,6 +185,10 @@ struct EncodedImage {
                 requestedFrames > 1
                 ? ImageEncoder.workingBytes(ofAnimation: plan.result, frames: requestedFrames)
                 : ImageEncoder.workingBytes(encoding, plan.result)
+        }
+        if let withoutPreview, let whole = try? Self(withoutPreview).plan.workingBytes, whole <= job.maxWorkingBytes {
+            // For the image itself, if the preview turns out to be damaged.
+            workingBytes = max(workingBytes, whole)
         }
         guard workingBytes <= job.maxWorkingBytes else {
             let need = "takes \(workingBytes) bytes of memory; \(job.maxWorkingBytes) are allowed"
@@ -176,18 +206,45 @@ struct EncodedImage {
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
     }
 
-    /// Opens a decoder of the requested frames, and finds the frames of an animation.
+    /// The image itself, instead of its preview.
+    private init(_ attempt: Attempt) throws(WireError) {
+        self = try EncodedImage(attempt.source, attempt.job, attempt.codecs, attempt.conversions, attempt: nil)
+    }
+
+    /// Opens the preview of an image that is at least as large as the result; nil without one.
+    private static func preview(
+        _ source: ImageSource, _ codec: ImageCodec, _ image: any ImageDecoder, by plan: Transform.Plan,
+        _ orientation: Orientation
+    ) -> PreviewDecoder? {
+        if plan.isIdentity { return nil }
+        let (full, result) = (image.header.geometry, orientation.turned(plan.scaled))
+        let swaps = orientation.swapsSides
+        // The sides of the part of the stored image that is scaled.
+        let (width, height) = (swaps ? plan.crop.height : plan.crop.width, swaps ? plan.crop.width : plan.crop.height)
+        // Less than a pixel may be missing, because the sides are rounded.
+        let least = (
+            Double(result.width) * Double(full.width) / width, Double(result.height) * Double(full.height) / height
+        )
+        source.keep()
+        let preview = codec.preview(source, image) { size in
+            PreviewDecoder.isSmaller(size, than: full) && Double(size.width) > least.0 - 1
+                && Double(size.height) > least.1 - 1
+        }
+        return preview.flatMap { PreviewDecoder($0, of: image) }
+    }
+
+    /// Opens a decoder of the requested frames, and finds the frames of an animation. There is no codec of stored pixels.
     ///
     /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
-    private static func open(
+    static func open(
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]
-    ) throws(WireError) -> OpenedImage {
-        if let pixels = job.pixels { return OpenedImage(.pixels, ImageCodec.Opened(try PixelsDecoder(source, pixels))) }
+    ) throws(WireError) -> (ImageCodec?, ImageCodec.Opened) {
+        if let pixels = job.pixels { return (nil, ImageCodec.Opened(try PixelsDecoder(source, pixels))) }
         let codec = unsafe try codecs.sniffing(source.bytes.prefix(ImageFormat.sniffedBytes))
         guard codec.hasParts || !source.isPart else {
             throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
         }
-        return OpenedImage(codec.format, try codec.open(source, job))
+        return (codec, try codec.open(source, job))
     }
 
     /// The decoder with which a job for the next frames may go on, once these are decoded, if it holds at most `mostBytes`.
@@ -198,6 +255,22 @@ struct EncodedImage {
     ///
     /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
     func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
+        if let withoutPreview {
+            do throws(WireError) {
+                var result = try decodeOnce(into: output)
+                result.isPreview = true
+                return result
+            } catch {
+                guard error.isDamage else { throw error }
+                holder.decoder = nil
+                // It needs no more than was granted.
+                let image = try EncodedImage(withoutPreview)
+                guard image.plan.result == plan.result, image.plan.workingBytes <= plan.workingBytes else {
+                    throw error
+                }
+                return try image.decode(into: output)
+            }
+        }
         guard var attempt else { return try decodeOnce(into: output) }
         do throws(WireError) {
             var result = try decodeOnce(into: output)
@@ -223,6 +296,10 @@ struct EncodedImage {
         var result = try clock.measure(\.codec) { () throws(WireError) in try decodeOnce(into: output, clock) }
         clock.add(header: headerMicroseconds)
         result.times = clock.times
+        if !blocks.isEmpty {
+            try output.destination().write(blocks, at: result.bytes)
+            result.bytes += blocks.count
+        }
         return result
     }
 
@@ -247,7 +324,7 @@ struct EncodedImage {
             guard let timing, timing.delaysMs.count > 1 else { return try encoder.encode(raster, to: file) }
             var isFirst = true
             return try encoder.encodeAnimation(
-                timing, in: raster, to: file, mostBytes: plan.outputBytes(transform, encoding)
+                timing, in: raster, to: file, mostBytes: plan.outputBytes(transform, encoding) - blocks.count
             ) { () throws(WireError) in
                 if !isFirst { _ = try decode(with: decoder, to: .memory(raster), at: 0, isFirst: false, clock) }
                 isFirst = false
@@ -330,7 +407,7 @@ struct EncodedImage {
     }
 
     /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the source.
-    private static let baseBytes = 4 << 20
+    static let baseBytes = 4 << 20
 
     /// Returns the part that a decoder renders as the result, without a filter; nil if it cannot, or if it `isWhole` because of the
     /// placeholder and the part is not.

@@ -95,6 +95,14 @@ package final class ImageSource {
         (memory, self.whole) = (whole.memory, whole)
     }
 
+    /// The bytes of `whole` in `range`, which contain a file.
+    package init(_ range: Range<Int>, of whole: ImageSource) {
+        (isPart, toleratesDamage, isReadAgain) = (false, false, true)
+        unsafe bytes = UnsafeRawBufferPointer(rebasing: whole.bytes[range])
+        mapping = nil
+        (memory, self.whole) = (whole.memory, whole)
+    }
+
     /// Releases the pages from `start` to `position`, which the decoder no longer needs, once there are `releaseStep` bytes
     /// of them. A mapped file keeps its contents and no longer counts towards this process's memory; copied bytes are lost.
     ///

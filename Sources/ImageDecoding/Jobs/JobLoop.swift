@@ -21,7 +21,7 @@ final class JobLoop {
         let job: DecodeJob
         let image: OpenedImage
 
-        /// Whether a job continues it: the colours of what is composed already depend on the order of their bytes.
+        /// Whether a job continues it: the canvas has its pixels in that order of bytes.
         func precedes(_ next: DecodeJob) -> Bool {
             next.after == job.id && next.transform.pixelFormat == job.transform.pixelFormat
         }
@@ -150,6 +150,7 @@ final class JobLoop {
             }
             let earlier = place.flatMap { $0.precedes(job) ? $0.image : nil }
             place = nil
+            if job.purpose == .header { return try describe(job, source) }
             let image = try EncodedImage(source, for: job, codecs, conversions: conversions, after: earlier)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels else { return }
@@ -169,6 +170,17 @@ final class JobLoop {
             let error = WireError(.internal, "The report of the image is too long.")
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }
+    }
+
+    /// Reports the header with its facts, and the metadata blocks as the result if the file has any that are requested.
+    private func describe(_ job: DecodeJob, _ source: ImageSource) throws {
+        let image = try DescribedImage(source, for: job, codecs)
+        try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
+        guard !image.blocks.isEmpty, !source.isPart, case .file(let file) = try receiveOutput(for: job) else { return }
+        try file.write(image.blocks, at: 0)
+        var result = DecodeResult(bytes: image.blocks.count)
+        seal(file, &result)
+        try channel.sendMessage(DecodeReport.finished(job: job.id, result))
     }
 
     /// The most working memory, in bytes, with which a job starts before its output buffer arrives, because the round trip

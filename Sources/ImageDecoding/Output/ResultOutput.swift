@@ -27,6 +27,16 @@ struct ResultFile {
         }
     }
 
+    /// Writes `bytes` like that.
+    ///
+    /// - Throws: `out-of-memory`, `internal`.
+    func write(_ bytes: [UInt8], at offset: Int) throws(WireError) {
+        let outcome = unsafe bytes.withUnsafeBytes { bytes in
+            Result { () throws(WireError) in unsafe try write(bytes, at: offset) }
+        }
+        try outcome.get()
+    }
+
     /// Lets a file of its own keep `count` bytes, and seals it. If that fails, the broker tries it, and finds out why.
     func seal(keeping count: Int) {
         if place != nil { return }

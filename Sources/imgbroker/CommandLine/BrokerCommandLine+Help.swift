@@ -1,6 +1,6 @@
 extension BrokerCommandLine {
     /// The names of the commands.
-    static let names = ["get", "store", "ctl", "exporter", "doctor"]
+    static let names = ["get", "info", "store", "ctl", "exporter", "doctor"]
 
     /// The help for the flags that are no settings.
     static let commands = [
@@ -25,6 +25,8 @@ extension BrokerCommandLine {
     static let usage = """
         Usage: imgbroker [OPTION]...               serve images to the processes of this machine
                imgbroker get SOURCE... [OPTION]... load images through the broker
+               imgbroker info SOURCE... [OPTION]...
+                                                   describe images by their headers
                imgbroker store URL [FILE]...       put an image into its cache
                imgbroker ctl COMMAND [OPTION]...   look after a running broker
                imgbroker exporter [OPTION]...      show a broker's figures over HTTP
@@ -39,6 +41,6 @@ extension BrokerCommandLine {
         \(commands.lines)
 
         \(units)
-        See also: imgbroker get --help, imgbroker store --help, imgbroker ctl --help, imgbroker exporter --help.
+        See also: imgbroker COMMAND --help for get, info, store, ctl and exporter.
         """
 }

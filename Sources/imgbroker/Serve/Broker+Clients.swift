@@ -9,7 +9,7 @@ import SystemValues
 // Connections: accepting them, reading requests, sending replies.
 extension Broker {
     func accept() {
-        // What was closed since takes no place.
+        // Connections that were closed since take no place.
         noteLingering()
         // A few at a time, so that a flood of connections does not keep the loop.
         for _ in 0..<64 {

@@ -8,6 +8,14 @@ struct ContainerMetadata: Equatable {
     var exif: Range<Int>?
     /// The position of the ICC profile.
     var profile: ProfilePlace?
+    /// The range of the XMP packet; nil if it is compressed.
+    var xmp: Range<Int>?
+    /// The place of the resolution: in a JFIF segment or a `pHYs` chunk.
+    var density: Int?
+    /// The range of the index of a JPEG's further images, a TIFF structure (CIPA DC-007).
+    var pictures: Range<Int>?
+    /// The bits of a channel.
+    var bitDepth: Int?
 
     /// The parts of an ICC profile in a file, in order.
     struct ProfilePlace: Equatable {
@@ -52,12 +60,23 @@ struct ContainerMetadata: Equatable {
             case 0xD9, 0xDA: return
             default: break
             }
+            // A start of frame; the others of these are tables.
+            if (0xC0...0xCF).contains(marker), ![0xC4, 0xC8, 0xCC].contains(marker), position + 2 < bytes.count {
+                bitDepth = Int(bytes[position + 2])
+            }
             guard let length = bytes.integer(at: position, bytes: 2, .big), length >= 2,
                 position + length <= bytes.count
             else { return }
             if marker == 0xE1, length >= 8, exif == nil, bytes.hasText("Exif\0", at: position + 2) {
                 // The second byte after the name is padding of any value.
                 exif = position + 8..<position + length
+            } else if marker == 0xE1, xmp == nil, bytes.hasText("http://ns.adobe.com/xap/1.0/\0", at: position + 2) {
+                xmp = min(position + 31, position + length)..<position + length
+            } else if marker == 0xE0, length >= 14, density == nil, bytes.hasText("JFIF\0", at: position + 2) {
+                density = position + 9
+            } else if marker == 0xE2, length >= 14, pictures == nil, bytes.hasText("MPF\0", at: position + 2) {
+                // Its offsets are counted from here, to the end of the file.
+                pictures = position + 6..<bytes.count
             } else if marker == 0xE2, length >= 16, bytes.hasText("ICC_PROFILE\0", at: position + 2) {
                 parts.add(
                     number: bytes[position + 14], of: bytes[position + 15], position + 16..<position + length)
@@ -73,7 +92,13 @@ struct ContainerMetadata: Equatable {
         while let length = bytes.integer(at: position, bytes: 4, .big) {
             let (name, start) = (position + 4, position + 8)
             guard start + length <= bytes.count else { return }
-            if bytes.hasText("IDAT", at: name) {
+            if bytes.hasText("IHDR", at: name), length >= 13 {
+                bitDepth = Int(bytes[start + 8])
+            } else if bytes.hasText("pHYs", at: name), length >= 9, density == nil {
+                density = start
+            } else if bytes.hasText("iTXt", at: name), xmp == nil {
+                xmp = Self.packet(bytes, start..<start + length)
+            } else if bytes.hasText("IDAT", at: name) {
                 pixelsBegan = true
             } else if bytes.hasText("eXIf", at: name), exif == nil {
                 exif = start..<start + length
@@ -93,6 +118,18 @@ struct ContainerMetadata: Equatable {
         }
     }
 
+    /// The range of the XMP packet in a chunk of text; nil for other texts, and for one that is compressed.
+    private static func packet(_ bytes: Span<UInt8>, _ chunk: Range<Int>) -> Range<Int>? {
+        guard chunk.count > 22, bytes.hasText("XML:com.adobe.xmp\0\0", at: chunk.lowerBound) else { return nil }
+        // A language and a translated keyword, each with a zero byte.
+        var position = chunk.lowerBound + 20
+        for _ in 0..<2 {
+            while position < chunk.upperBound, bytes[position] != 0 { position += 1 }
+            position += 1
+        }
+        return position < chunk.upperBound ? position..<chunk.upperBound : nil
+    }
+
     /// Walks the chunks of a WebP's RIFF container.
     private mutating func walkWebP(_ bytes: Span<UInt8>) {
         guard let size = bytes.integer(at: 4, bytes: 4, .little) else { return }
@@ -105,6 +142,8 @@ struct ContainerMetadata: Equatable {
                 // Some writers keep the prefix that JPEG requires.
                 let prefix = bytes.hasText("Exif\0\0", at: start) && length >= 6 ? 6 : 0
                 exif = start + prefix..<start + length
+            } else if bytes.hasText("XMP ", at: position), xmp == nil, length > 0 {
+                xmp = start..<start + length
             } else if bytes.hasText("ICCP", at: position), profile == nil {
                 profile = ProfilePlace(parts: [start..<start + length])
             }

@@ -92,6 +92,7 @@ struct RandomEventTests {
                     $0.retryFailed = false
                 }
             }
+            let usesTier = world.state.limits.usesSharedTier
             let variety = world.variety
             world.get(client, id: nextID, "\(Int.random(in: 0..<variety, using: &random))") { options in
                 let modes = GetOptions.CacheMode.allCases + [.default, .default, .default, .default]
@@ -103,6 +104,11 @@ struct RandomEventTests {
                 if Int.random(in: 0..<8, using: &random) == 0 { options.cookies = true }
                 if Int.random(in: 0..<8, using: &random) == 0 { options.cacheKey = "name" }
                 options.delivery = [.fd, .fd, .inline, .none].randomElement(using: &random)!
+                if !usesTier {
+                    if Int.random(in: 0..<6, using: &random) == 0 { options.delivery = .header }
+                    if Int.random(in: 0..<6, using: &random) == 0 { options.metadata = [.exif, .xmp] }
+                    if Int.random(in: 0..<3, using: &random) == 0 { options.embedded = .fast }
+                }
                 options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!
                 options.variant.pixelFormat = PixelFormat.allCases.randomElement(using: &random)!
                 if Int.random(in: 0..<3, using: &random) == 0 {
@@ -187,7 +193,12 @@ struct RandomEventTests {
             }
             world.happen(
                 .fetchProgressed(fetch.worker, job, received: .random(in: 0...2000, using: &random), expected: 2000))
-        case 62..<64: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.respond(job) }
+        case 62..<64:
+            if let job = world.fetches.keys.sorted().randomElement(using: &random) {
+                // Worlds with a shared tier have the histories that they had without descriptions.
+                let isTold = !world.state.limits.usesSharedTier && Bool.random(using: &random)
+                world.respond(job, total: isTold ? 400_000 : nil)
+            }
         case 64..<72: answerFetch(&world, &random)
         case 72..<73: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.failFetch(job) }
         case 73..<74:
@@ -205,13 +216,21 @@ struct RandomEventTests {
             world.readHeader(
                 job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random),
                 frames: 3, workingBytes: [0, 3000].randomElement(using: &random)!,
-                stage: .random(in: 0...10, using: &random))
+                stage: .random(in: 0...10, using: &random),
+                lengths: world.state.limits.usesSharedTier
+                    ? MetadataLengths(exif: 20)
+                    : [MetadataLengths(), MetadataLengths(exif: 20, xmp: 2 << 20)].randomElement(using: &random)!)
         case 82..<90:
             let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
             if let job = filling.randomElement(using: &random) {
                 let mayBeDamaged =
                     world.decodes[job]?.order.transform.acceptsDamage == true && world.decodes[job]?.fetch == nil
-                world.finishDecode(job, damage: mayBeDamaged && Bool.random(using: &random) ? "It ends early." : nil)
+                let isPreview =
+                    world.decodes[job]?.order.transform.prefersPreview == true && world.decodes[job]?.fetch == nil
+                    && Bool.random(using: &random)
+                world.finishDecode(
+                    job, damage: !isPreview && mayBeDamaged && Bool.random(using: &random) ? "It ends early." : nil,
+                    isPreview: isPreview)
             }
         case 90..<91:
             if let job = world.decodes.keys.sorted().randomElement(using: &random) {
@@ -259,6 +278,7 @@ struct RandomEventTests {
     /// Sends a random message with a local file, which may be examined at once.
     private func requestFile(_ world: inout StrictWorld, _ random: inout SplitMix64, _ client: ClientID, _ id: Int) {
         let file = FileID(number: id)
+        let usesTier = world.state.limits.usesSharedTier
         switch Int.random(in: 0..<10, using: &random) {
         case 0:
             world.files.insert(file)
@@ -270,7 +290,8 @@ struct RandomEventTests {
             world.getFile(client, id: id, file) { options in
                 options.cache = [.default, .default, .reload, .onlyIfCached, .noStore].randomElement(using: &random)!
                 options.storage = GetOptions.Storage.allCases.randomElement(using: &random)!
-                options.delivery = [.fd, .inline, .none].randomElement(using: &random)!
+                options.delivery = (usesTier ? [.fd, .inline, .none] : [.fd, .inline, .none, .header])
+                    .randomElement(using: &random)!
                 options.progress = Bool.random(using: &random)
                 options.retryFailed = Bool.random(using: &random)
                 options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!

@@ -348,7 +348,8 @@ struct StrictWorld {
     }
 
     mutating func readHeader(
-        _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0, stage: Int = 1
+        _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0, stage: Int = 1,
+        lengths: MetadataLengths? = MetadataLengths(exif: 20, icc: 30)
     ) {
         guard let decode = decodes[job], var geometry = PixelGeometry(width: width, height: height) else {
             return complain("no such decoding")
@@ -365,20 +366,31 @@ struct StrictWorld {
         if header.count(of: decode.order.transform.frames, as: decode.order.encoding) == 0 {
             return failDecode(job, .badRequest)
         }
+        if let lengths, decode.order.purpose == .header || !decode.order.transform.metadata.isEmpty {
+            header.facts = ImageFacts()
+            header.facts?.metadata = lengths
+        }
+        if decode.fetch != nil, decode.order.purpose == .header { header.format = .jpeg }
         let plan = DecodePlan(
             header: header,
-            result: decode.order.transform.plan(for: geometry, frameCount: frames)?.result ?? geometry,
+            result: decode.order.purpose == .header
+                ? geometry : decode.order.transform.plan(for: geometry, frameCount: frames)?.result ?? geometry,
             workingBytes: workingBytes, stage: decode.fetch == nil ? nil : stage)
         decodes[job]?.plan = plan
-        if decode.order.purpose == .describe { decodes[job] = nil }
+        let hasResult = decode.fetch == nil && plan.metadataBytes(decode.order.transform.metadata) > 0
+        if decode.order.purpose == .describe || decode.order.purpose == .header && !hasResult { decodes[job] = nil }
         happen(.headerRead(decode.worker, job, plan))
     }
 
     /// Finishes a decoding: with all pixels, or with an encoded image of 100 bytes.
-    mutating func finishDecode(_ job: JobID, damage: String? = nil) {
+    mutating func finishDecode(_ job: JobID, damage: String? = nil, isPreview: Bool = false) {
         guard let decode = endDecode(job), let plan = decode.plan else { return complain("no such decoding") }
         let order = decode.order
-        var result = DecodeResult(bytes: order.encoding == nil ? plan.outputBytes(order.transform, nil) : 100)
+        let blocks = plan.metadataBytes(order.transform.metadata)
+        var result = DecodeResult(
+            bytes: order.purpose == .header
+                ? blocks : order.encoding == nil ? plan.outputBytes(order.transform, nil) : 100 + blocks)
+        result.isPreview = isPreview
         if order.transform.frames == .all || order.wantsTiming {
             let delays = Array(repeating: 100, count: plan.header.frameCount)
             result.timing = AnimationTiming(delaysMs: delays, loops: 0)
@@ -654,7 +666,9 @@ struct StrictWorld {
             complain("a partial decoding of a download that does not run")
         }
         if order.partialBytes != state.downloads[fetch]?.received { complain("bytes that did not come") }
-        if let end = partEnds[fetch], clock < end.adding(milliseconds: 200) { complain("partial decodings too near") }
+        if let end = partEnds[fetch], clock < end.adding(milliseconds: order.purpose == .header ? 20 : 200) {
+            complain("partial decodings too near")
+        }
         if order.transform.frames != .one(0) || order.encoding != nil { complain("more than pixels of a part") }
         if isEnding(worker, for: JobID(number: order.id)) { return }
         decodes[JobID(number: order.id)] = Job(worker: worker, order: order, fetch: fetch)

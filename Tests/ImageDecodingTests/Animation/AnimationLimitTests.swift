@@ -79,18 +79,19 @@ import WorkerProtocol
     /// What an opaque frame hides is not decoded for it.
     @Test func rangesBeginAtTheLastFullFrame() throws {
         var animation = TestAnimation(
-            width: 8, height: 6, frames: (0..<4).map { TestAnimation.Frame(0, 0, TestAnimation.patch(8, 6, $0, [255])) }
+            width: 8, height: 6,
+            frames: (0..<4).map { TestAnimation.Frame(0, 0, TestAnimation.patch(8, 6, $0, [255]), isBlended: false) }
         )
         let pixels = 8 * 6
         for (first, count) in [(0, 1), (1, 2), (3, 1)] {
             let range = FrameSelection.range(FrameRange(first: first, count: count))
-            #expect(failure(animation.gif(), range, maxSourcePixels: count * pixels) == nil)
-            #expect(failure(animation.gif(), range, maxSourcePixels: count * pixels - 1)?.code == .tooManyPixels)
+            #expect(failure(animation.png(), range, maxSourcePixels: count * pixels) == nil)
+            #expect(failure(animation.png(), range, maxSourcePixels: count * pixels - 1)?.code == .tooManyPixels)
         }
         let last = FrameSelection.range(FrameRange(first: 3, count: 1))
         animation.frames[3].disposal = .restore
-        #expect(failure(animation.gif(), last, maxSourcePixels: 2 * pixels)?.code == nil)
-        #expect(failure(animation.gif(), last, maxSourcePixels: 2 * pixels - 1)?.code == .tooManyPixels)
+        #expect(failure(animation.png(), last, maxSourcePixels: 2 * pixels)?.code == nil)
+        #expect(failure(animation.png(), last, maxSourcePixels: 2 * pixels - 1)?.code == .tooManyPixels)
     }
 
     @Test func memoryIsCounted() throws {

@@ -86,7 +86,7 @@ import WorkerProtocol
                 #expect(timing == nil)
             }
         }
-        var job = DecodeJob(id: 1, transform: Transform(frames: .range(FrameRange(first: 1, count: 1))))
+        var job = DecodeJob(id: 1, transform: Transform(frames: .range(FrameRange(first: 0, count: 1))))
         job.wantsTiming = true
         #expect(try decodeFrames(sample.file, for: job).timing == (try decodeFrames(sample.file).timing))
         let beyond = FrameRange(first: sample.shown.count, count: 1)

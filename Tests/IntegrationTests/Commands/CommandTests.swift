@@ -33,7 +33,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["store", "--help"],
+        ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["info", "--help"],
+        ["store", "--help"],
         ["ctl", "--help"],
         ["doctor", "--help"], ["--check-config"], ["--manual", "imgbroker.8"], ["--completion", "bash"],
     ])

@@ -62,6 +62,18 @@ static void write_steps(const json_t *steps, char *text, size_t size) {
     }
 }
 
+// Returns the bits of the metadata that a request has.
+static unsigned metadata_of(const json_t *fields) {
+    unsigned bits = 0;
+    size_t index;
+    json_t *kind;
+    json_array_foreach(json_object_get(fields, "metadata"), index, kind) {
+        const char *name = json_string_value(kind);
+        bits |= strcmp(name, "exif") == 0 ? IMGBROKER_EXIF : strcmp(name, "xmp") == 0 ? IMGBROKER_XMP : IMGBROKER_ICC;
+    }
+    return bits;
+}
+
 // Returns the options for the fields of a request.
 static imgbroker_options options_of(const json_t *fields, imgbroker_header *headers, char *steps, size_t steps_size) {
     const json_t *variant = json_object_get(fields, "variant");
@@ -84,7 +96,7 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
             fields, "as", (const char *const[]){"pixels", "original", "png", "jpeg", "webp", NULL}),
         .quality = number_of(fields, "quality"),
         .delivery = (imgbroker_delivery)index_of(
-            fields, "delivery", (const char *const[]){"fd", "inline", "none", NULL}),
+            fields, "delivery", (const char *const[]){"fd", "inline", "none", "header", NULL}),
         .cache = (imgbroker_cache)index_of(fields, "cache",
             (const char *const[]){"default", "no-cache", "reload", "force-cache", "only-if-cached", "no-store", NULL}),
         .storage = (imgbroker_storage)index_of(
@@ -99,6 +111,8 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
         .progress = flag_of(fields, "progress"),
         .stale_first = flag_of(fields, "staleFirst"),
         .trace = flag_of(fields, "trace"),
+        .metadata = metadata_of(fields),
+        .prefer_embedded = index_of(fields, "embedded", (const char *const[]){"off", "fast", NULL}) == 1,
         .headers = headers,
         .username = text_of(json_object_get(fields, "credentials"), "username"),
         .password = text_of(json_object_get(fields, "credentials"), "password"),
@@ -137,6 +151,45 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
     return options;
 }
 
+static json_t *hexadecimal(const uint8_t *data, size_t size) {
+    char *hex = malloc(2 * size + 1);
+    for (size_t index = 0; index < size; index++) snprintf(hex + 2 * index, 3, "%02x", data[index]);
+    hex[2 * size] = '\0';
+    json_t *text = json_string(hex);
+    free(hex);
+    return text;
+}
+
+// Adds what the header says, and the metadata blocks.
+static void describe_header(json_t *fields, const imgbroker_image *image) {
+    const imgbroker_block *const blocks[] = {&image->exif, &image->xmp, &image->icc};
+    static const char *const names[] = {"exif", "xmp", "icc"};
+    json_t *lengths = json_object(), *bytes = json_object();
+    uint64_t place = image->bytes;
+    for (size_t index = 0; index < 3; index++) {
+        if (blocks[index]->length == 0) continue;
+        json_t *block = json_pack("{s:I}", "bytes", (json_int_t)blocks[index]->length);
+        json_object_set_new(lengths, names[index], block);
+        if (blocks[index]->data == NULL) continue;
+        json_object_set_new(block, "offset", json_integer((json_int_t)place));
+        json_object_set_new(bytes, names[index], hexadecimal(blocks[index]->data, blocks[index]->size));
+        place += blocks[index]->size;
+    }
+    json_object_set_new(fields, "metadata", lengths);
+    json_object_set_new(fields, "blocks", bytes);
+    json_object_set_new(fields, "embedded", json_boolean(image->embedded));
+    const imgbroker_description *header = image->description;
+    if (header == NULL) return;
+    json_t *more = json_pack("{s:s,s:i,s:s?,s:i,s:b,s:i,s:s?,s:I}", "format", header->format, "orientation",
+        header->orientation, "profile", header->profile, "bitDepth", header->bit_depth, "hasAlpha", header->has_alpha,
+        "status", header->status, "lastModified", header->last_modified, "length", (json_int_t)header->length);
+    if (header->density_x > 0) {
+        json_object_set_new(more, "density", json_pack("{s:i,s:i}", "x", header->density_x, "y", header->density_y));
+    }
+    json_object_update(fields, more);
+    json_decref(more);
+}
+
 static json_t *described(const imgbroker_image *image) {
     static const char *const formats[] = {"rgba8", "bgra8", "rgb8", "gray8", NULL};
     static const char *const alphas[] = {"premultiplied", "straight", "none"};
@@ -157,6 +210,7 @@ static json_t *described(const imgbroker_image *image) {
         "averageColor", image->average_color, "etag", image->etag, "stale", image->stale, "damaged", image->damaged,
         "damage", image->damage, "hex", hex);
     free(hex);
+    describe_header(fields, image);
     for (size_t index = 0; index < image->span_count; index++) {
         const imgbroker_span *span = &image->spans[index];
         if (index == 0) json_object_set_new(fields, "spans", json_array());

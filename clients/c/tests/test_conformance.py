@@ -87,6 +87,9 @@ def _check(result: Fields, expected: Fields) -> None:
         assert list(data[:4]) == expected["pixel"]
     if "body" in expected:
         assert data == base64.b64decode(expected["body"])
+    if "blocks" in expected:
+        blocks = {kind: base64.b64encode(bytes.fromhex(block)).decode() for kind, block in result["image"]["blocks"].items()}
+        assert blocks == expected["blocks"]
     assert result["progress"] == expected.get("progress", result["progress"])
     before = expected.get("before", [])
     assert len(result["before"]) == len(before)

@@ -57,6 +57,21 @@ def _source(request: Fields) -> Any:
     return pathlib.Path(request["file"]) if "file" in request else request["url"]
 
 
+def _described_header(image: imgbroker.Image) -> Fields:
+    """The fields of the description, and the places of the metadata blocks."""
+    fields: Fields = {"metadata": {
+        kind: {"bytes": block.length, **({} if block.offset is None else {"offset": block.offset})}
+        for kind, block in image._reply.blocks.items()}}
+    found = image.description
+    if found is not None:
+        fields.update({
+            "format": found.format, "orientation": found.orientation, "profile": found.profile,
+            "bitDepth": found.bit_depth, "hasAlpha": found.has_alpha, "loops": found.loops, "status": found.status,
+            "lastModified": found.last_modified, "length": found.length,
+            "density": None if found.density is None else {"x": found.density.x, "y": found.density.y}})
+    return fields
+
+
 def _described(image: imgbroker.Image) -> Fields:
     return {
         "width": image.width, "height": image.height, "stride": image.stride, "pixelFormat": image.pixel_format,
@@ -65,7 +80,8 @@ def _described(image: imgbroker.Image) -> Fields:
         "originalHeight": image.original_size[1], "frameCount": image.frame_count, "loops": image.loops,
         "frames": [{"offset": frame.offset, "delayMs": frame.delay_ms} for frame in image.frames],
         "averageColor": image.average_color, "etag": image.etag, "expires": image.expires, "stale": image.stale,
-        "damaged": image.damaged, "damage": image.damage,
+        "damaged": image.damaged, "damage": image.damage, "embedded": image.embedded,
+        **_described_header(image),
         "spans": [
             {"name": span.name, "startMicroseconds": span.start_microseconds, "microseconds": span.microseconds}
             for span in image.spans],
@@ -145,6 +161,8 @@ def _call(client: imgbroker.Client, call: Fields, submits: bool = False) -> Any:
         assert list(result.buffer[:4]) == expected["pixel"]
     if "body" in expected:
         assert bytes(result) == base64.b64decode(expected["body"])
+    if "blocks" in expected:
+        assert {kind: base64.b64encode(block).decode() for kind, block in result.metadata.items()} == expected["blocks"]
     assert received == expected.get("progress", received)
     for image, fields in zip(before, expected.get("before", [])):
         _assert_contains(_described(image), fields)

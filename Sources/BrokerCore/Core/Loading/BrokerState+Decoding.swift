@@ -47,7 +47,7 @@ extension BrokerState {
             let waiter = download.waiters.first(where: { requests[$0.id] != nil }).flatMap({ requests[$0.id] }),
             waiter.purpose != .refresh,
             case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0),
-            !transform.acceptsDamage
+            !transform.acceptsDamage, transform.metadata.isEmpty
         else { return (nil, nil, 0) }
         if case .store(let request) = waiter.purpose, request.pixels != nil { return (nil, nil, 0) }
         return (.pixels(transform), waiter.responsible(servedBy: download.response?.servedBy), room)
@@ -125,6 +125,7 @@ extension BrokerState {
         }
         switch outcome {
         case .wrongPlan: break
+        case .described where decode.variant.form.isHeader: finish(job, describedBy: plan.header)
         case .described: finish(job, plan.header, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
         case .parked: admitDecodings()
         case .refused(let error):
@@ -183,7 +184,9 @@ extension BrokerState {
         if isDamaged, staysInMemory {
             for key in memory.keys(of: decode.variant.content) where key.nonce == 0 { forgetOnDisk(key) }
         }
-        finish(job, plan.header, in: buffer, bytes: result.bytes, plan.result, damage: result.damage)
+        finish(
+            job, plan.header, in: buffer, bytes: result.bytes, plan.result, damage: result.damage,
+            isPreview: result.isPreview)
         if !staysInMemory { drop([buffer]) }
     }
 
@@ -235,7 +238,9 @@ extension BrokerState {
         for waiters: [JobWaiter], isDetached: Bool = false
     ) -> (buffer: BufferID, staysInMemory: Bool) {
         // An image without damage is that of requests that accept none, too.
-        let variant = result.damage == nil ? variant.ofSound : variant
+        var variant = result.damage == nil ? variant.ofSound : variant
+        // Without a preview, the result is that of other requests, too.
+        if !result.isPreview { variant = variant.ofImage }
         plan.header.timing = result.timing ?? plan.header.timing
         // A placeholder shows the whole image.
         if result.damage == nil { plan.header.placeholder = plan.header.placeholder ?? result.placeholder }
@@ -333,7 +338,7 @@ extension BrokerState {
     /// Answers all waiters of a decoding.
     private mutating func finish(
         _ job: JobID, _ header: ImageHeader, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry,
-        damage: String? = nil
+        damage: String? = nil, isPreview: Bool = false
     ) {
         guard let decode = decoding[job] else { return }
         if !decode.isDetached { acceptTrial(of: decode.variant.content) }
@@ -341,11 +346,24 @@ extension BrokerState {
         decoding.close(job)
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
             guard let original = waiter.original else { continue }
-            deliver(buffer, bytes: bytes, geometry, original, header, to: waiter, damage: damage)
+            deliver(
+                buffer, bytes: bytes, geometry, original, header, to: waiter, damage: damage, isPreview: isPreview)
         }
         if let end = decoding.end(job) { free(end, job) }
         drop(memory.dropSpare(buffer))
         evictToFit()
+    }
+
+    /// Answers all waiters for a description without metadata blocks.
+    private mutating func finish(_ job: JobID, describedBy header: ImageHeader) {
+        guard let decode = decoding[job] else { return }
+        if !decode.isDetached { acceptTrial(of: decode.variant.content) }
+        decoding.close(job)
+        for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
+            guard let original = waiter.original else { continue }
+            describe(header, original.origin, bytes: original.bytes, to: waiter, of: original)
+        }
+        if let end = decoding.end(job) { free(end, job) }
     }
 
     mutating func decodeFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {

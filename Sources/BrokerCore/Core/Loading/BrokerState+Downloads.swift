@@ -349,6 +349,8 @@ extension BrokerState {
             let variant = VariantKey(content: original.content, form: form(of: waiter.request))
             if waiter.purpose == .refresh, trials[original.content] == nil {
                 finishRefresh(id)
+            } else if let header = description(of: original.content, as: variant.form) {
+                describe(header, original.origin, bytes: original.bytes, to: waiter)
             } else if let header = memory.header(of: original.content), let buffer = memory.answer(to: variant) {
                 deliver(buffer, size(of: buffer, header), original, header, to: waiter)
             } else {
@@ -556,12 +558,14 @@ extension BrokerState {
 
     /// Sends an event about a download to the clients that have subscribed to it.
     mutating func tell(
-        _ name: BrokerEvent.Name, of download: Download, _ job: JobID, reason: String? = nil
+        _ name: BrokerEvent.Name, of download: Download, _ job: JobID, reason: String? = nil, isPartial: Bool = false
     ) {
         logDownload(name, job, download, reason: reason)
         // The hidden key is that of a `store`, which loads nothing.
         if !clients.hasSubscribers || download.original.nonce != 0 { return }
-        tell(BrokerEvent(name, url: download.url.text, reason: reason), uids: Set(download.waiters.map(\.uid)))
+        var event = BrokerEvent(name, url: download.url.text, reason: reason)
+        event.partial = isPartial
+        tell(event, uids: Set(download.waiters.map(\.uid)))
     }
 
     // MARK: Outcomes

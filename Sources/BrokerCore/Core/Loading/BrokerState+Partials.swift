@@ -11,6 +11,9 @@ extension BrokerState {
 
     /// Decodes the received beginning of a body, if a client wants it and enough has arrived since the last time.
     mutating func renderPart(of job: JobID) {
+        if let download = downloads[job], let reader = headerReader(of: download) {
+            return readHeader(of: job, for: reader)
+        }
         guard let download = downloads[job], downloads.mayRenderPart(of: job, at: now.instant), !isDraining,
             let viewer = viewers(of: download).first,
             let transform = viewer.partialTransform(scaleDownLimit: limits.scaleDownBytes),
@@ -20,15 +23,21 @@ extension BrokerState {
             // One that the download had before it began anew.
             !decoding.isRendering(job)
         else { return }
-        guard !decoding.hasQueued, !decoding.isParking, let worker = supervision.available(.decode) else {
-            return pauseParts(of: job, Downloads.partialPauseMs)
-        }
+        begin(partOf: job, as: transform, for: responsible)
+    }
+
+    private mutating func begin(
+        partOf job: JobID, as transform: Transform, isHeader: Bool = false, for responsible: Responsible
+    ) {
+        guard !decoding.hasQueued, !decoding.isParking, let worker = supervision.available(.decode),
+            let download = downloads[job]
+        else { return pauseParts(of: job, Downloads.partialPauseMs) }
         let part = newJobID()
         supervision.assign(part, to: worker)
         downloads.beganPart(of: job, as: part)
         let decode = PartialDecode(
-            download: job, transform: transform, responsible: responsible, worker: worker, startedAt: now.instant,
-            deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs))
+            download: job, transform: transform, isHeader: isHeader, responsible: responsible, worker: worker,
+            startedAt: now.instant, deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs))
         let order = decoding.begin(decode, as: part, bytes: download.received)
         watchDecoder(part, on: worker)
         actions.append(.startPartialDecode(worker, order, of: job))
@@ -49,12 +58,65 @@ extension BrokerState {
         schedule(.nextPart(job), in: milliseconds)
     }
 
+    // MARK: Headers
+
+    /// The least bytes of a body that must be left for a transfer to end after the image's header. To receive fewer takes less time
+    /// than a further transfer.
+    private static let leastLeft = 128 << 10
+
+    /// A waiter for a description, if all waiters are, and a longer part of the body is still to come.
+    private func headerReader(of download: Download) -> Waiter? {
+        guard let total = download.total, total - download.received >= Self.leastLeft,
+            download.waiters.allSatisfy({ requests[$0.id]?.readsHeaderOnly == true })
+        else { return nil }
+        return headerReaders(of: download).first
+    }
+
+    /// The waiters for a description alone that may have this response.
+    private func headerReaders(of download: Download) -> [Waiter] {
+        let waiters = download.waiters.compactMap { requests[$0.id] }
+        let readers = waiters.filter(\.readsHeaderOnly)
+        guard !readers.isEmpty, let response = download.response, response.status == 200 else { return [] }
+        if statement(response, for: download.original, varyKey: nil).policy.storability == .shared { return readers }
+        return readers.filter { $0.uid == waiters.first?.uid }
+    }
+
+    private mutating func readHeader(of job: JobID, for reader: Waiter) {
+        guard let download = downloads[job], downloads.mayRenderPart(of: job, isHeader: true, at: now.instant),
+            !isDraining, case let responsible = Responsible(user: reader.uid, sources: download.responsibleOrigins),
+            !decoding.isPaused(responsible, at: now.instant), !supervision.areDecodersBroken(at: now.instant),
+            !decoding.isRendering(job)
+        else { return }
+        begin(partOf: job, as: Transform(), isHeader: true, for: responsible)
+    }
+
+    /// Answers the waiters for a description. The download ends if it has no others.
+    private mutating func partDescribed(_ worker: WorkerID, _ job: JobID, _ plan: DecodePlan, of body: JobID) {
+        guard decoding.check(header: job, plan) else {
+            return workerMisbehaved(worker, "it described a body without being able to")
+        }
+        let download = downloads.download(of: job, body)
+        endPart(job, isLast: true)
+        guard let download, let response = download.response, let total = download.total else { return }
+        let readers = headerReaders(of: download)
+        if !readers.isEmpty, readers.count == download.waiters.count {
+            tell(.finished, of: download, body, isPartial: true)
+        }
+        let origin = statement(
+            response, for: download.original, varyKey: OriginStatement.varyKey(response, of: download.headers))
+        for reader in readers {
+            leaveJob(reader)
+            describe(plan.header, origin, bytes: total, to: reader)
+        }
+    }
+
     // MARK: Reports
 
     mutating func partHeaderRead(_ worker: WorkerID, _ job: JobID, _ plan: DecodePlan) {
         guard supervision.isRunning(job, on: worker), let part = decoding[part: job], part.plan == nil else {
             return reportedUnasked(worker, "a header")
         }
+        if part.isHeader { return partDescribed(worker, job, plan, of: part.download) }
         guard let stage = plan.stage, let (output, needed, fits) = decoding.check(part: job, plan) else {
             return workerMisbehaved(worker, "it planned another result than was ordered")
         }
@@ -105,9 +167,10 @@ extension BrokerState {
     private mutating func endPart(_ job: JobID, isLast: Bool = false) {
         guard let part = decoding.end(part: job) else { return }
         supervision.unassign(job, from: part.worker)
-        downloads.endedPart(of: part.download, job, isLast: isLast)
+        downloads.endedPart(of: part.download, job, isHeader: part.isHeader, isLast: isLast)
         let milliseconds = now.instant.microseconds(since: part.startedAt) / 1000
-        pauseParts(of: part.download, max(Downloads.partialPauseMs, Self.partialPauseShare * milliseconds))
+        let least = part.isHeader ? Downloads.headerPauseMs : Downloads.partialPauseMs
+        pauseParts(of: part.download, max(least, Self.partialPauseShare * milliseconds))
     }
 
     /// Sends a client a partial image, unless that would leave no room for the complete one.

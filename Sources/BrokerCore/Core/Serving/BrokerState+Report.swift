@@ -18,8 +18,10 @@ extension BrokerState {
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
             ],
-            features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes"]
-                + ["position", "update", "max-age", "retries", "alternatives", "frame-range"]
+            features: [
+                "files", "steps", "damaged", "rgb8", "gray8", "store-pixels", "presets", "bytes", "header", "metadata",
+                "embedded", "position", "update", "max-age", "retries", "alternatives", "frame-range",
+            ]
                 + (limits.mostSegmentImageBytes > 0 ? ["segments"] : []))
         hello.presets = limits.presets.keys.sorted()
         return hello

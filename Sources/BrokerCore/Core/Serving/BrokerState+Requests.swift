@@ -29,6 +29,11 @@ extension BrokerState {
                     && request.options.maxAgeSeconds == nil)
             return rememberHit(request, from: client, of: asking.uid, hit)
         }
+        if let (key, original, header) = describedHit(for: waiter) {
+            var waiter = waiter
+            waiter.key = key
+            return describe(header, original.origin, bytes: original.bytes, to: waiter, of: original)
+        }
         if let refusal = clients.refusal(ofWeight: request.weight, from: asking) { return fail(waiter, refusal) }
         register(waiter)
         advance(waiter.id)
@@ -83,13 +88,39 @@ extension BrokerState {
 
     /// The answer to a request from memory alone; nil if that has none.
     mutating func memoryHit(for waiter: Waiter) -> MemoryHit? {
-        guard !mayHaveOwnedOnDisk(waiter), let (key, original) = stored(for: waiter),
-            waiter.decision(about: original, at: agingNow) == .use(isStale: false),
+        guard let (key, original) = fresh(for: waiter),
             original.content.pixels == nil || waiter.request.options.representation != .original,
             let header = memory.header(of: original.content),
             let buffer = memory.answer(to: VariantKey(content: original.content, form: form(of: waiter.request)))
         else { return nil }
         return MemoryHit(key: key, original: original, header: header, buffer: buffer)
+    }
+
+    /// The original that answers a request without asking its origin.
+    private mutating func fresh(for waiter: Waiter) -> (key: OriginalKey, original: OriginalFacts)? {
+        guard !mayHaveOwnedOnDisk(waiter), let (key, original) = stored(for: waiter),
+            waiter.decision(about: original, at: agingNow) == .use(isStale: false)
+        else { return nil }
+        return (key, original)
+    }
+
+    /// The description that answers a request without anything else.
+    private mutating func describedHit(
+        for waiter: Waiter
+    ) -> (key: OriginalKey, original: OriginalFacts, header: ImageHeader)? {
+        guard waiter.request.options.delivery == .header, let (key, original) = fresh(for: waiter),
+            let header = description(of: original.content, as: form(of: waiter.request))
+        else { return nil }
+        return (key, original, header)
+    }
+
+    /// The header that describes an image in a form that has no bytes: a description without metadata blocks. Nil for other forms, and
+    /// while the facts are unknown.
+    func description(of content: ContentKey, as form: Form) -> ImageHeader? {
+        guard case .header(let kinds) = form, let header = memory.header(of: content), let facts = header.facts,
+            facts.metadata.delivered(kinds) == 0
+        else { return nil }
+        return header
     }
 
     /// Whether only the disk tier may have the user's own original, which is preferred to the shared one.
@@ -172,11 +203,14 @@ extension BrokerState {
             return fail(waiter, WireError(.unsupportedFormat, "The image was stored as pixels; it has no original."))
         }
         let variant = VariantKey(content: original.content, form: form)
+        if let header = description(of: original.content, as: form) {
+            return describe(header, original.origin, bytes: original.bytes, to: waiter, of: original)
+        }
         if let header = memory.header(of: original.content), let buffer = memory.answer(to: variant) {
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
         let body = body(of: original)
-        let mayHaveRaster = original.isFromDisk && form.rasterWord(of: nil) != nil
+        let mayHaveRaster = original.isFromDisk && form.ofImage.rasterWord(of: nil) != nil
         if canLookUp, !waiter.hasQueriedDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
         if let body {
             // A cached original is served even if its URL failed recently, unless its own bytes are the cause.
@@ -237,7 +271,7 @@ extension BrokerState {
     /// starts it.
     private mutating func lookUp(for id: WaiterID) {
         guard let waiter = requests[id] else { return }
-        let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request).ofSound)
+        let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request).ofSound.ofImage)
         let jobWaiter = jobWaiter(for: waiter)
         if let job = disk.join(key, jobWaiter, mayStay: waiter.mayEnterMemory) {
             return requests.wait(id, for: .lookingUp(job), joining: true)
@@ -345,7 +379,8 @@ extension BrokerState {
     /// Answers a request, registered or not, with a buffer.
     mutating func deliver(
         _ buffer: BufferID, bytes: Int? = nil, _ geometry: PixelGeometry, _ original: OriginalFacts,
-        _ header: ImageHeader, to waiter: Waiter, damage: String? = nil, offersSlot: Bool = false
+        _ header: ImageHeader, to waiter: Waiter, damage: String? = nil, isPreview: Bool = false,
+        offersSlot: Bool = false
     ) {
         let damage = damage ?? memory.damage(of: buffer)
         let bytes = bytes ?? memory.record(of: buffer)?.bytes ?? 0
@@ -357,8 +392,16 @@ extension BrokerState {
         }
         guard waiter.purpose == .get else { return delivered(original, to: waiter) }
 
-        var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: agingNow)
+        let kinds = form(of: waiter.request).metadata
+        let blocks = kinds.isEmpty ? 0 : header.facts?.metadata.delivered(kinds) ?? 0
+        var image = waiter.reply(
+            for: header, as: geometry, bytes: bytes - blocks, original.origin, originalBytes: original.bytes,
+            at: agingNow)
         image.damage = damage
+        if waiter.request.options.embedded == .fast {
+            image.embedded = memory.record(of: buffer)?.variant.form.prefersPreview ?? isPreview
+        }
+        if !kinds.isEmpty { image.add(header.facts?.metadata, kinds, of: waiter.request.options.delivery) }
         image.spans = waiter.spans(at: now.instant)
         // The rows of stored pixels may be padded, and need not begin with the memfd.
         if let pixels = original.content.pixels, memory.record(of: buffer)?.variant.form == .original {
@@ -366,7 +409,8 @@ extension BrokerState {
             (image.offset, image.bytes) = (pixels.offset, pixels.rowBytes)
         }
         let attachment = lend(buffer, to: waiter, in: &image)
-        if offersSlot || isRepeatable(waiter, with: buffer), damage == nil, image.buffer != nil,
+        // The result of the image itself may take the place of a preview's.
+        if offersSlot || isRepeatable(waiter, with: buffer), damage == nil, !image.embedded, image.buffer != nil,
             !waiter.request.options.variant.frames.isRange
         {
             image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key)
@@ -374,6 +418,28 @@ extension BrokerState {
         if waiter.preview != .showing { unregister(waiter) }
         if image.final { countAnswer(to: waiter, isStale: image.stale) }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
+        if waiter.preview == .showing { endPreview(waiter.id) }
+    }
+
+    /// Answers a request, registered or not, with a description without metadata blocks. `original` is the stored one.
+    mutating func describe(
+        _ header: ImageHeader, _ origin: OriginStatement, bytes: Int, to waiter: Waiter,
+        of original: OriginalFacts? = nil
+    ) {
+        if waiter.source == .memory { noteUse(of: waiter.key) }
+        if original != nil, waiter.source != .memory || waiter.request.options.retryFailed {
+            for key in waiter.keys { recentFailures.succeeded(key, form: form(of: waiter.request)) }
+        }
+        guard waiter.purpose == .get else {
+            if let original { delivered(original, to: waiter) }
+            return
+        }
+        var image = waiter.reply(
+            for: header, as: header.geometry, bytes: 0, origin, originalBytes: bytes, at: agingNow)
+        image.spans = waiter.spans(at: now.instant)
+        if waiter.preview != .showing { unregister(waiter) }
+        if image.final { countAnswer(to: waiter, isStale: image.stale) }
+        reply(.image(id: waiter.request.id, image), to: waiter.client)
         if waiter.preview == .showing { endPreview(waiter.id) }
     }
 
@@ -402,10 +468,10 @@ extension BrokerState {
         switch waiter.request.options.delivery {
         case .fd:
             image.buffer = buffer.number
-            if image.bytes <= limits.mostSegmentImageBytes, let owner = clients.segmentOwner(of: waiter.client) {
+            if image.bufferBytes <= limits.mostSegmentImageBytes, let owner = clients.segmentOwner(of: waiter.client) {
                 moveIntoSegment(buffer, of: owner)
             }
-            let isFirst = clients.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid, .lease)
+            let isFirst = clients.grant(buffer, bytes: image.bufferBytes, to: waiter.client, of: waiter.uid, .lease)
             if isFirst { memory.hold(buffer) }
             if let place = memory.place(of: buffer), let owner = clients.segmentOwner(of: waiter.client),
                 let segment = memory.segment(place.segment), segment.owner == owner
@@ -420,15 +486,15 @@ extension BrokerState {
             share(buffer)
             image.descriptors = 1
             return .descriptor(buffer)
-        case .inline:
-            if clients.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid, .sending) {
+        case .inline, .header:
+            if clients.grant(buffer, bytes: image.bufferBytes, to: waiter.client, of: waiter.uid, .sending) {
                 memory.hold(buffer)
             }
             // All connections send from one memfd, which counts.
             share(buffer)
-            image.payload = image.bytes
+            image.payload = image.bufferBytes
             defer { image.offset = 0 }
-            return .payload(buffer, offset: image.offset, count: image.bytes)
+            return .payload(buffer, offset: image.offset, count: image.bufferBytes)
         case .none: return .nothing
         }
     }
@@ -547,7 +613,7 @@ extension BrokerState {
     }
 
     /// Takes a waiter out of its job. A download without waiters is stopped; a decoding only if it has not begun.
-    private mutating func leaveJob(_ waiter: Waiter) {
+    mutating func leaveJob(_ waiter: Waiter) {
         switch waiter.stage {
         case .deciding, .opening: break
         case .reading(let job): leaveRead(job, waiter.id)

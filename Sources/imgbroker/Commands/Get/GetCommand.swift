@@ -338,6 +338,7 @@ enum GetCommand {
         if image.frameCount > 1 { words += ", \(image.frameCount) frames" }
         words += ", \(ByteCount(image.bytes))" + (image.pixels == nil ? "" : " of pixels")
         words += ", from " + (image.source == .file ? "the file" : image.source.phrase)
+        if image.embedded { words += ", of a preview" }
         if let damage = image.damage { words += ", damaged (\(damage.escapingDeceptive))" }
         if let path { words += ", written to \(path)" }
         return words

@@ -14,6 +14,10 @@ struct LoadOptions {
                 oneOf: GetOptions.Representation.self),
             FlagHelp("--original", "the same as --as original"),
             FlagHelp("--quality N", "of jpeg and webp, 1 to 100 (default: 85)"),
+            FlagHelp(
+                "--embedded USE",
+                "off (default), or fast: decode a preview in the file that is at least as large as the result instead",
+                oneOf: GetOptions.Embedded.self),
             FlagHelp("--accept-damage", "decode as much as possible of a damaged image"),
             FlagHelp(
                 "--cache MODE",
@@ -79,6 +83,7 @@ struct LoadOptions {
             given.representation = .original
             hasRepresentation = true
         case "--quality": given.quality = try arguments.given(flag).number(in: 1...100)
+        case "--embedded": given.embedded = try arguments.given(flag).choice()
         case "--accept-damage": given.damaged = .accept
         case "--cache":
             given.cache = try arguments.given(flag).choice()

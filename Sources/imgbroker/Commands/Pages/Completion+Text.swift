@@ -22,7 +22,8 @@ extension Completion {
         }
     }
 
-    private static let allFlags = broker + GetCommand.help + StoreCommand.help + ctl + ExporterCommand.help
+    private static let allFlags =
+        broker + GetCommand.help + InfoCommand.help + StoreCommand.help + ctl + ExporterCommand.help
 
     private static func flags(_ help: [FlagHelp]) -> String { help.flatMap(\.names).joined(separator: " ") }
 
@@ -55,15 +56,16 @@ extension Completion {
                 if [[ -z "$words" ]]; then
                     case "${COMP_WORDS[1]}" in
                         get) words="\(flags(GetCommand.help))" ;;
+                        info) words="\(flags(InfoCommand.help))" ;;
                         store) words="\(flags(StoreCommand.help))" ;;
                         ctl) words="\(ctlCommands.joined(separator: " ")) \(flags(ctl))" ;;
                         exporter) words="\(flags(ExporterCommand.help))" ;;
                         *) words="\(flags(broker))" ;;
                     esac
-                    if ((COMP_CWORD == 1)); then words+=" get store ctl exporter doctor"; fi
+                    if ((COMP_CWORD == 1)); then words+=" get info store ctl exporter doctor"; fi
                 fi
                 mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
-                if [[ "${COMP_WORDS[1]}" =~ ^(get|store)$ && "$current" != -* && "$previous" != --* ]]; then
+                if [[ "${COMP_WORDS[1]}" =~ ^(get|info|store)$ && "$current" != -* && "$previous" != --* ]]; then
                     mapfile -t COMPREPLY < <(compgen -f -- "$current")
                 fi
             }
@@ -100,6 +102,11 @@ extension Completion {
                         _arguments \\
             \(arguments(GetCommand.help)) \\
                         '*:source:_files' ;;
+                    info)
+                        shift words; ((CURRENT--))
+                        _arguments \\
+            \(arguments(InfoCommand.help)) \\
+                        '*:source:_files' ;;
                     store)
                         shift words; ((CURRENT--))
                         _arguments \\
@@ -117,7 +124,7 @@ extension Completion {
                     *)
                         _arguments \\
             \(arguments(broker)) \\
-                        '1:command:(get store ctl exporter doctor)' ;;
+                        '1:command:(get info store ctl exporter doctor)' ;;
                 esac
             }
             _imgbroker "$@"
@@ -140,18 +147,19 @@ extension Completion {
                 return words.joined(separator: " ")
             }
         }
-        let none = "not __fish_seen_subcommand_from get store ctl exporter doctor"
+        let none = "not __fish_seen_subcommand_from get info store ctl exporter doctor"
         // doctor takes the broker's options.
-        let options = "not __fish_seen_subcommand_from get store ctl exporter"
+        let options = "not __fish_seen_subcommand_from get info store ctl exporter"
         let (get, ctl) = ("__fish_seen_subcommand_from get", "__fish_seen_subcommand_from ctl")
         let commands = [
             "# Completions of imgbroker for fish.",
-            "complete -c imgbroker -n '\(none)' -f -a 'get store ctl exporter doctor'",
+            "complete -c imgbroker -n '\(none)' -f -a 'get info store ctl exporter doctor'",
         ]
         let all =
             commands + lines(broker, where: options) + lines(GetCommand.help, where: get)
             + ["complete -c imgbroker -n '\(ctl)' -a '\(ctlCommands.joined(separator: " "))'"]
             + lines(Self.ctl, where: ctl)
+            + lines(InfoCommand.help, where: "__fish_seen_subcommand_from info")
             + lines(StoreCommand.help, where: "__fish_seen_subcommand_from store")
             + lines(ExporterCommand.help, where: "__fish_seen_subcommand_from exporter")
         return all.joined(separator: "\n") + "\n"

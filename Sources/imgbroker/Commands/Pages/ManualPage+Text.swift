@@ -14,7 +14,13 @@ extension ManualPage {
             page.paragraph(GetCommand.purpose)
             page.section("OPTIONS", GetCommand.help)
             page.section("EXIT STATUS", GetCommand.status)
-            page.section("SEE ALSO", "imgbroker(8), imgbroker-store(1), imgbroker-ctl(1)")
+            page.section("SEE ALSO", "imgbroker(8), imgbroker-info(1), imgbroker-store(1), imgbroker-ctl(1)")
+        case .info:
+            page.begin("describe images by their headers", synopsis: ["imgbroker info", "SOURCE...", "[OPTION]..."])
+            page.paragraph(InfoCommand.purpose)
+            page.section("OPTIONS", InfoCommand.help)
+            page.section("EXIT STATUS", InfoCommand.status)
+            page.section("SEE ALSO", "imgbroker(8), imgbroker-get(1)")
         case .store:
             page.begin(
                 "put an image into the cache of the image broker",
@@ -93,7 +99,8 @@ extension ManualPage {
             "EXIT STATUS", "0 after a signal; 1 when it cannot serve; 2 for an invalid command line or configuration.")
         page.section(
             "SEE ALSO",
-            "imgbroker-get(1), imgbroker-store(1), imgbroker-ctl(1), imgbroker-exporter(1), imgbroker.conf(5)")
+            "imgbroker-get(1), imgbroker-info(1), imgbroker-store(1), imgbroker-ctl(1), imgbroker-exporter(1), imgbroker.conf(5)"
+        )
     }
 
     private static func write(configuration page: inout Roff) {

@@ -23,7 +23,7 @@ from ._frames import Frame
 from ._image import Image
 from ._options import GetOptions
 from ._wire import VERSION as __version__
-from ._wire import FrameTiming, TraceSpan
+from ._wire import Density, Description, FrameTiming, TraceSpan
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,8 +51,9 @@ def get_many(
 
 __all__ = [
     "AsyncClient", "BrokerFailure", "CacheStatus", "ClearResult", "Client", "ClientError", "ClosedError",
-    "ConnectionLostError", "DownloadError", "ErrorCode", "Event", "Events", "FailedEntry", "FeatureMissingError",
-    "Frame", "FrameTiming", "GetOptions", "Hello", "HostError", "Image", "ImageBrokerError", "ImageError", "MessageError",
+    "ConnectionLostError", "Density", "Description", "DownloadError", "ErrorCode", "Event", "Events", "FailedEntry",
+    "FeatureMissingError", "Frame", "FrameTiming", "GetOptions", "Hello", "HostError", "Image", "ImageBrokerError", "ImageError",
+    "MessageError",
     "NoBrokerError", "NotAnsweringError", "OutcomeError", "PolicyError", "PrefetchResult", "ProcessLimitError",
     "ProtocolViolationError", "RefusedError", "ReloadResult", "Result", "SettingChange", "Source", "TraceSpan",
     "__version__", "default_client", "get", "get_many",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 
-from ._wire import CHANNELS, FrameTiming, ImageReply, TraceSpan
+from ._wire import CHANNELS, Description, FrameTiming, ImageReply, TraceSpan
 
 if TYPE_CHECKING:
     import numpy
@@ -39,11 +39,17 @@ class Image:
     `copy.deepcopy` return the image itself, because it cannot change, or a copy of a writable one.
     """
 
-    __slots__ = ("_reply", "_bytes", "__weakref__")
+    __slots__ = ("_reply", "_bytes", "_blocks", "__weakref__")
 
     def __init__(self, reply: ImageReply, data: "memoryview[int]") -> None:
         self._reply = reply
         self._bytes = data
+        self._blocks: Mapping[str, bytes] = _NO_METADATA
+        if reply.blocks and data.nbytes == reply.total:
+            self._blocks = {
+                kind: bytes(data[block.offset:block.offset + block.length])
+                for kind, block in reply.blocks.items() if block.offset is not None}
+            self._bytes = data[:reply.bytes]
 
     def __repr__(self) -> str:
         form = self.pixel_format or self.content_type
@@ -72,7 +78,8 @@ class Image:
         return self.__copy__()
 
     def _copied_bytes(self) -> Union[bytes, bytearray]:
-        return self._bytes.tobytes() if self._bytes.readonly else bytearray(self._bytes)
+        copy: Union[bytes, bytearray] = self._bytes.tobytes() if self._bytes.readonly else bytearray(self._bytes)
+        return copy + b"".join(self._blocks.values()) if self._blocks else copy
 
     # Description
 
@@ -191,6 +198,39 @@ class Image:
     def spans(self) -> Tuple[TraceSpan, ...]:
         """Where the time of the request went, if it had `trace=True`; otherwise empty."""
         return self._reply.spans
+
+    @property
+    def embedded(self) -> bool:
+        """Whether a preview in the file was decoded instead of the image."""
+        return self._reply.embedded
+
+    @property
+    def description(self) -> Optional[Description]:
+        """What the header says; None unless the image was requested with `delivery="header"`."""
+        return self._reply.description
+
+    @property
+    def metadata(self) -> Mapping[str, bytes]:
+        """The blocks of the file that were requested with `metadata` and are at most 1 MiB long: `exif` (a TIFF structure without
+        a prefix), `xmp` and `icc`."""
+        return self._blocks
+
+    @property
+    def metadata_lengths(self) -> Mapping[str, int]:
+        """The lengths in bytes of the requested blocks that the file has, also of those that are too long; with
+        `delivery="header"` of all kinds."""
+        return {kind: block.length for kind, block in self._reply.blocks.items()}
+
+    @property
+    def exif(self) -> "PIL.Image.Exif":
+        """The EXIF block as Pillow reads it; empty without one. Raises `ImportError` without Pillow."""
+        import PIL.Image
+
+        exif = PIL.Image.Exif()
+        block = self._blocks.get("exif")
+        if block is not None:
+            exif.load(b"Exif\0\0" + block)
+        return exif
 
     # Bytes
 
@@ -349,6 +389,9 @@ class Image:
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return _CPU
+
+
+_NO_METADATA: Mapping[str, bytes] = {}
 
 
 def _unpickled(reply: ImageReply, data: Union[bytes, bytearray]) -> Image:

@@ -29,7 +29,7 @@ class Entry:
         self.reply = reply
         #: That of images that are not shared, while none of them may exist.
         self.lease = lease
-        self.size = reply.bytes
+        self.size = reply.total
         self.buffer = reply.buffer
         self.words = page.words
         self.numbers = page.numbers
@@ -71,7 +71,7 @@ class KeptImages:
         """Keeps the image of a request, if it has a slot, instead of an earlier image of the same request."""
         if key in self.entries:
             self._remove(key)
-        size = reply.bytes
+        size = reply.total
         takes_descriptor = reply.segment is None
         if (
             reply.slot is None or reply.slot >= page.slots or reply.buffer is None or not self._maximum_images

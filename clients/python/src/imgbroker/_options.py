@@ -35,7 +35,12 @@ class GetOptions(TypedDict, total=False):
     #: The protocol's `as`.
     as_: Literal["pixels", "original", "png", "jpeg", "webp"]
     quality: int
-    delivery: Literal["fd", "inline", "none"]
+    #: `header` describes the image without decoding it: `image.description`; needs the addition `header`.
+    delivery: Literal["fd", "inline", "none", "header"]
+    #: `exif`, `xmp` and `icc`: the metadata blocks of the file, for `image.metadata`; needs the addition `metadata`.
+    metadata: Sequence[Literal["exif", "xmp", "icc"]]
+    #: `fast` decodes a preview in the file that is at least as large as the result; needs the addition `embedded`.
+    embedded: Literal["off", "fast"]
     cache: Literal["default", "no-cache", "reload", "force-cache", "only-if-cached", "no-store"]
     storage: Literal["both", "memory", "disk", "none"]
     priority: Literal["normal", "low", "high"]
@@ -73,6 +78,7 @@ _IN_REQUEST = {
     "total_timeout_ms": "totalTimeoutMs", "headers": "headers", "credentials": "credentials", "cookies": "cookies",
     "cache_key": "cacheKey", "allow_invalid_certificates": "allowInvalidCertificates", "damaged": "damaged",
     "name": "name", "trace": "trace", "max_age_seconds": "maxAgeSeconds", "retries": "retries", "alternatives": "alternatives",
+    "metadata": "metadata", "embedded": "embedded",
 }
 #: The options with an addition of their own.
 _TERMS = {"max_age_seconds": "max-age", "retries": "retries", "alternatives": "alternatives"}
@@ -112,6 +118,14 @@ def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
                 value = dict(value)
             elif name == "damaged" and value == "accept":
                 features.add("damaged")
+            elif name == "delivery" and value == "header":
+                features.add("header")
+            elif name == "metadata":
+                value = list(value)
+                if value:
+                    features.add("metadata")
+            elif name == "embedded" and value == "fast":
+                features.add("embedded")
             elif name == "preset":
                 features.add("presets")
             elif name in _TERMS:

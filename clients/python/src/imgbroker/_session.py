@@ -565,7 +565,7 @@ class Session:
         number = reply.buffer
         if number is None:
             return Image(reply, memoryview(b"")), None
-        end = reply.offset + reply.bytes
+        end = reply.offset + reply.total
         if reply.fds:
             descriptor = self._take_descriptor(frame)
             if descriptor is None:
@@ -585,7 +585,7 @@ class Session:
         if mapping is None or len(mapping) < end:
             if held.size < end:
                 raise violation(f"a buffer of {held.size} bytes for an image that ends at {end}")
-            if reply.bytes == 0:
+            if reply.total == 0:
                 return Image(reply, memoryview(b"")), None
             if form is Form.UNMAPPED:
                 return _unmapped(reply, lease), lease
@@ -620,8 +620,8 @@ class Session:
         if mapped is None:
             raise violation(f"an unknown segment {number}")
         found = mapped.segment
-        if isinstance(found, Segment) and reply.offset + reply.bytes > found.size:
-            raise violation(f"a segment of {found.size} bytes for an image that ends at {reply.offset + reply.bytes}")
+        if isinstance(found, Segment) and reply.offset + reply.total > found.size:
+            raise violation(f"a segment of {found.size} bytes for an image that ends at {reply.offset + reply.total}")
         mapped.leases += 1
         self._leases_in_segments += 1
         if isinstance(found, Segment):
@@ -654,7 +654,7 @@ class Session:
         mapped, or is of another connection."""
         if lease.segment is not None:
             return _in_segment(reply, lease, lease.segment, form)
-        held = self._holding(lease, reply.offset + reply.bytes)
+        held = self._holding(lease, reply.offset + reply.total)
         if held is None:
             return None
         if form is Form.UNMAPPED:
@@ -664,7 +664,7 @@ class Session:
         except (OSError, ValueError, OverflowError):
             return None
         mapping.lease = lease
-        return Image(reply, memoryview(mapping)[reply.offset:reply.offset + reply.bytes])
+        return Image(reply, memoryview(mapping)[reply.offset:reply.offset + reply.total])
 
     def _holding(self, lease: Lease, end: int) -> Optional[_Held]:
         """Returns the buffer of a lease, if it has `end` bytes: a later reply may have brought another descriptor for it."""
@@ -719,7 +719,7 @@ def _unmapped(reply: ImageReply, lease: Lease) -> Image:
 
 
 def _in_segment(reply: ImageReply, lease: Lease, segment: Segment, form: Form) -> Image:
-    data = segment.view(lease, reply.offset, reply.bytes)
+    data = segment.view(lease, reply.offset, reply.total)
     return Image(reply, memoryview(bytearray(data)) if form is Form.WRITABLE else data)
 
 

@@ -15,6 +15,8 @@ MAXIMUM_INTEGER = (1 << 53) - 1
 MAXIMUM_SIDE = 65_535
 #: The protocol's maximum of an inline image, `maxInlineBytes`.
 MAXIMUM_INLINE_BYTES = 64 << 20
+#: The most bytes of a metadata block that is delivered.
+MAXIMUM_BLOCK = 1 << 20
 #: The maximum of buffers in one `release` or `touch`.
 BUFFERS_IN_ONE_FRAME = 10_000
 #: The maximum of segments in one `forgetSegments`.
@@ -234,6 +236,45 @@ class TraceSpan(NamedTuple):
     microseconds: int
 
 
+class Density(NamedTuple):
+    """A resolution in dots per inch."""
+
+    x: int
+    y: int
+
+
+class Description(NamedTuple):
+    """What the header of an image says, and the response if an origin has sent it. What is unknown is None."""
+
+    #: The format of the original, such as `jpeg`.
+    format: str
+    #: The value of EXIF's tag Orientation that was applied to the size: 1 to 8.
+    orientation: int
+    density: Optional[Density]
+    #: The name of the ICC profile.
+    profile: Optional[str]
+    #: The bits of a channel.
+    bit_depth: Optional[int]
+    has_alpha: bool
+    #: The repetitions of an animation, 0 for endless.
+    loops: Optional[int]
+    #: The status of the response.
+    status: Optional[int]
+    #: `Last-Modified` of the response.
+    last_modified: Optional[str]
+    #: The number of bytes of the original.
+    length: Optional[int]
+
+
+class Block(NamedTuple):
+    """A metadata block of the original."""
+
+    #: Its length in bytes.
+    length: int
+    #: Its position, counted from the image's first byte; None if it was not delivered.
+    offset: Optional[int]
+
+
 class ImageReply(NamedTuple):
     """The fields of an `image`."""
 
@@ -268,15 +309,28 @@ class ImageReply(NamedTuple):
     damaged: bool
     damage: Optional[str]
     spans: Tuple[TraceSpan, ...]
+    embedded: bool
+    description: Optional[Description]
+    blocks: Mapping[str, Block]
+
+    @property
+    def total(self) -> int:
+        """The bytes of the image and of the metadata blocks that follow it."""
+        blocks = self.blocks
+        return self.bytes if not blocks else self.bytes + _delivered(blocks)
+
+
+def _delivered(blocks: Mapping[str, Block]) -> int:
+    return sum(block.length for block in blocks.values() if block.offset is not None)
 
 
 #: The type of each field of an `image` that has one value.
 _IMAGE_FIELDS: Mapping[str, Type[Any]] = {
-    **dict.fromkeys(("source", "url", "pixelFormat", "alpha", "contentType", "averageColor", "thumbHash", "etag", "damage"), str),
-    **dict.fromkeys(("final", "stale", "damaged"), bool),
+    **dict.fromkeys(("source", "url", "pixelFormat", "alpha", "contentType", "averageColor", "thumbHash", "etag", "damage", "format", "profile", "lastModified"), str),
+    **dict.fromkeys(("final", "stale", "damaged", "embedded", "hasAlpha"), bool),
     **dict.fromkeys(
         ("width", "height", "bytes", "offset", "buffer", "segment", "segmentBytes", "slot", "generation", "fds", "payload",
-         "stride", "originalWidth", "originalHeight", "frameCount", "loops", "expires"), int),
+         "stride", "originalWidth", "originalHeight", "frameCount", "loops", "expires", "orientation", "bitDepth", "status", "length"), int),
 }
 #: The greatest value of those integers that have another than `MAXIMUM_INTEGER`.
 _IMAGE_MAXIMA: Mapping[str, int] = {"width": MAXIMUM_SIDE, "height": MAXIMUM_SIDE, "generation": (1 << 32) - 1, "fds": 1}
@@ -317,8 +371,10 @@ def image_of(fields: Fields) -> ImageReply:
             if begin < 0 or begin + stride * height > size:
                 raise violation(f"{height} rows of {stride} bytes in an image of {size} bytes")
     buffer, fds, payload = get("buffer"), get("fds") or 0, get("payload") or 0
-    if payload and (buffer is not None or fds or payload != size or offset or payload > MAXIMUM_INLINE_BYTES):
-        raise violation(f"a payload of {payload} bytes for an image of {size}")
+    blocks = _blocks(fields, offset, size) if "metadata" in fields else _NO_BLOCKS
+    whole = size + _delivered(blocks) if blocks else size
+    if payload and (buffer is not None or fds or payload != whole or offset or payload > MAXIMUM_INLINE_BYTES):
+        raise violation(f"a payload of {payload} bytes for an image of {whole}")
     if buffer == 0 or (fds and buffer is None):
         raise violation("a descriptor without a buffer")
     segment, segment_bytes = get("segment"), get("segmentBytes")
@@ -336,7 +392,48 @@ def image_of(fields: Fields) -> ImageReply:
         original_width=_or(get("originalWidth"), width), original_height=_or(get("originalHeight"), height),
         frame_count=_or(get("frameCount"), 1), frames=frames, loops=get("loops"), average_color=get("averageColor"),
         thumb_hash=get("thumbHash"), etag=get("etag"), expires=get("expires"), stale=get("stale", False),
-        damaged=get("damaged", False), damage=get("damage"), spans=_spans(fields) if "spans" in fields else ())
+        damaged=get("damaged", False), damage=get("damage"), spans=_spans(fields) if "spans" in fields else (),
+        embedded=get("embedded", False), description=_description(fields) if "format" in fields else None, blocks=blocks)
+
+
+_NO_BLOCKS: Mapping[str, Block] = {}
+#: The kinds of metadata blocks, in their order.
+METADATA_KINDS = ("exif", "xmp", "icc")
+
+
+def _blocks(fields: Fields, offset: int, size: int) -> Mapping[str, Block]:
+    """Reads the metadata blocks. Those with an offset follow the image and one another."""
+    value = fields["metadata"]
+    if not isinstance(value, dict):
+        raise violation("metadata is not an object")
+    blocks: Dict[str, Block] = {}
+    end = size
+    for kind in METADATA_KINDS:
+        block = value.get(kind)
+        if block is None:
+            continue
+        if not isinstance(block, dict):
+            raise violation(f"metadata.{kind} is not an object")
+        length, begin = integer(block, "bytes"), optional_integer(block, "offset")
+        if begin is not None:
+            begin -= offset
+            if begin != end or length > MAXIMUM_BLOCK:
+                raise violation(f"metadata.{kind} is not where it should be")
+            end += length
+        blocks[kind] = Block(length, begin)
+    return blocks
+
+
+def _description(fields: Fields) -> Description:
+    density = fields.get("density")
+    if density is not None and not isinstance(density, dict):
+        raise violation("density is not an object")
+    get = fields.get
+    return Description(
+        format=string(fields, "format"), orientation=_or(get("orientation"), 1),
+        density=None if density is None else Density(integer(density, "x"), integer(density, "y")),
+        profile=get("profile"), bit_depth=get("bitDepth"), has_alpha=get("hasAlpha", False), loops=get("loops"),
+        status=get("status"), last_modified=get("lastModified"), length=get("length"))
 
 
 def _or(value: Optional[int], default: int) -> int:

@@ -1,0 +1,150 @@
+import IPCProtocol
+import ImageBrokerClient
+import JSONCoding
+import SystemValues
+
+/// `imgbroker info`: describes images by their headers as a client of the broker.
+enum InfoCommand {
+    static let purpose = """
+        Describes images by their headers, without decoding them. A SOURCE is a URL, a local file, or "-"
+        for an image on standard input. Of a JPEG, no more than the header is downloaded.
+        """
+
+    static let status = "0; 1 if an image has failed; 2 for an invalid command line; 3 when no broker answers."
+
+    /// The flags of `get` that concern the loading of an image.
+    private static let flags: Set = [
+        "--cache", "--storage", "--priority", "--retry-failed", "--timeout-ms", "--total-timeout-ms", "--header",
+        "--credentials", "--cookies", "--cache-key", "--allow-invalid-certificates",
+    ]
+
+    /// The help for its flags.
+    static let help =
+        LoadOptions.help.filter { !flags.isDisjoint(with: $0.names) } + [
+            FlagHelp("--json", "print one JSON object for each image"), CommandConnection.socketHelp,
+            FlagHelp("--help", "show this and exit"),
+        ]
+
+    static let usage = """
+        Usage: imgbroker info SOURCE... [OPTION]...
+
+        \(purpose)
+
+        \(help.lines)
+
+        Exit status: \(status)
+        """
+
+    /// The most requests in flight.
+    private static let requestsAtOnce = 16
+
+    /// Runs the command with the words after `info` and returns the exit status.
+    static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
+        var sources: [ImageSource] = []
+        var (asJSON, socketPath): (Bool, String?) = (false, nil)
+        var load = LoadOptions()
+        var arguments = Arguments(words)
+        while let word = try arguments.next() {
+            switch word {
+            case .operand(let source): sources.append(ImageSource(source))
+            case .flag("--help"), .flag("-h"):
+                StandardOutput.write(usage + "\n")
+                return CommandStatus.done
+            case .flag("--json"): asJSON = true
+            case .flag("--socket"): socketPath = try arguments.given("--socket").path()
+            case .flag(let flag):
+                if flags.contains(flag), try load.take(flag, &arguments) { continue }
+                throw .unknown(option: flag, among: help, of: "imgbroker info")
+            }
+        }
+        if sources.isEmpty {
+            throw UsageError(description: "info needs a URL or a file (see imgbroker info --help)")
+        }
+        var options = load.options
+        options.delivery = .header
+        do throws(ClientError) {
+            return try describe(sources, over: try CommandConnection.open(socketPath), options, asJSON: asJSON)
+        } catch {
+            return CommandConnection.report(error, asJSON: asJSON)
+        }
+    }
+
+    /// Prints the description of each source, in their order. Goes on after those that fail.
+    private static func describe(
+        _ sources: [ImageSource], over broker: ImageBroker, _ options: GetOptions, asJSON: Bool
+    ) throws(ClientError) -> Int32 {
+        var status = CommandStatus.done
+        var (sent, printed) = (0, 0)
+        var pending: [Int: Int] = [:]
+        var outcomes: [Int: Result<ImageReply, ClientError>] = [:]
+        while printed < sources.count {
+            while sent < sources.count, sent - printed < requestsAtOnce {
+                do throws(ClientError) {
+                    pending[try sources[sent].send(over: broker, options)] = sent
+                } catch {
+                    if error.endsConnection { throw error }
+                    outcomes[sent] = .failure(error)
+                }
+                sent += 1
+            }
+            if outcomes[printed] == nil {
+                switch try broker.receive() {
+                case .image(let id, let image):
+                    if let index = pending.removeValue(forKey: id) { outcomes[index] = .success(image.reply) }
+                case .reply(.error(let id, let error)):
+                    guard let id, let index = pending.removeValue(forKey: id) else { throw .refused(error) }
+                    outcomes[index] = .failure(.refused(error))
+                case .progress, .reply, .event: throw .protocolViolation("a get got a reply of another kind")
+                }
+            }
+            while let outcome = outcomes.removeValue(forKey: printed) {
+                let title = sources[printed].title
+                switch outcome {
+                case .success(let reply) where asJSON:
+                    CommandConnection.printObject {
+                        $0.member("type", "image")
+                        if sources.count > 1 { $0.member("input", title) }
+                        reply.writeMembers(to: &$0)
+                    }
+                case .success(let reply):
+                    if printed > 0 { StandardOutput.write("\n") }
+                    StandardOutput.write(InfoTable.text(of: reply, title: title))
+                case .failure(let error):
+                    let source = sources.count > 1 ? title : nil
+                    status = CommandConnection.report(error, of: source, asJSON: asJSON)
+                }
+                printed += 1
+            }
+        }
+        return status
+    }
+}
+
+/// The description of an image as a table.
+enum InfoTable {
+    /// Formats the table: a line with the title, and one for each property that is known.
+    static func text(of reply: ImageReply, title: String) -> String {
+        var rows: [(String, String)] = [("size", "\(reply.width) × \(reply.height)")]
+        guard let image = reply.description else { return title.escapingDeceptive + "\n" }
+        rows.append(("format", "\(image.format.name), \(reply.contentType)"))
+        let facts = image.facts
+        if let depth = facts.bitDepth { rows.append(("bits per channel", "\(depth)")) }
+        rows.append(("alpha", facts.hasAlpha ? "yes" : "no"))
+        if reply.frameCount > 1 { rows.append(("frames", "\(reply.frameCount)")) }
+        if let loops = facts.loops { rows.append(("loops", loops == 0 ? "endless" : "\(loops)")) }
+        if facts.orientation != 1 { rows.append(("orientation", "\(facts.orientation), applied to the size")) }
+        if let density = facts.density { rows.append(("dots per inch", "\(density.x) × \(density.y)")) }
+        if let profile = facts.profile { rows.append(("colour profile", profile.escapingDeceptive)) }
+        let blocks = MetadataKind.allCases.compactMap { kind in
+            reply.metadata[kind].map { "\(kind.rawValue) \(ByteCount($0))" }
+        }
+        if !blocks.isEmpty { rows.append(("metadata", blocks.joined(separator: ", "))) }
+        if let length = image.length { rows.append(("length", "\(ByteCount(length))")) }
+        if let status = image.status { rows.append(("status", "\(status)")) }
+        if let etag = reply.etag { rows.append(("etag", etag.escapingDeceptive)) }
+        if let date = image.lastModified { rows.append(("last modified", date.escapingDeceptive)) }
+        rows.append(("from", reply.source == .file ? "the file" : reply.source.phrase))
+        return title.escapingDeceptive + "\n"
+            + rows.map { "  " + ($0.0 + String(repeating: " ", count: 18)).prefix(18) + $0.1 + "\n" }.joined()
+    }
+}

@@ -1,0 +1,74 @@
+import IPCProtocol
+import ImageDecoding
+
+/// The previews in a JPEG: the thumbnail of its EXIF block, and the smaller images that follow it (CIPA DC-007).
+struct JPEGPreviews {
+    private let source: ImageSource
+    /// Their ranges in the file.
+    private(set) var places: [Range<Int>] = []
+
+    /// The most images to look at.
+    private static let most = 16
+
+    /// Finds the previews in `source`. Places outside the file are left out.
+    init(_ source: ImageSource) {
+        self.source = source
+        places = source.withSpan { bytes in
+            let found = ContainerMetadata(.jpeg, bytes)
+            var places: [Range<Int>] = []
+            if let exif = found.exif, let block = MetadataBlock([exif], in: bytes)?.bytes,
+                let thumbnail = ExifDirectory(block)?.thumbnail
+            {
+                places.append(exif.lowerBound + thumbnail.lowerBound..<exif.lowerBound + thumbnail.upperBound)
+            }
+            if let index = found.pictures { places += Self.pictures(in: index, of: bytes) }
+            return places
+        }
+    }
+
+    /// Opens the smallest preview of a suitable size.
+    func open(isSuitable: (PixelGeometry) -> Bool) -> JPEGDecoder? {
+        var best: JPEGDecoder?
+        for place in places {
+            guard let decoder = try? JPEGDecoder(ImageSource(place, of: source)), isSuitable(decoder.header.geometry),
+                best.map({ decoder.header.geometry.pixels < $0.header.geometry.pixels }) ?? true
+            else { continue }
+            best = decoder
+        }
+        return best
+    }
+
+    /// The ranges of the reduced images that an index lists. Its further kinds are other views, depths and gain maps.
+    private static func pictures(in index: Range<Int>, of bytes: Span<UInt8>) -> [Range<Int>] {
+        let file = bytes.extracting(index)
+        let order: ByteOrder
+        if file.hasText("II*\0", at: 0) {
+            order = .little
+        } else if file.hasText("MM\0*", at: 0) {
+            order = .big
+        } else {
+            return []
+        }
+        guard let directory = file.integer(at: 4, bytes: 4, order),
+            let count = file.integer(at: directory, bytes: 2, order)
+        else { return [] }
+        for position in 0..<min(count, 64) {
+            let entry = directory + 2 + 12 * position
+            guard file.integer(at: entry, bytes: 2, order) == 0xB002,
+                let length = file.integer(at: entry + 4, bytes: 4, order),
+                let list = file.integer(at: entry + 8, bytes: 4, order)
+            else { continue }
+            return (0..<min(length / 16, most)).compactMap { image in
+                let place = list + 16 * image
+                guard let attribute = file.integer(at: place, bytes: 4, order),
+                    (0x010001...0x010005).contains(attribute & 0xFF_FFFF),
+                    let size = file.integer(at: place + 4, bytes: 4, order),
+                    let start = file.integer(at: place + 8, bytes: 4, order),
+                    start > 0, size > 0, start <= file.count, size <= file.count - start
+                else { return nil }
+                return index.lowerBound + start..<index.lowerBound + start + size
+            }
+        }
+        return []
+    }
+}
