@@ -84,6 +84,10 @@ extension Call where Value == ReloadReport {
 }
 
 extension Call where Value == Void {
+    static func update(_ request: Int, priority: GetOptions.Priority?, detach: Bool) -> Self {
+        order { .update(id: $0, request: request, priority: priority, detach: detach) }
+    }
+
     static var suspend: Self { order { .suspend(id: $0) } }
     static var resume: Self { order { .resume(id: $0) } }
     static var cancelAll: Self { order { .cancelAll(id: $0) } }

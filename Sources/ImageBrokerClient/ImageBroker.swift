@@ -188,6 +188,20 @@ public final class ImageBroker {
         try send { .get(GetRequest(id: $0, url: url, options: options)) }
     }
 
+    /// Changes a request of `send(get:)`. One that has ended stays as it is, as with a broker without the addition `update`.
+    ///
+    /// - Parameters:
+    ///   - request: the request's id.
+    ///   - priority: the new priority; nil to keep it.
+    ///   - detach: whether its download goes on, for the cache, when this client leaves.
+    /// - Throws: `ClientError`.
+    public func update(
+        _ request: Int, priority: GetOptions.Priority? = nil, detach: Bool = false
+    ) throws(ClientError) {
+        if priority == nil, !detach { return }
+        try perform(.update(request, priority: priority, detach: detach))
+    }
+
     /// Waits for the next reply or progress of any request.
     ///
     /// - Throws: `ClientError`.

@@ -529,7 +529,7 @@ struct MemoryIndex {
                 buffers[$0].bytes >= least && damages[buffers[$0].key] == nil
                     // Their headers are kept without the lengths of the blocks.
                     && form(of: buffers[$0]).metadata.isEmpty
-                    && (least == 0 || buffers[$0].home == .memfd && !forms[buffers[$0].form].isBrief)
+                    && (least == 0 || buffers[$0].home == .memfd) && !forms[buffers[$0].form].isBrief
             }
             let keys = content.originals.map { originals[$0].key }.filter { $0.nonce == 0 }
             if slots.isEmpty || keys.isEmpty { return nil }
@@ -589,10 +589,7 @@ struct MemoryIndex {
                 id, as: VariantKey(content: content.content, form: buffer.form), bytes: buffer.bytes,
                 geometry: buffer.geometry, at: usedAt, worth: buffer.microseconds, uses: buffer.uses,
                 in: buffer.segment.map { .segment($0) } ?? (buffer.hasContents ? .broker : .memfd))
-            // A part of an animation is kept like any other image now, because nobody may hold it.
-            if buffer.wasRequested, let slot = buffers.slot(of: id), !forms[buffers[slot].form].isBrief {
-                buffers[slot].wasRequested = true
-            }
+            if buffer.wasRequested, let slot = buffers.slot(of: id) { buffers[slot].wasRequested = true }
         }
         return dropSpareBody(of: content.content)
     }
@@ -684,11 +681,11 @@ struct MemoryIndex {
         return true
     }
 
-    /// Returns whether memory need not keep a buffer, which has no holder: it is a part of an animation that was shown, or an original
-    /// that is encoded, whose bytes no client has requested, and which the disk tier has under every key that leads to it.
+    /// Returns whether memory need not keep a buffer, which has no holder: it is a part of an animation, or an original that is
+    /// encoded, whose bytes no client has requested, and which the disk tier has under every key that leads to it.
     private func isSpare(_ record: BufferEntry) -> Bool {
         guard record.holders == 0, record.isResident else { return false }
-        if forms[record.form].isBrief { return record.wasRequested }
+        if forms[record.form].isBrief { return true }
         return !record.wasRequested && form(of: record) == .original
             && contents[record.content].key.pixels == nil
             && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk }

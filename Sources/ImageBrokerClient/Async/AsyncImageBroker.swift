@@ -148,30 +148,36 @@ public final class AsyncImageBroker: Sendable {
     // MARK: Steps
 
     /// Requests an image.
-    func get(_ url: String, _ options: GetOptions) throws -> Updates {
+    func get(_ url: String, _ options: GetOptions, noting requests: PendingRequests? = nil) throws -> Updates {
         try Task.checkCancellation()
         if DataURL.isSpelled(url) {
             let bytes = try ClientError.refusing { () throws(InvalidURL) in try DataURL.bytes(of: url) }
-            return try get(LocalFile.sealed(bytes), nil, options)
+            return try get(LocalFile.sealed(bytes), nil, options, noting: requests)
         }
         let source = try ClientError.refusing { () throws(InvalidURL) in try SourceURL(url) }
         return engine.submit { updates in
-            Request(
+            let request = Request(
                 { .get(GetRequest(id: $0, url: source, options: options)) },
                 keepAs: options.staleFirst ? nil : (url, options.withoutReports), updates: updates,
                 accepts: \.isOfImage)
+            requests?.note(request)
+            return request
         }
     }
 
     /// Requests the image in a file.
-    func get(_ file: FileDescriptor, _ name: String?, _ options: GetOptions) throws -> Updates {
+    func get(
+        _ file: FileDescriptor, _ name: String?, _ options: GetOptions, noting requests: PendingRequests? = nil
+    ) throws -> Updates {
         try Task.checkCancellation()
         return engine.submit { updates in
-            Request(
+            let request = Request(
                 { .get(GetRequest(id: $0, file: LocalFile(name: name), options: options)) }, descriptors: [file],
                 // By its identity as of now: if it is changed before the broker sees it, this identity never comes back.
                 keepAs: file.identityText.map { ($0, options.withoutReports) }, updates: updates,
                 accepts: \.isOfImage)
+            requests?.note(request)
+            return request
         }
     }
 

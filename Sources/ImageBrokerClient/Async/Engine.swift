@@ -53,6 +53,13 @@ final class Engine: Sendable {
         return updates
     }
 
+    /// Changes requests that are pending.
+    func change(_ requests: [Request], priority: GetOptions.Priority?, detach: Bool) {
+        state.withLock { (state) in
+            for request in requests { state.change(request, priority: priority, detach: detach) }
+        }
+    }
+
     /// Ends the connection and the thread.
     func close() {
         state.withLock { $0.close() }

@@ -82,6 +82,16 @@ struct EngineState {
         try? send(message)
     }
 
+    /// Changes a request that is pending; one that is still to be sent stays as it is.
+    mutating func change(_ request: Request, priority: GetOptions.Priority?, detach: Bool) {
+        guard let number = request.id, pending[number] === request else { return }
+        let call = Call.update(number, priority: priority, detach: detach)
+        let message = Request(
+            call.message, isRepeatable: false, updates: nil,
+            accepts: { if case .reply = $0 { true } else { false } })
+        try? send(message)
+    }
+
     /// Sends the report of uses of kept images.
     mutating func report() {
         session?.enqueueDue(report: kept.takeReport())

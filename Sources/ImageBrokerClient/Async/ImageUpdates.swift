@@ -50,6 +50,21 @@ public struct ImageUpdates: AsyncSequence, Sendable {
     let broker: AsyncImageBroker
     let source: Source
     let options: GetOptions
+    private let requests = PendingRequests()
+
+    init(broker: AsyncImageBroker, source: Source, options: GetOptions) {
+        (self.broker, self.source, self.options) = (broker, source, options)
+    }
+
+    /// Changes the priority of the requests of its iterators, as far as they are pending: of an image that comes into view, for
+    /// example. Needs the addition `update`.
+    public func setPriority(_ priority: GetOptions.Priority) {
+        broker.engine.change(requests.all, priority: priority, detach: false)
+    }
+
+    /// Lets the downloads of its iterators, as far as they are pending, go on for the cache when the loops are broken or the broker's
+    /// client is released. Needs the addition `update`.
+    public func detach() { broker.engine.change(requests.all, priority: nil, detach: true) }
 
     /// Makes the request with the first call of `next`.
     public func makeAsyncIterator() -> Iterator { Iterator(sequence: self) }
@@ -107,8 +122,8 @@ public struct ImageUpdates: AsyncSequence, Sendable {
         var options = options
         options.progress = true
         switch source {
-        case .url(let url): return try broker.get(url, options)
-        case .file(let file, let name): return try broker.get(file, name, options)
+        case .url(let url): return try broker.get(url, options, noting: requests)
+        case .file(let file, let name): return try broker.get(file, name, options, noting: requests)
         }
     }
 }

@@ -48,3 +48,21 @@ final class Request: @unchecked Sendable {
     /// Whether it is to be sent again, after its connection was lost: once.
     var mayRepeat: Bool { isRepeatable && attempts < 2 && !isCancelled }
 }
+
+/// The requests of the iterators of one sequence.
+final class PendingRequests: Sendable {
+    private struct Weak: Sendable {
+        weak let request: Request?
+    }
+
+    private let requests = Locked<[Weak]>([])
+
+    var all: [Request] { requests.withLock { $0.compactMap(\.request) } }
+
+    func note(_ request: Request) {
+        requests.withLock {
+            $0.removeAll { $0.request == nil }
+            $0.append(Weak(request: request))
+        }
+    }
+}

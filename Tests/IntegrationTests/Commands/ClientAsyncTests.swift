@@ -153,6 +153,26 @@ import Testing
         }
     }
 
+    @Test func `a detached download goes on without its loop`() async throws {
+        let picture = png(tile(1, side: 64))
+        let setting = try Setting { _ in picture.with { $0.hold = .afterBytes(picture.body.count / 2) } }
+        let broker = AsyncImageBroker(path: setting.broker.socketPath)
+        let updates = broker.load(setting.url("/a"))
+        for try await _ in updates {
+            updates.setPriority(.high)
+            updates.detach()
+            break
+        }
+        // The cancellation has arrived.
+        try setting.broker.wait(for: "the request is cancelled") { $0[.cancelled] == 1 }
+        setting.origin.gate("/a").open()
+        try setting.broker.wait(for: "the image is loaded") { $0[.networkLoads] == 1 }
+        var options = GetOptions()
+        options.cache = .onlyIfCached
+        #expect(pixels(try await broker.image(at: setting.url("/a"), options: options)) == tile(1, side: 64).bytes)
+        #expect(setting.origin.statistics("/a").requests == 1)
+    }
+
     @Test func `a preview precedes the image`() async throws {
         let setting = try Setting { png(tile($0.number)) }
         let broker = AsyncImageBroker(path: setting.broker.socketPath)
