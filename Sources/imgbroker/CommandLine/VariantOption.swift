@@ -100,7 +100,7 @@ struct VariantOption: Sendable {
             variant.frames = .one(try value.number(in: 0...FrameSelection.highestIndex))
         },
         VariantOption(
-            "frames", "FIRST+COUNT", "successive frames of an animation, one after the other, with --as pixels"
+            "frames", "FIRST+COUNT", "successive frames of an animation, with --as pixels"
         ) {
             (variant, value) throws(UsageError) in variant.frames = .range(try value.frames())
         },

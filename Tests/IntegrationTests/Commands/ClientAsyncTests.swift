@@ -166,7 +166,7 @@ import Testing
         // The cancellation has arrived.
         try setting.broker.wait(for: "the request is cancelled") { $0[.cancelled] == 1 }
         setting.origin.gate("/a").open()
-        try setting.broker.wait(for: "the image is loaded") { $0[.networkLoads] == 1 }
+        try setting.broker.wait(for: "the image is decoded") { $0[.decodes] == 1 }
         var options = GetOptions()
         options.cache = .onlyIfCached
         #expect(pixels(try await broker.image(at: setting.url("/a"), options: options)) == tile(1, side: 64).bytes)
