@@ -14,7 +14,8 @@ import time
 import weakref
 from concurrent.futures import Future
 from typing import (
-    TYPE_CHECKING, Any, BinaryIO, Callable, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast,
+    TYPE_CHECKING, Any, BinaryIO, Callable, Dict, FrozenSet, Generator, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple,
+    Union, cast,
 )
 from urllib.parse import unquote_to_bytes
 
@@ -625,7 +626,7 @@ class Client:
 
     def frames(
         self, source: Source, *, writable: bool = False, **options: "Unpack[GetOptions]"
-    ) -> Iterator[Frame]:
+    ) -> Generator[Frame, None, None]:
         """Plays an animation, once from the first to the last frame, in parts of at most 8 MiB or one frame: a long one takes no
         more memory than a short one. Two parts are held at most, as the next one is requested while one is shown. Closing the
         iterator cancels it. Raises `ImageBrokerError` and `OSError`.

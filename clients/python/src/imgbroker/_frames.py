@@ -19,7 +19,7 @@ class Frame(NamedTuple):
     """A frame of an animation."""
 
     #: Its index in the animation, from 0 on.
-    index: int
+    index: int  # type: ignore[assignment]
     #: How long it is shown, in milliseconds.
     delay_ms: int
     #: The part of the animation that it belongs to.
