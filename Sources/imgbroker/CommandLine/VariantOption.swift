@@ -46,9 +46,11 @@ struct VariantOption: Sendable {
             "position", "P",
             """
             the part that cover keeps, and the place of an image on the canvas of the step pad:
-                center (default)  top  bottom  left  right  top-left  top-right  bottom-left  bottom-right
-                X,Y             a focal point in shares of the sides, 0 to 1
-                entropy  attention    with cover: the part with the most detail, or the most striking one
+                center (default)  top  bottom  left  right
+                top-left  top-right  bottom-left  bottom-right
+                X,Y        a focal point in shares of the sides, 0 to 1
+                entropy    with cover: the part with the most detail
+                attention  with cover: the most striking part
             """
         ) { (variant, value) throws(UsageError) in variant.position = try value.position() },
         VariantOption("scale-down", nil, "scale a result above the broker's scale-down-limit down to it") {
