@@ -546,6 +546,28 @@ static void test_trace(char **arguments) {
     imgbroker_close(broker);
 }
 
+// Leaves a request whose download goes on.
+static void test_detach(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    uint64_t request = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
+    while (figure(broker, "running") == 0) continue;
+    imgbroker_update(broker, request, IMGBROKER_PRIORITY_HIGH, true);
+    imgbroker_update(broker, 12345, IMGBROKER_PRIORITY_LOW, false);
+    // The answer to this comes after those.
+    figure(broker, "running");
+    imgbroker_close(broker);
+}
+
+static void test_detached(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image = NULL;
+    imgbroker_options options = {.cache = IMGBROKER_ONLY_IF_CACHED};
+    while (imgbroker_get(broker, arguments[1], &options, &image, &error) == IMGBROKER_ERROR_NOT_CACHED) usleep(1000);
+    CHECK(image != NULL && image->width == 64);
+    imgbroker_image_release(image);
+    imgbroker_close(broker);
+}
+
 static void test_cancel(char **arguments) {
     imgbroker *broker = open_connection(arguments[0]);
     // The origin does not answer until the test says so.
@@ -971,7 +993,8 @@ int main(int count, char **arguments) {
         void (*run)(char **arguments);
     } tests[] = {{"fork", test_fork}, {"full-table", test_full_table}, {"no-broker", test_no_broker},
         {"arguments", test_arguments}, {"store", test_store}, {"files", test_files}, {"data-urls", test_data_urls}, {"leaks", test_leaks},
-        {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"restart", test_restart},
+        {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"detach", test_detach},
+        {"detached", test_detached}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
         {"sessions", test_sessions}, {"memory", test_memory},
         {"pipelined", test_pipelined}, {"segments", test_segments}, {"outliving", test_outliving},

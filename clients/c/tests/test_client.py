@@ -133,6 +133,16 @@ def test_cancel(own_broker: Broker, origin: Origin, url: str) -> None:
         gate.set()
 
 
+def test_detach(own_broker: Broker, origin: Origin) -> None:
+    gate = threading.Event()
+    origin.pages["/detached.png"] = Page(png(), gate=gate)
+    try:
+        run("detach", own_broker.socket, origin.url + "/detached.png")
+    finally:
+        gate.set()
+    run("detached", own_broker.socket, origin.url + "/detached.png")
+
+
 def _write(path: pathlib.Path, text: str) -> None:
     path.write_text(text)
 

@@ -156,6 +156,28 @@ def test_closing_many_cancels_the_rest(client: imgbroker.Client, origin: Origin,
     gate.set()
 
 
+def test_update(client: imgbroker.Client, broker: Broker, origin: Origin, picture: Picture) -> None:
+    gate = threading.Event()
+    url = origin.add("/update.png", picture(8, 8), gate=gate)
+    with imgbroker.Client(broker.socket) as leaving:
+        future = leaving.submit(url)
+        leaving.stats()
+        leaving.update(future, priority="high")
+        leaving.update(future, detach=True)
+        with pytest.raises(ValueError):
+            leaving.update(future)
+        leaving.stats()
+    gate.set()
+
+    def is_cached() -> bool:
+        try:
+            return client.get(url, cache="only-if-cached").width == 8
+        except imgbroker.OutcomeError:
+            return False
+
+    eventually(is_cached)
+
+
 def test_cancel(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
     gate = threading.Event()
     url = origin.add("/cancel.png", picture(8, 8), gate=gate)
