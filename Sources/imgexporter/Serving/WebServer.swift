@@ -5,8 +5,9 @@ import LinuxSystem
 
 /// The listening socket and the threads that serve it: libmicrohttpd with one thread for each connection.
 enum WebServer {
-    /// The maximum number of connections: those of the table, and some that were ended and are not closed yet.
-    private static let connections = UInt32(ConnectionTable.limit + 8)
+    /// The maximum number of connections: those of the table, and those that were ended and are not closed yet. At the maximum the library
+    /// closes new ones, so a burst of one client must not come to it before the threads of the ended ones have run.
+    private static let connections = UInt32(8 * ConnectionTable.limit)
 
     /// Fields of every response. The page loads nothing from elsewhere, runs no script of others and cannot be framed.
     private static let fields: [StaticString] = [

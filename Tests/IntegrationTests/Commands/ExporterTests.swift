@@ -167,7 +167,7 @@ import Testing
         let broker = try TestBroker()
         defer { withExtendedLifetime(broker) {} }
         let exporter = try RunningExporter(broker)
-        let dripping = try (0..<40).map { _ in try TricklingRequest(port: exporter.port) }
+        let dripping = try (0..<120).map { _ in try TricklingRequest(port: exporter.port) }
         for _ in 0..<5 {
             for request in dripping { request.sendByte() }
             #expect(try exporter.get("/health").status == 200)
