@@ -54,8 +54,6 @@ package struct DecodeJob: Equatable, Sendable {
     package var encoding: Encoding?
     /// Whether the result includes the image's placeholder.
     package var wantsPlaceholder = false
-    /// Whether the result includes the display times of all frames.
-    package var wantsTiming = false
     /// An earlier job, of the same bytes, whose frames those of this one follow in the same form: if the worker still has its decoder,
     /// it goes on with it.
     package var after: Int?
@@ -129,7 +127,7 @@ package struct DecodeResult: Equatable, Sendable {
     package var bytes: Int
     /// The image's placeholder, if requested.
     package var placeholder: Placeholder?
-    /// The display times of all frames, if requested.
+    /// The display times of all frames of the image; only for jobs that decode all of them, or a range.
     package var timing: AnimationTiming?
     /// Whether the image has an unusable color profile, so that it was treated as sRGB.
     package var ignoredProfile = false
@@ -284,7 +282,6 @@ extension DecodeJob: FieldList {
         transform.list(&fields)
         fields.group(with: "encoding", &encoding)
         fields.boolean("placeholder", &wantsPlaceholder)
-        fields.flag("timing", &wantsTiming)
         fields.integer("after", &after, in: 0...Int.max)
         fields.integer("partialBytes", &partialBytes, in: 1...Int.max)
         fields.object("pixels", &pixels)

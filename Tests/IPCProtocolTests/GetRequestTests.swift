@@ -57,6 +57,10 @@ import Testing
             (#""variant":{"frames":1}"#, "variant.frames"),
             (#""variant":{"frames":{"first":0,"count":1},"frame":0}"#, "variant.frame"),
             (#""variant":{"frames":{"first":0,"count":1}},"as":"webp""#, "variant.frames"),
+            (
+                #""variant":{"frames":{"first":0,"count":1},"width":9,"height":9,"fit":"cover","position":"entropy"}"#,
+                "variant.position"
+            ),
             (#""variant":{"frames":{"first":0,"count":1}},"as":"original""#, "variant.frames"),
         ] { try expectBadRequest(fields, naming: name) }
     }

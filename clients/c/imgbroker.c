@@ -510,7 +510,7 @@ static const imgbroker_options default_options;
 static bool may_keep(const imgbroker_options *options) {
     return options->header_count == 0 && options->username == NULL && options->password == NULL
         && options->delivery == IMGBROKER_SHARED && !options->stale_first && !options->trace && !options->has_max_age
-        && options->alternative_count == 0;
+        && options->alternative_count == 0 && options->frame_count == 0;
 }
 
 // Whether requests with these options, which may be kept, get the same final image.
@@ -3075,7 +3075,7 @@ static const uint64_t part_bytes = 8 << 20;
 imgbroker_code imgbroker_next_frame(imgbroker *connection, imgbroker_animation *animation, imgbroker_error *error) {
     const imgbroker_image *part = animation->part;
     size_t frames = part == NULL ? 0 : part->frame_count;
-    uint64_t next = part == NULL ? 0 : animation->index + 1;
+    uint64_t next = animation->next;
     animation->pixels = NULL;
     if (part != NULL && next >= part->original_frames) return IMGBROKER_OK;
     if (part == NULL || next >= animation->first + frames) {
@@ -3087,6 +3087,7 @@ imgbroker_code imgbroker_next_frame(imgbroker *connection, imgbroker_animation *
         options.first_frame = (uint32_t)next;
         options.frame_count = fitting < 1 ? 1 : fitting < 10000 ? (uint32_t)fitting : 10000;
         imgbroker_end_animation(animation);
+        animation->next = next;
         imgbroker_image *loaded = NULL;
         imgbroker_code code = animation->path != NULL
             ? imgbroker_get_path(connection, animation->path, &options, &loaded, error)
@@ -3101,6 +3102,7 @@ imgbroker_code imgbroker_next_frame(imgbroker *connection, imgbroker_animation *
     }
     const imgbroker_frame *frame = &animation->part->frames[next - animation->first];
     animation->index = next;
+    animation->next = next + 1;
     animation->delay_ms = frame->delay_ms;
     animation->pixels = animation->part->pixels == NULL ? NULL : animation->part->pixels + frame->offset;
     return IMGBROKER_OK;
@@ -3110,6 +3112,7 @@ void imgbroker_end_animation(imgbroker_animation *animation) {
     imgbroker_image_release(animation->part);
     animation->part = NULL;
     animation->pixels = NULL;
+    animation->next = 0;
 }
 
 imgbroker_code imgbroker_query(

@@ -496,15 +496,16 @@ typedef struct imgbroker_animation {
     uint64_t index;
     const uint8_t *pixels;
     uint64_t delay_ms;
-    /// The index of the part's first frame.
-    uint64_t first;
+    /// The indices of the part's first frame and of the next one to show.
+    uint64_t first, next;
     /// Where it comes from: set one of them, and `options` if they are not the defaults. All must stay valid.
     const char *url, *path;
     const imgbroker_options *options;
 } imgbroker_animation;
 
 /// Shows the next frame of an animation, which begins zero-initialised apart from its source and its options. `pixels` is NULL after
-/// the last frame, and at a failure. The part before is released before the next one is requested.
+/// the last frame, and at a failure, after which the next call requests the same frame again. The part before is released before the
+/// next one is requested.
 IMGBROKER_API imgbroker_code imgbroker_next_frame(
     imgbroker *connection, imgbroker_animation *animation, imgbroker_error *error);
 

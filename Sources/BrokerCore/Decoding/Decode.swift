@@ -56,8 +56,6 @@ struct Decode {
     var plan: DecodePlan? { phase?.plan }
     /// The bytes reserved for the result.
     var reserved: Int { phase?.reserved ?? 0 }
-    /// The times of the image's frames, if they were known when it was started.
-    var timing: AnimationTiming?
     /// The frames of the result.
     func frames(in plan: DecodePlan) -> Int {
         variant.form.transform.map { plan.header.count(of: $0.frames, as: variant.form.encoding) } ?? 1

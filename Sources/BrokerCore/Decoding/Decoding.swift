@@ -449,7 +449,6 @@ package struct Decoding {
         lastResponsible[worker] = decode.responsible
         let place = places.removeValue(forKey: worker)
         decodes.change(job) {
-            $0.timing = known?.timing
             $0.state = .running(
                 Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
         }
@@ -462,10 +461,7 @@ package struct Decoding {
             order.encoding = decode.variant.form.encoding
             // A placeholder shows the first frame.
             order.wantsPlaceholder = known?.placeholder == nil && [.all, .one(0)].contains(transform.frames)
-            if transform.frames.isRange {
-                order.wantsTiming = known?.timing == nil
-                order.after = place.flatMap { $0.precedes(decode) ? $0.job.number : nil }
-            }
+            order.after = place.flatMap { $0.precedes(decode) ? $0.job.number : nil }
         } else if decode.variant.form.isHeader {
             order.purpose = .header
             order.transform.metadata = decode.variant.form.metadata
@@ -484,8 +480,7 @@ package struct Decoding {
         // What stored pixels are, the client has said.
         let pixels = decode.variant.content.pixels
         guard (plan.header.format == .pixels) == (pixels != nil), CodecFamily(plan.header.format) == decode.family,
-            pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true,
-            decode.timing.map({ $0.delaysMs.count == plan.header.frameCount }) ?? true
+            pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true
         else { return .wrongPlan }
         let form = decode.variant.form
         // Without the facts, the place of the blocks would be unknown.
@@ -566,11 +561,11 @@ package struct Decoding {
         let form = decode.variant.form
         let most = plan.outputBytes(as: form)
         let least = form.encoding == nil ? most : plan.metadataBytes(form.metadata) + 1
-        let isTimed = form.transform.map { $0.frames == .all || $0.frames.isRange && decode.timing == nil } ?? false
-        let frames = form.encoding == nil && isTimed ? plan.header.frameCount : nil
+        let frames =
+            form.encoding == nil && form.transform?.frames.hasTiming == true ? plan.header.frameCount : nil
         return least <= most && (least...most).contains(result.bytes)
             && result.timing?.delaysMs.count == frames && (result.damage == nil || form.acceptsDamage)
-            && (!result.isPreview || form.prefersPreview)
+            && (!result.isPreview || form.prefersPreview && result.damage == nil)
     }
 
     /// Notes where the worker of a decoding that has succeeded has stopped in an animation.

@@ -308,6 +308,9 @@ extension GetOptions {
         if variant.frames == .all, let format = representation.format, format != .webp {
             fields.note("variant.frame", expected: "an index: all frames are for pixels and webp")
         }
+        if variant.frames.isRange, [.entropy, .attention].contains(variant.position) {
+            fields.note("variant.position", expected: "a point: parts of an animation would have different ones")
+        }
         if variant.frames.isRange, representation != .pixels {
             fields.note("variant.frames", expected: "absent: a range of frames is for pixels")
         }

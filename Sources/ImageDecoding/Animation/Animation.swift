@@ -126,7 +126,8 @@ package struct Animation: Equatable {
         if wanted != .all {
             let (index, end) = (wanted.first, wanted.indices(of: count).upperBound)
             // A file without frames may still have a still image as its first frame.
-            if index < end, end <= max(found, 1) { return }
+            // A range has the times of all frames, like all.
+            if index < end, end <= max(found, 1), !wanted.isRange || animation?.fault == nil { return }
             if animation?.fault == nil || animation?.announced.map({ index >= $0 }) ?? false {
                 let message = "The image has \(count) frames; there is no frame with the index \(index)."
                 throw WireError(.badRequest, message)

@@ -112,7 +112,7 @@ struct EncodedImage {
         let format = codec?.format ?? .pixels
         let animation = opened.animation
         var decoder = opened.decoder
-        timing = job.wantsTiming || job.transform.frames == .all ? animation?.timing ?? .still : nil
+        timing = job.transform.frames.hasTiming ? animation?.timing ?? .still : nil
         let stored = decoder.header.geometry
         try stored.check(atMost: max(job.maxPixels, job.maxSourcePixels))
         let metadata = decoder.metadata
@@ -264,7 +264,9 @@ struct EncodedImage {
                 guard error.isDamage else { throw error }
                 holder.decoder = nil
                 // It needs no more than was granted.
-                let image = try EncodedImage(withoutPreview)
+                let image = try EncodedImage(
+                    withoutPreview.source, for: withoutPreview.job, withoutPreview.codecs,
+                    conversions: withoutPreview.conversions)
                 guard image.plan.result == plan.result, image.plan.workingBytes <= plan.workingBytes else {
                     throw error
                 }

@@ -54,8 +54,11 @@ final class JobLoop {
         }
         guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
         let begun = Instant.now
+        // Nothing of an animation is there while other bytes are decoded.
+        if case .decode = order {} else { place = nil }
         switch order {
-        case .decode(let job): try decode(job, descriptors[0])
+        case .decode(let job):
+            try decode(job, descriptors[0], after: place.take().flatMap { $0.precedes(job) ? $0.image : nil })
         case .identify(let job, nil, _): try identify(job, descriptors.first, channel.frameBytes)
         case .identify(let job, let early?, let place):
             guard let output = output(at: place, descriptors.last) else { throw UnexpectedOrder(order: order) }
@@ -73,7 +76,7 @@ final class JobLoop {
     /// The time of a job whose report is sent at once.
     private static let collectedMicroseconds = 1000
     /// How long an animation is kept for its next frames, and the most bytes that it holds meanwhile.
-    private static let (placeMilliseconds, mostPlaceBytes) = (5000 as Int32, 64 << 20)
+    private static let (placeMilliseconds, mostPlaceBytes) = (5000 as Int32, 32 << 20)
 
     /// The file of a result: a place in the memory for results, or the descriptor that has come. Nil without that memory.
     private func output(at place: ResultPlace?, _ descriptor: FileDescriptor?) -> ResultFile? {
@@ -142,14 +145,12 @@ final class JobLoop {
         if output.place == nil { result.times.seal = Instant.now.microseconds(since: begun) }
     }
 
-    private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
+    private func decode(_ job: DecodeJob, _ file: FileDescriptor, after earlier: OpenedImage?) throws {
         do {
             let source = try ImageSource(reading: file, part: job.partialBytes, atMost: job.maxWorkingBytes)
             if family == .plain, job.pixels == nil, !source.isPart, let format = foreignFormat(of: source) {
                 return try channel.sendMessage(DecodeReport.foreign(job: job.id, format))
             }
-            let earlier = place.flatMap { $0.precedes(job) ? $0.image : nil }
-            place = nil
             if job.purpose == .header { return try describe(job, source) }
             let image = try EncodedImage(source, for: job, codecs, conversions: conversions, after: earlier)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))

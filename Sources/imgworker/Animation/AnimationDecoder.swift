@@ -10,6 +10,8 @@ final class AnimationDecoder: ImageDecoder {
     private let format: ImageFormat
     private let animation: Animation
     private let isInterlaced: Bool
+    /// The frames that it may decode: those of a range, and all that follow.
+    private let composed: ArraySlice<Animation.Frame>
     private var composer: FrameComposer?
     /// The next requested frame, and the next one to draw on the canvas.
     private var wanted: Int
@@ -37,13 +39,13 @@ final class AnimationDecoder: ImageDecoder {
         if !source.toleratesDamage {
             next = animation.frames.prefix(wanted + 1).lastIndex { animation.hides($0, format) } ?? 0
         }
-        let composed = animation.frames[next..<selected.upperBound]
+        composed = animation.frames[next..<(selection.isRange ? animation.frames.count : selected.upperBound)]
         if format == .png {
             let still = try PNGDecoder(source).header
             header.space = still.space
             header.inflated_bytes =
                 UInt64(clamping: still.inflatedBytes)
-                .multipliedReportingOverflow(by: UInt64(composed.count)).partialValue
+                .multipliedReportingOverflow(by: UInt64(selected.upperBound - next)).partialValue
             isInterlaced = still.passes > 1
         } else {
             isInterlaced = false
@@ -74,8 +76,8 @@ final class AnimationDecoder: ImageDecoder {
 
     func workingBytes(at size: DecodedSize) -> Int {
         let canvas = header.geometry
-        let canvases = animation.frames.contains { $0.disposal == .restore } ? 2 : 1
-        let frames = animation.frames.lazy.map(workingBytes(of:)).max() ?? 0
+        let canvases = composed.contains { $0.disposal == .restore } ? 2 : 1
+        let frames = composed.lazy.map(workingBytes(of:)).max() ?? 0
         let notes = animation.frames.count * MemoryLayout<Animation.Frame>.stride
         return canvases * canvas.bytes + RowBand.rows(of: canvas) * canvas.stride + frames + 2 * notes
     }

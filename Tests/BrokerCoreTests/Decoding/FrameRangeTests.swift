@@ -54,12 +54,6 @@ struct FrameRangeTests {
         #expect(world.state.report[.pixelsDecoded] == 300)
     }
 
-    @Test mutating func `the times of all frames come once`() throws {
-        #expect(try load(1, first: 0).order.wantsTiming)
-        #expect(!(try load(2, first: 2).order.wantsTiming))
-        #expect(world.image(client, 2)?.timing?.delaysMs == [100, 100])
-    }
-
     @Test mutating func `a worker goes on with the frames that follow, and no other does`() throws {
         let (first, worker) = try load(1, first: 0)
         #expect(first.after == nil)
@@ -87,14 +81,5 @@ struct FrameRangeTests {
         world.finishDecode(job)
         #expect(world.image(client, 3)?.timing?.delaysMs.count == 2)
         #expect(world.state.report[.memoryBytes] == bytes - 800)
-    }
-
-    @Test mutating func `a worker that states other frames than before is condemned`() throws {
-        let worker = try load(1, first: 0).worker
-        ask(2, first: 2)
-        let job = try #require(world.decodes.keys.first)
-        #expect(world.decodes[job]?.worker == worker)
-        world.readHeader(job, frames: 6)
-        #expect(world.workers[worker]?.state == .dying)
     }
 }

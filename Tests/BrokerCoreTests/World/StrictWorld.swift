@@ -391,7 +391,7 @@ struct StrictWorld {
             bytes: order.purpose == .header
                 ? blocks : order.encoding == nil ? plan.outputBytes(order.transform, nil) : 100 + blocks)
         result.isPreview = isPreview
-        if order.transform.frames == .all || order.wantsTiming {
+        if order.transform.frames.hasTiming {
             let delays = Array(repeating: 100, count: plan.header.frameCount)
             result.timing = AnimationTiming(delaysMs: delays, loops: 0)
         }

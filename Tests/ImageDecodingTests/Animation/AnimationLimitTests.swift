@@ -132,6 +132,11 @@ import WorkerProtocol
             #expect(try decode(Array(file.dropLast(30))) == whole[0])
         }
         #expect(try decodeFrames(small.gif(trailer: false)).pictures == small.shown)
+        // A range is one with the times of all frames.
+        let range = FrameSelection.range(FrameRange(first: 0, count: 2))
+        for file in [small.gif(), small.png(), small.webp] {
+            #expect(failure(Array(file.prefix(file.count * 3 / 4)), range)?.code == .truncated)
+        }
         #expect(failure(Array(small.png().dropLast(30)), .all)?.code == .truncated)
         #expect(failure(Array(small.webp.dropLast(30)), .all)?.code == .truncated)
         #expect(failure(Array(small.gif().dropLast(30)), .all)?.code == .truncated)

@@ -87,10 +87,10 @@ import Testing
         let broker = AsyncImageBroker(path: setting.broker.socketPath)
         var options = GetOptions()
         options.variant.alpha = .straight
-        var (count, parts, differing) = (0, Set<ObjectIdentifier>(), 0)
+        var (count, parts, differing) = (0, Set<Int?>(), 0)
         for try await frame in broker.frames(at: setting.url("/a"), options: options) {
             #expect(frame.index == count)
-            parts.insert(ObjectIdentifier(frame.part))
+            parts.insert(frame.part.reply.buffer)
             let isSame = frame.withBytes { bytes in
                 unsafe bytes.withUnsafeBytes { unsafe $0.elementsEqual(animation.shown[count].bytes) }
             }

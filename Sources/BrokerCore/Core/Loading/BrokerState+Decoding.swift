@@ -176,7 +176,6 @@ extension BrokerState {
         logDecoding(.finished, job, decode)
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }
-        plan.header.timing = decode.timing
         decoding.stopped(decode, job, on: worker, plan)
         let (buffer, staysInMemory) = publish(
             job, as: decode.variant, &plan, result, since: run.startedAt, for: decode.waiters,
@@ -241,7 +240,7 @@ extension BrokerState {
         var variant = result.damage == nil ? variant.ofSound : variant
         // Without a preview, the result is that of other requests, too.
         if !result.isPreview { variant = variant.ofImage }
-        plan.header.timing = result.timing ?? plan.header.timing
+        plan.header.timing = result.timing
         // A placeholder shows the whole image.
         if result.damage == nil { plan.header.placeholder = plan.header.placeholder ?? result.placeholder }
         // The frames that are there are not those of the image.

@@ -350,7 +350,7 @@ extension BrokerState {
             if waiter.purpose == .refresh, trials[original.content] == nil {
                 finishRefresh(id)
             } else if let header = description(of: original.content, as: variant.form) {
-                describe(header, original.origin, bytes: original.bytes, to: waiter)
+                describe(header, original.origin, bytes: original.bytes, to: waiter, of: original)
             } else if let header = memory.header(of: original.content), let buffer = memory.answer(to: variant) {
                 deliver(buffer, size(of: buffer, header), original, header, to: waiter)
             } else {

@@ -165,7 +165,8 @@ extension BrokerState {
 
     /// Lets the loading of a request go on without its client, with low priority; false when too many do.
     private mutating func detach(_ id: WaiterID) -> Bool {
-        guard let waiter = requests[id], waiter.file == nil, !isDraining,
+        // A description costs little, and of its original nothing may be kept.
+        guard let waiter = requests[id], waiter.file == nil, !isDraining, waiter.request.options.delivery != .header,
             requests.detach(id, atMost: Self.mostDetached)
         else { return false }
         if waiter.purpose == .get {

@@ -431,7 +431,7 @@ extension BrokerState {
             for key in waiter.keys { recentFailures.succeeded(key, form: form(of: waiter.request)) }
         }
         guard waiter.purpose == .get else {
-            if let original { delivered(original, to: waiter) }
+            if let original { delivered(original, to: waiter) } else { unregister(waiter) }
             return
         }
         var image = waiter.reply(
