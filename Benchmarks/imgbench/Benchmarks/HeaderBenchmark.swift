@@ -48,7 +48,7 @@ enum HeaderBenchmark {
     }
 
     private static func previews(_ run: BenchmarkRun, _ client: ImageBroker) throws -> [Row] {
-        let (width, height) = run.scaled((8192, 6144), (800, 600))
+        let (width, height) = run.scaled((8160, 6120), (800, 600))
         let image = try SamplePicture(CREF_JPEG, width: width, height: height)
         let preview = try SamplePicture(CREF_JPEG, width: 320, height: 240)
         defer {
