@@ -546,6 +546,42 @@ static void test_trace(char **arguments) {
     imgbroker_close(broker);
 }
 
+// Plays an animation of 60 frames, of which a client keeps the first one.
+static void test_animation(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *still = NULL;
+    OK(imgbroker_get(broker, arguments[1], NULL, &still, &error));
+    imgbroker_image *kept;
+    while ((kept = imgbroker_get_kept(broker, arguments[1], NULL)) == NULL) {
+        imgbroker_image *again = NULL;
+        OK(imgbroker_get(broker, arguments[1], NULL, &again, &error));
+        imgbroker_image_release(again);
+    }
+    imgbroker_image_release(kept);
+    imgbroker_animation animation = {.url = arguments[1]};
+    for (int round = 0; round < 2; round++) {
+        uint64_t count = 0;
+        for (;; count++) {
+            OK(imgbroker_next_frame(broker, &animation, &error));
+            if (animation.pixels == NULL) break;
+            CHECK(animation.index == count && animation.delay_ms == 40);
+            CHECK(animation.part->width == 320 && animation.pixels[1] == count * 4);
+        }
+        CHECK(count == 60);
+        imgbroker_end_animation(&animation);
+    }
+    // A failure loses no place.
+    OK(imgbroker_next_frame(broker, &animation, &error));
+    animation.url = "http://127.0.0.1:1/";
+    CHECK(imgbroker_next_frame(broker, &animation, &error) != IMGBROKER_OK && animation.pixels == NULL);
+    animation.url = arguments[1];
+    OK(imgbroker_next_frame(broker, &animation, &error));
+    CHECK(animation.index == 1 && animation.pixels[1] == 4);
+    imgbroker_end_animation(&animation);
+    imgbroker_image_release(still);
+    imgbroker_close(broker);
+}
+
 // Leaves a request whose download goes on.
 static void test_detach(char **arguments) {
     imgbroker *broker = open_connection(arguments[0]);
@@ -993,7 +1029,7 @@ int main(int count, char **arguments) {
         void (*run)(char **arguments);
     } tests[] = {{"fork", test_fork}, {"full-table", test_full_table}, {"no-broker", test_no_broker},
         {"arguments", test_arguments}, {"store", test_store}, {"files", test_files}, {"data-urls", test_data_urls}, {"leaks", test_leaks},
-        {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"detach", test_detach},
+        {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"detach", test_detach}, {"animation", test_animation},
         {"detached", test_detached}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
         {"sessions", test_sessions}, {"memory", test_memory},

@@ -133,6 +133,14 @@ def test_cancel(own_broker: Broker, origin: Origin, url: str) -> None:
         gate.set()
 
 
+def test_animation(own_broker: Broker, origin: Origin) -> None:
+    pictures = [PIL.Image.new("RGB", (320, 240), (0, index * 4, 100)) for index in range(60)]
+    file = io.BytesIO()
+    pictures[0].save(file, "GIF", save_all=True, append_images=pictures[1:], duration=40)
+    origin.pages["/frames.gif"] = Page(file.getvalue(), 200, {"Cache-Control": "max-age=3600"})
+    run("animation", own_broker.socket, origin.url + "/frames.gif")
+
+
 def test_detach(own_broker: Broker, origin: Origin) -> None:
     gate = threading.Event()
     origin.pages["/detached.png"] = Page(png(), gate=gate)
