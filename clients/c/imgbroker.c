@@ -2666,6 +2666,107 @@ static bool decode_base64(unsigned char *text, size_t *size) {
     return true;
 }
 
+// Evan Wallace's ThumbHash: see https://evanw.github.io/thumbhash/ for the order of its bits.
+
+enum { THUMB_HASH_MAX = 64, WAVES = 7 };
+
+// The coefficients of a channel in the triangle of low frequencies, without the constant: at most `across` in a row.
+typedef struct {
+    int across, down;
+    double values[WAVES * WAVES];
+} spectrum;
+
+// Reads the coefficients of a channel, half a byte each, from a position in half bytes. Returns the next position, or 0 at the end.
+static size_t read_spectrum(
+    spectrum *channel, int across, int down, double scale, const unsigned char *bytes, size_t size, size_t at) {
+    channel->across = across;
+    channel->down = down;
+    size_t count = 0;
+    for (int y = 0; y < down && at != 0; y++) {
+        for (int x = y == 0 ? 1 : 0; x * down < across * (down - y); x++, at++) {
+            if (at / 2 >= size) return 0;
+            channel->values[count++] = ((bytes[at / 2] >> (at % 2 * 4) & 15) / 7.5 - 1) * scale;
+        }
+    }
+    return at;
+}
+
+// Returns the value of a channel, without its constant, at a place of which the cosines are given.
+static double value_at(const spectrum *channel, const double *horizontal, const double *vertical) {
+    double sum = 0;
+    size_t index = 0;
+    for (int y = 0; y < channel->down; y++) {
+        for (int x = y == 0 ? 1 : 0; x * channel->down < channel->across * (channel->down - y); x++) {
+            sum += channel->values[index++] * horizontal[x] * vertical[y] * 2;
+        }
+    }
+    return sum;
+}
+
+// For each place along a side, the cosines of the lowest frequencies: of the first one by its series, of the others by Chebyshev's
+// recurrence. Users who link the library statically need no mathematical library.
+static void fill_waves(double waves[][WAVES], uint32_t length) {
+    for (uint32_t place = 0; place < length; place++) {
+        double angle = 3.14159265358979323846 / length * (place + 0.5), term = 1, sum = 1;
+        for (int power = 2; power <= 24; power += 2) sum += term *= -angle * angle / (power * (power - 1));
+        waves[place][0] = 1;
+        waves[place][1] = sum;
+        for (int wave = 2; wave < WAVES; wave++) waves[place][wave] = 2 * sum * waves[place][wave - 1] - waves[place][wave - 2];
+    }
+}
+
+static uint8_t byte_of(double share) {
+    return (uint8_t)(share <= 0 ? 0 : share >= 1 ? 255 : share * 255 + 0.5);
+}
+
+bool imgbroker_decode_thumb_hash(
+    const char *hash, uint8_t pixels[IMGBROKER_THUMB_HASH_BYTES], uint32_t *width, uint32_t *height) {
+    unsigned char bytes[THUMB_HASH_MAX + 1];
+    size_t size = strlen(hash);
+    if (size > THUMB_HASH_MAX) return false;
+    memcpy(bytes, hash, size + 1);
+    if (!decode_base64(bytes, &size) || size < 5) return false;
+    unsigned first = bytes[0] | (unsigned)bytes[1] << 8 | (unsigned)bytes[2] << 16;
+    unsigned second = bytes[3] | (unsigned)bytes[4] << 8;
+    bool has_alpha = first >> 23 != 0, is_landscape = second >> 15 != 0;
+    if (has_alpha && size < 6) return false;
+    int longer = has_alpha ? 5 : 7, shorter = (int)(second & 7);
+    if (shorter == 0 || shorter > longer) return false;
+    double ratio = is_landscape ? (double)longer / shorter : (double)shorter / longer;
+    int across = is_landscape ? longer : shorter, down = is_landscape ? shorter : longer;
+
+    spectrum luminance, yellow, red, alpha;
+    size_t at = read_spectrum(&luminance, across < 3 ? 3 : across, down < 3 ? 3 : down, (first >> 18 & 31) / 31.0, bytes,
+        size, has_alpha ? 12 : 10);
+    // The encoder's quantisation makes colours pale.
+    if (at != 0) at = read_spectrum(&yellow, 3, 3, (second >> 3 & 63) / 63.0 * 1.25, bytes, size, at);
+    if (at != 0) at = read_spectrum(&red, 3, 3, (second >> 9 & 63) / 63.0 * 1.25, bytes, size, at);
+    if (at != 0 && has_alpha) at = read_spectrum(&alpha, 5, 5, (bytes[5] >> 4) / 15.0, bytes, size, at);
+    if (at == 0) return false;
+
+    *width = ratio >= 1 ? IMGBROKER_THUMB_HASH_SIDE : (uint32_t)(IMGBROKER_THUMB_HASH_SIDE * ratio + 0.5);
+    *height = ratio >= 1 ? (uint32_t)(IMGBROKER_THUMB_HASH_SIDE / ratio + 0.5) : IMGBROKER_THUMB_HASH_SIDE;
+    double horizontal[IMGBROKER_THUMB_HASH_SIDE][WAVES], vertical[IMGBROKER_THUMB_HASH_SIDE][WAVES];
+    fill_waves(horizontal, *width);
+    fill_waves(vertical, *height);
+    for (uint32_t y = 0; y < *height; y++) {
+        for (uint32_t x = 0; x < *width; x++, pixels += 4) {
+            const double *columns = horizontal[x], *rows = vertical[y];
+            double l = (first & 63) / 63.0 + value_at(&luminance, columns, rows);
+            double p = (first >> 6 & 63) / 31.5 - 1 + value_at(&yellow, columns, rows);
+            double q = (first >> 12 & 63) / 31.5 - 1 + value_at(&red, columns, rows);
+            double a = has_alpha ? (bytes[5] & 15) / 15.0 + value_at(&alpha, columns, rows) : 1;
+            double blue = l - 2.0 / 3 * p, r = (3 * l - blue + q) / 2, green = r - q;
+            a = a < 0 ? 0 : a > 1 ? 1 : a;
+            pixels[0] = byte_of((blue < 1 ? blue : 1) * a);
+            pixels[1] = byte_of((green < 1 ? green : 1) * a);
+            pixels[2] = byte_of((r < 1 ? r : 1) * a);
+            pixels[3] = byte_of(a);
+        }
+    }
+    return true;
+}
+
 // Reads a `data:` URL (RFC 2397), whose media type is ignored. Returns its bytes, which the caller frees; NULL and an error for one
 // without valid data.
 static unsigned char *data_of_url(const char *url, size_t *size, imgbroker_error *error) {

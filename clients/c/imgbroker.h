@@ -512,6 +512,15 @@ IMGBROKER_API imgbroker_code imgbroker_next_frame(
 /// Releases what an animation holds. It may be played again.
 IMGBROKER_API void imgbroker_end_animation(imgbroker_animation *animation);
 
+/// The longest side of a decoded ThumbHash in pixels, and the room for its pixels.
+#define IMGBROKER_THUMB_HASH_SIDE 32
+#define IMGBROKER_THUMB_HASH_BYTES (IMGBROKER_THUMB_HASH_SIDE * IMGBROKER_THUMB_HASH_SIDE * 4)
+
+/// Decodes a ThumbHash in Base64 (`thumb_hash` of an image): a placeholder of about the image's aspect ratio. Writes `*height` rows of
+/// `*width` pixels of IMGBROKER_BGRA8, premultiplied, without padding. Returns false, and writes nothing, if it is none.
+IMGBROKER_API bool imgbroker_decode_thumb_hash(
+    const char *hash, uint8_t pixels[IMGBROKER_THUMB_HASH_BYTES], uint32_t *width, uint32_t *height);
+
 /// The state of a cached image.
 typedef struct imgbroker_status {
     /// The variant is in memory.

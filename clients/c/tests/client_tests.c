@@ -546,6 +546,39 @@ static void test_trace(char **arguments) {
     imgbroker_close(broker);
 }
 
+// The placeholder of a gradient from black to white is one, too; text that is no hash is refused.
+static void test_thumb_hash(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image;
+    uint8_t pixels[IMGBROKER_THUMB_HASH_BYTES];
+    uint32_t width, height;
+    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    CHECK(imgbroker_decode_thumb_hash(image->thumb_hash, pixels, &width, &height));
+    CHECK(width == 32 && height >= 14 && height <= 18);
+    for (uint32_t row = 0; row < height; row++) {
+        const uint8_t *pixel = pixels + (size_t)row * width * 4 + width / 2 * 4;
+        CHECK(abs(pixel[0] - (int)(255 * row / (height - 1))) < 48 && abs(pixel[2] - pixel[0]) < 12 && pixel[3] == 255);
+    }
+    // All beginnings of the hash, and all texts that differ by a character: decoded within the room, or refused.
+    char text[100], base[100];
+    snprintf(base, sizeof base, "%s", image->thumb_hash);
+    for (size_t length = 0; length <= strlen(base); length++) {
+        snprintf(text, length + 1, "%s", base);
+        bool is_decoded = imgbroker_decode_thumb_hash(text, pixels, &width, &height);
+        CHECK(length >= 20 || !is_decoded);
+        for (int byte = 1; byte < 256 && length < strlen(base); byte++) {
+            snprintf(text, sizeof text, "%s", base);
+            text[length] = (char)byte;
+            if (imgbroker_decode_thumb_hash(text, pixels, &width, &height)) CHECK(width <= 32 && height <= 32);
+        }
+    }
+    memset(text, 'A', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    CHECK(!imgbroker_decode_thumb_hash(text, pixels, &width, &height));
+    imgbroker_image_release(image);
+    imgbroker_close(broker);
+}
+
 // Plays an animation of 60 frames, of which a client keeps the first one.
 static void test_animation(char **arguments) {
     imgbroker *broker = open_connection(arguments[0]);
@@ -1036,7 +1069,8 @@ int main(int count, char **arguments) {
         {"pipelined", test_pipelined}, {"segments", test_segments}, {"outliving", test_outliving},
         {"lost-segment", test_lost_segment}, {"kept-in-segment", test_kept_in_segment},
         {"default-number", test_default_number}, {"system-calls", test_system_calls},
-        {"threads", test_threads}, {"upgrade", test_upgrade}, {"reload", test_reload}, {"trace", test_trace}};
+        {"threads", test_threads}, {"upgrade", test_upgrade}, {"reload", test_reload}, {"trace", test_trace},
+        {"thumb-hash", test_thumb_hash}};
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
         if (strcmp(arguments[1], tests[index].name) != 0) continue;
         tests[index].run(arguments + 2);

@@ -76,7 +76,7 @@ def own_broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
 
 
 @pytest.mark.parametrize(
-    "test", ["fork", "full-table", "arguments", "store", "leaks", "subscription", "threads", "memory", "trace"])
+    "test", ["fork", "full-table", "arguments", "store", "leaks", "subscription", "threads", "memory", "trace", "thumb-hash"])
 def test_with_broker(test: str, broker: Broker, url: str) -> None:
     run(test, broker.socket, url)
 
