@@ -1,0 +1,262 @@
+#ifndef IMGBROKER_QML_BROKERIMAGE_H
+#define IMGBROKER_QML_BROKERIMAGE_H
+
+#include <QBasicTimer>
+#include <QPointer>
+#include <QQuickItem>
+#include <QUrl>
+
+#include "connection.h"
+
+/// Shows an image of imgbroker, as QML's Image does one that the process loads by itself.
+///
+/// The image is requested in the item's size, in pixels of the screen, when the item is first shown, and is drawn from the memory that all
+/// processes share. A new source cancels the request and clears the picture at once.
+class BrokerImage : public QQuickItem {
+    Q_OBJECT
+    QML_ELEMENT
+
+    /// The image: a URL (http, https, data, file, qrc), or the path of a local file. Text without a scheme is relative to the QML file.
+    /// http, https and data URLs reach the broker as they are spelled. Default: "", no image. Another text is `unsupported-scheme`.
+    Q_PROPERTY(QString source READ source WRITE setSource NOTIFY sourceChanged FINAL)
+    /// The size to request, in device-independent pixels; 0 for a side that follows from the aspect ratio. Default: that of the item, and that
+    /// of the original where the item has no size of its own.
+    Q_PROPERTY(QSize sourceSize READ sourceSize WRITE setSourceSize NOTIFY sourceSizeChanged FINAL)
+    /// How the image fills the item. Default: Stretch. PreserveAspectCrop is cropped by the broker; Pad requests the original's size.
+    Q_PROPERTY(FillMode fillMode READ fillMode WRITE setFillMode NOTIFY fillModeChanged FINAL)
+    /// The part of the original to use, in whole pixels of the original as shown. Default: empty, all of it. A part that leaves the original
+    /// is `bad-request`.
+    Q_PROPERTY(QRectF crop READ crop WRITE setCrop NOTIFY cropChanged FINAL)
+    /// At most 16 processing steps with spaces between them, as "blur:sigma=4 round:circle"; lengths are in pixels of the screen. Default:
+    /// "". An unknown step is `bad-request`.
+    Q_PROPERTY(QString steps READ steps WRITE setSteps NOTIFY stepsChanged FINAL)
+    /// The name of a variant in the broker's configuration, in place of the sizes, `crop` and `steps`. Default: "".
+    Q_PROPERTY(QString preset READ preset WRITE setPreset NOTIFY presetChanged FINAL)
+    /// A local image (file or qrc) that is shown until the image has been loaded. Default: none. A damaged one is not shown.
+    Q_PROPERTY(QUrl placeholder READ placeholder WRITE setPlaceholder NOTIFY placeholderChanged FINAL)
+    /// A ThumbHash in Base64 that is shown until the image has been loaded, in place of `placeholder`. Default: "". A damaged one is not shown.
+    Q_PROPERTY(QString thumbHash READ thumbHash WRITE setThumbHash NOTIFY thumbHashChanged FINAL)
+    /// A local image (file or qrc) that is shown after a failure. Default: none.
+    Q_PROPERTY(QUrl errorSource READ errorSource WRITE setErrorSource NOTIFY errorSourceChanged FINAL)
+    /// Shows partial images while the image is downloaded. Default: false.
+    Q_PROPERTY(bool progressive READ isProgressive WRITE setProgressive NOTIFY progressiveChanged FINAL)
+    /// Validates a cached image with the origin: the cached image is shown at once, and replaced if it has changed. Default: false.
+    Q_PROPERTY(bool refresh READ isRefreshing WRITE setRefreshing NOTIFY refreshChanged FINAL)
+    /// Requests a URL also if it failed recently, instead of the error `blacklisted`. Default: false.
+    Q_PROPERTY(bool retryFailed READ retriesFailed WRITE setRetriesFailed NOTIFY retryFailedChanged FINAL)
+    /// The priority while the item is in view; out of view it is Low. Default: Normal.
+    Q_PROPERTY(Priority priority READ priority WRITE setPriority NOTIFY priorityChanged FINAL)
+    /// Plays an animation while the item is in view. Default: true.
+    Q_PROPERTY(bool playing READ isPlaying WRITE setPlaying NOTIFY playingChanged FINAL)
+
+    /// Null without a source, Loading, Ready or Error.
+    Q_PROPERTY(Status status READ status NOTIFY statusChanged FINAL)
+    /// The part of the original that has been received, 0 … 1; 1 if the image was loaded.
+    Q_PROPERTY(qreal progress READ progress NOTIFY progressChanged FINAL)
+    /// One sentence about the failure; "" without one. Also set if an image is shown that could not be validated or requested in a new size.
+    Q_PROPERTY(QString errorString READ errorString NOTIFY errorChanged FINAL)
+    /// The code of the failure as in the protocol, such as "http-status"; "" without one.
+    Q_PROPERTY(QString errorCode READ errorCode NOTIFY errorChanged FINAL)
+    /// The ThumbHash of the loaded image in Base64; "" if there is none.
+    Q_PROPERTY(QString imageThumbHash READ imageThumbHash NOTIFY imageChanged FINAL)
+    /// The size of the original as shown, in its pixels; 0 before it is known.
+    Q_PROPERTY(int sourceWidth READ sourceWidth NOTIFY imageChanged FINAL)
+    Q_PROPERTY(int sourceHeight READ sourceHeight NOTIFY imageChanged FINAL)
+    /// The number of frames of the original: 1 for a still image; 0 before it is known.
+    Q_PROPERTY(int frameCount READ frameCount NOTIFY imageChanged FINAL)
+    /// The index of the frame that is shown.
+    Q_PROPERTY(int currentFrame READ currentFrame NOTIFY currentFrameChanged FINAL)
+    /// The size in which the image is drawn, in device-independent pixels.
+    Q_PROPERTY(qreal paintedWidth READ paintedWidth NOTIFY paintedGeometryChanged FINAL)
+    Q_PROPERTY(qreal paintedHeight READ paintedHeight NOTIFY paintedGeometryChanged FINAL)
+
+public:
+    /// The values have the meaning and the numbers of Image's.
+    enum FillMode { Stretch = 0, PreserveAspectFit = 1, PreserveAspectCrop = 2, Pad = 6 };
+    Q_ENUM(FillMode)
+    enum Status { Null, Ready, Loading, Error };
+    Q_ENUM(Status)
+    enum Priority { Low, Normal, High };
+    Q_ENUM(Priority)
+
+    explicit BrokerImage(QQuickItem *parent = nullptr);
+    ~BrokerImage() override;
+
+    QString source() const { return m_source; }
+    void setSource(const QString &source);
+    QSize sourceSize() const { return m_sourceSize; }
+    void setSourceSize(const QSize &size);
+    FillMode fillMode() const { return m_fillMode; }
+    void setFillMode(FillMode mode);
+    QRectF crop() const { return m_crop; }
+    void setCrop(const QRectF &crop);
+    QString steps() const { return m_steps; }
+    void setSteps(const QString &steps);
+    QString preset() const { return m_preset; }
+    void setPreset(const QString &preset);
+    QUrl placeholder() const { return m_placeholder; }
+    void setPlaceholder(const QUrl &placeholder);
+    QString thumbHash() const { return m_thumbHash; }
+    void setThumbHash(const QString &hash);
+    QUrl errorSource() const { return m_errorSource; }
+    void setErrorSource(const QUrl &source);
+    bool isProgressive() const { return m_progressive; }
+    void setProgressive(bool progressive);
+    bool isRefreshing() const { return m_refresh; }
+    void setRefreshing(bool refresh);
+    bool retriesFailed() const { return m_retryFailed; }
+    void setRetriesFailed(bool retries);
+    Priority priority() const { return m_priority; }
+    void setPriority(Priority priority);
+    bool isPlaying() const { return m_playing; }
+    void setPlaying(bool playing);
+
+    Status status() const { return m_status; }
+    qreal progress() const { return m_progress; }
+    QString errorString() const { return m_errorString; }
+    QString errorCode() const { return m_errorCode; }
+    QString imageThumbHash() const { return m_imageThumbHash; }
+    int sourceWidth() const { return m_original.width(); }
+    int sourceHeight() const { return m_original.height(); }
+    int frameCount() const { return m_frameCount; }
+    int currentFrame() const { return m_frame; }
+    qreal paintedWidth() const { return m_target.width(); }
+    qreal paintedHeight() const { return m_target.height(); }
+
+    /// Requests the image again after a failure, also if the URL failed recently. Does nothing while it is loaded or shown.
+    Q_INVOKABLE void retry();
+
+Q_SIGNALS:
+    void sourceChanged();
+    void sourceSizeChanged();
+    void fillModeChanged();
+    void cropChanged();
+    void stepsChanged();
+    void presetChanged();
+    void placeholderChanged();
+    void thumbHashChanged();
+    void errorSourceChanged();
+    void progressiveChanged();
+    void refreshChanged();
+    void retryFailedChanged();
+    void priorityChanged();
+    void playingChanged();
+    void statusChanged();
+    void progressChanged();
+    void errorChanged();
+    void imageChanged();
+    void currentFrameChanged();
+    void paintedGeometryChanged();
+
+protected:
+    void componentComplete() override;
+    void geometryChange(const QRectF &newGeometry, const QRectF &oldGeometry) override;
+    void itemChange(ItemChange change, const ItemChangeData &data) override;
+    void timerEvent(QTimerEvent *event) override;
+    void updatePolish() override;
+    QSGNode *updatePaintNode(QSGNode *old, UpdatePaintNodeData *data) override;
+
+private Q_SLOTS:
+    void pooled();
+    void reused();
+
+private:
+    template <typename Value> bool assign(Value &member, const Value &value, void (BrokerImage::*changed)());
+
+    // The request.
+    qreal pixelRatio() const;
+    QSize box() const;
+    bool needsAnother(const QSize &box) const;
+    imgbroker_fit fit() const;
+    bool describe(Query &query, const QSize &box, imgbroker_error *error) const;
+    void schedule();
+    void reload();
+    void load();
+    void cancel();
+    void drop();
+    void take(imgbroker_reply &reply);
+    void show(const ImagePointer &image, Status status);
+    void fail(const imgbroker_error &error);
+    void retryLater();
+    void loadLocalImages();
+    void sizeChanged();
+
+    // The state.
+    void setStatus(Status status);
+    void setProgress(qreal progress);
+    void setError(const QString &code, const QString &message);
+    void updateGeometry();
+    const QImage &picture() const;
+
+    // Visibility.
+    bool isShown() const;
+    bool isInView() const;
+    imgbroker_priority ownPriority() const;
+    void updatePriority();
+    void updateShown();
+    void observeView();
+
+    // Animations.
+    void play();
+    void requestPart(int first);
+    void takePart(imgbroker_reply &reply, int first, int count);
+    void failPart(const imgbroker_error &error);
+    void beginPart(int frame);
+    void showFrame();
+    void advance();
+    qint64 delay() const;
+    void endAnimation();
+
+    QString m_source;
+    QSize m_sourceSize;
+    FillMode m_fillMode = Stretch;
+    QRectF m_crop;
+    QString m_steps, m_preset, m_thumbHash;
+    QUrl m_placeholder, m_errorSource;
+    Priority m_priority = Normal;
+    bool m_progressive = false, m_refresh = false, m_retryFailed = false, m_playing = true;
+
+    Status m_status = Null;
+    qreal m_progress = 0;
+    QString m_errorString, m_errorCode, m_imageThumbHash;
+    QSize m_original;
+    int m_frameCount = 0, m_frame = 0;
+    /// Where the picture is drawn, in the item's coordinates, and the part of it that is drawn, in its pixels.
+    QRectF m_target, m_drawn;
+
+    bool m_isComplete = false, m_isPooled = false, m_isObserving = false, m_wasShown = false;
+    /// A request is to be sent with the next frame.
+    bool m_isScheduled = false;
+    /// The next request is sent although the URL failed recently, because of `retry`.
+    bool m_isRetry = false;
+    /// The image is a vector image, which has no size of its own.
+    bool m_isVector = false;
+    /// The image, over the broker's pages, and the local images that replace it.
+    QImage m_image, m_placeholderImage, m_errorImage;
+    /// The cache key of the image in the node's texture. Used while the GUI thread is blocked.
+    qint64 m_textureKey = 0;
+    /// The box and the fit of the last request.
+    QSize m_box;
+    imgbroker_fit m_fit = IMGBROKER_INSIDE;
+    Request *m_request = nullptr;
+    imgbroker_priority m_sentPriority = IMGBROKER_PRIORITY_DEFAULT;
+    /// The delay before the next automatic retry in milliseconds.
+    int m_retryDelay = 500;
+
+    /// The parts of an animation: the one that plays, from the frame `m_partFirst` on, and the one after it.
+    ImagePointer m_part, m_nextPart;
+    int m_partFirst = 0, m_nextFirst = 0;
+    Request *m_partRequest = nullptr;
+    /// When the frame that is shown ends, in milliseconds of the monotonic clock.
+    qint64 m_frameEnds = 0;
+    qint64 m_loops = 0;
+    /// It has been played as often as it says, or cannot be continued.
+    bool m_isFinished = false;
+    /// The present frame has ended, and the part with the next one is in flight.
+    bool m_isWaiting = false;
+
+    QBasicTimer m_settleTimer, m_hideTimer, m_retryTimer, m_viewTimer, m_frameTimer;
+    QMetaObject::Connection m_visibilityConnection;
+};
+
+#endif
