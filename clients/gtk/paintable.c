@@ -1,0 +1,831 @@
+// A paintable that loads its image: the source, the request, the texture and the animation.
+
+#include "private.h"
+
+// The bytes of an animation's part. Two parts are held at a time.
+enum { PART_BYTES = 8 << 20, MAX_PART_FRAMES = 10000 };
+
+// Milliseconds before a broker that cannot be reached is tried again, doubled each time.
+enum { FIRST_DELAY = 500, MAX_DELAY = 30000 };
+
+// Frames of an animation, side by side in one image.
+typedef struct {
+    imgbroker_image *image;
+    GBytes *pixels;
+    guint64 first;
+} Part;
+
+struct _ImgbrokerPaintable {
+    GObject parent;
+
+    char *uri;
+    GFile *file;
+    GBytes *bytes;
+    char *crop, *position, *steps, *preset;
+    ImgbrokerLoadFlags flags;
+    ImgbrokerLoadPriority priority;
+    gboolean is_playing;
+    // The properties `width` and `height` of a paintable without a widget, or the box of its widget.
+    int width, height;
+    imgbroker_fit fit;
+
+    // A widget decides when it is loaded, and has named a box.
+    gboolean is_managed, has_box, is_visible;
+    // Changes of properties are followed by one request.
+    guint pending_load;
+    // The next request ignores a recent failure.
+    gboolean is_retry;
+    // The image is drawn in spite of IMGBROKER_LOAD_AVOID_AUTO_SHOW.
+    gboolean is_released_to_show;
+
+    ImgbrokerState state;
+    double progress;
+    imgbroker_error error;
+    guint retry_delay, retry_source;
+    Request *request;
+    // The box and the fit of the request, or of the texture.
+    int asked_width, asked_height;
+    imgbroker_fit asked_fit;
+
+    GdkTexture *texture;
+    // The size of the original, and whether the texture shows all of it.
+    int original_width, original_height;
+    gboolean was_loaded;
+    char *thumb_hash;
+
+    // An animation: its number of frames, 0 or 1 without one; the part in which `frame` is, and the next one.
+    guint64 frame_count, frame;
+    gint64 loops, loops_done;
+    Part part, next;
+    Request *part_request;
+    // The timer of the next frame, the time at which that is due in microseconds, and whether the present one was drawn.
+    guint timer;
+    gint64 due;
+    gboolean was_drawn, is_waiting_for_part, is_waiting_for_drawing, has_ended;
+};
+
+enum { PROP_WIDTH = VIEW_PROPERTIES, PROP_HEIGHT, PROPERTIES };
+
+static void paintable_init(GdkPaintableInterface *interface);
+static void view_init(ImgbrokerViewInterface *interface);
+
+G_DEFINE_FINAL_TYPE_WITH_CODE(ImgbrokerPaintable, imgbroker_paintable, G_TYPE_OBJECT,
+    G_IMPLEMENT_INTERFACE(GDK_TYPE_PAINTABLE, paintable_init) G_IMPLEMENT_INTERFACE(IMGBROKER_TYPE_VIEW, view_init))
+
+static void load(ImgbrokerPaintable *self);
+static void schedule_frame(ImgbrokerPaintable *self);
+
+static void notify(ImgbrokerPaintable *self, guint property) {
+    g_object_notify(G_OBJECT(self), imgbroker_view_property_name(property));
+}
+
+static void set_state(ImgbrokerPaintable *self, ImgbrokerState state) {
+    if (self->state == state) return;
+    self->state = state;
+    notify(self, PROP_STATE);
+}
+
+static void set_progress(ImgbrokerPaintable *self, double progress) {
+    if (self->progress == progress) return;
+    self->progress = progress;
+    notify(self, PROP_PROGRESS);
+}
+
+// Textures
+
+static void release_image(gpointer image) {
+    imgbroker_image_release(image);
+}
+
+// The bytes of an image, which hold a reference to it. GTK may release them in any thread.
+static GBytes *bytes_of(imgbroker_image *image) {
+    return g_bytes_new_with_free_func(image->pixels, image->size, release_image, imgbroker_image_retain(image));
+}
+
+// The format of GDK for an image; GDK_MEMORY_N_FORMATS if there is none. Only presets have others than the requested one.
+static GdkMemoryFormat format_of(const imgbroker_image *image) {
+    gboolean is_straight = image->alpha == IMGBROKER_STRAIGHT;
+    switch (image->format) {
+        case IMGBROKER_BGRA8: return is_straight ? GDK_MEMORY_B8G8R8A8 : GDK_MEMORY_B8G8R8A8_PREMULTIPLIED;
+        case IMGBROKER_RGBA8: return is_straight ? GDK_MEMORY_R8G8B8A8 : GDK_MEMORY_R8G8B8A8_PREMULTIPLIED;
+        case IMGBROKER_RGB8: return GDK_MEMORY_R8G8B8;
+        case IMGBROKER_GRAY8:
+        case IMGBROKER_ENCODED: break;
+    }
+    return GDK_MEMORY_N_FORMATS;
+}
+
+static GdkTexture *texture_of(const imgbroker_image *image, GBytes *pixels, gsize offset) {
+    GBytes *frame = g_bytes_new_from_bytes(pixels, offset, image->stride * image->height);
+    GdkTexture *texture =
+        gdk_memory_texture_new((int)image->width, (int)image->height, format_of(image), frame, image->stride);
+    g_bytes_unref(frame);
+    return texture;
+}
+
+// Takes a reference to a texture, or none.
+static void set_texture(ImgbrokerPaintable *self, GdkTexture *texture) {
+    GdkTexture *old = self->texture;
+    if (old == NULL && texture == NULL) return;
+    gboolean is_resized = old == NULL || texture == NULL || gdk_texture_get_width(old) != gdk_texture_get_width(texture) ||
+        gdk_texture_get_height(old) != gdk_texture_get_height(texture);
+    self->texture = texture;
+    self->was_drawn = FALSE;
+    if (is_resized) gdk_paintable_invalidate_size(GDK_PAINTABLE(self));
+    gdk_paintable_invalidate_contents(GDK_PAINTABLE(self));
+    notify(self, PROP_TEXTURE);
+    g_clear_object(&old);
+}
+
+GdkTexture *imgbroker_thumb_hash_texture(const char *hash) {
+    guint8 pixels[IMGBROKER_THUMB_HASH_BYTES];
+    guint32 width, height;
+    if (hash == NULL || !imgbroker_decode_thumb_hash(hash, pixels, &width, &height)) return NULL;
+    GBytes *bytes = g_bytes_new(pixels, (gsize)width * height * 4);
+    GdkTexture *texture =
+        gdk_memory_texture_new((int)width, (int)height, GDK_MEMORY_B8G8R8A8_PREMULTIPLIED, bytes, (gsize)width * 4);
+    g_bytes_unref(bytes);
+    return texture;
+}
+
+// A missing broker is tried again without being asked: it is being started, or upgraded.
+static gboolean is_without_broker(const imgbroker_error *error) {
+    return error->code == IMGBROKER_ERROR_NO_BROKER || error->code == IMGBROKER_ERROR_CONNECTION_LOST ||
+        error->code == IMGBROKER_ERROR_NOT_ANSWERING;
+}
+
+// Animations
+
+static void clear_part(Part *part) {
+    g_clear_pointer(&part->pixels, g_bytes_unref);
+    g_clear_pointer(&part->image, imgbroker_image_release);
+    part->first = 0;
+}
+
+static void stop_animation(ImgbrokerPaintable *self) {
+    g_clear_handle_id(&self->timer, g_source_remove);
+    imgbroker_request_abandon(g_steal_pointer(&self->part_request), FALSE);
+    clear_part(&self->part);
+    clear_part(&self->next);
+    self->frame_count = self->frame = 0;
+    self->loops_done = 0;
+    self->is_waiting_for_part = self->is_waiting_for_drawing = self->has_ended = FALSE;
+}
+
+static void fill_options(const ImgbrokerPaintable *self, imgbroker_options *options);
+static Request *send(
+    ImgbrokerPaintable *self, const imgbroker_options *options, TakeReply take, imgbroker_error *error);
+
+static void take_part(gpointer owner, imgbroker_reply *reply);
+
+// The frame after a part; the first one after the last.
+static guint64 frame_after(const ImgbrokerPaintable *self, const Part *part) {
+    guint64 end = part->first + part->image->frame_count;
+    return end < self->frame_count ? end : 0;
+}
+
+// Requests the part that begins with a frame.
+static void request_part(ImgbrokerPaintable *self, guint64 first) {
+    imgbroker_options options;
+    fill_options(self, &options);
+    guint64 bytes = (guint64)gdk_texture_get_width(self->texture) * (guint64)gdk_texture_get_height(self->texture) * 4;
+    guint64 count = MIN(MAX(PART_BYTES / MAX(bytes, 1), 1), MIN(self->frame_count - first, MAX_PART_FRAMES));
+    options.width = (uint32_t)self->asked_width;
+    options.height = (uint32_t)self->asked_height;
+    options.fit = self->asked_fit;
+    options.first_frame = (uint32_t)first;
+    options.frame_count = (uint32_t)count;
+    options.progressive = options.progress = options.stale_first = FALSE;
+    if (options.cache == IMGBROKER_NO_CACHE || options.cache == IMGBROKER_RELOAD) options.cache = IMGBROKER_CACHE_DEFAULT;
+    self->part_request = send(self, &options, take_part, NULL);
+}
+
+static void show_frame(ImgbrokerPaintable *self) {
+    const imgbroker_frame *frame = &self->part.image->frames[self->frame - self->part.first];
+    set_texture(self, texture_of(self->part.image, self->part.pixels, frame->offset));
+    schedule_frame(self);
+}
+
+static gboolean show_next_frame(gpointer data) {
+    ImgbrokerPaintable *self = data;
+    self->timer = 0;
+    // Nobody has seen the present frame: the next one waits until somebody does.
+    if (!self->was_drawn) {
+        self->is_waiting_for_drawing = TRUE;
+        return G_SOURCE_REMOVE;
+    }
+    guint64 next = self->frame + 1;
+    if (next == self->part.first + self->part.image->frame_count) {
+        next = frame_after(self, &self->part);
+        if (next == 0 && self->loops > 0 && ++self->loops_done >= self->loops) {
+            self->has_ended = TRUE;
+            return G_SOURCE_REMOVE;
+        }
+        if (next != self->part.first) {
+            if (self->next.image == NULL) {
+                self->is_waiting_for_part = TRUE;
+                if (self->part_request == NULL) request_part(self, next);
+                return G_SOURCE_REMOVE;
+            }
+            clear_part(&self->part);
+            self->part = self->next;
+            self->next = (Part){0};
+            guint64 following = frame_after(self, &self->part);
+            if (following != self->part.first) request_part(self, following);
+        }
+    }
+    self->frame = next;
+    show_frame(self);
+    return G_SOURCE_REMOVE;
+}
+
+// Sets the timer of the next frame, in the rhythm of the last ones unless that was lost.
+static void schedule_frame(ImgbrokerPaintable *self) {
+    if (!self->is_playing || self->part.image == NULL || self->has_ended) return;
+    gint64 delay = (gint64)self->part.image->frames[self->frame - self->part.first].delay_ms * 1000;
+    gint64 now = g_get_monotonic_time();
+    self->due += delay;
+    if (self->due < now - delay) self->due = now + delay;
+    g_clear_handle_id(&self->timer, g_source_remove);
+    self->timer = g_timeout_add((guint)MAX((self->due - now) / 1000, 0), show_next_frame, self);
+}
+
+static void take_part(gpointer owner, imgbroker_reply *reply) {
+    ImgbrokerPaintable *self = owner;
+    if (!reply->final) return;
+    self->part_request = NULL;
+    imgbroker_image *image = g_steal_pointer(&reply->image);
+    if (image == NULL || image->frame_count == 0 || image->pixels == NULL || format_of(image) == GDK_MEMORY_N_FORMATS) {
+        // A damaged animation stays at the frame before.
+        if (image != NULL) imgbroker_image_release(image);
+        if (!self->is_waiting_for_part || !is_without_broker(&reply->error)) return;
+        self->was_drawn = TRUE;
+        self->timer = g_timeout_add(FIRST_DELAY, show_next_frame, self);
+        return;
+    }
+    Part part = {.image = image, .pixels = bytes_of(image), .first = 0};
+    if (self->part.image == NULL) {
+        self->part = part;
+        guint64 following = frame_after(self, &part);
+        self->loops = image->loops;
+        self->frame = 0;
+        self->due = 0;
+        if (following != 0) request_part(self, following);
+        show_frame(self);
+        return;
+    }
+    part.first = frame_after(self, &self->part);
+    self->next = part;
+    if (!self->is_waiting_for_part) return;
+    self->is_waiting_for_part = FALSE;
+    self->was_drawn = TRUE;
+    self->due = 0;
+    show_next_frame(self);
+}
+
+static void start_animation(ImgbrokerPaintable *self, guint64 frame_count) {
+    self->frame_count = frame_count;
+    // A preset has its own choice of frames.
+    if (frame_count > 1 && self->is_playing && self->preset == NULL && self->part_request == NULL) request_part(self, 0);
+}
+
+// Loading
+
+static void report(ImgbrokerPaintable *self, const imgbroker_error *error) {
+    self->error = *error;
+    notify(self, PROP_ERROR);
+    notify(self, PROP_ERROR_CODE);
+}
+
+static void clear_error(ImgbrokerPaintable *self) {
+    if (self->error.code == IMGBROKER_OK) return;
+    report(self, &(imgbroker_error){0});
+}
+
+static void set_thumb_hash(ImgbrokerPaintable *self, const char *hash) {
+    if (g_strcmp0(self->thumb_hash, hash) == 0) return;
+    g_free(self->thumb_hash);
+    self->thumb_hash = g_strdup(hash);
+    notify(self, PROP_IMAGE_THUMB_HASH);
+}
+
+static void forget_request(ImgbrokerPaintable *self) {
+    g_clear_handle_id(&self->pending_load, g_source_remove);
+    g_clear_handle_id(&self->retry_source, g_source_remove);
+    gboolean continues = (self->flags & IMGBROKER_LOAD_CONTINUE) != 0;
+    imgbroker_request_abandon(g_steal_pointer(&self->request), continues);
+}
+
+static gboolean load_again(gpointer data) {
+    ImgbrokerPaintable *self = data;
+    self->retry_source = 0;
+    load(self);
+    return G_SOURCE_REMOVE;
+}
+
+static void fail(ImgbrokerPaintable *self, const imgbroker_error *error) {
+    report(self, error);
+    set_state(self, IMGBROKER_STATE_FAILED);
+    if (!is_without_broker(error)) return;
+    self->retry_delay = self->retry_delay == 0 ? FIRST_DELAY : MIN(self->retry_delay * 2, MAX_DELAY);
+    self->retry_source = g_timeout_add(self->retry_delay, load_again, self);
+}
+
+// Shows an image, and takes its reference.
+static void take_image(ImgbrokerPaintable *self, imgbroker_image *image, gboolean is_final, gboolean is_kept) {
+    if (image->width == 0 || image->height == 0 || image->pixels == NULL || format_of(image) == GDK_MEMORY_N_FORMATS) {
+        fail(self, &(imgbroker_error){.code = IMGBROKER_ERROR_UNSUPPORTED_FORMAT,
+                       .message = "the image has no pixels, or in a format that GTK does not show"});
+        imgbroker_image_release(image);
+        return;
+    }
+    self->original_width = (int)image->original_width;
+    self->original_height = (int)image->original_height;
+    self->was_loaded = !is_kept && image->source != IMGBROKER_FROM_MEMORY;
+    self->is_released_to_show = FALSE;
+    stop_animation(self);
+    GBytes *pixels = bytes_of(image);
+    set_texture(self, texture_of(image, pixels, 0));
+    g_bytes_unref(pixels);
+    if (is_final) {
+        set_thumb_hash(self, image->thumb_hash);
+        set_progress(self, 1);
+        clear_error(self);
+        self->retry_delay = 0;
+        set_state(self, IMGBROKER_STATE_READY);
+        start_animation(self, image->original_frames);
+    }
+    imgbroker_image_release(image);
+}
+
+static void take_reply(gpointer owner, imgbroker_reply *reply) {
+    ImgbrokerPaintable *self = owner;
+    if (reply->final) self->request = NULL;
+    // Handlers of notifications may release the last reference.
+    g_object_ref(self);
+    if (reply->image != NULL) {
+        take_image(self, g_steal_pointer(&reply->image), reply->final, FALSE);
+    } else if (reply->type == IMGBROKER_REPLY_PROGRESS) {
+        if (reply->expected != UINT64_MAX && reply->expected > 0) {
+            set_progress(self, MIN((double)reply->received / (double)reply->expected, 1));
+        }
+    } else if (reply->final) {
+        fail(self, &reply->error);
+    }
+    g_object_unref(self);
+}
+
+static imgbroker_priority priority_of(const ImgbrokerPaintable *self) {
+    switch (self->priority) {
+        case IMGBROKER_LOAD_PRIORITY_LOW: return IMGBROKER_PRIORITY_LOW;
+        case IMGBROKER_LOAD_PRIORITY_NORMAL: return IMGBROKER_PRIORITY_NORMAL;
+        case IMGBROKER_LOAD_PRIORITY_HIGH: return IMGBROKER_PRIORITY_HIGH;
+        case IMGBROKER_LOAD_PRIORITY_AUTO: break;
+    }
+    if (!self->is_managed) return IMGBROKER_PRIORITY_NORMAL;
+    return self->is_visible ? IMGBROKER_PRIORITY_HIGH : IMGBROKER_PRIORITY_LOW;
+}
+
+static gboolean parse_crop(const char *text, imgbroker_rectangle *crop) {
+    int length = 0;
+    sscanf(text, "%5u,%5u,%5u,%5u%n", &crop->x, &crop->y, &crop->width, &crop->height, &length);
+    return length > 0 && text[length] == 0;
+}
+
+static void fill_options(const ImgbrokerPaintable *self, imgbroker_options *options) {
+    const ImgbrokerLoadFlags flags = self->flags;
+    *options = (imgbroker_options){
+        .width = (uint32_t)self->width,
+        .height = (uint32_t)self->height,
+        .fit = self->fit,
+        .format = IMGBROKER_BGRA8,
+        .steps = self->steps,
+        .preset = self->preset,
+        .position = self->position,
+        .priority = priority_of(self),
+        .progress = TRUE,
+        .progressive = (flags & IMGBROKER_LOAD_PROGRESSIVE) != 0,
+        .retry_failed = (flags & IMGBROKER_LOAD_RETRY_FAILED) != 0 || self->is_retry,
+        .cookies = (flags & IMGBROKER_LOAD_COOKIES) != 0,
+        .allow_invalid_certificates = (flags & IMGBROKER_LOAD_INVALID_CERTIFICATES) != 0,
+        // Without a box, the original may be of any size.
+        .scale_down = (flags & IMGBROKER_LOAD_SCALE_DOWN) != 0 || (self->is_managed && self->width == 0 && self->height == 0),
+        .accept_damage = (flags & IMGBROKER_LOAD_ACCEPT_DAMAGE) != 0,
+        .storage = (flags & IMGBROKER_LOAD_MEMORY_ONLY) != 0 ? IMGBROKER_STORAGE_MEMORY : IMGBROKER_STORAGE_DEFAULT,
+    };
+    if ((flags & IMGBROKER_LOAD_REFRESH_CACHED) != 0) {
+        options->cache = IMGBROKER_NO_CACHE;
+        options->stale_first = TRUE;
+    } else if ((flags & IMGBROKER_LOAD_FROM_CACHE_ONLY) != 0) {
+        options->cache = IMGBROKER_ONLY_IF_CACHED;
+    } else if ((flags & IMGBROKER_LOAD_FROM_ORIGIN_ONLY) != 0) {
+        options->cache = IMGBROKER_RELOAD;
+    }
+    if (self->preset != NULL) {
+        options->width = options->height = 0;
+        options->fit = IMGBROKER_INSIDE;
+        options->format = IMGBROKER_RGBA8;
+        options->steps = options->position = NULL;
+    } else if (self->crop != NULL) {
+        parse_crop(self->crop, &options->crop);
+    }
+    if (options->fit != IMGBROKER_COVER) options->position = NULL;
+}
+
+// Names the source in a request; `*path` is to be freed. False if there is none.
+static gboolean fill_source(const ImgbrokerPaintable *self, imgbroker_request *request, char **path) {
+    *path = NULL;
+    request->descriptor = -1;
+    if (self->bytes != NULL) {
+        request->data = g_bytes_get_data(self->bytes, &request->size);
+    } else if (self->file != NULL) {
+        *path = g_file_get_path(self->file);
+        request->path = *path;
+        if (*path == NULL) request->url = *path = g_file_get_uri(self->file);
+    } else if (self->uri != NULL && g_str_has_prefix(self->uri, "file:")) {
+        request->path = *path = g_filename_from_uri(self->uri, NULL, NULL);
+        if (*path == NULL) request->path = self->uri;
+    } else if (self->uri != NULL && self->uri[0] == '/') {
+        request->path = self->uri;
+    } else {
+        request->url = self->uri;
+    }
+    return request->url != NULL || request->path != NULL || request->data != NULL;
+}
+
+static Request *send(
+    ImgbrokerPaintable *self, const imgbroker_options *options, TakeReply take, imgbroker_error *error) {
+    char *path;
+    imgbroker_request request = {.options = options};
+    Request *sent = fill_source(self, &request, &path) ? imgbroker_request_send(&request, take, self, error) : NULL;
+    g_free(path);
+    return sent;
+}
+
+static void load(ImgbrokerPaintable *self) {
+    forget_request(self);
+    char *path;
+    imgbroker_request source = {0};
+    gboolean has_source = fill_source(self, &source, &path);
+    gboolean is_url = source.url != NULL && source.url == self->uri;
+    g_free(path);
+    if (!has_source || (self->is_managed && !self->has_box)) {
+        clear_error(self);
+        set_state(self, IMGBROKER_STATE_EMPTY);
+        return;
+    }
+    imgbroker_rectangle crop;
+    if (self->crop != NULL && !parse_crop(self->crop, &crop)) {
+        fail(self, &(imgbroker_error){.code = IMGBROKER_ERROR_INVALID_ARGUMENT, .message = "crop is not X,Y,WIDTH,HEIGHT"});
+        return;
+    }
+    imgbroker_options options;
+    fill_options(self, &options);
+    self->is_retry = FALSE;
+    self->asked_width = self->width;
+    self->asked_height = self->height;
+    self->asked_fit = self->fit;
+    clear_error(self);
+    imgbroker_image *kept = is_url ? imgbroker_request_kept(self->uri, &options) : NULL;
+    if (kept != NULL) {
+        take_image(self, kept, TRUE, TRUE);
+        return;
+    }
+    imgbroker_error error;
+    set_progress(self, 0);
+    self->request = send(self, &options, take_reply, &error);
+    if (self->request == NULL) {
+        fail(self, &error);
+    } else {
+        set_state(self, IMGBROKER_STATE_LOADING);
+    }
+}
+
+static gboolean load_pending(gpointer data) {
+    ImgbrokerPaintable *self = data;
+    self->pending_load = 0;
+    load(self);
+    return G_SOURCE_REMOVE;
+}
+
+// Loads after the caller has set all properties, and before the next frame is drawn.
+static void queue_load(ImgbrokerPaintable *self) {
+    if (self->pending_load != 0 || (self->is_managed && !self->has_box)) return;
+    self->pending_load = g_idle_add_full(G_PRIORITY_DEFAULT, load_pending, self, NULL);
+}
+
+// Forgets the image of another source.
+static void clear_image(ImgbrokerPaintable *self) {
+    forget_request(self);
+    stop_animation(self);
+    self->original_width = self->original_height = 0;
+    self->retry_delay = 0;
+    set_texture(self, NULL);
+    set_progress(self, 0);
+    clear_error(self);
+    set_state(self, IMGBROKER_STATE_EMPTY);
+}
+
+static void source_changed(ImgbrokerPaintable *self) {
+    clear_image(self);
+    set_thumb_hash(self, NULL);
+    queue_load(self);
+}
+
+// The functions for the widget
+
+void imgbroker_paintable_set_managed(ImgbrokerPaintable *self) {
+    self->is_managed = TRUE;
+}
+
+gboolean imgbroker_paintable_is_enough(ImgbrokerPaintable *self, int width, int height, imgbroker_fit fit) {
+    if (self->texture == NULL && self->request == NULL) return self->state == IMGBROKER_STATE_FAILED;
+    if (self->preset != NULL) return TRUE;
+    if (fit != self->asked_fit) return FALSE;
+    if (fit == IMGBROKER_COVER) {
+        if (width > self->asked_width || height > self->asked_height) return FALSE;
+        // Within a percent, the same part of the image is visible.
+        double error = (double)width * self->asked_height - (double)height * self->asked_width;
+        return ABS(error) <= 0.01 * width * self->asked_height;
+    }
+    gboolean is_box_enough = (self->asked_width == 0 || (width != 0 && width <= self->asked_width)) &&
+        (self->asked_height == 0 || (height != 0 && height <= self->asked_height));
+    if (is_box_enough || self->texture == NULL || fit == IMGBROKER_FILL) return is_box_enough;
+    int has_width = gdk_texture_get_width(self->texture), has_height = gdk_texture_get_height(self->texture);
+    // Smaller than its box: the original has no more pixels.
+    if ((self->asked_width == 0 || has_width < self->asked_width) && (self->asked_height == 0 || has_height < self->asked_height)) {
+        return TRUE;
+    }
+    return (width != 0 && width <= has_width) || (height != 0 && height <= has_height);
+}
+
+void imgbroker_paintable_set_box(ImgbrokerPaintable *self, int width, int height, imgbroker_fit fit) {
+    gboolean is_pending = self->pending_load != 0 || !self->has_box;
+    if (!is_pending && imgbroker_paintable_is_enough(self, width, height, fit)) return;
+    self->has_box = TRUE;
+    self->width = width;
+    self->height = height;
+    self->fit = fit;
+    load(self);
+}
+
+void imgbroker_paintable_set_visible(ImgbrokerPaintable *self, gboolean is_visible) {
+    self->is_visible = is_visible;
+    if (self->request != NULL) imgbroker_request_set_priority(self->request, priority_of(self));
+}
+
+void imgbroker_paintable_release(ImgbrokerPaintable *self) {
+    clear_image(self);
+    self->has_box = FALSE;
+}
+
+gboolean imgbroker_paintable_get_natural_size(ImgbrokerPaintable *self, int *width, int *height) {
+    if (self->texture == NULL) return FALSE;
+    gboolean is_whole = self->crop == NULL && self->steps == NULL && self->preset == NULL && self->original_width > 0;
+    *width = is_whole ? self->original_width : gdk_texture_get_width(self->texture);
+    *height = is_whole ? self->original_height : gdk_texture_get_height(self->texture);
+    return TRUE;
+}
+
+gboolean imgbroker_paintable_was_loaded(ImgbrokerPaintable *self) {
+    return self->was_loaded;
+}
+
+// GdkPaintable
+
+static void paintable_snapshot(GdkPaintable *paintable, GdkSnapshot *snapshot, double width, double height) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(paintable);
+    gboolean is_hidden = (self->flags & IMGBROKER_LOAD_AVOID_AUTO_SHOW) != 0 && !self->is_released_to_show;
+    if (self->texture == NULL || is_hidden) return;
+    gdk_paintable_snapshot(GDK_PAINTABLE(self->texture), snapshot, width, height);
+    self->was_drawn = TRUE;
+    if (!self->is_waiting_for_drawing) return;
+    self->is_waiting_for_drawing = FALSE;
+    self->due = 0;
+    schedule_frame(self);
+}
+
+static int paintable_get_intrinsic_width(GdkPaintable *paintable) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(paintable);
+    return self->texture != NULL ? gdk_texture_get_width(self->texture) : self->width;
+}
+
+static int paintable_get_intrinsic_height(GdkPaintable *paintable) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(paintable);
+    return self->texture != NULL ? gdk_texture_get_height(self->texture) : self->height;
+}
+
+static GdkPaintable *paintable_get_current_image(GdkPaintable *paintable) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(paintable);
+    if (self->texture != NULL) return GDK_PAINTABLE(g_object_ref(self->texture));
+    return gdk_paintable_new_empty(self->width, self->height);
+}
+
+static void paintable_init(GdkPaintableInterface *interface) {
+    interface->snapshot = paintable_snapshot;
+    interface->get_intrinsic_width = paintable_get_intrinsic_width;
+    interface->get_intrinsic_height = paintable_get_intrinsic_height;
+    interface->get_current_image = paintable_get_current_image;
+}
+
+// ImgbrokerView
+
+static void view_retry(ImgbrokerView *view) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(view);
+    if (self->state != IMGBROKER_STATE_FAILED) return;
+    self->is_retry = TRUE;
+    load(self);
+}
+
+static void view_show(ImgbrokerView *view) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(view);
+    self->is_released_to_show = TRUE;
+    gdk_paintable_invalidate_contents(GDK_PAINTABLE(self));
+}
+
+static void view_init(ImgbrokerViewInterface *interface) {
+    interface->retry = view_retry;
+    interface->show = view_show;
+}
+
+// Properties
+
+// Sets a source, and removes the two others.
+static void set_source(ImgbrokerPaintable *self, guint property, const GValue *value) {
+    gboolean is_same = property == PROP_URI ? g_strcmp0(self->uri, g_value_get_string(value)) == 0
+        : property == PROP_FILE             ? self->file == g_value_get_object(value)
+                                            : self->bytes == g_value_get_boxed(value);
+    if (is_same) return;
+    guint changed = 1u << property | (self->uri != NULL ? 1u << PROP_URI : 0) | (self->file != NULL ? 1u << PROP_FILE : 0) |
+        (self->bytes != NULL ? 1u << PROP_BYTES : 0);
+    g_clear_pointer(&self->uri, g_free);
+    g_clear_object(&self->file);
+    g_clear_pointer(&self->bytes, g_bytes_unref);
+    if (property == PROP_URI) self->uri = g_value_dup_string(value);
+    if (property == PROP_FILE) self->file = g_value_dup_object(value);
+    if (property == PROP_BYTES) self->bytes = g_value_dup_boxed(value);
+    for (guint other = PROP_URI; other <= PROP_BYTES; other++) {
+        if ((changed & 1u << other) != 0) notify(self, other);
+    }
+    source_changed(self);
+}
+
+static char **text_of(ImgbrokerPaintable *self, guint property) {
+    switch (property) {
+        case PROP_URI: return &self->uri;
+        case PROP_CROP: return &self->crop;
+        case PROP_POSITION: return &self->position;
+        case PROP_STEPS: return &self->steps;
+        case PROP_PRESET: return &self->preset;
+        default: return &self->thumb_hash;
+    }
+}
+
+static void set_property(GObject *object, guint property, const GValue *value, GParamSpec *specification) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(object);
+    switch (property) {
+        case PROP_URI:
+        case PROP_FILE:
+        case PROP_BYTES: set_source(self, property, value); return;
+        case PROP_CROP:
+        case PROP_POSITION:
+        case PROP_STEPS:
+        case PROP_PRESET: {
+            char **text = text_of(self, property);
+            if (g_strcmp0(*text, g_value_get_string(value)) == 0) return;
+            g_free(*text);
+            *text = g_value_dup_string(value);
+            break;
+        }
+        case PROP_FLAGS:
+            if (self->flags == g_value_get_flags(value)) return;
+            self->flags = g_value_get_flags(value);
+            break;
+        case PROP_PRIORITY:
+            if (self->priority == (ImgbrokerLoadPriority)g_value_get_enum(value)) return;
+            self->priority = (ImgbrokerLoadPriority)g_value_get_enum(value);
+            if (self->request != NULL) imgbroker_request_set_priority(self->request, priority_of(self));
+            notify(self, property);
+            return;
+        case PROP_PLAYING:
+            if (self->is_playing == g_value_get_boolean(value)) return;
+            self->is_playing = g_value_get_boolean(value);
+            if (!self->is_playing) {
+                g_clear_handle_id(&self->timer, g_source_remove);
+            } else if (self->part.image != NULL) {
+                self->due = 0;
+                schedule_frame(self);
+            } else if (self->state == IMGBROKER_STATE_READY) {
+                start_animation(self, self->frame_count);
+            }
+            notify(self, property);
+            return;
+        case PROP_WIDTH:
+        case PROP_HEIGHT: {
+            int *side = property == PROP_WIDTH ? &self->width : &self->height;
+            if (*side == (int)g_value_get_uint(value)) return;
+            *side = (int)g_value_get_uint(value);
+            g_object_notify_by_pspec(object, specification);
+            queue_load(self);
+            return;
+        }
+        default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, property, specification); return;
+    }
+    notify(self, property);
+    // The image of these is another one.
+    if (self->texture != NULL || self->request != NULL || self->state == IMGBROKER_STATE_FAILED) queue_load(self);
+}
+
+static void get_property(GObject *object, guint property, GValue *value, GParamSpec *specification) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(object);
+    gboolean has_error = self->error.code != IMGBROKER_OK;
+    switch (property) {
+        case PROP_URI:
+        case PROP_CROP:
+        case PROP_POSITION:
+        case PROP_STEPS:
+        case PROP_PRESET:
+        case PROP_IMAGE_THUMB_HASH: g_value_set_string(value, *text_of(self, property)); break;
+        case PROP_FILE: g_value_set_object(value, self->file); break;
+        case PROP_BYTES: g_value_set_boxed(value, self->bytes); break;
+        case PROP_FLAGS: g_value_set_flags(value, self->flags); break;
+        case PROP_PRIORITY: g_value_set_enum(value, (gint)self->priority); break;
+        case PROP_PLAYING: g_value_set_boolean(value, self->is_playing); break;
+        case PROP_STATE: g_value_set_enum(value, (gint)self->state); break;
+        case PROP_PROGRESS: g_value_set_double(value, self->progress); break;
+        case PROP_ERROR:
+            if (has_error) {
+                g_value_take_boxed(
+                    value, g_error_new_literal(IMGBROKER_GTK_ERROR, (gint)self->error.code, self->error.message));
+            }
+            break;
+        case PROP_ERROR_CODE: g_value_set_string(value, has_error ? imgbroker_code_name(self->error.code) : NULL); break;
+        case PROP_TEXTURE: g_value_set_object(value, self->texture); break;
+        case PROP_WIDTH: g_value_set_uint(value, (guint)self->width); break;
+        case PROP_HEIGHT: g_value_set_uint(value, (guint)self->height); break;
+        default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, property, specification);
+    }
+}
+
+static void dispose(GObject *object) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(object);
+    forget_request(self);
+    stop_animation(self);
+    g_clear_object(&self->texture);
+    G_OBJECT_CLASS(imgbroker_paintable_parent_class)->dispose(object);
+}
+
+static void finalize(GObject *object) {
+    ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(object);
+    g_free(self->uri);
+    g_clear_object(&self->file);
+    g_clear_pointer(&self->bytes, g_bytes_unref);
+    g_free(self->crop);
+    g_free(self->position);
+    g_free(self->steps);
+    g_free(self->preset);
+    g_free(self->thumb_hash);
+    G_OBJECT_CLASS(imgbroker_paintable_parent_class)->finalize(object);
+}
+
+static void imgbroker_paintable_class_init(ImgbrokerPaintableClass *class) {
+    GObjectClass *object = G_OBJECT_CLASS(class);
+    object->set_property = set_property;
+    object->get_property = get_property;
+    object->dispose = dispose;
+    object->finalize = finalize;
+    imgbroker_view_override_properties(object);
+    const GParamFlags flags = G_PARAM_READWRITE | G_PARAM_EXPLICIT_NOTIFY | G_PARAM_STATIC_STRINGS;
+
+    /**
+     * ImgbrokerPaintable:width:
+     *
+     * The largest width of the image in pixels, 0 … 65,535; an image is never enlarged. 0, the default: any.
+     */
+    g_object_class_install_property(object, PROP_WIDTH, g_param_spec_uint("width", NULL, NULL, 0, 65535, 0, flags));
+
+    /**
+     * ImgbrokerPaintable:height:
+     *
+     * The largest height of the image in pixels, 0 … 65,535; an image is never enlarged. 0, the default: any.
+     */
+    g_object_class_install_property(object, PROP_HEIGHT, g_param_spec_uint("height", NULL, NULL, 0, 65535, 0, flags));
+}
+
+static void imgbroker_paintable_init(ImgbrokerPaintable *self) {
+    self->is_playing = TRUE;
+}
+
+/**
+ * imgbroker_paintable_new:
+ * @uri: (nullable): a URL, or the path of a file
+ * @width: the largest width in pixels, or 0
+ * @height: the largest height in pixels, or 0
+ *
+ * Creates a paintable, which begins to load its image.
+ *
+ * Returns: (transfer full): the paintable
+ */
+ImgbrokerPaintable *imgbroker_paintable_new(const char *uri, guint width, guint height) {
+    return g_object_new(IMGBROKER_TYPE_PAINTABLE, "uri", uri, "width", width, "height", height, NULL);
+}
