@@ -66,6 +66,23 @@ qreal scaleOf(int side, int original) {
     return original > 0 ? qreal(side) / original : 0;
 }
 
+/// Lets a hidden window take over the changes of its items, of which it draws none.
+///
+/// The textures of the software renderer refer to images. Those of other renderers are copies, and the images are released anyway.
+void synchronize(QQuickWindow *window) {
+    static constexpr char mark[] = "_imgbroker_synchronizes";
+    if (window == nullptr || window->isVisible() || window->property(mark).toBool()
+        || window->rendererInterface()->graphicsApi() != QSGRendererInterface::Software) {
+        return;
+    }
+    // All items of a window are hidden at the same time.
+    window->setProperty(mark, true);
+    QMetaObject::invokeMethod(window, [window] {
+        window->setProperty(mark, {});
+        if (!window->isVisible()) window->grabWindow();
+    }, Qt::QueuedConnection);
+}
+
 } // namespace
 
 BrokerImage::BrokerImage(QQuickItem *parent) : QQuickItem(parent) {
@@ -95,7 +112,7 @@ void BrokerImage::setSource(const QString &source) {
     m_settleTimer.stop();
     m_source = source;
     m_image = {};
-    m_original = {};
+    m_original = QSize(0, 0);
     m_frameCount = m_frame = 0;
     m_imageThumbHash.clear();
     m_retryDelay = firstRetryDelay;
@@ -264,8 +281,8 @@ bool BrokerImage::describe(Query &query, const QSize &box, imgbroker_error *erro
     const QQmlContext *context = qmlContext(this);
     if (!query.setSource(m_source, context != nullptr ? context->baseUrl() : QUrl(), error)) return false;
     imgbroker_options &options = query.options;
-    options.format = IMGBROKER_BGRA8;
     if (m_preset.isEmpty()) {
+        options.format = IMGBROKER_BGRA8;
         options.width = uint32_t(box.width());
         options.height = uint32_t(box.height());
         options.fit = fit();
@@ -280,8 +297,10 @@ bool BrokerImage::describe(Query &query, const QSize &box, imgbroker_error *erro
         query.preset = m_preset.toUtf8();
         options.preset = query.preset.constData();
     }
-    options.cache = m_refresh ? IMGBROKER_NO_CACHE : IMGBROKER_CACHE_DEFAULT;
-    options.stale_first = m_refresh;
+    if (m_refresh && query.isRemote()) {
+        options.cache = IMGBROKER_NO_CACHE;
+        options.stale_first = true;
+    }
     options.retry_failed = m_retryFailed || m_isRetry;
     options.priority = ownPriority();
     options.progress = true;
@@ -352,6 +371,7 @@ void BrokerImage::drop() {
     m_settleTimer.stop();
     m_image = {};
     updateGeometry();
+    synchronize(window());
 }
 
 void BrokerImage::take(imgbroker_reply &reply) {

@@ -219,7 +219,7 @@ private:
     Status m_status = Null;
     qreal m_progress = 0;
     QString m_errorString, m_errorCode, m_imageThumbHash;
-    QSize m_original;
+    QSize m_original = QSize(0, 0);
     int m_frameCount = 0, m_frame = 0;
     /// Where the picture is drawn, in the item's coordinates, and the part of it that is drawn, in its pixels.
     QRectF m_target, m_drawn;

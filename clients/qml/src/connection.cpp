@@ -10,14 +10,32 @@ ImagePointer pointerTo(imgbroker_image *image) {
     return ImagePointer(image, imgbroker_image_release);
 }
 
+/// Returns the format of an image. Requests state BGRA, but a preset has a format of its own.
+static QImage::Format formatOf(const imgbroker_image &image) {
+    const bool isStraight = image.alpha == IMGBROKER_STRAIGHT;
+    switch (image.format) {
+    case IMGBROKER_BGRA8:
+        // BGRA in memory is 0xAARRGGBB in a little-endian word, which all platforms of imgbroker have.
+        return isStraight ? QImage::Format_ARGB32 : QImage::Format_ARGB32_Premultiplied;
+    case IMGBROKER_RGBA8:
+        return isStraight ? QImage::Format_RGBA8888 : QImage::Format_RGBA8888_Premultiplied;
+    case IMGBROKER_RGB8:
+        return QImage::Format_RGB888;
+    case IMGBROKER_GRAY8:
+        return QImage::Format_Grayscale8;
+    default:
+        return QImage::Format_Invalid;
+    }
+}
+
 QImage imageOf(const ImagePointer &image, size_t frame) {
     if (!image || image->width == 0 || image->height == 0 || image->pixels == nullptr) return {};
     const size_t offset = frame < image->frame_count ? image->frames[frame].offset : 0;
-    // BGRA in memory is 0xAARRGGBB in a little-endian word, which all platforms of imgbroker have.
+    const QImage::Format format = formatOf(*image);
+    if (format == QImage::Format_Invalid) return {};
     return QImage(
-        image->pixels + offset, int(image->width), int(image->height), qsizetype(image->stride),
-        QImage::Format_ARGB32_Premultiplied, [](void *reference) { delete static_cast<ImagePointer *>(reference); },
-        new ImagePointer(image));
+        image->pixels + offset, int(image->width), int(image->height), qsizetype(image->stride), format,
+        [](void *reference) { delete static_cast<ImagePointer *>(reference); }, new ImagePointer(image));
 }
 
 static bool fail(imgbroker_error *error, imgbroker_code code, const QString &message) {

@@ -36,6 +36,9 @@ struct Query {
     /// Sets the source: a URL (http, https, data, file, qrc) or the path of a local file. Returns false, and an error, if it is neither.
     bool setSource(const QString &source, const QUrl &base, imgbroker_error *error);
 
+    /// Whether the source is of an origin, which the broker may ask whether it has changed.
+    bool isRemote() const { return url.startsWith("http") || url.startsWith("HTTP"); }
+
     QByteArray url, path, data, steps, preset;
     imgbroker_options options = {};
 };

@@ -1,0 +1,54 @@
+// A feed of images: qml6 feed.qml -- URL|FILE...
+//
+// The module must be installed, or the folder "qml" of its build folder be in QML_IMPORT_PATH.
+import QtQuick
+import QtQuick.Window
+import Imgbroker
+
+Window {
+    width: 480; height: 640; visible: true; title: "Feed"; color: "#f2f3f5"
+
+    ListView {
+        id: feed
+        anchors { fill: parent; margins: 12 }
+        spacing: 12
+        reuseItems: true
+        model: Qt.application.arguments.slice(Qt.application.arguments.indexOf("--") + 1)
+
+        delegate: Rectangle {
+            id: row
+            required property string modelData
+            property alias image: image
+            width: feed.width; height: 232; radius: 8; color: "white"; border.color: "#dfe1e6"
+
+            Rectangle {   // behind the image: its placeholder, and the place of an error
+                anchors.fill: image
+                color: image.status === BrokerImage.Error ? "#fbeae8" : "#e8eaee"
+            }
+            BrokerImage {
+                id: image
+                x: 1; y: 1; width: parent.width - 2; height: 180
+                fillMode: BrokerImage.PreserveAspectCrop
+                source: row.modelData
+            }
+            Text {
+                anchors { fill: image; margins: 24 }
+                visible: image.status === BrokerImage.Error
+                text: image.errorString + "\nClick to try again."
+                color: "#9c2b22"; wrapMode: Text.Wrap; font.pixelSize: 14
+                horizontalAlignment: Text.AlignHCenter; verticalAlignment: Text.AlignVCenter
+            }
+            Rectangle {
+                anchors { left: image.left; bottom: image.bottom }
+                visible: image.status === BrokerImage.Loading
+                width: image.width * image.progress; height: 3; color: "#3565c8"
+            }
+            Text {
+                anchors { left: parent.left; right: parent.right; bottom: parent.bottom; margins: 16 }
+                text: row.modelData.split("/").pop()
+                color: "#23252c"; elide: Text.ElideMiddle; font.pixelSize: 15
+            }
+            TapHandler { onTapped: image.retry() }
+        }
+    }
+}
