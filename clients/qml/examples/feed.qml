@@ -23,12 +23,14 @@ Window {
 
             Rectangle {   // behind the image: its placeholder, and the place of an error
                 anchors.fill: image
+                radius: 6
                 color: image.status === BrokerImage.Error ? "#fbeae8" : "#e8eaee"
             }
             BrokerImage {
                 id: image
-                x: 1; y: 1; width: parent.width - 2; height: 180
+                x: 8; y: 8; width: parent.width - 16; height: 176
                 fillMode: BrokerImage.PreserveAspectCrop
+                steps: "round:radius=" + Math.round(6 * Screen.devicePixelRatio)
                 source: row.modelData
             }
             Text {

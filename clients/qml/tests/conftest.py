@@ -34,7 +34,7 @@ class Program:
         self._errors = open(folder / "errors", "w+")
         self.process = subprocess.Popen(
             [str(BUILD / "driver"), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            env={**os.environ, "DISPLAY": display, "QT_QPA_PLATFORM": "xcb", "QT_QUICK_BACKEND": "software",
+            env={**os.environ, "DISPLAY": display, "QT_QPA_PLATFORM": "xcb", "QT_QUICK_BACKEND": os.environ.get("QT_QUICK_BACKEND", "software"),
                  "QML_IMPORT_PATH": str(BUILD / "qml"), "QT_IM_MODULE": "", "QT_ACCESSIBILITY": "0", "LC_ALL": "C.UTF-8",
                  "XDG_RUNTIME_DIR": str(folder), "HOME": str(folder), "IMGBROKER_SOCKET": socket, **environment})
 
@@ -90,7 +90,7 @@ class Screen:
         reading, writing = os.pipe()
         self._server = subprocess.Popen(
             # Without a reset when a screenshot was its only client, which would disconnect a program that starts meanwhile.
-            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"],
+            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x640x24", "-nolisten", "tcp", "-noreset"],
             pass_fds=[writing], stderr=subprocess.DEVNULL)
         os.close(writing)
         with os.fdopen(reading) as pipe:

@@ -632,18 +632,18 @@ def test_feed(screen: Screen, broker: Broker, origin: Origin, tmp_path: pathlib.
     origin.pages["/feed.png"] = Page(b"", 404)
     files = [str(tmp_path / f"{number}.png") for number in range(8)]
     program = screen.run(broker.socket, FEED, "--", files[0], origin.url + "/feed.png", *files[1:])
-    eventually(lambda: program.counts().get(COLORS[0], 0) > 450 * 170)
+    eventually(lambda: program.counts().get(COLORS[0], 0) > 430 * 170)
     eventually(lambda: program.eval("feed.itemAtIndex(1).image.status") == ERROR)
     # A click loads it again.
     origin.add("/feed.png", plain(RED))
     subprocess.run(["xdotool", "mousemove", "200", "350", "click", "1"], check=True,
                    env={**os.environ, "DISPLAY": screen.display})
-    eventually(lambda: program.counts().get(RED, 0) > 450 * 170)
+    eventually(lambda: program.counts().get(RED, 0) > 430 * 170)
     # The wheel scrolls.
 
     def scrolled() -> bool:
         subprocess.run(["xdotool", "click", "--repeat", "10", "--delay", "5", "5"], check=True, env={**os.environ, "DISPLAY": screen.display})
-        return program.counts().get(COLORS[7], 0) > 450 * 170
+        return program.counts().get(COLORS[7], 0) > 430 * 170
 
     eventually(scrolled)
     assert COLORS[0] not in program.counts()
