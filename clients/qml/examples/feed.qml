@@ -1,6 +1,4 @@
-// A feed of images: qml6 feed.qml -- URL|FILE...
-//
-// The module must be installed, or the folder "qml" of its build folder be in QML_IMPORT_PATH.
+// A feed of images: /usr/lib/qt6/bin/qml feed.qml -- URL|FILE...
 import QtQuick
 import QtQuick.Window
 import Imgbroker
@@ -19,7 +17,7 @@ Window {
             id: row
             required property string modelData
             property alias image: image
-            width: feed.width; height: 232; radius: 8; color: "white"; border.color: "#dfe1e6"
+            width: ListView.view.width; height: 232; radius: 8; color: "white"; border.color: "#dfe1e6"
 
             Rectangle {   // behind the image: its placeholder, and the place of an error
                 anchors.fill: image

@@ -122,6 +122,7 @@ void BrokerImage::setSource(const QString &source) {
     Q_EMIT imageChanged();
     setError({}, {});
     setProgress(0);
+    if (m_source.isEmpty()) setImplicitSize(0, 0);
     setStatus(m_source.isEmpty() ? Null : Loading);
     schedule();
 }
@@ -353,7 +354,10 @@ void BrokerImage::load() {
     updatePriority();
     m_viewTimer.start(viewTime, this);
     // An automatic retry leaves the error until it has succeeded.
-    if (m_image.isNull() && m_status != Error) setStatus(Loading);
+    if (m_image.isNull() && m_status != Error) {
+        setProgress(0);
+        setStatus(Loading);
+    }
     // A kept image of a local file is a reply at once.
     if (!query.path.isEmpty()) connection->dispatch();
 }
@@ -415,16 +419,18 @@ void BrokerImage::show(const ImagePointer &image, Status status) {
 }
 
 void BrokerImage::fail(const imgbroker_error &error) {
-    if (isOfConnection(error.code)) retryLater();
+    if (isOfConnection(error.code)) retryLater(false);
     // An image in another size, or one that could not be validated, stays.
     const bool hasImage = m_status == Ready && !m_image.isNull();
     if (!hasImage) m_image = {};
     setError(QString::fromLatin1(imgbroker_code_name(error.code)), QString::fromUtf8(error.message));
     if (!hasImage) setStatus(Error);
+    play();
 }
 
 /// Requests the image, or the part of its animation, again after a delay that grows; if the item is not shown, when it is.
-void BrokerImage::retryLater() {
+void BrokerImage::retryLater(bool isPart) {
+    m_retriesPart = isPart;
     if (!isShown()) {
         m_isScheduled = true;
         return;
@@ -577,7 +583,7 @@ void BrokerImage::timerEvent(QTimerEvent *event) {
         drop();
     } else if (timer == m_retryTimer.timerId()) {
         m_retryTimer.stop();
-        if (m_part) {
+        if (m_retriesPart) {
             play();
         } else {
             schedule();
@@ -754,7 +760,7 @@ void BrokerImage::takePart(imgbroker_reply &reply, int first, int count) {
 /// An animation that cannot be continued shows its last frame.
 void BrokerImage::failPart(const imgbroker_error &error) {
     if (isOfConnection(error.code)) {
-        retryLater();
+        retryLater(true);
     } else {
         m_isFinished = true;
     }
@@ -779,7 +785,7 @@ void BrokerImage::showFrame() {
     const bool isWhole = m_partFirst == 0 && end >= m_frameCount;
     const bool isLast = end >= m_frameCount && m_part->loops > 0 && m_loops + 1 >= m_part->loops;
     if (!isWhole && !isLast && !m_nextPart) requestPart(end % m_frameCount);
-    if (m_playing && isShown()) {
+    if (m_playing && isShown() && !m_isFinished && !m_isWaiting) {
         m_frameTimer.start(int(qMax<qint64>(0, m_frameEnds - now())), Qt::PreciseTimer, this);
     }
     Q_EMIT currentFrameChanged();
@@ -796,6 +802,7 @@ void BrokerImage::advance() {
         return;
     }
     if (time - m_frameEnds > longestDelay) m_frameEnds = time;
+    const int before = m_frame;
     while (m_frameEnds <= time) {
         const bool wraps = m_frame + 1 >= m_frameCount;
         if (wraps && m_part->loops > 0 && m_loops + 1 >= m_part->loops) {
@@ -817,8 +824,7 @@ void BrokerImage::advance() {
         m_frame = next;
         m_frameEnds += delay();
     }
-    showFrame();
-    if (m_isFinished || m_isWaiting) m_frameTimer.stop();
+    if (m_frame != before) showFrame();
 }
 
 void BrokerImage::endAnimation() {

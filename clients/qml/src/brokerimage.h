@@ -177,7 +177,7 @@ private:
     void take(imgbroker_reply &reply);
     void show(const ImagePointer &image, Status status);
     void fail(const imgbroker_error &error);
-    void retryLater();
+    void retryLater(bool isPart);
     void loadLocalImages();
     void sizeChanged();
 
@@ -240,8 +240,9 @@ private:
     imgbroker_fit m_fit = IMGBROKER_INSIDE;
     Request *m_request = nullptr;
     imgbroker_priority m_sentPriority = IMGBROKER_PRIORITY_DEFAULT;
-    /// The delay before the next automatic retry in milliseconds.
+    /// The delay before the next automatic retry in milliseconds, and whether it is for a part of an animation.
     int m_retryDelay = 500;
+    bool m_retriesPart = false;
 
     /// The parts of an animation: the one that plays, from the frame `m_partFirst` on, and the one after it.
     ImagePointer m_part, m_nextPart;

@@ -37,7 +37,7 @@ struct Query {
     bool setSource(const QString &source, const QUrl &base, imgbroker_error *error);
 
     /// Whether the source is of an origin, which the broker may ask whether it has changed.
-    bool isRemote() const { return url.startsWith("http") || url.startsWith("HTTP"); }
+    bool isRemote() const { return qstrnicmp(url.constData(), "http", 4) == 0; }
 
     QByteArray url, path, data, steps, preset;
     imgbroker_options options = {};

@@ -90,7 +90,7 @@ class Screen:
         reading, writing = os.pipe()
         self._server = subprocess.Popen(
             # Without a reset when a screenshot was its only client, which would disconnect a program that starts meanwhile.
-            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x640x24", "-nolisten", "tcp", "-noreset"],
+            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"],
             pass_fds=[writing], stderr=subprocess.DEVNULL)
         os.close(writing)
         with os.fdopen(reading) as pipe:

@@ -182,7 +182,7 @@ def test_list(screen: Screen, tmp_path: pathlib.Path, numbers: Origin) -> None:
 
 
 def test_cancelled(screen: Screen, broker: Broker, origin: Origin) -> None:
-    """A row that leaves the view cancels its request, also if no other row takes its place; 300 rows in view come at once."""
+    """A row that leaves the view cancels its request, also if no other row takes its place."""
     gate = threading.Event()
     try:
         for number in range(60):
@@ -258,7 +258,7 @@ def test_error(screen: Screen, broker: Broker, origin: Origin, tmp_path: pathlib
     eventually(shows(program, RED, 200, 150))
     assert program.eval("[image.status, image.errorCode, image.errorString, image.progress]") == [READY, "", "", 1]
 
-    for source, code in [("ftp://a/b", "unsupported-scheme"), ("/nowhere.png", "file"), ("data:image/png;base64,!", "invalid-argument")]:
+    for source, code in [("ftp://a/b", "unsupported-scheme"), ("/nowhere.png", "file"), ("qrc:/nowhere.png", "file"), ("data:image/png;base64,!", "invalid-argument")]:
         program.eval(f'image.source = "{source}"')
         eventually(lambda: program.eval("[image.status, image.errorCode]") == [ERROR, code])
     program.eval(f'(image.steps = "nonsense", image.source = "{origin.url}/missing")')
