@@ -519,7 +519,7 @@ static bool are_same(const imgbroker_options *left, const imgbroker_options *rig
         && left->format == right->format && left->alpha == right->alpha && left->frame == right->frame
         && left->crop.x == right->crop.x && left->crop.y == right->crop.y && left->crop.width == right->crop.width
         && left->crop.height == right->crop.height && left->as == right->as && left->quality == right->quality
-        && left->cache == right->cache && left->storage == right->storage && left->priority == right->priority
+        && left->cache == right->cache && left->storage == right->storage
         && left->timeout_ms == right->timeout_ms && left->total_timeout_ms == right->total_timeout_ms
         && left->scale_down == right->scale_down && left->linear == right->linear
         && left->metadata == right->metadata && left->prefer_embedded == right->prefer_embedded

@@ -295,6 +295,7 @@ static void report(ImgbrokerPaintable *self, const imgbroker_error *error) {
     self->error = *error;
     notify(self, PROP_ERROR);
     notify(self, PROP_ERROR_CODE);
+    notify(self, PROP_ERROR_MESSAGE);
 }
 
 static void clear_error(ImgbrokerPaintable *self) {
@@ -529,6 +530,7 @@ static void clear_image(ImgbrokerPaintable *self) {
 static void source_changed(ImgbrokerPaintable *self) {
     clear_image(self);
     set_thumb_hash(self, NULL);
+    self->has_box = FALSE;
     queue_load(self);
 }
 
@@ -572,6 +574,13 @@ void imgbroker_paintable_set_box(ImgbrokerPaintable *self, int width, int height
 void imgbroker_paintable_set_visible(ImgbrokerPaintable *self, gboolean is_visible) {
     self->is_visible = is_visible;
     if (self->request != NULL) imgbroker_request_set_priority(self->request, priority_of(self));
+}
+
+void imgbroker_paintable_pause(ImgbrokerPaintable *self) {
+    if (self->request == NULL && self->retry_source == 0 && self->pending_load == 0) return;
+    forget_request(self);
+    self->has_box = FALSE;
+    set_state(self, self->texture != NULL ? IMGBROKER_STATE_READY : IMGBROKER_STATE_EMPTY);
 }
 
 void imgbroker_paintable_release(ImgbrokerPaintable *self) {
@@ -760,6 +769,7 @@ static void get_property(GObject *object, guint property, GValue *value, GParamS
             }
             break;
         case PROP_ERROR_CODE: g_value_set_string(value, has_error ? imgbroker_code_name(self->error.code) : NULL); break;
+        case PROP_ERROR_MESSAGE: g_value_set_string(value, has_error ? self->error.message : NULL); break;
         case PROP_TEXTURE: g_value_set_object(value, self->texture); break;
         case PROP_WIDTH: g_value_set_uint(value, (guint)self->width); break;
         case PROP_HEIGHT: g_value_set_uint(value, (guint)self->height); break;

@@ -20,6 +20,11 @@ struct _ImgbrokerPicture {
     // The icon of the placeholder or the error, and the bar.
     GtkWidget *icon, *bar;
     guint settle_timer, release_timer;
+    // While it is mapped, the list in which it is, which holds it, and the adjustments of that. Until the next check, the clock.
+    GtkWidget *scrolled;
+    GtkAdjustment *adjustments[2];
+    GdkFrameClock *clock;
+    gulong layout_handler;
     // The image or placeholder that was shown before the transition, and the time of its start in microseconds, 0 before its first frame.
     GdkPaintable *faded;
     gint64 fade_start;
@@ -91,9 +96,37 @@ static gboolean load_in_box(gpointer data) {
     return G_SOURCE_REMOVE;
 }
 
-// Loads the image for the present size: the first one at once, a larger one when the size has settled.
-static void size_changed(ImgbrokerPicture *self) {
-    if (!gtk_widget_get_mapped(GTK_WIDGET(self))) return;
+static gboolean release_image(gpointer data) {
+    ImgbrokerPicture *self = data;
+    self->release_timer = 0;
+    imgbroker_paintable_release(self->paintable);
+    return G_SOURCE_REMOVE;
+}
+
+// How far the widget is from the visible part of its list: GTK maps up to 200 rows of one.
+typedef enum { VISIBLE, NEAR, FAR } Distance;
+
+static Distance distance_of(ImgbrokerPicture *self) {
+    graphene_rect_t bounds;
+    if (!gtk_widget_get_mapped(GTK_WIDGET(self))) return FAR;
+    if (self->scrolled == NULL || !gtk_widget_compute_bounds(GTK_WIDGET(self), self->scrolled, &bounds)) return VISIBLE;
+    float width = (float)gtk_widget_get_width(self->scrolled), height = (float)gtk_widget_get_height(self->scrolled);
+    graphene_rect_t seen = GRAPHENE_RECT_INIT(0, 0, width, height);
+    if (graphene_rect_intersection(&bounds, &seen, NULL)) return VISIBLE;
+    return graphene_rect_intersection(&bounds, graphene_rect_inset(&seen, -width / 2, -height / 2), NULL) ? NEAR : FAR;
+}
+
+// Loads, cancels or releases the image, as its place and size require: the first image at once, a larger one when the size has settled.
+static void check(ImgbrokerPicture *self) {
+    Distance distance = distance_of(self);
+    imgbroker_paintable_set_visible(self->paintable, distance == VISIBLE);
+    if (distance == FAR) {
+        g_clear_handle_id(&self->settle_timer, g_source_remove);
+        imgbroker_paintable_pause(self->paintable);
+        if (self->release_timer == 0) self->release_timer = g_timeout_add(RELEASE_MS, release_image, self);
+        return;
+    }
+    g_clear_handle_id(&self->release_timer, g_source_remove);
     if (!has_image(self)) {
         load_in_box(self);
         return;
@@ -106,28 +139,55 @@ static void size_changed(ImgbrokerPicture *self) {
     self->settle_timer = g_timeout_add(SETTLE_MS, load_in_box, self);
 }
 
-static gboolean release_image(gpointer data) {
-    ImgbrokerPicture *self = data;
-    self->release_timer = 0;
-    imgbroker_paintable_release(self->paintable);
-    return G_SOURCE_REMOVE;
+static void forget_check(ImgbrokerPicture *self) {
+    if (self->clock != NULL) g_signal_handler_disconnect(self->clock, self->layout_handler);
+    g_clear_object(&self->clock);
+}
+
+static void after_layout(ImgbrokerPicture *self) {
+    forget_check(self);
+    check(self);
+}
+
+// Checks after the layout of the next frame, when the place of the widget is known, and before that is drawn.
+static void queue_check(ImgbrokerPicture *self) {
+    if (self->clock != NULL || !gtk_widget_get_mapped(GTK_WIDGET(self))) return;
+    self->clock = g_object_ref(gtk_widget_get_frame_clock(GTK_WIDGET(self)));
+    self->layout_handler = g_signal_connect_swapped(self->clock, "layout", G_CALLBACK(after_layout), self);
+    gdk_frame_clock_request_phase(self->clock, GDK_FRAME_CLOCK_PHASE_LAYOUT);
+}
+
+// Follows the scrolling of a list, until `scrolled` is NULL.
+static void set_scrolled(ImgbrokerPicture *self, GtkWidget *scrolled) {
+    for (int side = 0; side < 2; side++) {
+        if (self->adjustments[side] != NULL) g_signal_handlers_disconnect_by_data(self->adjustments[side], self);
+        g_clear_object(&self->adjustments[side]);
+    }
+    self->scrolled = scrolled;
+    if (scrolled == NULL) return;
+    self->adjustments[0] = g_object_ref(gtk_scrolled_window_get_hadjustment(GTK_SCROLLED_WINDOW(scrolled)));
+    self->adjustments[1] = g_object_ref(gtk_scrolled_window_get_vadjustment(GTK_SCROLLED_WINDOW(scrolled)));
+    for (int side = 0; side < 2; side++) {
+        g_signal_connect_swapped(self->adjustments[side], "value-changed", G_CALLBACK(queue_check), self);
+        g_signal_connect_swapped(self->adjustments[side], "changed", G_CALLBACK(queue_check), self);
+    }
 }
 
 static void map(GtkWidget *widget) {
     ImgbrokerPicture *self = IMGBROKER_PICTURE(widget);
     GTK_WIDGET_CLASS(imgbroker_picture_parent_class)->map(widget);
-    g_clear_handle_id(&self->release_timer, g_source_remove);
-    imgbroker_paintable_set_visible(self->paintable, TRUE);
-    size_changed(self);
+    set_scrolled(self, gtk_widget_get_ancestor(widget, GTK_TYPE_SCROLLED_WINDOW));
+    queue_check(self);
 }
 
 static void unmap(GtkWidget *widget) {
     ImgbrokerPicture *self = IMGBROKER_PICTURE(widget);
-    g_clear_handle_id(&self->settle_timer, g_source_remove);
-    imgbroker_paintable_set_visible(self->paintable, FALSE);
-    g_clear_handle_id(&self->release_timer, g_source_remove);
-    self->release_timer = g_timeout_add(RELEASE_MS, release_image, self);
+    set_scrolled(self, NULL);
+    forget_check(self);
     GTK_WIDGET_CLASS(imgbroker_picture_parent_class)->unmap(widget);
+    imgbroker_paintable_set_visible(self->paintable, FALSE);
+    g_clear_handle_id(&self->settle_timer, g_source_remove);
+    if (self->release_timer == 0) self->release_timer = g_timeout_add(RELEASE_MS, release_image, self);
 }
 
 // Placeholders and transitions
@@ -321,7 +381,7 @@ static void size_allocate(GtkWidget *widget, int width, int height, int baseline
     gtk_widget_measure(self->bar, GTK_ORIENTATION_HORIZONTAL, -1, &bar_width, NULL, NULL, NULL);
     GtkAllocation bottom = {0, height - side, MAX(width, bar_width), side};
     gtk_widget_size_allocate(self->bar, &bottom, baseline);
-    size_changed(self);
+    queue_check(self);
 }
 
 // ImgbrokerView
@@ -354,12 +414,13 @@ static void set_property(GObject *object, guint property, const GValue *value, G
     ImgbrokerPicture *self = IMGBROKER_PICTURE(object);
     if (property < VIEW_PROPERTIES) {
         g_object_set_property(G_OBJECT(self->paintable), imgbroker_view_property_name(property), value);
+        queue_check(self);
         return;
     }
     switch (property) {
         case PROP_CONTENT_FIT:
             self->content_fit = (GtkContentFit)g_value_get_enum(value);
-            size_changed(self);
+            queue_check(self);
             break;
         case PROP_PLACEHOLDER: g_set_object(&self->placeholder, g_value_get_object(value)); break;
         case PROP_ERROR_PAINTABLE: g_set_object(&self->error_paintable, g_value_get_object(value)); break;
@@ -549,7 +610,7 @@ static void imgbroker_picture_init(ImgbrokerPicture *self) {
     g_signal_connect_swapped(
         self->paintable, "invalidate-contents", G_CALLBACK(gtk_widget_queue_draw), self);
     g_signal_connect_swapped(self->paintable, "invalidate-size", G_CALLBACK(gtk_widget_queue_resize), self);
-    g_signal_connect(self, "notify::scale-factor", G_CALLBACK(size_changed), NULL);
+    g_signal_connect(self, "notify::scale-factor", G_CALLBACK(queue_check), NULL);
 }
 
 /**

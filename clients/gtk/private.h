@@ -23,6 +23,7 @@ enum {
     PROP_PROGRESS,
     PROP_ERROR,
     PROP_ERROR_CODE,
+    PROP_ERROR_MESSAGE,
     PROP_TEXTURE,
     PROP_IMAGE_THUMB_HASH,
     VIEW_PROPERTIES
@@ -55,7 +56,8 @@ imgbroker_image *imgbroker_request_kept(const char *url, const imgbroker_options
 
 // The paintable of a widget
 
-// Lets a widget decide when and in which size the image is loaded. Before, and until `imgbroker_paintable_set_box`, nothing is loaded.
+// Lets a widget decide when and in which size the image is loaded. Nothing is loaded without a box, which each change of the source
+// takes away.
 void imgbroker_paintable_set_managed(ImgbrokerPaintable *paintable);
 
 // Loads the image for a box in pixels, unless the present image or request is good enough; 0 for a side without a limit.
@@ -64,8 +66,11 @@ void imgbroker_paintable_set_box(ImgbrokerPaintable *paintable, int width, int h
 // Whether the image, or the one that is requested, is good enough for a box.
 gboolean imgbroker_paintable_is_enough(ImgbrokerPaintable *paintable, int width, int height, imgbroker_fit fit);
 
-// Notes whether the widget is mapped, which determines the priority.
+// Notes whether the widget is visible, which determines the priority.
 void imgbroker_paintable_set_visible(ImgbrokerPaintable *paintable, gboolean is_visible);
+
+// Cancels the request, and keeps the image.
+void imgbroker_paintable_pause(ImgbrokerPaintable *paintable);
 
 // Releases the image and cancels its request.
 void imgbroker_paintable_release(ImgbrokerPaintable *paintable);

@@ -48,6 +48,7 @@ static const char *const property_names[VIEW_PROPERTIES] = {
     [PROP_PROGRESS] = "progress",
     [PROP_ERROR] = "error",
     [PROP_ERROR_CODE] = "error-code",
+    [PROP_ERROR_MESSAGE] = "error-message",
     [PROP_TEXTURE] = "texture",
     [PROP_IMAGE_THUMB_HASH] = "image-thumb-hash",
 };
@@ -167,6 +168,13 @@ static void imgbroker_view_default_init(ImgbrokerViewInterface *interface) {
      * The protocol's name of the error, such as `http-status`; `NULL` without an error.
      */
     g_object_interface_install_property(interface, g_param_spec_string("error-code", NULL, NULL, NULL, readable));
+
+    /**
+     * ImgbrokerView:error-message:
+     *
+     * One sentence about the error, for a label; `NULL` without an error.
+     */
+    g_object_interface_install_property(interface, g_param_spec_string("error-message", NULL, NULL, NULL, readable));
 
     /**
      * ImgbrokerView:texture:

@@ -1,0 +1,281 @@
+"""A picture alone: its states, sources, sizes and animations."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import threading
+from typing import List
+
+import PIL.Image
+
+from conftest import Screen, Viewer, color_of, image, stats
+from support import Broker, Origin, Page, eventually
+
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+
+
+def animation(folder: pathlib.Path, frames: int, width: int, height: int, delay_ms: int = 40) -> str:
+    """Writes an animation whose frames have the colours of their numbers. Returns its path."""
+    path = str(folder / "animation.webp")
+    pictures = [PIL.Image.new("RGB", (width, height), color_of(number)) for number in range(frames)]
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=delay_ms, loop=0, lossless=True)
+    return path
+
+
+def test_states(viewer: Viewer, origin: Origin) -> None:
+    """A picture is loading, then ready; a new source removes its image at once; without one it is empty."""
+    gate = threading.Event()
+    origin.add("/states.png", image(RED), gate=gate)
+    viewer.do(f"viewer.show(uri='{origin.url}/states.png', content_fit='cover')")
+    viewer.wait("loading")
+    gate.set()
+    viewer.wait("ready")
+    assert viewer.get("viewer.states") == ["loading", "ready"]
+    assert viewer.get("viewer.picture.props.progress") == 1
+    assert viewer.get("viewer.picture.props.image_thumb_hash")
+    eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+    gate.clear()
+    origin.add("/other.png", image(BLUE), gate=gate)
+    viewer.do(f"viewer.picture.set_uri('{origin.url}/other.png'); result = viewer.picture.props.texture is None")
+    eventually(lambda: viewer.screen.count(RED) == 0)
+    viewer.wait("loading")
+    gate.set()
+    eventually(lambda: viewer.screen.count(BLUE) == 400 * 600)
+    viewer.do("viewer.picture.set_uri(None)")
+    viewer.wait("empty")
+    eventually(lambda: viewer.screen.count(BLUE) == 0)
+
+
+def test_errors_and_retry(viewer: Viewer, origin: Origin) -> None:
+    """A failure has a code and a message, and `retry` loads the image although it failed a moment ago."""
+    url = origin.add("/retry.png", b"", status=500)
+    viewer.do(f"viewer.show(uri='{url}')")
+    viewer.wait("failed")
+    assert viewer.get("viewer.picture.props.error_code") == "http-status"
+    assert "500" in viewer.get("viewer.picture.props.error.message")
+    assert viewer.get("viewer.picture.props.error.domain") == "imgbroker-gtk-error"
+    assert viewer.get("viewer.picture.has_css_class('failed')")
+    origin.add("/retry.png", image(RED))
+    viewer.do("viewer.picture.retry()")
+    viewer.wait("ready")
+    assert viewer.get("(viewer.picture.props.error_code, viewer.picture.dup_error())") == [None, None]
+    for source, code in [("/missing.png", "file"), ("data:image/png;base64,AAAA", "unsupported-format")]:
+        viewer.do(f"viewer.picture.set_uri('{source}')")
+        eventually(lambda: viewer.get("viewer.picture.props.error_code"))
+        assert viewer.state() == "failed"
+    viewer.do("viewer.picture.props.crop = '1,2,3'; viewer.picture.set_uri('/tmp')")
+    eventually(lambda: viewer.get("viewer.picture.props.error_message") == "crop is not X,Y,WIDTH,HEIGHT")
+
+
+def test_sources_and_variants(viewer: Viewer, tmp_path: pathlib.Path) -> None:
+    """Files and bytes are sources like URLs; each replaces the one before. Crops and steps change the image."""
+    path = tmp_path / "halves with space.png"
+    halves = PIL.Image.new("RGB", (200, 100), RED)
+    halves.paste(BLUE, (100, 0, 200, 100))
+    halves.save(path)
+    viewer.do(f"viewer.show(file=Gio.File.new_for_path('{path}'), content_fit='fill')")
+    eventually(lambda: viewer.screen.count(RED) > 110_000 and viewer.screen.count(BLUE) > 110_000)
+    viewer.do("viewer.picture.props.crop = '0,0,100,100'")
+    eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+    viewer.do("viewer.picture.props.crop = '100,0,100,100'")
+    eventually(lambda: viewer.screen.count(BLUE) == 400 * 600)
+    viewer.do("viewer.picture.props.steps = 'grayscale'")
+    eventually(lambda: viewer.screen.count(BLUE) == 0 and viewer.state() == "ready")
+    viewer.do(f"viewer.picture.props.crop = viewer.picture.props.steps = None; viewer.picture.set_uri('{path.as_uri()}')")
+    eventually(lambda: viewer.screen.count(RED) > 110_000 and viewer.screen.count(BLUE) > 110_000)
+    assert viewer.get("viewer.picture.props.file is None")
+    data = image(color_of(7))
+    viewer.do(f"viewer.picture.set_bytes(GLib.Bytes.new({data!r}))")
+    eventually(lambda: viewer.screen.count(color_of(7)) == 400 * 600)
+    assert viewer.get("viewer.picture.props.uri is None")
+
+
+def test_placeholders(viewer: Viewer, origin: Origin) -> None:
+    """A ThumbHash, a paintable or an icon is shown until the image, and after a failure the error's."""
+    gate = threading.Event()
+    url = origin.add("/late.png", image(RED), gate=gate)
+    viewer.do(f"viewer.show(uri='{url}', thumb_hash='1QcSHQRnh493V4dIh4eXh1h4kJUI', content_fit='cover', transition='crossfade')")
+    viewer.wait("loading")
+    eventually(lambda: len(viewer.screen.picture().crop((0, 0, 400, 600)).getcolors(1 << 20)) > 500)
+    gate.set()
+    eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+    viewer.do("""
+texture = Gdk.MemoryTexture.new(30, 20, Gdk.MemoryFormat.R8G8B8, GLib.Bytes.new(bytes([1, 200, 3]) * 600), 90)
+viewer.show(uri='/missing.png', error_paintable=texture)
+""")
+    eventually(lambda: viewer.screen.count((1, 200, 3)) == 600)
+    viewer.do(f"viewer.show(uri='/missing.png', placeholder=texture, flags=ImgbrokerGtk.LoadFlags.DELAY_PLACEHOLDER)")
+    eventually(lambda: viewer.screen.count((1, 200, 3)) == 600)
+
+
+def test_shown_on_demand(viewer: Viewer, origin: Origin) -> None:
+    """With `avoid-auto-show`, the program decides when a loaded image is shown."""
+    url = origin.add("/demand.png", image(RED))
+    viewer.do(f"viewer.show(uri='{url}', content_fit='cover', flags=ImgbrokerGtk.LoadFlags.AVOID_AUTO_SHOW)")
+    viewer.wait("ready")
+    assert viewer.get("viewer.picture.props.texture is not None") and viewer.screen.count(RED) == 0
+    viewer.do("viewer.picture.emit")
+    viewer.do("ImgbrokerGtk.View.show(viewer.picture)")
+    eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+
+
+def test_resize(viewer: Viewer, broker: Broker, origin: Origin) -> None:
+    """While the window is resized, the present image is shown; when its size has settled, one of more pixels is requested."""
+    file = io.BytesIO()
+    stripes = PIL.Image.new("RGB", (800, 800))
+    stripes.putdata([RED if x % 2 == 0 else BLUE for _ in range(800) for x in range(800)])
+    stripes.save(file, "PNG")
+    url = origin.add("/resize.png", file.getvalue())
+    viewer.do(f"viewer.window.set_default_size(100, 100); viewer.show(uri='{url}')")
+    viewer.wait("ready")
+    requests = stats(broker)["requests"]
+    for side in range(120, 801, 20):
+        viewer.do(f"viewer.window.set_default_size({side}, {side})")
+        eventually(lambda: viewer.get("viewer.picture.get_width()") == side)
+        assert viewer.get("viewer.picture.props.texture is not None")
+    # All pixels of the original, sharp.
+    eventually(lambda: viewer.screen.count(RED) == 400 * 800)
+    assert viewer.get("viewer.last_size") == [800, 800]
+    assert stats(broker)["requests"] - requests <= 12
+    # The original has no more.
+    requests = stats(broker)["requests"]
+    textures = viewer.get("viewer.textures")
+    viewer.do("viewer.window.set_default_size(1000, 790)")
+    eventually(lambda: viewer.get("viewer.picture.get_width()") == 1000)
+    viewer.do("viewer.window.set_default_size(300, 300)")
+    eventually(lambda: viewer.get("viewer.picture.get_width()") == 300)
+    assert viewer.get("viewer.textures") == textures and stats(broker)["requests"] == requests
+
+
+def test_two_pixels_for_one(screen: Screen, broker: Broker, tmp_path: pathlib.Path) -> None:
+    """With a scale factor of 2, pixels of the image are pixels of the screen."""
+    stripes = PIL.Image.new("RGB", (800, 600))
+    stripes.putdata([RED if x % 2 == 0 else BLUE for _ in range(600) for x in range(800)])
+    stripes.save(tmp_path / "stripes.png")
+    viewer = Viewer(screen, broker.socket, scale=2)
+    viewer.do(f"viewer.window.set_default_size(400, 300); viewer.show(uri='{tmp_path}/stripes.png')")
+    eventually(lambda: screen.count(RED) == 400 * 600 and screen.count(BLUE) == 400 * 600)
+    viewer.end()
+
+
+def numbers(screen: Screen, frames: int, seconds: float = 20) -> List[int]:
+    """Returns the numbers of the frames that screenshots show, until all have been seen."""
+    colors = {color_of(number): number for number in range(frames)}
+    seen: List[int] = []
+
+    def are_all_seen() -> bool:
+        number = colors.get(screen.picture().getpixel((50, 50)))
+        if number is not None and (not seen or seen[-1] != number):
+            seen.append(number)
+        return len(set(seen)) == frames
+
+    eventually(are_all_seen, seconds)
+    return seen
+
+
+def test_animation(viewer: Viewer, broker: Broker, tmp_path: pathlib.Path) -> None:
+    """All frames are shown in order. A hidden animation stops, and its images are released; it plays again when it is shown."""
+    path = animation(tmp_path, 5, 100, 100, 150)
+    viewer.do(f"viewer.window.set_default_size(100, 100); viewer.show(uri='{path}')")
+    seen = numbers(viewer.screen, 5)
+    assert all(later != earlier for earlier, later in zip(seen, seen[1:]))
+    viewer.do("viewer.picture.props.playing = False")
+    textures = viewer.get("viewer.textures")
+    viewer.do("viewer.picture.props.playing = True")
+    eventually(lambda: viewer.get("viewer.textures") > textures + 3)
+    viewer.do("viewer.picture.set_visible(False)")
+    textures = viewer.get("viewer.textures")
+    eventually(lambda: viewer.get("viewer.picture.props.texture is None"))
+    # The frame that was due when it was hidden, and the release.
+    assert viewer.get("viewer.textures") <= textures + 2
+    eventually(lambda: stats(broker)["leases"] <= 1)
+    viewer.do("viewer.picture.set_visible(True)")
+    numbers(viewer.screen, 5)
+
+
+def test_long_animation(viewer: Viewer, broker: Broker, tmp_path: pathlib.Path) -> None:
+    """An animation of more than 8 MiB is played in parts, in order, again and again, and also if the broker is killed meanwhile."""
+    path = animation(tmp_path, 12, 1000, 700, 60)
+    viewer.do(f"viewer.window.set_default_size(1000, 700); viewer.show(uri='{path}')")
+    numbers(viewer.screen, 12, 60)
+    assert stats(broker)["leasedBytes"] < 20 << 20
+    broker.stop("kill")
+    broker.start()
+    numbers(viewer.screen, 12, 60)
+
+
+def test_broker_that_comes_late(screen: Screen, tmp_path: pathlib.Path, origin: Origin) -> None:
+    """Without a broker the state is `failed`; the image is loaded when there is one."""
+    viewer = Viewer(screen, str(tmp_path / "socket"))
+    url = origin.add("/waiting.png", image(RED))
+    viewer.do(f"viewer.show(uri='{url}')")
+    viewer.wait("failed")
+    assert viewer.get("viewer.picture.props.error_code") == "no-broker"
+    broker = Broker(tmp_path)
+    viewer.wait("ready")
+    viewer.end()
+    broker.stop()
+
+
+def test_kept_images(viewer: Viewer, origin: Origin) -> None:
+    """An image that was got from memory once is shown again without a request, and without the state `loading`."""
+    url = origin.add("/kept.png", image(RED))
+    viewer.do(f"viewer.show(uri='{url}', content_fit='cover')")
+    viewer.wait("ready")
+    for expected in (["empty", "loading", "ready"], ["empty", "ready"]):
+        viewer.do("viewer.states.clear(); viewer.picture.set_uri(None)")
+        eventually(lambda: viewer.screen.count(RED) == 0)
+        viewer.do(f"viewer.picture.set_uri('{url}')")
+        eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+        assert viewer.get("viewer.states") == expected
+
+
+def test_many_short_lives(viewer: Viewer, broker: Broker, origin: Origin) -> None:
+    """Pictures that are removed while they load leave no request and no lease."""
+    viewer.do(f"""
+for round in range(20):
+    box = Gtk.Box()
+    for number in range(20):
+        box.append(ImgbrokerGtk.Picture(uri='{origin.url}/n/%d' % (round * 20 + number), hexpand=True))
+    viewer.window.set_child(box)
+    viewer.window.present()
+    context = GLib.MainContext.default()
+    for _ in range(5):
+        context.iteration(False)
+viewer.show()
+box = None
+""")
+    eventually(lambda: stats(broker)["queued"] + stats(broker)["running"] == 0)
+    eventually(lambda: stats(broker)["leases"] == 0)
+
+
+def test_paintable(viewer: Viewer, origin: Origin, broker: Broker) -> None:
+    """A paintable loads its image in its size, and any widget shows it."""
+    url = origin.add("/paintable.png", image(RED, 800, 600))
+    viewer.do(f"""
+paintable = ImgbrokerGtk.Paintable.new('{url}', 200, 200)
+viewer.window.set_child(Gtk.Picture(paintable=paintable))
+viewer.window.present()
+""")
+    eventually(lambda: viewer.get("paintable.props.state.value_nick") == "ready")
+    assert viewer.get("(paintable.get_intrinsic_width(), paintable.get_intrinsic_height())") == [200, 150]
+    eventually(lambda: viewer.screen.count(RED) > 400 * 299)
+    viewer.do("paintable.props.width = 400; paintable.props.height = 0")
+    eventually(lambda: viewer.get("paintable.get_intrinsic_width()") == 400)
+
+
+def test_unwatched_progress(viewer: Viewer, origin: Origin) -> None:
+    """`progress` rises while bytes arrive."""
+    gate = threading.Event()
+    body = image(RED) + b"\0" * 400_000
+    origin.pages["/progress.png"] = Page(body, gate=gate)
+    viewer.do(f"""
+viewer.show(uri='{origin.url}/progress.png', show_progress=True)
+viewer.shares = []
+viewer.picture.connect('notify::progress', lambda picture, _: viewer.shares.append(picture.props.progress))
+""")
+    gate.set()
+    viewer.wait("ready")
+    shares = viewer.get("viewer.shares")
+    assert shares == sorted(shares) and shares[-1] == 1
