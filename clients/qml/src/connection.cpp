@@ -92,6 +92,8 @@ Connection *Connection::shared() {
 Connection::Connection(QObject *parent) : QObject(parent) {}
 
 Connection::~Connection() {
+    // It must not watch a descriptor that has been closed.
+    delete m_notifier;
     imgbroker_close(m_broker);
     qDeleteAll(m_requests);
 }
