@@ -57,7 +57,7 @@ class BrokerImage : public QQuickItem {
     Q_PROPERTY(QString errorString READ errorString NOTIFY errorChanged FINAL)
     /// The code of the failure as in the protocol, such as "http-status"; "" without one.
     Q_PROPERTY(QString errorCode READ errorCode NOTIFY errorChanged FINAL)
-    /// The ThumbHash of the loaded image in Base64; "" if there is none.
+    /// The ThumbHash of the loaded image in Base64; "" without one.
     Q_PROPERTY(QString imageThumbHash READ imageThumbHash NOTIFY imageChanged FINAL)
     /// The size of the original as shown, in its pixels; 0 before it is known.
     Q_PROPERTY(int sourceWidth READ sourceWidth NOTIFY imageChanged FINAL)

@@ -54,8 +54,8 @@ def requests(broker: Broker) -> int:
 
 # A long list
 
-#: Rows of the list, and of the screen.
-ROWS, ROW = 5000, 50
+#: The number of rows.
+ROWS = 5000
 #: Marks the colours of rows and pictures, of which no other part of the window has one.
 MARK = 0xA5
 
