@@ -523,7 +523,7 @@ static bool are_same(const imgbroker_options *left, const imgbroker_options *rig
         && left->timeout_ms == right->timeout_ms && left->total_timeout_ms == right->total_timeout_ms
         && left->scale_down == right->scale_down && left->linear == right->linear
         && left->metadata == right->metadata && left->prefer_embedded == right->prefer_embedded
-        && left->accept_damage == right->accept_damage && left->retry_failed == right->retry_failed
+        && left->accept_damage == right->accept_damage
         && left->cookies == right->cookies
         && left->allow_invalid_certificates == right->allow_invalid_certificates
         && has_same_text(left->steps, right->steps) && has_same_text(left->background, right->background)

@@ -48,8 +48,8 @@ struct _ImgbrokerPaintable {
     imgbroker_fit asked_fit;
 
     GdkTexture *texture;
-    // The size of the original, and whether the texture shows all of it.
-    int original_width, original_height;
+    // The size of the original, or of the image if that shows something else; 0 while it is unknown.
+    int natural_width, natural_height;
     gboolean was_loaded;
     char *thumb_hash;
 
@@ -340,8 +340,9 @@ static void take_image(ImgbrokerPaintable *self, imgbroker_image *image, gboolea
         imgbroker_image_release(image);
         return;
     }
-    self->original_width = (int)image->original_width;
-    self->original_height = (int)image->original_height;
+    gboolean is_whole = self->crop == NULL && self->steps == NULL && self->preset == NULL && image->original_width > 0;
+    self->natural_width = (int)(is_whole ? image->original_width : image->width);
+    self->natural_height = (int)(is_whole ? image->original_height : image->height);
     self->was_loaded = !is_kept && image->source != IMGBROKER_FROM_MEMORY;
     self->is_released_to_show = FALSE;
     stop_animation(self);
@@ -446,7 +447,7 @@ static gboolean fill_source(const ImgbrokerPaintable *self, imgbroker_request *r
     } else if (self->uri != NULL && g_str_has_prefix(self->uri, "file:")) {
         request->path = *path = g_filename_from_uri(self->uri, NULL, NULL);
         if (*path == NULL) request->path = self->uri;
-    } else if (self->uri != NULL && self->uri[0] == '/') {
+    } else if (self->uri != NULL && g_uri_peek_scheme(self->uri) == NULL) {
         request->path = self->uri;
     } else {
         request->url = self->uri;
@@ -457,8 +458,16 @@ static gboolean fill_source(const ImgbrokerPaintable *self, imgbroker_request *r
 static Request *send(
     ImgbrokerPaintable *self, const imgbroker_options *options, TakeReply take, imgbroker_error *error) {
     char *path;
-    imgbroker_request request = {.options = options};
-    Request *sent = fill_source(self, &request, &path) ? imgbroker_request_send(&request, take, self, error) : NULL;
+    imgbroker_request request = {0};
+    Request *sent = NULL;
+    if (fill_source(self, &request, &path)) {
+        imgbroker_options chosen = *options;
+        // A local file is always read as it is.
+        if (request.url == NULL) chosen.cache = IMGBROKER_CACHE_DEFAULT;
+        if (request.url == NULL) chosen.stale_first = FALSE;
+        request.options = &chosen;
+        sent = imgbroker_request_send(&request, take, self, error);
+    }
     g_free(path);
     return sent;
 }
@@ -519,7 +528,6 @@ static void queue_load(ImgbrokerPaintable *self) {
 static void clear_image(ImgbrokerPaintable *self) {
     forget_request(self);
     stop_animation(self);
-    self->original_width = self->original_height = 0;
     self->retry_delay = 0;
     set_texture(self, NULL);
     set_progress(self, 0);
@@ -530,6 +538,7 @@ static void clear_image(ImgbrokerPaintable *self) {
 static void source_changed(ImgbrokerPaintable *self) {
     clear_image(self);
     set_thumb_hash(self, NULL);
+    self->natural_width = self->natural_height = 0;
     self->has_box = FALSE;
     queue_load(self);
 }
@@ -588,12 +597,14 @@ void imgbroker_paintable_release(ImgbrokerPaintable *self) {
     self->has_box = FALSE;
 }
 
+gboolean imgbroker_paintable_has_image(ImgbrokerPaintable *self) {
+    return self->texture != NULL;
+}
+
 gboolean imgbroker_paintable_get_natural_size(ImgbrokerPaintable *self, int *width, int *height) {
-    if (self->texture == NULL) return FALSE;
-    gboolean is_whole = self->crop == NULL && self->steps == NULL && self->preset == NULL && self->original_width > 0;
-    *width = is_whole ? self->original_width : gdk_texture_get_width(self->texture);
-    *height = is_whole ? self->original_height : gdk_texture_get_height(self->texture);
-    return TRUE;
+    *width = self->natural_width;
+    *height = self->natural_height;
+    return self->natural_width > 0;
 }
 
 gboolean imgbroker_paintable_was_loaded(ImgbrokerPaintable *self) {

@@ -12,7 +12,8 @@ struct _ImgbrokerPicture {
     ImgbrokerPaintable *paintable;
     GdkPaintable *placeholder, *error_paintable;
     char *placeholder_icon, *error_icon, *thumb_hash, *alternative_text;
-    GdkTexture *thumb_hash_texture;
+    // Of `thumb_hash`, or else of the image that was released.
+    GdkTexture *blurred;
     GtkContentFit content_fit;
     ImgbrokerTransition transition;
     gboolean shows_progress;
@@ -61,8 +62,7 @@ static ImgbrokerLoadFlags flags_of(ImgbrokerPicture *self) {
 }
 
 static gboolean has_image(ImgbrokerPicture *self) {
-    int width, height;
-    return imgbroker_paintable_get_natural_size(self->paintable, &width, &height);
+    return imgbroker_paintable_has_image(self->paintable);
 }
 
 // Loading
@@ -99,6 +99,12 @@ static gboolean load_in_box(gpointer data) {
 static gboolean release_image(gpointer data) {
     ImgbrokerPicture *self = data;
     self->release_timer = 0;
+    if (self->blurred == NULL) {
+        char *hash;
+        g_object_get(self->paintable, "image-thumb-hash", &hash, NULL);
+        self->blurred = imgbroker_thumb_hash_texture(hash);
+        g_free(hash);
+    }
     imgbroker_paintable_release(self->paintable);
     return G_SOURCE_REMOVE;
 }
@@ -201,7 +207,7 @@ static GdkPaintable *substitute(ImgbrokerPicture *self) {
     } else if ((flags_of(self) & IMGBROKER_LOAD_DELAY_PLACEHOLDER) != 0) {
         return NULL;
     }
-    return self->thumb_hash_texture != NULL ? GDK_PAINTABLE(self->thumb_hash_texture) : self->placeholder;
+    return self->blurred != NULL ? GDK_PAINTABLE(self->blurred) : self->placeholder;
 }
 
 static const char *substitute_icon(ImgbrokerPicture *self) {
@@ -278,9 +284,8 @@ static void texture_changed(ImgbrokerPicture *self) {
 static void paintable_notified(GObject *paintable, GParamSpec *specification, gpointer data) {
     (void)paintable;
     ImgbrokerPicture *self = data;
-    if (g_str_equal(specification->name, "texture")) {
-        texture_changed(self);
-    }
+    if (g_str_equal(specification->name, "texture")) texture_changed(self);
+    if (g_str_equal(specification->name, "image-thumb-hash") && self->thumb_hash == NULL) g_clear_object(&self->blurred);
     for (guint property = 1; property < VIEW_PROPERTIES; property++) {
         if (!g_str_equal(specification->name, imgbroker_view_property_name(property))) continue;
         update(self);
@@ -311,8 +316,8 @@ static void draw(GtkSnapshot *snapshot, GdkPaintable *paintable, int width, int 
 }
 
 static void draw_substitute(ImgbrokerPicture *self, GtkSnapshot *snapshot, GdkPaintable *paintable, int width, int height) {
-    GtkContentFit fit = paintable == GDK_PAINTABLE(self->thumb_hash_texture) ? self->content_fit : GTK_CONTENT_FIT_SCALE_DOWN;
-    if (fit == GTK_CONTENT_FIT_SCALE_DOWN && paintable == GDK_PAINTABLE(self->thumb_hash_texture)) fit = GTK_CONTENT_FIT_CONTAIN;
+    GtkContentFit fit = GTK_CONTENT_FIT_SCALE_DOWN;
+    if (paintable == GDK_PAINTABLE(self->blurred)) fit = self->content_fit == fit ? GTK_CONTENT_FIT_CONTAIN : self->content_fit;
     draw(snapshot, paintable, width, height, fit, 1);
 }
 
@@ -354,7 +359,7 @@ static void measure(GtkWidget *widget, GtkOrientation orientation, int for_size,
     int width = 0, height = 0;
     *minimum = *natural = 0;
     if (!imgbroker_paintable_get_natural_size(self->paintable, &width, &height) && substitute(self) != NULL &&
-        self->thumb_hash_texture == NULL) {
+        self->blurred == NULL) {
         width = gdk_paintable_get_intrinsic_width(substitute(self));
         height = gdk_paintable_get_intrinsic_height(substitute(self));
     }
@@ -432,8 +437,8 @@ static void set_property(GObject *object, guint property, const GValue *value, G
             g_free(*text);
             *text = g_value_dup_string(value);
             if (property == PROP_THUMB_HASH) {
-                g_clear_object(&self->thumb_hash_texture);
-                self->thumb_hash_texture = imgbroker_thumb_hash_texture(*text);
+                g_clear_object(&self->blurred);
+                self->blurred = imgbroker_thumb_hash_texture(*text);
             } else if (property == PROP_ALTERNATIVE_TEXT) {
                 gtk_accessible_update_property(
                     GTK_ACCESSIBLE(self), GTK_ACCESSIBLE_PROPERTY_LABEL, *text != NULL ? *text : "", -1);
@@ -488,7 +493,7 @@ static void finalize(GObject *object) {
     g_clear_object(&self->paintable);
     g_clear_object(&self->placeholder);
     g_clear_object(&self->error_paintable);
-    g_clear_object(&self->thumb_hash_texture);
+    g_clear_object(&self->blurred);
     for (guint property = PROP_CONTENT_FIT; property < PROP_PAINTABLE; property++) {
         if (G_IS_PARAM_SPEC_STRING(properties[property])) g_free(*text_of(self, property));
     }
@@ -540,7 +545,8 @@ static void imgbroker_picture_class_init(ImgbrokerPictureClass *class) {
     /**
      * ImgbrokerPicture:thumb-hash:
      *
-     * A ThumbHash in Base64, of which a blurred image is shown while the image is loaded, as large as that. Default: `NULL`.
+     * A ThumbHash in Base64, of which a blurred image is shown while the image is loaded, as large as that. Default: `NULL`; then an image
+     * that was released because it was not visible leaves its own.
      */
     properties[PROP_THUMB_HASH] = g_param_spec_string("thumb-hash", NULL, NULL, NULL, flags);
 

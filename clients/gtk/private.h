@@ -75,7 +75,10 @@ void imgbroker_paintable_pause(ImgbrokerPaintable *paintable);
 // Releases the image and cancels its request.
 void imgbroker_paintable_release(ImgbrokerPaintable *paintable);
 
-// The size of the original in pixels, or of the image where the original has another aspect ratio. False while there is no image.
+gboolean imgbroker_paintable_has_image(ImgbrokerPaintable *paintable);
+
+// The size of the original in pixels, or of the image where the original has another aspect ratio; also after the image was released.
+// False while it is unknown.
 gboolean imgbroker_paintable_get_natural_size(ImgbrokerPaintable *paintable, int *width, int *height);
 
 // Whether the shown image was neither in memory nor kept.

@@ -70,7 +70,8 @@ static void imgbroker_view_default_init(ImgbrokerViewInterface *interface) {
     /**
      * ImgbrokerView:uri:
      *
-     * The URL of the image (`https:`, `http:`, `data:`, `file:`), or the path of a file. Replaces `file` and `bytes`. Default: `NULL`.
+     * The URL of the image (`https:`, `http:`, `data:`, `file:`), or, without a scheme, the path of a file. Replaces `file` and `bytes`.
+     * Default: `NULL`.
      */
     g_object_interface_install_property(interface, g_param_spec_string("uri", NULL, NULL, NULL, writable));
 

@@ -20,8 +20,8 @@ static const char tile[] =
     "    </object></property>"
     "    <child type='overlay'><object class='GtkLabel'>"
     "      <property name='wrap'>1</property><property name='lines'>6</property><property name='ellipsize'>end</property>"
-    "      <property name='max-width-chars'>16</property><property name='justify'>center</property>"
-    "      <property name='halign'>center</property><property name='valign'>center</property><style><class name='error'/></style>"
+    "      <property name='max-width-chars'>20</property><property name='justify'>center</property>"
+    "      <property name='halign'>center</property><property name='valign'>center</property><style><class name='message'/></style>"
     "      <binding name='label'><lookup name='error-message'>picture</lookup></binding>"
     "    </object></child>"
     "  </object></child>"
@@ -31,7 +31,7 @@ static const char tile[] =
     "  </object></child>"
     "</object></property></template></interface>";
 
-static const char style[] = "gridview { padding: 16px; } gridview > child { padding: 8px; border-radius: 14px; } .error { padding: 12px; }"
+static const char style[] = "gridview { padding: 16px; } gridview > child { padding: 8px; border-radius: 14px; } gridview > child > box { margin: 0; } .message { padding: 12px; }"
     ".frame { border: none; border-radius: 10px; background: alpha(currentColor, 0.08); }";
 
 static GtkStringList *sources;
