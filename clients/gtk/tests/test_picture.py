@@ -231,6 +231,46 @@ def test_kept_images(viewer: Viewer, origin: Origin) -> None:
         assert viewer.get("viewer.states") == expected
 
 
+def test_refresh(viewer: Viewer, origin: Origin, tmp_path: pathlib.Path) -> None:
+    """With `refresh-cached`, the cached image is shown until the origin has answered. A file is read as always."""
+    gate = threading.Event()
+    url = origin.add("/refresh.png", image(RED))
+    viewer.do(f"viewer.show(uri='{url}', content_fit='cover')")
+    viewer.wait("ready")
+    origin.add("/refresh.png", image(BLUE), gate=gate)
+    viewer.do("viewer.picture.props.flags = ImgbrokerGtk.LoadFlags.REFRESH_CACHED")
+    viewer.do("viewer.picture.set_uri(None); viewer.states.clear()")
+    viewer.do(f"viewer.picture.set_uri('{url}')")
+    eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+    assert viewer.state() == "loading"
+    gate.set()
+    eventually(lambda: viewer.screen.count(BLUE) == 400 * 600 and viewer.state() == "ready")
+    (tmp_path / "file.png").write_bytes(image(RED))
+    viewer.do(f"viewer.picture.set_uri('{tmp_path}/file.png')")
+    eventually(lambda: viewer.screen.count(RED) == 400 * 600 and viewer.state() == "ready")
+
+
+def test_release_keeps_the_place(viewer: Viewer, origin: Origin) -> None:
+    """A released picture keeps its natural size, and shows a blurred image until it is loaded again."""
+    gate = threading.Event()
+    file = io.BytesIO()
+    PIL.Image.linear_gradient("L").resize((300, 150)).convert("RGB").save(file, "PNG")
+    url = origin.add("/place.png", file.getvalue(), headers={"Cache-Control": "no-store"})
+    viewer.do(f"viewer.show(uri='{url}', valign=Gtk.Align.START)")
+    viewer.wait("ready")
+    measure = "list(viewer.picture.measure(Gtk.Orientation.VERTICAL, 300))[:2]"
+    assert viewer.get(measure) == [0, 150]
+    origin.pages["/place.png"] = origin.pages["/place.png"]._replace(gate=gate)
+    viewer.do("viewer.box.set_visible(False)")
+    viewer.wait("empty")
+    assert viewer.get(measure) == [0, 150]
+    viewer.do("viewer.box.set_visible(True)")
+    viewer.wait("loading")
+    eventually(lambda: len(viewer.screen.picture().crop((0, 0, 400, 200)).getcolors(1 << 20)) > 50)
+    gate.set()
+    viewer.wait("ready")
+
+
 def test_many_short_lives(viewer: Viewer, broker: Broker, origin: Origin) -> None:
     """Pictures that are removed while they load leave no request and no lease."""
     viewer.do(f"""
