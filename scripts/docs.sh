@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# docs.sh: builds the documentation of the Swift library into .build/documentation; warnings are errors.
+# docs.sh: builds the documentation of the Swift library, and that of the widgets for GTK 4 if gi-docgen is installed, into
+# .build/documentation; warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,3 +19,10 @@ swift symbolgraph-extract -module-name ImageBrokerClient -I "$products/release/M
 docc convert Sources/ImageBrokerClient/ImageBrokerClient.docc --additional-symbol-graph-dir "$output/symbols" \
     --fallback-bundle-identifier imgbroker.ImageBrokerClient --fallback-display-name ImageBrokerClient --warnings-as-errors \
     --output-path "$output/ImageBrokerClient.doccarchive"
+
+if command -v gi-docgen >/dev/null; then
+    make --no-print-directory -s -C clients/gtk docs BUILD="$PWD/.build/gtk" C_CLIENT=../c
+    cp -r .build/gtk/docs/ImgbrokerGtk-4.0 "$output/"
+else
+    echo "Without the documentation of the widgets for GTK 4: gi-docgen is missing (scripts/bootstrap.sh --for-docs)."
+fi

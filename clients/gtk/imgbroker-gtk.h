@@ -111,8 +111,10 @@ IMGBROKER_GTK_API GType imgbroker_transition_get_type(void);
 /**
  * imgbroker_gtk_error_domain:
  *
- * Returns: the domain of [property@View:error]. Its codes are the numbers of `imgbroker_code` in the C client; their names are the
- *   protocol's ([property@View:error-code]).
+ * Gets the domain of [property@View:error]. Its codes are the numbers of `imgbroker_code` in the C client; their names are the
+ * protocol's ([property@View:error-code]).
+ *
+ * Returns: the domain
  */
 IMGBROKER_GTK_API GQuark imgbroker_gtk_error_domain(void);
 #define IMGBROKER_GTK_ERROR (imgbroker_gtk_error_domain())

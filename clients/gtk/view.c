@@ -230,7 +230,9 @@ void imgbroker_view_set_bytes(ImgbrokerView *view, GBytes *bytes) {
  * imgbroker_view_get_state:
  * @view: a view
  *
- * Returns: the state of the view
+ * Gets the state of a view.
+ *
+ * Returns: the state
  */
 ImgbrokerState imgbroker_view_get_state(ImgbrokerView *view) {
     ImgbrokerState state;
@@ -241,6 +243,8 @@ ImgbrokerState imgbroker_view_get_state(ImgbrokerView *view) {
 /**
  * imgbroker_view_dup_error:
  * @view: a view
+ *
+ * Gets the failure of a view.
  *
  * Returns: (transfer full) (nullable): a copy of the reason why the image could not be loaded, to be freed with [method@GLib.Error.free]
  */
