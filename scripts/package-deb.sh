@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # package-deb.sh [DIR]: makes the Debian packages of the programs in $BUILT (.build/release) and of the clients, in DIR (.build/deb).
 # Equal inputs give equal files: $SOURCE_DATE_EPOCH, or else the time of the last commit, is the time of all files.
-# $DEBEMAIL is the address of their maintainer.
+# $DEBEMAIL is the address of their maintainer. $WITHOUT names clients whose packages are left out ("gtk qml"), as they also are if the
+# machine lacks GTK's or Qt's development files. $COMPRESSION is that of the packages (xz; none is fast).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -31,6 +32,23 @@ export SOURCE_DATE_EPOCH
 maintainer=${DEBEMAIL:-imgbroker@example.org}
 multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 libraries=/usr/lib/$multiarch
+# Each prints a package that the build of a client needs and the machine lacks.
+lacks_for_gtk() {
+    pkg-config --exists "gtk4 >= 4.8" || { echo libgtk-4-dev; return; }
+    command -v g-ir-scanner >/dev/null || echo gobject-introspection
+}
+lacks_for_qml() {
+    [[ -e $libraries/cmake/Qt6Quick/Qt6QuickConfig.cmake ]] || { echo qt6-declarative-dev; return; }
+    command -v cmake >/dev/null || { echo cmake; return; }
+    command -v g++ >/dev/null || echo g++
+}
+# includes CLIENT: whether the packages of a client are made.
+includes() {
+    [[ " ${WITHOUT:-} " != *" $1 "* ]] || return
+    local lacks
+    lacks=$("lacks_for_$1")
+    [[ -z "$lacks" ]] || { echo "Without clients/$1: $lacks is missing (scripts/bootstrap.sh --for-deb)."; return 1; }
+}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # Each package's files are in the folder of its name.
@@ -84,16 +102,56 @@ find "$stage/imgbroker/usr/share/man" -type f -exec gzip -9n {} +
 install -d "$stage/imgbroker/etc/imgbroker"
 mv "$stage/imgbroker/usr/share/doc/imgbroker/examples/imgbroker.conf" "$stage/imgbroker/etc/imgbroker/"
 
-make --no-print-directory -s -C clients/c install BUILD="$work/c" DESTDIR="$work/client" PREFIX=/usr LIBDIR="$libraries" \
-    CPPFLAGS="$(dpkg-buildflags --get CPPFLAGS)" CFLAGS="$(dpkg-buildflags --get CFLAGS)" \
-    LDFLAGS="$(DEB_BUILD_MAINT_OPTIONS=hardening=+bindnow dpkg-buildflags --get LDFLAGS)"
-install -d "$stage/libimgbroker0$libraries" "$stage/libimgbroker-dev/usr/share/doc/libimgbroker-dev/examples"
-mv "$work/client$libraries"/libimgbroker.so.* "$stage/libimgbroker0$libraries/"
+cppflags=$(dpkg-buildflags --get CPPFLAGS)
+cflags=$(dpkg-buildflags --get CFLAGS)
+ldflags=$(DEB_BUILD_MAINT_OPTIONS=hardening=+bindnow dpkg-buildflags --get LDFLAGS)
+# strip_libraries DIRECTORY
+strip_libraries() {
+    chmod 644 "$1"/*.so*
+    strip --strip-unneeded --remove-section=.comment --remove-section=.note "$1"/*.so*
+}
+# install_client NAME DIRECTORY [VARIABLE=VALUE]...
+install_client() {
+    make --no-print-directory -s -C "clients/$1" install BUILD="$work/build" DESTDIR="$2" PREFIX=/usr LIBDIR="$libraries" \
+        CPPFLAGS="$cppflags" CFLAGS="$cflags" LDFLAGS="$ldflags" "${@:3}"
+}
+
+install_client c "$work/client"
+install -d "$stage/libimgbroker0$libraries" "$stage/libimgbroker-dev"
+cp -a "$work/client$libraries"/libimgbroker.so.* "$stage/libimgbroker0$libraries/"
 cp -a "$work/client/." "$stage/libimgbroker-dev/"
-install -m 644 clients/c/examples/gallery.c "$stage/libimgbroker-dev/usr/share/doc/libimgbroker-dev/examples/"
-chmod 644 "$stage/libimgbroker0$libraries"/*
-strip --strip-unneeded --remove-section=.comment --remove-section=.note "$stage/libimgbroker0$libraries"/*
+rm "$stage/libimgbroker-dev$libraries"/libimgbroker.so.*
+strip_libraries "$stage/libimgbroker0$libraries"
 strip --strip-debug --enable-deterministic-archives "$stage/libimgbroker-dev$libraries/libimgbroker.a"
+
+widgets=()
+if includes gtk; then
+    widgets+=(libimgbroker-gtk-4-0 gir1.2-imgbrokergtk-4.0 libimgbroker-gtk-4-dev)
+    development=$stage/libimgbroker-gtk-4-dev
+    install_client gtk "$development" C_CLIENT=../c
+    install -d "$stage/libimgbroker-gtk-4-0$libraries" "$stage/gir1.2-imgbrokergtk-4.0$libraries" \
+        "$development/usr/share/doc/libimgbroker-gtk-4-dev/examples"
+    mv "$development$libraries"/libimgbroker-gtk-4.so.* "$stage/libimgbroker-gtk-4-0$libraries/"
+    strip_libraries "$stage/libimgbroker-gtk-4-0$libraries"
+    mv "$development$libraries/girepository-1.0" "$stage/gir1.2-imgbrokergtk-4.0$libraries/"
+    install -m 644 clients/gtk/examples/gallery.{c,py,js} "$development/usr/share/doc/libimgbroker-gtk-4-dev/examples/"
+fi
+if includes qml; then
+    widgets+=(qml6-module-imgbroker)
+    module=$stage/qml6-module-imgbroker
+    # The plugin uses the library of libimgbroker0. No file contains paths of the build.
+    {
+        PKG_CONFIG_PATH="$work/client$libraries/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$work/client" \
+            cmake -S clients/qml -B "$work/qml" -DIMGBROKER_C_SOURCE= -DIMGBROKER_QML_DIR="$libraries/qt6/qml" \
+            -DCMAKE_BUILD_TYPE=None -DCMAKE_SKIP_RPATH=ON \
+            -DCMAKE_CXX_FLAGS="$(dpkg-buildflags --get CXXFLAGS) $cppflags -g0 -ffile-prefix-map=$work=." \
+            -DCMAKE_SHARED_LINKER_FLAGS="$ldflags" -DCMAKE_MODULE_LINKER_FLAGS="$ldflags" &&
+            cmake --build "$work/qml" --parallel "$(nproc)" && DESTDIR=$module cmake --install "$work/qml"
+    } >"$work/qml.log" 2>&1 || fail "the QML module is not built: $(tail -20 "$work/qml.log")"
+    strip_libraries "$module$libraries/qt6/qml/Imgbroker"
+    chmod 644 "$module$libraries/qt6/qml/Imgbroker"/*
+    install -D -m 644 -t "$module/usr/share/doc/qml6-module-imgbroker/examples" clients/qml/examples/feed.qml
+fi
 
 modules=$stage/python3-imgbroker/usr/lib/python3/dist-packages
 install -d "$modules/imgbroker" "$modules/imgbroker-$version.dist-info"
@@ -115,7 +173,8 @@ elf_files() {
 mkdir -p "$output"
 rm -f "$output"/*.deb
 output=$(realpath "$output")
-for package in imgbroker imgbroker-exporter imgbroker-tier "${loaders[@]}" libimgbroker0 libimgbroker-dev python3-imgbroker; do
+for package in imgbroker imgbroker-exporter imgbroker-tier "${loaders[@]}" libimgbroker0 libimgbroker-dev python3-imgbroker \
+    "${widgets[@]}"; do
     tree=$stage/$package
     documents=$tree/usr/share/doc/$package
     install -d "$documents" "$tree/DEBIAN"
@@ -130,10 +189,12 @@ for package in imgbroker imgbroker-exporter imgbroker-tier "${loaders[@]}" libim
             install -m 755 "packaging/debian/$package.$script" "$tree/DEBIAN/$script"
         fi
     done
-    if [[ -e packaging/debian/$package.triggers ]]; then
-        install -m 644 "packaging/debian/$package.triggers" "$tree/DEBIAN/triggers"
+    # The library of libNAME0 or libNAME-0.
+    if [[ "$package" == lib*0 ]]; then
+        name=${package%0}
+        echo "${name%-} 0 $package (>= $version)" >"$tree/DEBIAN/shlibs"
+        echo "activate-noawait ldconfig" >"$tree/DEBIAN/triggers"
     fi
-    if [[ "$package" == libimgbroker0 ]]; then echo "libimgbroker 0 $package (>= $version)" >"$tree/DEBIAN/shlibs"; fi
     if [[ -d "$tree/etc" ]]; then (cd "$tree" && find etc -type f | sort | sed 's|^|/|') >"$tree/DEBIAN/conffiles"; fi
 
     substitutions=$debian/$package.substvars
@@ -142,7 +203,7 @@ for package in imgbroker imgbroker-exporter imgbroker-tier "${loaders[@]}" libim
     # The runtime of Swift is in these packages themselves.
     if ((${#programs[@]} > 0)); then
         (cd "$work" && dpkg-shlibdeps -T"$substitutions" -l"$stage/imgbroker/usr/lib/imgbroker" \
-            -l"$stage/imgbroker-exporter/usr/lib/imgbroker" \
+            -l"$stage/imgbroker-exporter/usr/lib/imgbroker" -l"$stage/libimgbroker0$libraries" -S"$stage/libimgbroker0" \
             --ignore-missing-info "${programs[@]}") 2>"$work/shlibdeps.log" ||
             fail "dpkg-shlibdeps failed: $(cat "$work/shlibdeps.log")"
     fi
@@ -151,7 +212,7 @@ for package in imgbroker imgbroker-exporter imgbroker-tier "${loaders[@]}" libim
         >"$tree/DEBIAN/md5sums"
     find "$tree" -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
     # Several threads would compress to other bytes.
-    DPKG_DEB_THREADS_MAX=1 dpkg-deb --root-owner-group -Zxz --build "$tree" "$output" >/dev/null
+    DPKG_DEB_THREADS_MAX=1 dpkg-deb --root-owner-group -Z"${COMPRESSION:-xz}" --build "$tree" "$output" >/dev/null
 done
 
 for package in "$output"/*.deb; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test-deb-installed.sh: tests the packages in /srv/previous and /srv/current, in a root that contains nothing else: installation,
-# use by the members of the group, upgrade and purge. Called by scripts/test-deb.sh.
+# use by the members of the group, upgrade and purge; then those in /srv/widgets, if any. Called by scripts/test-deb.sh.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 cd /srv
@@ -38,11 +38,17 @@ stop_broker() {
 # Prints where the image came from, of one that alice loads.
 source_of() { as alice imgbroker get "$url" "$@" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["source"])'; }
 
+# Installs what packages depend on, except packages of imgbroker, and others: DIRECTORY OTHER...
+install_dependencies() {
+    local dependencies
+    dependencies=$(for package in "$1"/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' | grep -vE 'imgbroker|libgtk-4-dev' | paste -sd,)
+    apt-get -qq satisfy --no-install-recommends "$dependencies" "${@:2}" >apt.log 2>&1 || fail "$(tail -5 apt.log)"
+}
+
 step "dependencies"
 apt-get -qq update
-# Those of the packages, without the packages themselves, and what compiles the example.
-dependencies=$(for package in current/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' | grep -vE 'libimgbroker0|imgbroker \(' | paste -sd,)
-apt-get -qq satisfy --no-install-recommends "$dependencies, gcc, libc6-dev, pkg-config" >apt.log 2>&1 || fail "$(tail -5 apt.log)"
+# Also what compiles the example.
+install_dependencies current gcc libc6-dev pkg-config
 for user in alice bob; do useradd --create-home "$user"; done
 residue >before
 
@@ -173,11 +179,10 @@ gcc -Wall -Werror -o example example.c $(pkg-config --cflags --libs imgbroker)
 equal "the output of the example" "$(as alice ./example)" "200 x 100, first pixel: 10 20 30 255"
 
 stop_broker
-kill "$origin"
 
 # Removes the packages. Fails if anything differs from the files and users before their installation, in the file named.
 purge() {
-    mapfile -t packages < <(dpkg-query -W -f '${Package}\n' 'imgbroker*' 'libimgbroker*' python3-imgbroker)
+    mapfile -t packages < <(dpkg-query -W -f '${Package}\n' '*imgbroker*')
     dpkg --purge "${packages[@]}" >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
     if grep -q '^warning' dpkg.log; then fail "$(grep -m1 '^warning' dpkg.log)"; fi
     residue >after
@@ -193,4 +198,60 @@ residue >before
 dpkg -i current/*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
 equal "the user" "$(getent passwd imgbroker | cut -d: -f5-)" "Image broker:/var/cache/imgbroker:/usr/sbin/nologin"
 purge before
+
+if compgen -G 'widgets/*.deb' >/dev/null; then
+    step "widgets"
+    install_dependencies widgets python3-gi qml-qt6 qml6-module-qtquick-window
+    residue >before
+    # GTK's development files are not installed, so the package that needs them is not configured.
+    if [[ -e gallery ]]; then
+        dpkg --unpack widgets/*-dev_*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+        rm widgets/*-dev_*.deb
+    fi
+    dpkg -i current/*.deb widgets/*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+    usermod -aG imgbroker alice
+    echo "allow-address = 127.0.0.0/8" >>/etc/imgbroker/imgbroker.conf
+    start_broker
+    if [[ -e gallery ]]; then
+        equal "what the gallery in C lacks" "$(ldd -r ./gallery | grep -E 'not found|undefined' || true)" ""
+        cat >paintable.py <<'END'
+import sys
+import gi
+gi.require_version("Gdk", "4.0")
+gi.require_version("ImgbrokerGtk", "4.0")
+from gi.repository import Gdk, GLib, ImgbrokerGtk
+
+loop = GLib.MainLoop()
+paintable = ImgbrokerGtk.Paintable()
+paintable.connect("notify::state", lambda *_: paintable.props.state == ImgbrokerGtk.State.LOADING or loop.quit())
+paintable.set_uri(sys.argv[1])
+loop.run()
+texture = paintable.props.texture
+print(*Gdk.pixbuf_get_from_texture(texture).get_pixels()[:3] if texture else paintable.props.error_code)
+END
+        equal "the first pixel in GTK" "$(as alice XDG_CACHE_HOME=/tmp timeout 60 python3 /srv/paintable.py "$url")" "10 20 30"
+    fi
+    if compgen -G 'widgets/qml6-*' >/dev/null; then
+        cat >item.qml <<'END'
+import QtQuick
+import Imgbroker
+
+BrokerImage {
+    width: 50
+    height: 25
+    source: Qt.application.arguments[Qt.application.arguments.length - 1]
+    onStatusChanged: {
+        if (status === BrokerImage.Error) { console.log(errorCode); Qt.exit(1) }
+        if (status === BrokerImage.Ready) grabToImage(result => { result.saveToFile("/tmp/item.ppm"); Qt.exit(0) })
+    }
+}
+END
+        as alice XDG_RUNTIME_DIR=/tmp XDG_CACHE_HOME=/tmp QT_QPA_PLATFORM=offscreen QT_QUICK_BACKEND=software \
+            timeout 60 /usr/lib/qt6/bin/qml /srv/item.qml -- "$url" >qml.log 2>&1 || fail "the QML program: $(tail -5 qml.log)"
+        equal "the last pixel in QML" "$(python3 -c 'print(*open("/tmp/item.ppm", "rb").read()[-3:])')" "10 20 30"
+    fi
+    stop_broker
+    purge before
+fi
+kill "$origin"
 echo "test-deb: passed"

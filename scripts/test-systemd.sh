@@ -17,7 +17,7 @@ work=$PWD/.build/systemd-test
 root=${ROOT:-$work/root}
 rm -rf --one-file-system "$work"
 mkdir -p "$work"
-scripts/package-deb.sh "$work/packages" >/dev/null
+WITHOUT="gtk qml" COMPRESSION=none scripts/package-deb.sh "$work/packages" >/dev/null
 # The same packages with a lower version, to upgrade from.
 mkdir "$work/previous"
 for package in "$work/packages"/*.deb; do
