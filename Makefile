@@ -137,9 +137,14 @@ test-c: build ## Tests of the C client with sanitizers, with the release build
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-c.sh
 
 .PHONY: test-gtk
-test-gtk: build ## Test of the C client's gallery in a virtual display, with the release build
+test-gtk: build ## Tests of the widgets for GTK 4 in a virtual display, in C, Python and JavaScript, with the release build
 	@scripts/bootstrap.sh --for-gtk
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-gtk.sh
+
+.PHONY: test-qml
+test-qml: build ## Tests of the QML module in a virtual display, with the release build
+	@scripts/bootstrap.sh --for-qml
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-qml.sh
 
 .PHONY: test-deb
 test-deb: build ## Test of the Debian packages in a clean root, with the release build; needs root and apt's mirror
@@ -156,7 +161,7 @@ test-swift-client: build ## The example of the Swift client, and the conformance
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-swift-client.sh
 
 .PHONY: docs
-docs: ## The documentation of the Swift library, in .build/documentation; warnings are errors
+docs: ## The documentation of the Swift library, and of the widgets for GTK 4 with gi-docgen, in .build/documentation; warnings are errors
 	@scripts/docs.sh
 
 .PHONY: test-steps

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests] [--for-nginx] [--for-python] [--for-c] [--for-gtk] [--for-steps] [--for-families] [--for-exporter] [--for-top]
-# [--for-deb] [--for-benchmarks]: installs missing packages for the build (and the tests, those with nginx, those of the Python or the C
-# client, of its gallery, of monitoring, the Debian packages, or the benchmarks).
+# bootstrap.sh [--for-tests] [--for-nginx] [--for-python] [--for-c] [--for-gtk] [--for-qml] [--for-steps] [--for-families] [--for-exporter]
+# [--for-top] [--for-docs] [--for-deb] [--for-benchmarks]: installs missing packages for the build (and the tests, those with nginx, those
+# of the Python or the C client, of the widgets for GTK 4 or the QML module, of monitoring, the documentation of the widgets, the Debian
+# packages, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
 
@@ -79,22 +80,43 @@ fi
 if asked python; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
 fi
-# The library, its sanitized build and pytest: see scripts/test-c.sh.
-if asked c || asked gtk; then
+# The library and pytest; for its sanitized build, see scripts/test-c.sh.
+if asked c || asked gtk || asked qml; then
     has_library jansson || missing+=("libjansson-dev")
     command -v gcc >/dev/null || missing+=("gcc")
     command -v g++ >/dev/null || missing+=("g++")
-    command -v valgrind >/dev/null || missing+=("valgrind")
     /usr/bin/python3 -c 'import pytest' 2>/dev/null || missing+=("python3-pytest")
     /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
 fi
-# The example gallery, a display for its window, and a pointer: see scripts/test-gtk.sh.
-if asked gtk; then
+if asked c && ! command -v valgrind >/dev/null; then missing+=("valgrind"); fi
+# What builds the widgets for GTK 4, and the QML module.
+if asked gtk || asked docs || asked deb; then
     has_library gtk4 || missing+=("libgtk-4-dev")
+    command -v g-ir-scanner >/dev/null || missing+=("gobject-introspection")
+fi
+if asked qml || asked deb; then
+    is_installed qt6-declarative-dev || missing+=("qt6-declarative-dev")
+    command -v cmake >/dev/null || missing+=("cmake")
+    command -v g++ >/dev/null || missing+=("g++")
+fi
+# A display for their windows, a pointer and fonts; languages that use the widgets; modules that the tests import: see
+# scripts/test-gtk.sh and scripts/test-qml.sh.
+if asked gtk || asked qml; then
     command -v Xvfb >/dev/null || missing+=("xvfb")
     command -v xdotool >/dev/null || missing+=("xdotool")
     compgen -G "/usr/share/fonts/truetype/*/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
 fi
+if asked gtk; then
+    is_installed gir1.2-gtk-4.0 || missing+=("gir1.2-gtk-4.0")
+    /usr/bin/python3 -c 'import gi' 2>/dev/null || missing+=("python3-gi")
+    command -v gjs >/dev/null || missing+=("gjs")
+fi
+if asked qml; then
+    for module in qtquick qtquick-window qtqml-workerscript; do
+        is_installed "qml6-module-$module" || missing+=("qml6-module-$module")
+    done
+fi
+if asked docs && ! command -v gi-docgen >/dev/null; then missing+=("gi-docgen"); fi
 # A browser computes the CSS functions: see scripts/test-steps.sh.
 if asked steps; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")

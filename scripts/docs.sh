@@ -20,9 +20,9 @@ docc convert Sources/ImageBrokerClient/ImageBrokerClient.docc --additional-symbo
     --fallback-bundle-identifier imgbroker.ImageBrokerClient --fallback-display-name ImageBrokerClient --warnings-as-errors \
     --output-path "$output/ImageBrokerClient.doccarchive"
 
-if command -v gi-docgen >/dev/null; then
+if command -v gi-docgen >/dev/null && command -v g-ir-scanner >/dev/null && pkg-config --exists gtk4; then
     make --no-print-directory -s -C clients/gtk docs BUILD="$PWD/.build/gtk" C_CLIENT=../c
     cp -r .build/gtk/docs/ImgbrokerGtk-4.0 "$output/"
 else
-    echo "Without the documentation of the widgets for GTK 4: gi-docgen is missing (scripts/bootstrap.sh --for-docs)."
+    echo "Without the documentation of the widgets for GTK 4: run scripts/bootstrap.sh --for-docs."
 fi
