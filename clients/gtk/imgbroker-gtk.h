@@ -68,7 +68,7 @@ IMGBROKER_GTK_API GType imgbroker_load_priority_get_type(void);
  * @IMGBROKER_LOAD_CONTINUE: A download whose view has another source now goes on for the cache.
  * @IMGBROKER_LOAD_ACCEPT_DAMAGE: Show as much of a damaged image as possible.
  * @IMGBROKER_LOAD_DELAY_PLACEHOLDER: Show the placeholder only after a failure.
- * @IMGBROKER_LOAD_AVOID_AUTO_SHOW: Show a loaded image at [method@View.show], not before.
+ * @IMGBROKER_LOAD_AVOID_AUTO_SHOW: Show a loaded image at [method@View.show_image], not before.
  * @IMGBROKER_LOAD_FORCE_TRANSITION: Also use the transition for images that were in memory.
  *
  * How an image is loaded.
@@ -130,7 +130,7 @@ IMGBROKER_GTK_API G_DECLARE_INTERFACE(ImgbrokerView, imgbroker_view, IMGBROKER, 
 /**
  * ImgbrokerViewInterface:
  * @retry: Implements [method@View.retry].
- * @show: Implements [method@View.show].
+ * @show_image: Implements [method@View.show_image].
  *
  * The virtual functions of [iface@View].
  */
@@ -138,7 +138,7 @@ struct _ImgbrokerViewInterface {
     GTypeInterface parent;
 
     void (*retry)(ImgbrokerView *view);
-    void (*show)(ImgbrokerView *view);
+    void (*show_image)(ImgbrokerView *view);
 };
 
 IMGBROKER_GTK_API void imgbroker_view_set_uri(ImgbrokerView *view, const char *uri);
@@ -147,7 +147,7 @@ IMGBROKER_GTK_API void imgbroker_view_set_bytes(ImgbrokerView *view, GBytes *byt
 IMGBROKER_GTK_API ImgbrokerState imgbroker_view_get_state(ImgbrokerView *view);
 IMGBROKER_GTK_API GError *imgbroker_view_dup_error(ImgbrokerView *view);
 IMGBROKER_GTK_API void imgbroker_view_retry(ImgbrokerView *view);
-IMGBROKER_GTK_API void imgbroker_view_show(ImgbrokerView *view);
+IMGBROKER_GTK_API void imgbroker_view_show_image(ImgbrokerView *view);
 
 /**
  * ImgbrokerPaintable:

@@ -15,6 +15,12 @@ typedef struct {
     guint64 first;
 } Part;
 
+// The size of a request in pixels, 0 for a side without a limit.
+typedef struct {
+    int width, height;
+    imgbroker_fit fit;
+} Box;
+
 struct _ImgbrokerPaintable {
     GObject parent;
 
@@ -26,8 +32,7 @@ struct _ImgbrokerPaintable {
     ImgbrokerLoadPriority priority;
     gboolean is_playing;
     // The properties `width` and `height` of a paintable without a widget, or the box of its widget.
-    int width, height;
-    imgbroker_fit fit;
+    Box box;
 
     // A widget decides when it is loaded, and has named a box.
     gboolean is_managed, has_box, is_visible;
@@ -35,19 +40,20 @@ struct _ImgbrokerPaintable {
     guint pending_load;
     // The next request ignores a recent failure.
     gboolean is_retry;
-    // The image is drawn in spite of IMGBROKER_LOAD_AVOID_AUTO_SHOW.
-    gboolean is_released_to_show;
+    // `show_image` was called for this source.
+    gboolean may_show;
 
     ImgbrokerState state;
     double progress;
     imgbroker_error error;
     guint retry_delay, retry_source;
     Request *request;
-    // The box and the fit of the request, or of the texture.
-    int asked_width, asked_height;
-    imgbroker_fit asked_fit;
+    Box asked;
 
     GdkTexture *texture;
+    // The box of the texture, and whether it is the final image for that.
+    Box shown;
+    gboolean is_final;
     // The size of the original, or of the image if that shows something else; 0 while it is unknown.
     int natural_width, natural_height;
     gboolean was_loaded;
@@ -58,6 +64,7 @@ struct _ImgbrokerPaintable {
     gint64 loops, loops_done;
     Part part, next;
     Request *part_request;
+    guint64 part_first, part_count;
     // The timer of the next frame, the time at which that is due in microseconds, and whether the present one was drawn.
     guint timer;
     gint64 due;
@@ -72,8 +79,20 @@ static void view_init(ImgbrokerViewInterface *interface);
 G_DEFINE_FINAL_TYPE_WITH_CODE(ImgbrokerPaintable, imgbroker_paintable, G_TYPE_OBJECT,
     G_IMPLEMENT_INTERFACE(GDK_TYPE_PAINTABLE, paintable_init) G_IMPLEMENT_INTERFACE(IMGBROKER_TYPE_VIEW, view_init))
 
-static void load(ImgbrokerPaintable *self);
+static void load(ImgbrokerPaintable *self, gboolean is_retry);
 static void schedule_frame(ImgbrokerPaintable *self);
+
+// Each function that GLib or another file calls is between these two. Handlers of notifications run at the end, when everything is
+// consistent: they may set another source, or release the last reference.
+static void begin(ImgbrokerPaintable *self) {
+    g_object_ref(self);
+    g_object_freeze_notify(G_OBJECT(self));
+}
+
+static void end(ImgbrokerPaintable *self) {
+    g_object_thaw_notify(G_OBJECT(self));
+    g_object_unref(self);
+}
 
 static void notify(ImgbrokerPaintable *self, guint property) {
     g_object_notify(G_OBJECT(self), imgbroker_view_property_name(property));
@@ -172,7 +191,7 @@ static void stop_animation(ImgbrokerPaintable *self) {
     self->is_waiting_for_part = self->is_waiting_for_drawing = self->has_ended = FALSE;
 }
 
-static void fill_options(const ImgbrokerPaintable *self, imgbroker_options *options);
+static void fill_options(const ImgbrokerPaintable *self, const Box *box, imgbroker_options *options);
 static Request *send(
     ImgbrokerPaintable *self, const imgbroker_options *options, TakeReply take, imgbroker_error *error);
 
@@ -184,21 +203,22 @@ static guint64 frame_after(const ImgbrokerPaintable *self, const Part *part) {
     return end < self->frame_count ? end : 0;
 }
 
-// Requests the part that begins with a frame.
+// Requests the part that begins with a frame. All are of one response, and an original that may not be stored is not loaded for each.
 static void request_part(ImgbrokerPaintable *self, guint64 first) {
     imgbroker_options options;
-    fill_options(self, &options);
+    fill_options(self, &self->shown, &options);
     guint64 bytes = (guint64)gdk_texture_get_width(self->texture) * (guint64)gdk_texture_get_height(self->texture) * 4;
     guint64 count = MIN(MAX(PART_BYTES / MAX(bytes, 1), 1), MIN(self->frame_count - first, MAX_PART_FRAMES));
-    options.width = (uint32_t)self->asked_width;
-    options.height = (uint32_t)self->asked_height;
-    options.fit = self->asked_fit;
     options.first_frame = (uint32_t)first;
     options.frame_count = (uint32_t)count;
     options.progressive = options.progress = options.stale_first = FALSE;
-    if (options.cache == IMGBROKER_NO_CACHE || options.cache == IMGBROKER_RELOAD) options.cache = IMGBROKER_CACHE_DEFAULT;
+    options.cache = first == 0 ? IMGBROKER_FORCE_CACHE : IMGBROKER_ONLY_IF_CACHED;
     self->part_request = send(self, &options, take_part, NULL);
+    self->part_first = first;
+    self->part_count = count;
 }
+
+static gboolean frame_is_due(gpointer data);
 
 static void show_frame(ImgbrokerPaintable *self) {
     const imgbroker_frame *frame = &self->part.image->frames[self->frame - self->part.first];
@@ -206,26 +226,30 @@ static void show_frame(ImgbrokerPaintable *self) {
     schedule_frame(self);
 }
 
-static gboolean show_next_frame(gpointer data) {
-    ImgbrokerPaintable *self = data;
-    self->timer = 0;
-    // Nobody has seen the present frame: the next one waits until somebody does.
-    if (!self->was_drawn) {
-        self->is_waiting_for_drawing = TRUE;
-        return G_SOURCE_REMOVE;
-    }
+// Whether the image is seen, as far as that is known.
+static gboolean is_seen(const ImgbrokerPaintable *self) {
+    return self->was_drawn && (self->is_visible || !self->is_managed);
+}
+
+static void set_timer(ImgbrokerPaintable *self, gint64 milliseconds) {
+    g_clear_handle_id(&self->timer, g_source_remove);
+    self->timer = g_timeout_add((guint)MAX(milliseconds, 0), frame_is_due, self);
+}
+
+static void show_next_frame(ImgbrokerPaintable *self) {
+    // The next frame waits until the present one is seen.
+    self->is_waiting_for_drawing = !is_seen(self);
+    if (self->is_waiting_for_drawing || self->part.image == NULL || !self->is_playing) return;
     guint64 next = self->frame + 1;
     if (next == self->part.first + self->part.image->frame_count) {
         next = frame_after(self, &self->part);
-        if (next == 0 && self->loops > 0 && ++self->loops_done >= self->loops) {
-            self->has_ended = TRUE;
-            return G_SOURCE_REMOVE;
-        }
+        self->has_ended = next == 0 && self->loops > 0 && self->loops_done + 1 >= self->loops;
+        if (self->has_ended) return;
         if (next != self->part.first) {
-            if (self->next.image == NULL) {
-                self->is_waiting_for_part = TRUE;
+            self->is_waiting_for_part = self->next.image == NULL;
+            if (self->is_waiting_for_part) {
                 if (self->part_request == NULL) request_part(self, next);
-                return G_SOURCE_REMOVE;
+                return;
             }
             clear_part(&self->part);
             self->part = self->next;
@@ -233,10 +257,26 @@ static gboolean show_next_frame(gpointer data) {
             guint64 following = frame_after(self, &self->part);
             if (following != self->part.first) request_part(self, following);
         }
+        if (next == 0) self->loops_done++;
     }
     self->frame = next;
     show_frame(self);
+}
+
+static gboolean frame_is_due(gpointer data) {
+    ImgbrokerPaintable *self = data;
+    begin(self);
+    self->timer = 0;
+    show_next_frame(self);
+    end(self);
     return G_SOURCE_REMOVE;
+}
+
+// Continues an animation that stood still.
+static void resume(ImgbrokerPaintable *self) {
+    self->is_waiting_for_drawing = FALSE;
+    self->due = 0;
+    schedule_frame(self);
 }
 
 // Sets the timer of the next frame, in the rhythm of the last ones unless that was lost.
@@ -246,47 +286,54 @@ static void schedule_frame(ImgbrokerPaintable *self) {
     gint64 now = g_get_monotonic_time();
     self->due += delay;
     if (self->due < now - delay) self->due = now + delay;
-    g_clear_handle_id(&self->timer, g_source_remove);
-    self->timer = g_timeout_add((guint)MAX((self->due - now) / 1000, 0), show_next_frame, self);
+    set_timer(self, (self->due - now) / 1000);
 }
 
-static void take_part(gpointer owner, imgbroker_reply *reply) {
-    ImgbrokerPaintable *self = owner;
-    if (!reply->final) return;
-    self->part_request = NULL;
+static void take_frames(ImgbrokerPaintable *self, imgbroker_reply *reply) {
     imgbroker_image *image = g_steal_pointer(&reply->image);
+    gboolean is_waiting = self->is_waiting_for_part;
+    self->is_waiting_for_part = FALSE;
     if (image == NULL || image->frame_count == 0 || image->pixels == NULL || format_of(image) == GDK_MEMORY_N_FORMATS) {
         // A damaged animation stays at the frame before.
         if (image != NULL) imgbroker_image_release(image);
-        if (!self->is_waiting_for_part || !is_without_broker(&reply->error)) return;
-        self->was_drawn = TRUE;
-        self->timer = g_timeout_add(FIRST_DELAY, show_next_frame, self);
+        if (is_waiting && is_without_broker(&reply->error)) set_timer(self, FIRST_DELAY);
         return;
     }
-    Part part = {.image = image, .pixels = bytes_of(image), .first = 0};
+    // The header may state more frames than there are.
+    if (image->frame_count < self->part_count) self->frame_count = self->part_first + image->frame_count;
+    Part part = {.image = image, .pixels = bytes_of(image), .first = self->part_first};
     if (self->part.image == NULL) {
         self->part = part;
         guint64 following = frame_after(self, &part);
         self->loops = image->loops;
-        self->frame = 0;
+        self->frame = part.first;
         self->due = 0;
-        if (following != 0) request_part(self, following);
+        if (following != part.first) request_part(self, following);
         show_frame(self);
         return;
     }
-    part.first = frame_after(self, &self->part);
+    clear_part(&self->next);
     self->next = part;
-    if (!self->is_waiting_for_part) return;
-    self->is_waiting_for_part = FALSE;
+    if (!is_waiting) return;
     self->was_drawn = TRUE;
     self->due = 0;
     show_next_frame(self);
 }
 
+static void take_part(gpointer owner, imgbroker_reply *reply) {
+    ImgbrokerPaintable *self = owner;
+    if (!reply->final) return;
+    begin(self);
+    self->part_request = NULL;
+    take_frames(self, reply);
+    end(self);
+}
+
 static void start_animation(ImgbrokerPaintable *self, guint64 frame_count) {
     self->frame_count = frame_count;
-    // A preset has its own choice of frames.
-    if (frame_count > 1 && self->is_playing && self->preset == NULL && self->part_request == NULL) request_part(self, 0);
+    // A preset has its own choice of frames, and a searched position has none.
+    gboolean is_still = self->preset != NULL || g_strcmp0(self->position, "entropy") == 0 || g_strcmp0(self->position, "attention") == 0;
+    if (frame_count > 1 && self->is_playing && !is_still && self->part_request == NULL) request_part(self, 0);
 }
 
 // Loading
@@ -319,16 +366,20 @@ static void forget_request(ImgbrokerPaintable *self) {
 
 static gboolean load_again(gpointer data) {
     ImgbrokerPaintable *self = data;
+    begin(self);
     self->retry_source = 0;
-    load(self);
+    load(self, TRUE);
+    end(self);
     return G_SOURCE_REMOVE;
 }
 
+// An image in another size, or one that could not be confirmed, stays.
 static void fail(ImgbrokerPaintable *self, const imgbroker_error *error) {
     report(self, error);
-    set_state(self, IMGBROKER_STATE_FAILED);
+    set_state(self, self->texture != NULL && self->is_final ? IMGBROKER_STATE_READY : IMGBROKER_STATE_FAILED);
     if (!is_without_broker(error)) return;
     self->retry_delay = self->retry_delay == 0 ? FIRST_DELAY : MIN(self->retry_delay * 2, MAX_DELAY);
+    g_clear_handle_id(&self->retry_source, g_source_remove);
     self->retry_source = g_timeout_add(self->retry_delay, load_again, self);
 }
 
@@ -344,7 +395,8 @@ static void take_image(ImgbrokerPaintable *self, imgbroker_image *image, gboolea
     self->natural_width = (int)(is_whole ? image->original_width : image->width);
     self->natural_height = (int)(is_whole ? image->original_height : image->height);
     self->was_loaded = !is_kept && image->source != IMGBROKER_FROM_MEMORY;
-    self->is_released_to_show = FALSE;
+    self->shown = self->asked;
+    self->is_final = is_final;
     stop_animation(self);
     GBytes *pixels = bytes_of(image);
     set_texture(self, texture_of(image, pixels, 0));
@@ -362,9 +414,8 @@ static void take_image(ImgbrokerPaintable *self, imgbroker_image *image, gboolea
 
 static void take_reply(gpointer owner, imgbroker_reply *reply) {
     ImgbrokerPaintable *self = owner;
+    begin(self);
     if (reply->final) self->request = NULL;
-    // Handlers of notifications may release the last reference.
-    g_object_ref(self);
     if (reply->image != NULL) {
         take_image(self, g_steal_pointer(&reply->image), reply->final, FALSE);
     } else if (reply->type == IMGBROKER_REPLY_PROGRESS) {
@@ -374,7 +425,7 @@ static void take_reply(gpointer owner, imgbroker_reply *reply) {
     } else if (reply->final) {
         fail(self, &reply->error);
     }
-    g_object_unref(self);
+    end(self);
 }
 
 static imgbroker_priority priority_of(const ImgbrokerPaintable *self) {
@@ -394,12 +445,12 @@ static gboolean parse_crop(const char *text, imgbroker_rectangle *crop) {
     return length > 0 && text[length] == 0;
 }
 
-static void fill_options(const ImgbrokerPaintable *self, imgbroker_options *options) {
+static void fill_options(const ImgbrokerPaintable *self, const Box *box, imgbroker_options *options) {
     const ImgbrokerLoadFlags flags = self->flags;
     *options = (imgbroker_options){
-        .width = (uint32_t)self->width,
-        .height = (uint32_t)self->height,
-        .fit = self->fit,
+        .width = (uint32_t)box->width,
+        .height = (uint32_t)box->height,
+        .fit = box->fit,
         .format = IMGBROKER_BGRA8,
         .steps = self->steps,
         .preset = self->preset,
@@ -411,7 +462,7 @@ static void fill_options(const ImgbrokerPaintable *self, imgbroker_options *opti
         .cookies = (flags & IMGBROKER_LOAD_COOKIES) != 0,
         .allow_invalid_certificates = (flags & IMGBROKER_LOAD_INVALID_CERTIFICATES) != 0,
         // Without a box, the original may be of any size.
-        .scale_down = (flags & IMGBROKER_LOAD_SCALE_DOWN) != 0 || (self->is_managed && self->width == 0 && self->height == 0),
+        .scale_down = (flags & IMGBROKER_LOAD_SCALE_DOWN) != 0 || (self->is_managed && box->width == 0 && box->height == 0),
         .accept_damage = (flags & IMGBROKER_LOAD_ACCEPT_DAMAGE) != 0,
         .storage = (flags & IMGBROKER_LOAD_MEMORY_ONLY) != 0 ? IMGBROKER_STORAGE_MEMORY : IMGBROKER_STORAGE_DEFAULT,
     };
@@ -440,17 +491,19 @@ static gboolean fill_source(const ImgbrokerPaintable *self, imgbroker_request *r
     request->descriptor = -1;
     if (self->bytes != NULL) {
         request->data = g_bytes_get_data(self->bytes, &request->size);
+        if (request->data == NULL) request->data = "";
     } else if (self->file != NULL) {
         *path = g_file_get_path(self->file);
         request->path = *path;
         if (*path == NULL) request->url = *path = g_file_get_uri(self->file);
-    } else if (self->uri != NULL && g_str_has_prefix(self->uri, "file:")) {
-        request->path = *path = g_filename_from_uri(self->uri, NULL, NULL);
-        if (*path == NULL) request->path = self->uri;
-    } else if (self->uri != NULL && g_uri_peek_scheme(self->uri) == NULL) {
-        request->path = self->uri;
-    } else {
-        request->url = self->uri;
+    } else if (self->uri != NULL) {
+        const char *scheme = g_uri_peek_scheme(self->uri);
+        if (g_strcmp0(scheme, "file") == 0) *path = g_filename_from_uri(self->uri, NULL, NULL);
+        if (*path != NULL || scheme == NULL) {
+            request->path = *path != NULL ? *path : self->uri;
+        } else {
+            request->url = self->uri;
+        }
     }
     return request->url != NULL || request->path != NULL || request->data != NULL;
 }
@@ -463,8 +516,10 @@ static Request *send(
     if (fill_source(self, &request, &path)) {
         imgbroker_options chosen = *options;
         // A local file is always read as it is.
-        if (request.url == NULL) chosen.cache = IMGBROKER_CACHE_DEFAULT;
-        if (request.url == NULL) chosen.stale_first = FALSE;
+        if (request.url == NULL || g_ascii_strncasecmp(request.url, "http", 4) != 0) {
+            chosen.cache = IMGBROKER_CACHE_DEFAULT;
+            chosen.stale_first = FALSE;
+        }
         request.options = &chosen;
         sent = imgbroker_request_send(&request, take, self, error);
     }
@@ -472,7 +527,8 @@ static Request *send(
     return sent;
 }
 
-static void load(ImgbrokerPaintable *self) {
+// Requests the image. A retry that nobody asked for keeps the error until it has succeeded.
+static void load(ImgbrokerPaintable *self, gboolean is_retry) {
     forget_request(self);
     char *path;
     imgbroker_request source = {0};
@@ -484,37 +540,39 @@ static void load(ImgbrokerPaintable *self) {
         set_state(self, IMGBROKER_STATE_EMPTY);
         return;
     }
+    self->asked = self->box;
     imgbroker_rectangle crop;
-    if (self->crop != NULL && !parse_crop(self->crop, &crop)) {
+    if (self->crop != NULL && self->preset == NULL && !parse_crop(self->crop, &crop)) {
         fail(self, &(imgbroker_error){.code = IMGBROKER_ERROR_INVALID_ARGUMENT, .message = "crop is not X,Y,WIDTH,HEIGHT"});
         return;
     }
     imgbroker_options options;
-    fill_options(self, &options);
+    fill_options(self, &self->box, &options);
     self->is_retry = FALSE;
-    self->asked_width = self->width;
-    self->asked_height = self->height;
-    self->asked_fit = self->fit;
-    clear_error(self);
     imgbroker_image *kept = is_url ? imgbroker_request_kept(self->uri, &options) : NULL;
     if (kept != NULL) {
         take_image(self, kept, TRUE, TRUE);
         return;
     }
+    if (!is_retry) {
+        clear_error(self);
+        set_progress(self, 0);
+    }
     imgbroker_error error;
-    set_progress(self, 0);
     self->request = send(self, &options, take_reply, &error);
     if (self->request == NULL) {
         fail(self, &error);
-    } else {
+    } else if (!is_retry) {
         set_state(self, IMGBROKER_STATE_LOADING);
     }
 }
 
 static gboolean load_pending(gpointer data) {
     ImgbrokerPaintable *self = data;
+    begin(self);
     self->pending_load = 0;
-    load(self);
+    load(self, FALSE);
+    end(self);
     return G_SOURCE_REMOVE;
 }
 
@@ -539,7 +597,7 @@ static void source_changed(ImgbrokerPaintable *self) {
     clear_image(self);
     set_thumb_hash(self, NULL);
     self->natural_width = self->natural_height = 0;
-    self->has_box = FALSE;
+    self->may_show = self->has_box = FALSE;
     queue_load(self);
 }
 
@@ -549,56 +607,80 @@ void imgbroker_paintable_set_managed(ImgbrokerPaintable *self) {
     self->is_managed = TRUE;
 }
 
+// Whether the image for one box is good enough for another.
+static gboolean covers(const Box *has, const Box *needs) {
+    if (has->fit != needs->fit) return FALSE;
+    gboolean is_wide = has->width == 0 || (needs->width != 0 && needs->width <= has->width);
+    gboolean is_high = has->height == 0 || (needs->height != 0 && needs->height <= has->height);
+    if (!is_wide || !is_high || has->fit != IMGBROKER_COVER) return is_wide && is_high;
+    // Within a percent, the same part of the image is visible.
+    double error = (double)needs->width * has->height - (double)needs->height * has->width;
+    return ABS(error) <= 0.01 * needs->width * has->height;
+}
+
+// Whether the shown image has enough pixels for a box that is larger than its own.
+static gboolean has_pixels(const ImgbrokerPaintable *self, const Box *needs) {
+    if (self->shown.fit != IMGBROKER_INSIDE || needs->fit != IMGBROKER_INSIDE) return FALSE;
+    int width = gdk_texture_get_width(self->texture), height = gdk_texture_get_height(self->texture);
+    // Smaller than its box: the original has no more.
+    gboolean is_narrow = self->shown.width == 0 || width < self->shown.width;
+    gboolean is_low = self->shown.height == 0 || height < self->shown.height;
+    return (is_narrow && is_low) || (needs->width != 0 && needs->width <= width) || (needs->height != 0 && needs->height <= height);
+}
+
 gboolean imgbroker_paintable_is_enough(ImgbrokerPaintable *self, int width, int height, imgbroker_fit fit) {
-    if (self->texture == NULL && self->request == NULL) return self->state == IMGBROKER_STATE_FAILED;
-    if (self->preset != NULL) return TRUE;
-    if (fit != self->asked_fit) return FALSE;
-    if (fit == IMGBROKER_COVER) {
-        if (width > self->asked_width || height > self->asked_height) return FALSE;
-        // Within a percent, the same part of the image is visible.
-        double error = (double)width * self->asked_height - (double)height * self->asked_width;
-        return ABS(error) <= 0.01 * width * self->asked_height;
-    }
-    gboolean is_box_enough = (self->asked_width == 0 || (width != 0 && width <= self->asked_width)) &&
-        (self->asked_height == 0 || (height != 0 && height <= self->asked_height));
-    if (is_box_enough || self->texture == NULL || fit == IMGBROKER_FILL) return is_box_enough;
-    int has_width = gdk_texture_get_width(self->texture), has_height = gdk_texture_get_height(self->texture);
-    // Smaller than its box: the original has no more pixels.
-    if ((self->asked_width == 0 || has_width < self->asked_width) && (self->asked_height == 0 || has_height < self->asked_height)) {
-        return TRUE;
-    }
-    return (width != 0 && width <= has_width) || (height != 0 && height <= has_height);
+    const Box needs = {width, height, fit};
+    if (!self->has_box || self->pending_load != 0) return FALSE;
+    // A failed request is not repeated.
+    if ((self->request != NULL || self->error.code != IMGBROKER_OK) && (self->preset != NULL || covers(&self->asked, &needs))) return TRUE;
+    if (self->texture == NULL || !self->is_final) return FALSE;
+    return self->preset != NULL || covers(&self->shown, &needs) || has_pixels(self, &needs);
 }
 
 void imgbroker_paintable_set_box(ImgbrokerPaintable *self, int width, int height, imgbroker_fit fit) {
-    gboolean is_pending = self->pending_load != 0 || !self->has_box;
-    if (!is_pending && imgbroker_paintable_is_enough(self, width, height, fit)) return;
+    if (imgbroker_paintable_is_enough(self, width, height, fit)) return;
+    begin(self);
     self->has_box = TRUE;
-    self->width = width;
-    self->height = height;
-    self->fit = fit;
-    load(self);
+    self->box = (Box){width, height, fit};
+    load(self, FALSE);
+    end(self);
 }
 
 void imgbroker_paintable_set_visible(ImgbrokerPaintable *self, gboolean is_visible) {
+    if (self->is_visible == is_visible) return;
     self->is_visible = is_visible;
     if (self->request != NULL) imgbroker_request_set_priority(self->request, priority_of(self));
+    if (is_visible && self->is_waiting_for_drawing) resume(self);
 }
 
 void imgbroker_paintable_pause(ImgbrokerPaintable *self) {
     if (self->request == NULL && self->retry_source == 0 && self->pending_load == 0) return;
+    begin(self);
     forget_request(self);
     self->has_box = FALSE;
-    set_state(self, self->texture != NULL ? IMGBROKER_STATE_READY : IMGBROKER_STATE_EMPTY);
+    clear_error(self);
+    set_state(self, self->texture != NULL && self->is_final ? IMGBROKER_STATE_READY : IMGBROKER_STATE_EMPTY);
+    end(self);
 }
 
 void imgbroker_paintable_release(ImgbrokerPaintable *self) {
+    begin(self);
     clear_image(self);
     self->has_box = FALSE;
+    end(self);
+}
+
+// Whether an image is loaded that is not to be shown yet.
+static gboolean is_withheld(const ImgbrokerPaintable *self) {
+    return (self->flags & IMGBROKER_LOAD_AVOID_AUTO_SHOW) != 0 && !self->may_show;
 }
 
 gboolean imgbroker_paintable_has_image(ImgbrokerPaintable *self) {
-    return self->texture != NULL;
+    return self->texture != NULL && !is_withheld(self);
+}
+
+gboolean imgbroker_paintable_is_loading(ImgbrokerPaintable *self) {
+    return self->request != NULL;
 }
 
 gboolean imgbroker_paintable_get_natural_size(ImgbrokerPaintable *self, int *width, int *height) {
@@ -615,30 +697,26 @@ gboolean imgbroker_paintable_was_loaded(ImgbrokerPaintable *self) {
 
 static void paintable_snapshot(GdkPaintable *paintable, GdkSnapshot *snapshot, double width, double height) {
     ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(paintable);
-    gboolean is_hidden = (self->flags & IMGBROKER_LOAD_AVOID_AUTO_SHOW) != 0 && !self->is_released_to_show;
-    if (self->texture == NULL || is_hidden) return;
+    if (!imgbroker_paintable_has_image(self)) return;
     gdk_paintable_snapshot(GDK_PAINTABLE(self->texture), snapshot, width, height);
     self->was_drawn = TRUE;
-    if (!self->is_waiting_for_drawing) return;
-    self->is_waiting_for_drawing = FALSE;
-    self->due = 0;
-    schedule_frame(self);
+    if (self->is_waiting_for_drawing && is_seen(self)) resume(self);
 }
 
 static int paintable_get_intrinsic_width(GdkPaintable *paintable) {
     ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(paintable);
-    return self->texture != NULL ? gdk_texture_get_width(self->texture) : self->width;
+    return self->texture != NULL ? gdk_texture_get_width(self->texture) : 0;
 }
 
 static int paintable_get_intrinsic_height(GdkPaintable *paintable) {
     ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(paintable);
-    return self->texture != NULL ? gdk_texture_get_height(self->texture) : self->height;
+    return self->texture != NULL ? gdk_texture_get_height(self->texture) : 0;
 }
 
 static GdkPaintable *paintable_get_current_image(GdkPaintable *paintable) {
     ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(paintable);
     if (self->texture != NULL) return GDK_PAINTABLE(g_object_ref(self->texture));
-    return gdk_paintable_new_empty(self->width, self->height);
+    return gdk_paintable_new_empty(0, 0);
 }
 
 static void paintable_init(GdkPaintableInterface *interface) {
@@ -652,27 +730,35 @@ static void paintable_init(GdkPaintableInterface *interface) {
 
 static void view_retry(ImgbrokerView *view) {
     ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(view);
-    if (self->state != IMGBROKER_STATE_FAILED) return;
+    if (self->error.code == IMGBROKER_OK) return;
+    begin(self);
     self->is_retry = TRUE;
-    load(self);
+    load(self, FALSE);
+    end(self);
 }
 
-static void view_show(ImgbrokerView *view) {
+static void view_show_image(ImgbrokerView *view) {
     ImgbrokerPaintable *self = IMGBROKER_PAINTABLE(view);
-    self->is_released_to_show = TRUE;
+    self->may_show = TRUE;
     gdk_paintable_invalidate_contents(GDK_PAINTABLE(self));
 }
 
 static void view_init(ImgbrokerViewInterface *interface) {
     interface->retry = view_retry;
-    interface->show = view_show;
+    interface->show_image = view_show_image;
 }
 
 // Properties
 
+// The text of a value; NULL if it is empty.
+static const char *text_in(const GValue *value) {
+    const char *text = g_value_get_string(value);
+    return text == NULL || text[0] == 0 ? NULL : text;
+}
+
 // Sets a source, and removes the two others.
 static void set_source(ImgbrokerPaintable *self, guint property, const GValue *value) {
-    gboolean is_same = property == PROP_URI ? g_strcmp0(self->uri, g_value_get_string(value)) == 0
+    gboolean is_same = property == PROP_URI ? g_strcmp0(self->uri, text_in(value)) == 0
         : property == PROP_FILE             ? self->file == g_value_get_object(value)
                                             : self->bytes == g_value_get_boxed(value);
     if (is_same) return;
@@ -681,7 +767,7 @@ static void set_source(ImgbrokerPaintable *self, guint property, const GValue *v
     g_clear_pointer(&self->uri, g_free);
     g_clear_object(&self->file);
     g_clear_pointer(&self->bytes, g_bytes_unref);
-    if (property == PROP_URI) self->uri = g_value_dup_string(value);
+    if (property == PROP_URI) self->uri = g_strdup(text_in(value));
     if (property == PROP_FILE) self->file = g_value_dup_object(value);
     if (property == PROP_BYTES) self->bytes = g_value_dup_boxed(value);
     for (guint other = PROP_URI; other <= PROP_BYTES; other++) {
@@ -712,9 +798,9 @@ static void set_property(GObject *object, guint property, const GValue *value, G
         case PROP_STEPS:
         case PROP_PRESET: {
             char **text = text_of(self, property);
-            if (g_strcmp0(*text, g_value_get_string(value)) == 0) return;
+            if (g_strcmp0(*text, text_in(value)) == 0) return;
             g_free(*text);
-            *text = g_value_dup_string(value);
+            *text = g_strdup(text_in(value));
             break;
         }
         case PROP_FLAGS:
@@ -730,19 +816,23 @@ static void set_property(GObject *object, guint property, const GValue *value, G
         case PROP_PLAYING:
             if (self->is_playing == g_value_get_boolean(value)) return;
             self->is_playing = g_value_get_boolean(value);
+            notify(self, property);
             if (!self->is_playing) {
                 g_clear_handle_id(&self->timer, g_source_remove);
-            } else if (self->part.image != NULL) {
-                self->due = 0;
-                schedule_frame(self);
+                return;
+            }
+            // An animation that has ended plays again, from the frame after its last one.
+            if (self->has_ended) self->loops_done = -1;
+            self->has_ended = FALSE;
+            if (self->part.image != NULL) {
+                resume(self);
             } else if (self->state == IMGBROKER_STATE_READY) {
                 start_animation(self, self->frame_count);
             }
-            notify(self, property);
             return;
         case PROP_WIDTH:
         case PROP_HEIGHT: {
-            int *side = property == PROP_WIDTH ? &self->width : &self->height;
+            int *side = property == PROP_WIDTH ? &self->box.width : &self->box.height;
             if (*side == (int)g_value_get_uint(value)) return;
             *side = (int)g_value_get_uint(value);
             g_object_notify_by_pspec(object, specification);
@@ -753,7 +843,7 @@ static void set_property(GObject *object, guint property, const GValue *value, G
     }
     notify(self, property);
     // The image of these is another one.
-    if (self->texture != NULL || self->request != NULL || self->state == IMGBROKER_STATE_FAILED) queue_load(self);
+    if (self->texture != NULL || self->request != NULL || self->error.code != IMGBROKER_OK) queue_load(self);
 }
 
 static void get_property(GObject *object, guint property, GValue *value, GParamSpec *specification) {
@@ -782,8 +872,8 @@ static void get_property(GObject *object, guint property, GValue *value, GParamS
         case PROP_ERROR_CODE: g_value_set_string(value, has_error ? imgbroker_code_name(self->error.code) : NULL); break;
         case PROP_ERROR_MESSAGE: g_value_set_string(value, has_error ? self->error.message : NULL); break;
         case PROP_TEXTURE: g_value_set_object(value, self->texture); break;
-        case PROP_WIDTH: g_value_set_uint(value, (guint)self->width); break;
-        case PROP_HEIGHT: g_value_set_uint(value, (guint)self->height); break;
+        case PROP_WIDTH: g_value_set_uint(value, (guint)self->box.width); break;
+        case PROP_HEIGHT: g_value_set_uint(value, (guint)self->box.height); break;
         default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, property, specification);
     }
 }

@@ -14,6 +14,7 @@ struct _ImgbrokerPicture {
     char *placeholder_icon, *error_icon, *thumb_hash, *alternative_text;
     // Of `thumb_hash`, or else of the image that was released.
     GdkTexture *blurred;
+    gboolean is_own_blur;
     GtkContentFit content_fit;
     ImgbrokerTransition transition;
     gboolean shows_progress;
@@ -21,9 +22,9 @@ struct _ImgbrokerPicture {
     // The icon of the placeholder or the error, and the bar.
     GtkWidget *icon, *bar;
     guint settle_timer, release_timer;
-    // While it is mapped, the list in which it is, which holds it, and the adjustments of that. Until the next check, the clock.
-    GtkWidget *scrolled;
-    GtkAdjustment *adjustments[2];
+    // While it is mapped, the widgets in which it scrolls, and their adjustments.
+    GPtrArray *scrollers, *adjustments;
+    // Until the next check.
     GdkFrameClock *clock;
     gulong layout_handler;
     // The image or placeholder that was shown before the transition, and the time of its start in microseconds, 0 before its first frame.
@@ -90,7 +91,7 @@ static gboolean load_in_box(gpointer data) {
     ImgbrokerPicture *self = data;
     int width, height;
     imgbroker_fit fit;
-    g_clear_handle_id(&self->settle_timer, g_source_remove);
+    self->settle_timer = 0;
     get_box(self, &width, &height, &fit);
     imgbroker_paintable_set_box(self->paintable, width, height, fit);
     return G_SOURCE_REMOVE;
@@ -100,6 +101,7 @@ static gboolean release_image(gpointer data) {
     ImgbrokerPicture *self = data;
     self->release_timer = 0;
     if (self->blurred == NULL) {
+        self->is_own_blur = TRUE;
         char *hash;
         g_object_get(self->paintable, "image-thumb-hash", &hash, NULL);
         self->blurred = imgbroker_thumb_hash_texture(hash);
@@ -113,36 +115,43 @@ static gboolean release_image(gpointer data) {
 typedef enum { VISIBLE, NEAR, FAR } Distance;
 
 static Distance distance_of(ImgbrokerPicture *self) {
-    graphene_rect_t bounds;
     if (!gtk_widget_get_mapped(GTK_WIDGET(self))) return FAR;
-    if (self->scrolled == NULL || !gtk_widget_compute_bounds(GTK_WIDGET(self), self->scrolled, &bounds)) return VISIBLE;
-    float width = (float)gtk_widget_get_width(self->scrolled), height = (float)gtk_widget_get_height(self->scrolled);
-    graphene_rect_t seen = GRAPHENE_RECT_INIT(0, 0, width, height);
-    if (graphene_rect_intersection(&bounds, &seen, NULL)) return VISIBLE;
-    return graphene_rect_intersection(&bounds, graphene_rect_inset(&seen, -width / 2, -height / 2), NULL) ? NEAR : FAR;
+    Distance distance = VISIBLE;
+    for (guint index = 0; index < self->scrollers->len; index++) {
+        GtkWidget *scroller = g_ptr_array_index(self->scrollers, index);
+        graphene_rect_t bounds;
+        if (!gtk_widget_compute_bounds(GTK_WIDGET(self), scroller, &bounds)) continue;
+        // Also if it has no size yet.
+        graphene_rect_inset(&bounds, -1, -1);
+        float width = (float)gtk_widget_get_width(scroller), height = (float)gtk_widget_get_height(scroller);
+        graphene_rect_t seen = GRAPHENE_RECT_INIT(0, 0, width, height);
+        if (graphene_rect_intersection(&bounds, &seen, NULL)) continue;
+        graphene_rect_inset(&seen, -width / 2, -height / 2);
+        if (!graphene_rect_intersection(&bounds, &seen, NULL)) return FAR;
+        distance = NEAR;
+    }
+    return distance;
 }
 
 // Loads, cancels or releases the image, as its place and size require: the first image at once, a larger one when the size has settled.
 static void check(ImgbrokerPicture *self) {
     Distance distance = distance_of(self);
-    imgbroker_paintable_set_visible(self->paintable, distance == VISIBLE);
-    if (distance == FAR) {
-        g_clear_handle_id(&self->settle_timer, g_source_remove);
-        imgbroker_paintable_pause(self->paintable);
-        if (self->release_timer == 0) self->release_timer = g_timeout_add(RELEASE_MS, release_image, self);
-        return;
-    }
-    g_clear_handle_id(&self->release_timer, g_source_remove);
-    if (!has_image(self)) {
-        load_in_box(self);
-        return;
-    }
+    g_clear_handle_id(&self->settle_timer, g_source_remove);
+    if (distance == FAR && self->release_timer == 0) self->release_timer = g_timeout_add(RELEASE_MS, release_image, self);
+    if (distance != FAR) g_clear_handle_id(&self->release_timer, g_source_remove);
     int width, height;
     imgbroker_fit fit;
     get_box(self, &width, &height, &fit);
-    g_clear_handle_id(&self->settle_timer, g_source_remove);
-    if (imgbroker_paintable_is_enough(self->paintable, width, height, fit)) return;
-    self->settle_timer = g_timeout_add(SETTLE_MS, load_in_box, self);
+    gboolean is_first = !imgbroker_paintable_is_loading(self->paintable) && !has_image(self);
+    gboolean is_needed = distance != FAR && !imgbroker_paintable_is_enough(self->paintable, width, height, fit);
+    if (is_needed && !is_first) self->settle_timer = g_timeout_add(SETTLE_MS, load_in_box, self);
+    // The last calls, because handlers of notifications may release the widget.
+    imgbroker_paintable_set_visible(self->paintable, distance == VISIBLE);
+    if (distance == FAR) {
+        imgbroker_paintable_pause(self->paintable);
+    } else if (is_needed && is_first) {
+        imgbroker_paintable_set_box(self->paintable, width, height, fit);
+    }
 }
 
 static void forget_check(ImgbrokerPicture *self) {
@@ -163,32 +172,41 @@ static void queue_check(ImgbrokerPicture *self) {
     gdk_frame_clock_request_phase(self->clock, GDK_FRAME_CLOCK_PHASE_LAYOUT);
 }
 
-// Follows the scrolling of a list, until `scrolled` is NULL.
-static void set_scrolled(ImgbrokerPicture *self, GtkWidget *scrolled) {
-    for (int side = 0; side < 2; side++) {
-        if (self->adjustments[side] != NULL) g_signal_handlers_disconnect_by_data(self->adjustments[side], self);
-        g_clear_object(&self->adjustments[side]);
+static void follow(ImgbrokerPicture *self, GtkAdjustment *adjustment) {
+    g_signal_connect_swapped(adjustment, "value-changed", G_CALLBACK(queue_check), self);
+    g_signal_connect_swapped(adjustment, "changed", G_CALLBACK(queue_check), self);
+    g_ptr_array_add(self->adjustments, g_object_ref(adjustment));
+}
+
+static void follow_scrollers(ImgbrokerPicture *self) {
+    GtkWidget *widget = GTK_WIDGET(self);
+    while ((widget = gtk_widget_get_ancestor(widget, GTK_TYPE_SCROLLED_WINDOW)) != NULL) {
+        g_ptr_array_add(self->scrollers, widget);
+        follow(self, gtk_scrolled_window_get_hadjustment(GTK_SCROLLED_WINDOW(widget)));
+        follow(self, gtk_scrolled_window_get_vadjustment(GTK_SCROLLED_WINDOW(widget)));
+        widget = gtk_widget_get_parent(widget);
+        if (widget == NULL) break;
     }
-    self->scrolled = scrolled;
-    if (scrolled == NULL) return;
-    self->adjustments[0] = g_object_ref(gtk_scrolled_window_get_hadjustment(GTK_SCROLLED_WINDOW(scrolled)));
-    self->adjustments[1] = g_object_ref(gtk_scrolled_window_get_vadjustment(GTK_SCROLLED_WINDOW(scrolled)));
-    for (int side = 0; side < 2; side++) {
-        g_signal_connect_swapped(self->adjustments[side], "value-changed", G_CALLBACK(queue_check), self);
-        g_signal_connect_swapped(self->adjustments[side], "changed", G_CALLBACK(queue_check), self);
+}
+
+static void forget_scrollers(ImgbrokerPicture *self) {
+    for (guint index = 0; index < self->adjustments->len; index++) {
+        g_signal_handlers_disconnect_by_data(g_ptr_array_index(self->adjustments, index), self);
     }
+    g_ptr_array_set_size(self->adjustments, 0);
+    g_ptr_array_set_size(self->scrollers, 0);
 }
 
 static void map(GtkWidget *widget) {
     ImgbrokerPicture *self = IMGBROKER_PICTURE(widget);
     GTK_WIDGET_CLASS(imgbroker_picture_parent_class)->map(widget);
-    set_scrolled(self, gtk_widget_get_ancestor(widget, GTK_TYPE_SCROLLED_WINDOW));
+    follow_scrollers(self);
     queue_check(self);
 }
 
 static void unmap(GtkWidget *widget) {
     ImgbrokerPicture *self = IMGBROKER_PICTURE(widget);
-    set_scrolled(self, NULL);
+    forget_scrollers(self);
     forget_check(self);
     GTK_WIDGET_CLASS(imgbroker_picture_parent_class)->unmap(widget);
     imgbroker_paintable_set_visible(self->paintable, FALSE);
@@ -284,12 +302,23 @@ static void texture_changed(ImgbrokerPicture *self) {
 static void paintable_notified(GObject *paintable, GParamSpec *specification, gpointer data) {
     (void)paintable;
     ImgbrokerPicture *self = data;
-    if (g_str_equal(specification->name, "texture")) texture_changed(self);
-    if (g_str_equal(specification->name, "image-thumb-hash") && self->thumb_hash == NULL) g_clear_object(&self->blurred);
     for (guint property = 1; property < VIEW_PROPERTIES; property++) {
         if (!g_str_equal(specification->name, imgbroker_view_property_name(property))) continue;
+        if (property == PROP_TEXTURE) texture_changed(self);
+        if (property == PROP_IMAGE_THUMB_HASH && self->is_own_blur) {
+            g_clear_object(&self->blurred);
+            self->is_own_blur = FALSE;
+        }
+        if (property <= PROP_BYTES) queue_check(self);
+        // Placeholders and errors have sizes of their own.
+        int width, height;
+        if (property == PROP_STATE && !imgbroker_paintable_get_natural_size(self->paintable, &width, &height)) {
+            gtk_widget_queue_resize(GTK_WIDGET(self));
+        }
         update(self);
+        // The last call, because handlers may release the widget.
         g_object_notify(G_OBJECT(self), specification->name);
+        return;
     }
 }
 
@@ -358,10 +387,15 @@ static void measure(GtkWidget *widget, GtkOrientation orientation, int for_size,
     ImgbrokerPicture *self = IMGBROKER_PICTURE(widget);
     int width = 0, height = 0;
     *minimum = *natural = 0;
-    if (!imgbroker_paintable_get_natural_size(self->paintable, &width, &height) && substitute(self) != NULL &&
-        self->blurred == NULL) {
-        width = gdk_paintable_get_intrinsic_width(substitute(self));
-        height = gdk_paintable_get_intrinsic_height(substitute(self));
+    GdkPaintable *other = substitute(self);
+    if (imgbroker_paintable_get_natural_size(self->paintable, &width, &height) || self->blurred != NULL) {
+        // A blurred image has no size of its own.
+    } else if (other != NULL) {
+        width = gdk_paintable_get_intrinsic_width(other);
+        height = gdk_paintable_get_intrinsic_height(other);
+    } else if (substitute_icon(self) != NULL) {
+        gtk_widget_measure(self->icon, GTK_ORIENTATION_HORIZONTAL, -1, NULL, &width, NULL, NULL);
+        height = width;
     }
     int requested_width, requested_height;
     gtk_widget_get_size_request(widget, &requested_width, &requested_height);
@@ -395,13 +429,15 @@ static void view_retry(ImgbrokerView *view) {
     imgbroker_view_retry(IMGBROKER_VIEW(IMGBROKER_PICTURE(view)->paintable));
 }
 
-static void view_show(ImgbrokerView *view) {
-    imgbroker_view_show(IMGBROKER_VIEW(IMGBROKER_PICTURE(view)->paintable));
+static void view_show_image(ImgbrokerView *view) {
+    ImgbrokerPicture *self = IMGBROKER_PICTURE(view);
+    imgbroker_view_show_image(IMGBROKER_VIEW(self->paintable));
+    update(self);
 }
 
 static void view_init(ImgbrokerViewInterface *interface) {
     interface->retry = view_retry;
-    interface->show = view_show;
+    interface->show_image = view_show_image;
 }
 
 // Properties
@@ -438,6 +474,7 @@ static void set_property(GObject *object, guint property, const GValue *value, G
             *text = g_value_dup_string(value);
             if (property == PROP_THUMB_HASH) {
                 g_clear_object(&self->blurred);
+                self->is_own_blur = FALSE;
                 self->blurred = imgbroker_thumb_hash_texture(*text);
             } else if (property == PROP_ALTERNATIVE_TEXT) {
                 gtk_accessible_update_property(
@@ -491,6 +528,8 @@ static void dispose(GObject *object) {
 static void finalize(GObject *object) {
     ImgbrokerPicture *self = IMGBROKER_PICTURE(object);
     g_clear_object(&self->paintable);
+    g_ptr_array_unref(self->scrollers);
+    g_ptr_array_unref(self->adjustments);
     g_clear_object(&self->placeholder);
     g_clear_object(&self->error_paintable);
     g_clear_object(&self->blurred);
@@ -602,6 +641,8 @@ static void imgbroker_picture_class_init(ImgbrokerPictureClass *class) {
 static void imgbroker_picture_init(ImgbrokerPicture *self) {
     self->paintable = g_object_new(IMGBROKER_TYPE_PAINTABLE, NULL);
     imgbroker_paintable_set_managed(self->paintable);
+    self->scrollers = g_ptr_array_new();
+    self->adjustments = g_ptr_array_new_with_free_func(g_object_unref);
     self->content_fit = GTK_CONTENT_FIT_CONTAIN;
     self->error_icon = g_strdup("image-missing");
     self->icon = gtk_image_new();

@@ -75,7 +75,10 @@ void imgbroker_paintable_pause(ImgbrokerPaintable *paintable);
 // Releases the image and cancels its request.
 void imgbroker_paintable_release(ImgbrokerPaintable *paintable);
 
+// Whether there is an image, and the program lets it be shown.
 gboolean imgbroker_paintable_has_image(ImgbrokerPaintable *paintable);
+
+gboolean imgbroker_paintable_is_loading(ImgbrokerPaintable *paintable);
 
 // The size of the original in pixels, or of the image where the original has another aspect ratio; also after the image was released.
 // False while it is unknown.

@@ -159,7 +159,8 @@ static void imgbroker_view_default_init(ImgbrokerViewInterface *interface) {
     /**
      * ImgbrokerView:error:
      *
-     * The reason of the state %IMGBROKER_STATE_FAILED, in the domain of [func@gtk_error_domain]; otherwise `NULL`.
+     * The last failure, in the domain of [func@gtk_error_domain]; `NULL` after a success. Without an image, the state is
+     * %IMGBROKER_STATE_FAILED; an image in another size, or one that could not be confirmed, stays.
      */
     g_object_interface_install_property(interface, g_param_spec_boxed("error", NULL, NULL, G_TYPE_ERROR, readable));
 
@@ -196,33 +197,39 @@ static void imgbroker_view_default_init(ImgbrokerViewInterface *interface) {
 /**
  * imgbroker_view_set_uri:
  * @view: a view
- * @uri: (nullable): a URL, or the path of a file
+ * @uri: (nullable): a URL, or the path of a file; `NULL` removes the source
  *
  * Sets the source of the image. The running request is cancelled, and the last image removed.
  */
 void imgbroker_view_set_uri(ImgbrokerView *view, const char *uri) {
+    g_return_if_fail(IMGBROKER_IS_VIEW(view));
     g_object_set(view, "uri", uri, NULL);
+    if (uri == NULL) g_object_set(view, "file", NULL, "bytes", NULL, NULL);
 }
 
 /**
  * imgbroker_view_set_file:
  * @view: a view
- * @file: (nullable): a file
+ * @file: (nullable): a file; `NULL` removes the source
  *
  * Sets the source of the image. The running request is cancelled, and the last image removed.
  */
 void imgbroker_view_set_file(ImgbrokerView *view, GFile *file) {
+    g_return_if_fail(IMGBROKER_IS_VIEW(view) && (file == NULL || G_IS_FILE(file)));
+    if (file == NULL) imgbroker_view_set_uri(view, NULL);
     g_object_set(view, "file", file, NULL);
 }
 
 /**
  * imgbroker_view_set_bytes:
  * @view: a view
- * @bytes: (nullable): an encoded image
+ * @bytes: (nullable): an encoded image; `NULL` removes the source
  *
  * Sets the source of the image. The running request is cancelled, and the last image removed.
  */
 void imgbroker_view_set_bytes(ImgbrokerView *view, GBytes *bytes) {
+    g_return_if_fail(IMGBROKER_IS_VIEW(view));
+    if (bytes == NULL) imgbroker_view_set_uri(view, NULL);
     g_object_set(view, "bytes", bytes, NULL);
 }
 
@@ -230,11 +237,10 @@ void imgbroker_view_set_bytes(ImgbrokerView *view, GBytes *bytes) {
  * imgbroker_view_get_state:
  * @view: a view
  *
- * Gets the state of a view.
- *
- * Returns: the state
+ * Returns: the state of the view
  */
 ImgbrokerState imgbroker_view_get_state(ImgbrokerView *view) {
+    g_return_val_if_fail(IMGBROKER_IS_VIEW(view), IMGBROKER_STATE_EMPTY);
     ImgbrokerState state;
     g_object_get(view, "state", &state, NULL);
     return state;
@@ -244,11 +250,10 @@ ImgbrokerState imgbroker_view_get_state(ImgbrokerView *view) {
  * imgbroker_view_dup_error:
  * @view: a view
  *
- * Gets the failure of a view.
- *
- * Returns: (transfer full) (nullable): a copy of the reason why the image could not be loaded, to be freed with [method@GLib.Error.free]
+ * Returns: (transfer full) (nullable): a copy of the last failure, to be freed with [method@GLib.Error.free]
  */
 GError *imgbroker_view_dup_error(ImgbrokerView *view) {
+    g_return_val_if_fail(IMGBROKER_IS_VIEW(view), NULL);
     GError *error;
     g_object_get(view, "error", &error, NULL);
     return error;
@@ -258,18 +263,20 @@ GError *imgbroker_view_dup_error(ImgbrokerView *view) {
  * imgbroker_view_retry:
  * @view: a view
  *
- * Loads the image again if it has failed, even if the broker would not try its URL yet.
+ * Loads the image again after a failure, even if the broker would not try its URL yet.
  */
 void imgbroker_view_retry(ImgbrokerView *view) {
+    g_return_if_fail(IMGBROKER_IS_VIEW(view));
     IMGBROKER_VIEW_GET_IFACE(view)->retry(view);
 }
 
 /**
- * imgbroker_view_show:
+ * imgbroker_view_show_image:
  * @view: a view
  *
- * Shows the loaded image of a view with %IMGBROKER_LOAD_AVOID_AUTO_SHOW.
+ * Shows the image of the present source in spite of %IMGBROKER_LOAD_AVOID_AUTO_SHOW.
  */
-void imgbroker_view_show(ImgbrokerView *view) {
-    IMGBROKER_VIEW_GET_IFACE(view)->show(view);
+void imgbroker_view_show_image(ImgbrokerView *view) {
+    g_return_if_fail(IMGBROKER_IS_VIEW(view));
+    IMGBROKER_VIEW_GET_IFACE(view)->show_image(view);
 }

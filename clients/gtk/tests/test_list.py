@@ -154,3 +154,21 @@ viewer.window.present()
         return bool(stats(broker)["leases"] <= 25)
 
     eventually(are_released)
+
+
+def test_nested_scrolling(viewer: Viewer, broker: Broker, origin: Origin) -> None:
+    """Rows that scroll sideways within a list are loaded as far as they are near its view."""
+    viewer.do(f"""
+column = Gtk.Box(orientation=Gtk.Orientation.VERTICAL)
+for line in range(40):
+    strip = Gtk.Box()
+    for number in range(20):
+        strip.append(ImgbrokerGtk.Picture(uri='{origin.url}/n/%d' % (line * 20 + number), width_request=100, height_request=100))
+    column.append(Gtk.ScrolledWindow(child=strip, height_request=110))
+viewer.window.set_child(Gtk.ScrolledWindow(child=column))
+viewer.window.present()
+""")
+    eventually(lambda: viewer.screen.count(color_of(0)) > 1000 and viewer.screen.count(color_of(103)) > 1000)
+    eventually(lambda: stats(broker)["queued"] + stats(broker)["running"] == 0)
+    # 9 lines and 7 columns.
+    assert stats(broker)["requests"] <= 70

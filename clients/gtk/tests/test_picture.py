@@ -115,9 +115,11 @@ def test_shown_on_demand(viewer: Viewer, origin: Origin) -> None:
     viewer.do(f"viewer.show(uri='{url}', content_fit='cover', flags=ImgbrokerGtk.LoadFlags.AVOID_AUTO_SHOW)")
     viewer.wait("ready")
     assert viewer.get("viewer.picture.props.texture is not None") and viewer.screen.count(RED) == 0
-    viewer.do("viewer.picture.emit")
-    viewer.do("ImgbrokerGtk.View.show(viewer.picture)")
+    viewer.do("viewer.picture.show_image()")
     eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+    # Also in another size.
+    viewer.do("viewer.window.set_default_size(500, 600)")
+    eventually(lambda: viewer.screen.count(RED) == 500 * 600)
 
 
 def test_resize(viewer: Viewer, broker: Broker, origin: Origin) -> None:
@@ -269,6 +271,108 @@ def test_release_keeps_the_place(viewer: Viewer, origin: Origin) -> None:
     eventually(lambda: len(viewer.screen.picture().crop((0, 0, 400, 200)).getcolors(1 << 20)) > 50)
     gate.set()
     viewer.wait("ready")
+
+
+def test_handlers(viewer: Viewer, broker: Broker, origin: Origin, tmp_path: pathlib.Path) -> None:
+    """Handlers of notifications may retry, set another source, or remove the picture."""
+    path = animation(tmp_path, 5, 100, 100, 20)
+    url = origin.add("/handlers.png", image(RED))
+    # A slideshow that begins with an animation.
+    viewer.do(f"""
+viewer.show(content_fit='cover')
+def follow(picture, _):
+    if picture.props.state == ImgbrokerGtk.State.READY and picture.props.uri == '{path}':
+        picture.set_uri('{url}')
+viewer.picture.connect('notify::state', follow)
+viewer.picture.set_uri('{path}')
+""")
+    eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+    assert viewer.state() == "ready" and viewer.get("viewer.picture.props.progress") == 1
+    for signal, source in [("error", "/missing.png"), ("state", path), ("texture", path), ("state", url)]:
+        viewer.do(f"""
+viewer.show()
+viewer.removed = False
+def remove(picture, _):
+    if picture.get_parent():
+        picture.get_parent().remove(picture)
+        viewer.removed = True
+viewer.picture.connect('notify::{signal}', remove)
+viewer.picture.set_uri('{source}')
+""")
+        eventually(lambda: viewer.get("viewer.removed"))
+    viewer.do("""
+viewer.show(uri='/missing.png')
+viewer.retries = 0
+def retry(picture, _):
+    viewer.retries += 1
+    if viewer.retries < 4:
+        picture.retry()
+viewer.picture.connect('notify::error', retry)
+""")
+    eventually(lambda: viewer.get("viewer.retries") >= 4)
+    assert viewer.state() == "failed"
+
+
+def test_without_a_size(viewer: Viewer, origin: Origin) -> None:
+    """A picture without a requested size takes that of the original, also in what scrolls; a failed one that of its icon."""
+    url = origin.add("/natural.png", image(RED, 200, 120))
+    viewer.do(f"""
+box = Gtk.Box(orientation=Gtk.Orientation.VERTICAL)
+viewer.picture = ImgbrokerGtk.Picture(uri='{url}', halign=Gtk.Align.START, valign=Gtk.Align.START)
+box.append(viewer.picture)
+viewer.window.set_child(Gtk.ScrolledWindow(child=box))
+viewer.window.present()
+""")
+    eventually(lambda: viewer.screen.count(RED) == 200 * 120)
+    viewer.do("viewer.picture.set_uri('/missing.png')")
+    eventually(lambda: viewer.get("viewer.picture.get_height()") == 32)
+
+
+def test_change_out_of_view(viewer: Viewer, broker: Broker, origin: Origin, tmp_path: pathlib.Path) -> None:
+    """A change whose request was cancelled out of view is made up for."""
+    gate = threading.Event()
+    halves = PIL.Image.new("RGB", (200, 100), RED)
+    halves.paste(BLUE, (100, 0, 200, 100))
+    file = io.BytesIO()
+    halves.save(file, "PNG")
+    url = origin.add("/halves.png", file.getvalue(), headers={"Cache-Control": "no-store"})
+    viewer.do(f"viewer.show(uri='{url}', crop='0,0,100,100', content_fit='cover')")
+    eventually(lambda: viewer.screen.count(RED) == 400 * 600)
+    origin.pages["/halves.png"] = origin.pages["/halves.png"]._replace(gate=gate)
+    viewer.do("viewer.picture.props.crop = '100,0,100,100'")
+    viewer.wait("loading")
+    viewer.do("viewer.box.set_visible(False)")
+    viewer.do("viewer.box.set_visible(True)")
+    gate.set()
+    eventually(lambda: viewer.screen.count(BLUE) == 400 * 600)
+
+
+def test_loops(viewer: Viewer, tmp_path: pathlib.Path) -> None:
+    """An animation in parts plays as often as it says, and stops at its last frame; it plays again on demand."""
+    path = str(tmp_path / "loops.webp")
+    pictures = [PIL.Image.new("RGB", (1500, 1000), color_of(number)) for number in range(3)]
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=30, loop=2, lossless=True)
+    viewer.do(f"viewer.show(uri='{path}', content_fit='fill', width_request=1500, height_request=1000)")
+    eventually(lambda: viewer.get("viewer.textures") >= 7)
+    # The still image, and the frames of two loops.
+    assert viewer.get("viewer.textures") == 7
+    viewer.do("viewer.picture.props.playing = False; viewer.picture.props.playing = True")
+    eventually(lambda: viewer.get("viewer.textures") >= 12)
+
+
+def test_origin_of_an_animation(viewer: Viewer, origin: Origin, tmp_path: pathlib.Path) -> None:
+    """The parts of an animation are of one download, also if its response must be confirmed."""
+    body = pathlib.Path(animation(tmp_path, 12, 1000, 700, 30)).read_bytes()
+    for value in ["no-cache", "no-store"]:
+        url = origin.add(f"/animation-{value}.webp", body, headers={"Cache-Control": value})
+        viewer.do(f"viewer.window.set_default_size(1000, 700); viewer.show(uri='{url}')")
+        if value == "no-cache":
+            numbers(viewer.screen, 12, 60)
+            textures = viewer.get("viewer.textures")
+            eventually(lambda: viewer.get("viewer.textures") > textures + 24)
+        else:
+            viewer.wait("ready")
+        assert origin.requests.count(f"/animation-{value}.webp") <= 2
 
 
 def test_many_short_lives(viewer: Viewer, broker: Broker, origin: Origin) -> None:

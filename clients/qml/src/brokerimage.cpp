@@ -111,6 +111,7 @@ void BrokerImage::setSource(const QString &source) {
     m_retryTimer.stop();
     m_settleTimer.stop();
     m_source = source;
+    m_generation++;
     m_image = {};
     m_original = QSize(0, 0);
     m_frameCount = m_frame = 0;
@@ -205,12 +206,15 @@ void BrokerImage::setError(const QString &code, const QString &message) {
 }
 
 void BrokerImage::retry() {
-    if (m_status != Error) return;
+    if (m_errorCode.isEmpty()) return;
     m_isRetry = true;
     m_retryDelay = firstRetryDelay;
     setError({}, {});
-    setProgress(0);
-    setStatus(Loading);
+    // After a failure in another size, the image stays.
+    if (m_status == Error) {
+        setProgress(0);
+        setStatus(Loading);
+    }
     schedule();
 }
 
@@ -349,7 +353,6 @@ void BrokerImage::load() {
         fail(error);
         return;
     }
-    // The priority is a part of the key of kept images, so a request out of view is sent with that of the item in view.
     m_sentPriority = query.options.priority;
     updatePriority();
     m_viewTimer.start(viewTime, this);
@@ -411,10 +414,12 @@ void BrokerImage::show(const ImagePointer &image, Status status) {
     m_imageThumbHash = QString::fromUtf8(image->thumb_hash);
     m_retryDelay = firstRetryDelay;
     updateGeometry();
+    // A handler may set another source, of which nothing of this is true.
+    const int generation = m_generation;
     Q_EMIT imageChanged();
-    setError({}, {});
-    if (status == Ready) setProgress(1);
-    setStatus(status);
+    if (generation == m_generation) setError({}, {});
+    if (generation == m_generation && status == Ready) setProgress(1);
+    if (generation == m_generation) setStatus(status);
     play();
 }
 
@@ -423,8 +428,9 @@ void BrokerImage::fail(const imgbroker_error &error) {
     // An image in another size, or one that could not be validated, stays.
     const bool hasImage = m_status == Ready && !m_image.isNull();
     if (!hasImage) m_image = {};
+    const int generation = m_generation;
     setError(QString::fromLatin1(imgbroker_code_name(error.code)), QString::fromUtf8(error.message));
-    if (!hasImage) setStatus(Error);
+    if (!hasImage && generation == m_generation) setStatus(Error);
     play();
 }
 
@@ -709,7 +715,8 @@ qint64 BrokerImage::delay() const {
 /// Requests the part of the animation that begins with a frame, or the whole animation if it fits into one part.
 void BrokerImage::requestPart(int first) {
     Connection *connection = Connection::shared();
-    if (m_partRequest != nullptr || connection == nullptr) return;
+    // A preset has its own choice of frames.
+    if (m_partRequest != nullptr || connection == nullptr || !m_preset.isEmpty()) return;
     const int fits = int(std::clamp<qint64>(partBytes / qMax<qint64>(1, m_image.sizeInBytes()), 1, largestPart));
     if (fits >= m_frameCount) first = 0;
     const int count = qMin(fits, m_frameCount - first);
@@ -718,7 +725,9 @@ void BrokerImage::requestPart(int first) {
     bool isSent = describe(query, m_box, &error);
     query.options.first_frame = uint32_t(first);
     query.options.frame_count = uint32_t(count);
-    query.options.cache = IMGBROKER_CACHE_DEFAULT;
+    // All parts are of one response, and an original that may not be stored is not loaded for each of them.
+    const imgbroker_cache cache = first == 0 ? IMGBROKER_FORCE_CACHE : IMGBROKER_ONLY_IF_CACHED;
+    query.options.cache = query.isRemote() ? cache : IMGBROKER_CACHE_DEFAULT;
     query.options.stale_first = query.options.progress = query.options.progressive = false;
     if (isSent) {
         m_partRequest = connection->send(
@@ -741,6 +750,7 @@ void BrokerImage::takePart(imgbroker_reply &reply, int first, int count) {
         return;
     }
     m_retryDelay = firstRetryDelay;
+    setError({}, {});
     if (part->frame_count < size_t(count)) {
         // The header states more frames than the file has.
         m_frameCount = first + int(part->frame_count);

@@ -229,6 +229,8 @@ private:
     bool m_isScheduled = false;
     /// The next request is sent although the URL failed recently, because of `retry`.
     bool m_isRetry = false;
+    /// Counts the sources.
+    int m_generation = 0;
     /// The image is a vector image, which has no size of its own.
     bool m_isVector = false;
     /// The image, over the broker's pages, and the local images that replace it.
