@@ -12,7 +12,7 @@ let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("files", LocalFileBenchmark.files), ("training", LocalFileBenchmark.training), ("torch", TorchBenchmark.rows),
     ("steps", StepBenchmark.rows), ("header", HeaderBenchmark.rows),
     ("small-memory", SmallMemoryBenchmark.rows), ("small-latency", SmallLatencyBenchmark.rows),
-    ("tier", TierBenchmark.rows), ("animation", AnimationBenchmark.rows),
+    ("tier", TierBenchmark.rows), ("animation", AnimationBenchmark.rows), ("view", ViewBenchmark.rows),
 ]
 guard let options = Options(Array(CommandLine.arguments.dropFirst()), names: benchmarks.map(\.name)) else {
     let names = (["all"] + benchmarks.map(\.name)).joined(separator: "|")
