@@ -158,6 +158,14 @@ if asked benchmarks; then
     for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do
         is_installed "$library" || missing+=("$library")
     done
+    # The lists of images in windows, and a display for them: Benchmarks/view.
+    has_library gtk4 || missing+=("libgtk-4-dev")
+    has_library Qt6Quick || missing+=("qt6-declarative-dev")
+    for module in qtquick qtqml-workerscript; do
+        is_installed "qml6-module-$module" || missing+=("qml6-module-$module")
+    done
+    command -v Xvfb >/dev/null || missing+=("xvfb")
+    compgen -G "/usr/share/fonts/truetype/*/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
 fi
 if ((${#missing[@]} == 0)); then exit 0; fi
 
