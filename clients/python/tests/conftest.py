@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator
 import PIL.Image
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "examples")]
 
 import imgbroker  # noqa: E402
 from support import Broker, Origin  # noqa: E402
