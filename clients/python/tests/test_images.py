@@ -20,7 +20,7 @@ import pytest
 import imgbroker
 from imgbroker._image import Image
 from imgbroker._wire import image_of
-from support import Broker, Origin, eventually
+from support import ROOT, Broker, Origin, eventually
 
 Picture = Callable[..., bytes]
 
@@ -119,6 +119,29 @@ def test_opaque_pillow_image_can_be_saved_as_jpeg(
     color: Any = image.getpixel((8, 4))
     assert max(abs(a - b) for a, b in zip(color, (200, 100, 50))) <= 4
     image.save(io.BytesIO(), "JPEG")
+
+
+_OF_DEBIAN = """
+import sys, imgbroker, PIL.Image
+client = imgbroker.Client(sys.argv[1])
+for url, mode in zip(sys.argv[2:], ("RGB", "RGBA")):
+    for form in ("rgba8", "bgra8", "rgb8", "gray8"):
+        for alpha in ("straight", "premultiplied"):
+            image = client.get(url, pixel_format=form, alpha=alpha).pil()
+            assert image.mode == {"rgb8": "RGB", "gray8": "L"}.get(form, mode), (image.mode, form, alpha)
+            image.getpixel((8, 4))
+"""
+
+
+@pytest.mark.skipif(
+    subprocess.run(["/usr/bin/python3", "-c", "import PIL"], stderr=subprocess.DEVNULL).returncode != 0,
+    reason="Debian's Pillow is missing")
+def test_pillow_of_debian(broker: Broker, origin: Origin, picture: Picture) -> None:
+    """Pillow 9 is stricter in what it reads from."""
+    urls = [origin.add(f"/debian{len(color)}.png", picture(9, 5, color)) for color in ((1, 2, 3), (1, 2, 3, 128))]
+    subprocess.run(
+        ["/usr/bin/python3", "-c", _OF_DEBIAN, broker.socket, *urls], check=True, timeout=60,
+        env={"PYTHONPATH": str(ROOT / "clients" / "python" / "src"), "PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def test_pillow_image_of_padded_rows() -> None:

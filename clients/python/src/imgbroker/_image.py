@@ -324,18 +324,27 @@ class Image:
         offset, stride, _ = self._layout(frame)
         size = (self.width, self.height)
         rows: Any = self._bytes[offset:offset + stride * self.height]
+
+        def image(mode: str, order: str) -> "PIL.Image.Image":
+            make = PIL.Image.frombuffer if mode == order else PIL.Image.frombytes
+            try:
+                return make(mode, size, rows, "raw", order, stride, 1)
+            except TypeError:
+                # Where it copies, Pillow 9 takes no memoryview.
+                return PIL.Image.frombytes(mode, size, bytes(rows), "raw", order, stride, 1)
+
         if self.pixel_format == "gray8":
-            return PIL.Image.frombuffer("L", size, rows, "raw", "L", stride, 1)
+            return image("L", "L")
         order = str(self.pixel_format)[:3].upper()
         if self.alpha == "none":
-            return PIL.Image.frombuffer("RGB", size, rows, "raw", order, stride, 1)
+            return image("RGB", order)
         # Without a copy; of `bgra8`, only alpha is right.
-        pixels = PIL.Image.frombuffer("RGBA", size, rows, "raw", "RGBA", stride, 1)
+        pixels = image("RGBA", "RGBA")
         if pixels.getchannel("A").getextrema() == (255, 255):
-            return PIL.Image.frombytes("RGB", size, rows, "raw", order + "X", stride, 1)
+            return image("RGB", order + "X")
         if self.premultiplied:
             # Pillow has premultiplied pixels only in this order.
-            pixels = PIL.Image.frombuffer("RGBa", size, rows, "raw", "RGBa", stride, 1).convert("RGBA")
+            pixels = image("RGBa", "RGBa").convert("RGBA")
         if order == "BGR":
             blue, green, red, alpha = pixels.split()
             pixels = PIL.Image.merge("RGBA", (red, green, blue, alpha))
