@@ -1,0 +1,194 @@
+"""The service: its methods, its queue and its life."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from typing import Any, List
+
+import pytest
+from conftest import FLAVOR, NAME, PROGRAM, UNPRIVILEGED, Bus, check, draw, pause, resume, uri_of
+from gi.repository import Gio, GLib
+from support import Broker, eventually
+
+CACHE = "org.freedesktop.thumbnails.Cache1"
+
+
+def refusal(action: Any) -> str:
+    """Returns the name of the D-Bus error of a call."""
+    with pytest.raises(GLib.Error) as caught:
+        action()
+    return str(Gio.DBusError.get_remote_error(caught.value)).rpartition(".")[2]
+
+
+def test_capabilities(bus: Bus) -> None:
+    """The service says what it can do, in lists of equal length."""
+    schemes, types = bus.client.call("GetSupported")
+    assert set(schemes) == {"file"} and len(schemes) == len(types) == len(set(types))
+    assert {"image/jpeg", "image/png", "image/heif", "image/svg+xml"} <= set(types)
+    assert bus.client.call("GetFlavors") == (["normal", "large", "x-large", "xx-large"],)
+    assert bus.client.call("GetSchedulers") == (["default", "foreground", "background"],)
+
+
+def test_odd_requests(bus: Bus, files: pathlib.Path) -> None:
+    """Nothing to do ends at once; what cannot be done is an error."""
+    uri = draw(files / "a.png")
+    assert bus.client.make() == {}
+    found = bus.client.make(uri, uri_of(files / "b.png"), flavor="huge")
+    assert {(signal.name, signal.code) for signal in found.values()} == {("Error", FLAVOR)}
+    assert bus.client.make(uri, scheduler="unknown")[uri].name == "Ready"
+    assert refusal(lambda: bus.client.queue([uri], types=["image/png", "image/png"])) == "InvalidArgs"
+    for handle in (0, 17, 0xffffffff):
+        bus.client.call("Dequeue", "(u)", handle)
+
+
+def test_full_queue(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
+    """The queue has room for 100,000 URIs, and one client for half of them; it is free again afterwards."""
+    uri, other, third = draw(files / "a.png"), bus.connect(), bus.connect()
+    pause(broker)
+    assert refusal(lambda: bus.client.queue([uri] * 50_001)) == "LimitsExceeded"
+    handles = [bus.client.queue([uri] * 50_000), other.queue([uri] * 49_999)]
+    assert refusal(lambda: bus.client.queue([uri])) == "LimitsExceeded"
+    assert refusal(lambda: third.queue([uri, uri])) == "LimitsExceeded"
+    last = third.queue([uri])
+    for handle in handles:
+        third.call("Dequeue", "(u)", handle)
+    resume(broker)
+    assert third.finish(last)[uri].name == "Ready"
+    assert bus.client.make(uri)[uri].name == "Ready"
+
+
+def test_dequeue(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
+    """A handle that is dequeued ends without further thumbnails; a new request may replace one."""
+    uris = [draw(files / f"{number}.png") for number in range(60)]
+    pause(broker)
+    first = bus.client.queue(uris)
+    bus.client.wait(lambda: bus.client.of(first, "Started"))
+    second = bus.client.queue(uris[:20], replaces=first)
+    bus.client.call("Dequeue", "(u)", first)
+    third = bus.client.queue(uris[50:])
+    bus.client.call("Dequeue", "(u)", third)
+    resume(broker)
+    assert {signal.name for signal in bus.client.finish(second).values()} == {"Ready"}
+    for handle in (first, third):
+        bus.client.wait(lambda: bus.client.of(handle, "Finished"))
+        assert not bus.client.of(handle, "Ready") and not bus.client.of(handle, "Error")
+    assert 20 <= len(list(bus.cache.glob("normal/*"))) <= 20 + 16 + 10
+
+
+def test_turns(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
+    """Clients take turns, so that a few thumbnails do not wait for many; those in the background come last."""
+    other, third = bus.connect(), bus.connect()
+    many, few = ([draw(files / f"{name}{number}.png") for number in range(count)] for name, count in (("m", 200), ("f", 4)))
+    late = [draw(files / f"l{number}.png") for number in range(30)]
+    pause(broker)
+    background = third.queue(late, scheduler="background")
+    third.wait(lambda: third.of(background, "Started"))
+    handles = [bus.client.queue(many[:100]), bus.client.queue(many[100:])]
+    handle = other.queue(few, scheduler="foreground")
+    resume(broker)
+    assert len(other.finish(handle)) == 4
+    done = len(bus.client.of(handles[0], "Ready")) + len(bus.client.of(handles[1], "Ready"))
+    assert done < 50
+    for own in handles:
+        bus.client.finish(own)
+    assert len(third.of(background, "Ready")) <= 10
+    third.finish(background)
+    # Both handles of the client took turns, too.
+    order = [signal.handle for signal in bus.client.signals if signal.name == "Ready"]
+    assert 30 < order[:100].count(handles[0]) < 70
+
+
+def test_end(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
+    """The service ends without work, and the bus starts it again. A second one refuses to run."""
+    uri = draw(files / "a.png")
+    command = [*UNPRIVILEGED, str(PROGRAM), "--idle", "1"]
+    first = subprocess.Popen(command, env=bus.environment)
+    eventually(lambda: bus.service_process() == first.pid)
+    second = subprocess.run(command, env=bus.environment, stderr=subprocess.PIPE, text=True, timeout=20)
+    assert second.returncode == 1 and "another program has this name" in second.stderr
+    assert bus.client.make(uri)[uri].name == "Ready"
+    assert first.wait(20) == 0
+    assert bus.client.make(uri, flavor="large")[uri].name == "Ready"
+    assert bus.service_process() not in (None, first.pid)
+
+
+def test_calls_at_the_end(bus: Bus, files: pathlib.Path) -> None:
+    """Calls that arrive while the service ends are answered, by it or by the next one."""
+    uri = draw(files / "a.png")
+    for _ in range(3):
+        service = subprocess.Popen([*UNPRIVILEGED, str(PROGRAM), "--idle", "1"], env=bus.environment)
+        eventually(lambda: bus.service_process() == service.pid)
+        while service.poll() is None:
+            bus.client.call("GetFlavors")
+            # The calls above postpone the end, those of the name's last moments do not.
+            eventually(lambda: bus.service_process() != service.pid)
+            assert bus.client.queue([uri]) > 0
+            service.wait(20)
+        process = bus.service_process()
+        assert process is not None
+        subprocess.run(["kill", str(process)], check=True)
+        eventually(lambda: bus.service_process() is None)
+
+
+@pytest.mark.parametrize("arguments", [["--idle", "0"], ["--idle", "x"], ["file.png"], ["--unknown"]])
+def test_wrong_arguments(arguments: List[str]) -> None:
+    assert subprocess.run([str(PROGRAM), *arguments], stderr=subprocess.PIPE, timeout=20).returncode == 2
+
+
+def test_without_bus(tmp_path: pathlib.Path) -> None:
+    """Without a bus, the service says so."""
+    environment = {"DBUS_SESSION_BUS_ADDRESS": f"unix:path={tmp_path}/none"}
+    result = subprocess.run([str(PROGRAM)], env=environment, stderr=subprocess.PIPE, text=True, timeout=20)
+    assert result.returncode == 1 and "no session bus" in result.stderr
+
+
+def cache(bus: Bus, method: str, signature: str, *arguments: Any) -> None:
+    bus.client.call(method, signature, *arguments, interface=CACHE)
+
+
+def test_delete_and_cleanup(bus: Bus, files: pathlib.Path) -> None:
+    """Thumbnails of deleted files, and of old ones, are removed on request."""
+    uris = [draw(files / name) for name in ("a.png", "b.png", "c.png")]
+    (files / "bad.png").write_text("no image")
+    bad = uri_of(files / "bad.png")
+
+    def made(flavor: str = "normal") -> int:
+        bus.client.make(*uris, bad, flavor=flavor)
+        return len(list(bus.cache.glob("*/*.png"))) + len(bus.failures())
+
+    assert (made(), made("large")) == (4, 7)
+    cache(bus, "Delete", "(as)", [uris[0], bad, uri_of(files / "unknown.png")])
+    assert len(list(bus.cache.glob("*/*.png"))) == 4 and not bus.failures()
+    cache(bus, "Cleanup", "(asu)", [uris[1]], 0)
+    assert len(list(bus.cache.glob("*/*.png"))) == 2
+    made()
+    cache(bus, "Cleanup", "(asu)", [uri_of(files)[:-1], "file:///elsewhere/"], 0xffffffff)
+    assert bus.thumbnail(uris[0]).exists()
+    cache(bus, "Cleanup", "(asu)", [uri_of(files)], 17)
+    assert bus.thumbnail(uris[0]).exists()
+    cache(bus, "Cleanup", "(asu)", [uri_of(files)], 0xffffffff)
+    assert not list(bus.cache.glob("*/*.png")) and not bus.failures()
+    assert made() == 4
+    cache(bus, "Cleanup", "(asu)", [uri_of(files) + "/"], 0)
+    assert not list(bus.cache.glob("*/*.png")) and not bus.failures()
+
+
+def test_move_and_copy(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
+    """A moved file keeps its thumbnails, and a copy with the same time has the same; another file has none."""
+    path, moved, copied, other = (files / name for name in ("a.png", "moved ä.png", "copied.png", "other.png"))
+    uri = draw(path)
+    bus.client.make(uri)
+    bus.client.make(uri, flavor="large")
+    subprocess.run(["cp", "-p", str(path), str(copied)], check=True)
+    cache(bus, "Copy", "(asas)", [uri], [uri_of(copied)])
+    path.rename(moved)
+    cache(bus, "Move", "(asas)", [uri, uri], [uri_of(moved)])
+    assert not bus.thumbnail(uri).exists() and not bus.thumbnail(uri, "large").exists()
+    for target in (moved, copied):
+        for flavor in ("normal", "large"):
+            check(bus, uri_of(target), target, flavor)
+    draw(other, 200, 100)
+    cache(bus, "Copy", "(asas)", [uri_of(moved)], [uri_of(other)])
+    cache(bus, "Move", "(asas)", [uri_of(moved)], ["file:///missing/file.png"])
+    assert not bus.thumbnail(uri_of(other)).exists() and not bus.thumbnail(uri_of(moved)).exists()
