@@ -146,6 +146,11 @@ test-qml: build ## Tests of the QML module in a virtual display, with the releas
 	@scripts/bootstrap.sh --for-qml
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-qml.sh
 
+.PHONY: test-thumbnailer
+test-thumbnailer: build ## Tests of the thumbnail service on a session bus of its own, with the release build
+	@scripts/bootstrap.sh --for-thumbnailer
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-thumbnailer.sh
+
 .PHONY: test-deb
 test-deb: build ## Test of the Debian packages in a clean root, with the release build; needs root and apt's mirror
 	@scripts/bootstrap.sh --for-deb

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests] [--for-nginx] [--for-python] [--for-c] [--for-gtk] [--for-qml] [--for-steps] [--for-families] [--for-exporter]
+# bootstrap.sh [--for-tests] [--for-nginx] [--for-python] [--for-c] [--for-gtk] [--for-qml] [--for-thumbnailer] [--for-steps] [--for-families] [--for-exporter]
 # [--for-top] [--for-docs] [--for-deb] [--for-benchmarks]: installs missing packages for the build (and the tests, those with nginx, those
 # of the Python or the C client, of the widgets for GTK 4 or the QML module, of monitoring, the documentation of the widgets, the Debian
 # packages, or the benchmarks).
@@ -81,7 +81,7 @@ if asked python; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
 fi
 # The library and pytest; for its sanitized build, see scripts/test-c.sh.
-if asked c || asked gtk || asked qml; then
+if asked c || asked gtk || asked qml || asked thumbnailer; then
     has_library jansson || missing+=("libjansson-dev")
     command -v gcc >/dev/null || missing+=("gcc")
     command -v g++ >/dev/null || missing+=("g++")
@@ -115,6 +115,16 @@ if asked qml; then
     for module in qtquick qtquick-window qtqml-workerscript; do
         is_installed "qml6-module-$module" || missing+=("qml6-module-$module")
     done
+fi
+# The thumbnail service, and a session bus for it.
+if asked thumbnailer || asked deb; then
+    has_library gio-unix-2.0 || missing+=("libglib2.0-dev")
+fi
+if asked thumbnailer; then
+    command -v dbus-daemon >/dev/null || missing+=("dbus-daemon dbus")
+    command -v dbus-run-session >/dev/null || missing+=("dbus-daemon dbus")
+    command -v gdbus >/dev/null || missing+=("libglib2.0-bin")
+    /usr/bin/python3 -c 'import gi' 2>/dev/null || missing+=("python3-gi")
 fi
 if asked docs && ! command -v gi-docgen >/dev/null; then missing+=("gi-docgen"); fi
 # A browser computes the CSS functions: see scripts/test-steps.sh.

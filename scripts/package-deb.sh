@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # package-deb.sh [DIR]: makes the Debian packages of the programs in $BUILT (.build/release) and of the clients, in DIR (.build/deb).
 # Equal inputs give equal files: $SOURCE_DATE_EPOCH, or else the time of the last commit, is the time of all files.
-# $DEBEMAIL is the address of their maintainer. $WITHOUT names clients whose packages are left out ("gtk qml"), as they also are if the
+# $DEBEMAIL is the address of their maintainer. $WITHOUT names clients whose packages are left out ("gtk qml thumbnailer"), as they also are if the
 # machine lacks GTK's or Qt's development files. $COMPRESSION is that of the packages (xz; none is fast).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,6 +36,9 @@ libraries=/usr/lib/$multiarch
 lacks_for_gtk() {
     pkg-config --exists "gtk4 >= 4.8" || { echo libgtk-4-dev; return; }
     command -v g-ir-scanner >/dev/null || echo gobject-introspection
+}
+lacks_for_thumbnailer() {
+    pkg-config --exists gio-unix-2.0 || echo libglib2.0-dev
 }
 lacks_for_qml() {
     [[ -e $libraries/cmake/Qt6Quick/Qt6QuickConfig.cmake ]] || { echo qt6-declarative-dev; return; }
@@ -125,6 +128,11 @@ strip_libraries "$stage/libimgbroker0$libraries"
 strip --strip-debug --enable-deterministic-archives "$stage/libimgbroker-dev$libraries/libimgbroker.a"
 
 widgets=()
+if includes thumbnailer; then
+    widgets+=(imgbroker-thumbnailer)
+    install_client thumbnailer "$stage/imgbroker-thumbnailer" C_CLIENT=../c UNITDIR=/usr/lib/systemd/user
+    strip --strip-unneeded --remove-section=.comment --remove-section=.note "$stage/imgbroker-thumbnailer/usr/libexec/imgbroker-thumbnailer"
+fi
 if includes gtk; then
     widgets+=(libimgbroker-gtk-4-0 gir1.2-imgbrokergtk-4.0 libimgbroker-gtk-4-dev)
     development=$stage/libimgbroker-gtk-4-dev

@@ -17,4 +17,4 @@ build "$IMGBROKER_C_PROGRAMS" "-fsanitize=address,undefined -fno-sanitize-recove
 build "$PWD/.build/c/threads" "-fsanitize=thread"
 build "$PWD/.build/c/plain" ""
 cd clients/c/tests
-PYTHONDONTWRITEBYTECODE=1 timeout --foreground 15m /usr/bin/python3 -m pytest -q --basetemp "$temporary/pytest" -p no:cacheprovider --ignore test_gallery.py "$@"
+PYTHONDONTWRITEBYTECODE=1 timeout --foreground 15m /usr/bin/python3 -m pytest -q --basetemp "$temporary/pytest" -p no:cacheprovider "$@"

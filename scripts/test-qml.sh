@@ -14,6 +14,6 @@ export IMGBROKER_TEST_PRODUCTS IMGBROKER_QML_BUILD
 
 cmake -S clients/qml -B "$IMGBROKER_QML_BUILD" -DIMGBROKER_QML_TESTS=ON -DCMAKE_CXX_FLAGS=-Werror -DCMAKE_C_FLAGS=-Werror \
     > "$temporary/cmake" || { cat "$temporary/cmake"; exit 1; }
-cmake --build "$IMGBROKER_QML_BUILD" --parallel > "$temporary/cmake" || { cat "$temporary/cmake"; exit 1; }
+cmake --build "$IMGBROKER_QML_BUILD" --parallel "$(nproc)" > "$temporary/cmake" || { cat "$temporary/cmake"; exit 1; }
 cd clients/qml/tests
 PYTHONDONTWRITEBYTECODE=1 timeout --foreground 15m /usr/bin/python3 -m pytest -q --basetemp "$temporary/pytest" -p no:cacheprovider test_qml.py "$@"
