@@ -227,16 +227,17 @@ format: ## Format the sources in place
 	@scripts/lint.sh --fix
 
 families := avif bmp heif jp2 jxl svg tiff
-manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-info.1 imgbroker-store.1 imgbroker-ctl.1 imgbroker-exporter.1
+manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-info.1 imgbroker-store.1 imgbroker-ctl.1 imgbroker-exporter.1 imgbroker-http.1
 
 .PHONY: install
 install: ## Install what `make build` has built under PREFIX (/usr/local); DESTDIR is honoured
-	@for program in imgbroker imgfetch imgworker imgcache imgtier imgexporter; do \
+	@for program in imgbroker imgfetch imgworker imgcache imgtier imgexporter imghttp; do \
 		[[ -x "$(BUILT)/$$program" ]] || { echo "error: $(BUILT)/$$program is missing: run make build first" >&2; exit 1; }; done
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
 	# Stripped, because debugging information has the paths of the build.
 	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" "$(BUILT)/imgtier" "$(BUILT)/imgexporter" \
+		"$(BUILT)/imghttp" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
 	# The families of codecs that were built.
 	@for program in $(families:%=imgworker-%); do \
@@ -265,6 +266,7 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	install -m 644 packaging/systemd/imgbroker.tmpfiles "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/imgbroker.conf"; \
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker.service.in >"$$units/system/imgbroker.service"; \
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-exporter.service.in >"$$units/system/imgbroker-exporter.service"; \
+	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-http.service.in >"$$units/system/imgbroker-http.service"; \
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-user.service.in >"$$units/user/imgbroker.service"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	install -d "$$data/man/man1" "$$data/man/man5" "$$data/man/man8" "$$data/bash-completion/completions" \
@@ -291,7 +293,7 @@ uninstall: ## Remove what `install` put under PREFIX
 	rm -f "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	rm -rf "$(DESTDIR)$(PREFIX)/libexec/imgbroker" "$(DESTDIR)$(PREFIX)/lib/imgbroker"
 	for scope in system user; do rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/$$scope/imgbroker."{socket,service}; done
-	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/imgbroker-exporter.service"
+	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/imgbroker-"{exporter,http}.service
 	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/imgbroker.conf"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	for page in $(manual_pages); do rm -f "$$data/man/man$${page##*.}/$$page"; done; \

@@ -71,6 +71,7 @@ let package = Package(
         .executable(name: "imgcache", targets: ["imgcache"]),
         .executable(name: "imgexporter", targets: ["imgexporter"]),
         .executable(name: "imgfetch", targets: ["imgfetch"]),
+        .executable(name: "imghttp", targets: ["imghttp"]),
         .executable(name: "imgtier", targets: ["imgtier"]),
         .executable(name: "imgworker", targets: ["imgworker"]),
         // The public API: all other modules are `package`.
@@ -185,6 +186,12 @@ let package = Package(
             ],
             swiftSettings: swift),
 
+        // Programs that serve HTTP.
+        .target(
+            name: "WebServing",
+            dependencies: ["CWebServer", "HTTPValues", "LinuxSystem", "SharedCache", "SystemValues"],
+            swiftSettings: swift),
+
         // The broker's decisions, without a system module.
         .target(
             name: "BrokerCore",
@@ -234,9 +241,17 @@ let package = Package(
         .executableTarget(
             name: "imgexporter",
             dependencies: [
-                "CDashboard", "CWebServer", "CZlib", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding",
+                "CDashboard", "CZlib", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding",
                 "LinuxSystem",
-                "SharedCache", "SystemValues",
+                "SharedCache", "SystemValues", "WebServing",
+            ],
+            swiftSettings: swift),
+        // A client of the broker that makes images over HTTP, as Imaginary and imgproxy do.
+        .executableTarget(
+            name: "imghttp",
+            dependencies: [
+                "Digests", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding", "LinuxSystem", "Sandbox",
+                "SharedCache", "SystemValues", "WebServing",
             ],
             swiftSettings: swift),
 
@@ -367,8 +382,13 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "imgexporterTests",
-            dependencies: ["imgexporter", "IPCProtocol", "JSONCoding", "LinuxSystem", "TestSupport"],
+            dependencies: ["imgexporter", "IPCProtocol", "JSONCoding", "LinuxSystem", "TestSupport", "WebServing"],
             swiftSettings: swift),
+        .testTarget(
+            name: "WebServingTests", dependencies: ["HTTPValues", "SystemValues", "WebServing"], swiftSettings: swift),
+        .testTarget(
+            name: "imghttpTests",
+            dependencies: ["imghttp", "IPCProtocol", "TestSupport", "WebServing"], swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(
             name: "FuzzTests",
@@ -381,7 +401,7 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgexporter", "imgfetch", "imgprobe", "imgtier", "imgworker", "Digests", "HTTPValues",
+                "imgbroker", "imgexporter", "imgfetch", "imghttp", "imgprobe", "imgtier", "imgworker", "Digests", "HTTPValues",
                 "ImageBrokerClient",
                 "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
                 "SystemValues", "TestSupport", "WorkerProtocol",

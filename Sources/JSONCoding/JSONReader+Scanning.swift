@@ -51,7 +51,7 @@ extension JSONReader {
         }
     }
 
-    func expectEnd() throws(MalformedJSON) {
+    package func expectEnd() throws(MalformedJSON) {
         var copy = self
         copy.skipWhitespace()
         if copy.position != bytes.endIndex { throw copy.malformed("the end of the text") }

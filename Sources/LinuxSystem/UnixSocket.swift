@@ -81,6 +81,20 @@ package enum UnixSocket {
         return socket
     }
 
+    /// Removes a socket's file without a listener.
+    ///
+    /// - Throws: `SystemError` of `bind`: `EADDRINUSE` for one with a listener, and for another file; of `connect`.
+    package static func clear(_ path: String) throws(SystemError) {
+        guard let file = identity(of: path) else { return }
+        guard file.isSocket else { throw SystemError("bind", code: SystemError.addressInUse) }
+        do {
+            _ = try connect(to: path)
+        } catch  where error.code == SystemError.connectionRefused {
+            return try FileDescriptor.remove(path)
+        }
+        throw SystemError("bind", code: SystemError.addressInUse)
+    }
+
     /// Sets the mode of a socket's file and, if given, its group. Follows no link.
     ///
     /// - Throws: `SystemError` of `chown`: `ENOTSOCK` for another file, `EPERM` without the right to give it to the group.

@@ -18,6 +18,7 @@ do {
     case TakeOver.checkWord: CurrentProcess.exit(TakeOverCommand.check(words.dropFirst()))
     case "ctl": CurrentProcess.exit(try CtlCommand.run(words.dropFirst()))
     case "exporter": CurrentProcess.exit(try ExporterCommand.run(words.dropFirst()))
+    case "http": CurrentProcess.exit(try HTTPCommand.run(words.dropFirst()))
     case "doctor":
         CurrentProcess.exit(DoctorCommand.run(try BrokerCommandLine.read(words.dropFirst()).settings?.configuration))
     default:

@@ -2,6 +2,7 @@ import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 import SystemValues
+import WebServing
 
 // The exporter, which `imgbroker exporter` starts with its checked options:
 //     imgexporter ADDRESS PORT SOCKET THUMBNAILS [HOST]...

@@ -33,7 +33,7 @@ import Testing
         for (name, rules) in [
             ("imgworker", SystemCallRule.decode(pid: 1)), ("imgworker-svg", SystemCallRule.svg(pid: 1)),
             ("imgfetch", SystemCallRule.fetch(pid: 1)), ("imgcache", SystemCallRule.cache(pid: 1)),
-            ("imgtier", SystemCallRule.tier(pid: 1)),
+            ("imgtier", SystemCallRule.tier(pid: 1)), ("imghttp", SystemCallRule.http(pid: 1)),
             ("close-descriptors", SystemCallRule.descriptors(pid: 1)),
             ("receive-descriptors", SystemCallRule.files(pid: 1)),
         ] {

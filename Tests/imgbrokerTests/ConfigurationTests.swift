@@ -268,7 +268,7 @@ struct ConfigurationTests {
             (GetCommand.help, GetCommand.usage, ManualPage.get), (InfoCommand.help, InfoCommand.usage, .info),
             (StoreCommand.help, StoreCommand.usage, .store),
             (CtlRequest.help + LoadOptions.help, CtlCommand.usage, .ctl),
-            (ExporterCommand.help, ExporterCommand.usage, .exporter),
+            (ExporterCommand.help, ExporterCommand.usage, .exporter), (HTTPCommand.help, HTTPCommand.usage, .http),
         ] {
             for flag in help.flatMap(\.names) {
                 #expect(usage.contains(flag))

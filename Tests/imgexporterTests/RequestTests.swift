@@ -1,6 +1,7 @@
 import IPCProtocol
 import JSONCoding
 import Testing
+import WebServing
 
 @testable import imgexporter
 

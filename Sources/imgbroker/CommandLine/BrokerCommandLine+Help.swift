@@ -1,6 +1,6 @@
 extension BrokerCommandLine {
     /// The names of the commands.
-    static let names = ["get", "info", "store", "ctl", "exporter", "doctor"]
+    static let names = ["get", "info", "store", "ctl", "exporter", "http", "doctor"]
 
     /// The help for the flags that are no settings.
     static let commands = [
@@ -30,6 +30,7 @@ extension BrokerCommandLine {
                imgbroker store URL [FILE]...       put an image into its cache
                imgbroker ctl COMMAND [OPTION]...   look after a running broker
                imgbroker exporter [OPTION]...      show a broker's figures over HTTP
+               imgbroker http [OPTION]...          make images over HTTP, as Imaginary and imgproxy do
                imgbroker doctor [OPTION]...        say what the broker lacks on this machine
 
         Each of these options is also a key of the configuration file (memory-limit = 1G) and a variable of the
@@ -41,6 +42,6 @@ extension BrokerCommandLine {
         \(commands.lines)
 
         \(units)
-        See also: imgbroker COMMAND --help for get, info, store, ctl and exporter.
+        See also: imgbroker COMMAND --help for get, info, store, ctl, exporter and http.
         """
 }

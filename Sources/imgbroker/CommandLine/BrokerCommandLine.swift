@@ -36,7 +36,7 @@ enum BrokerCommandLine {
                     let guess = UsageError.suggestion(for: operand, among: names)
                     throw UsageError(
                         description: guess.isEmpty
-                            ? "unknown command \"\(operand)\": there are get, info, store, ctl, exporter and doctor, and options"
+                            ? "unknown command \"\(operand)\": there are get, info, store, ctl, exporter, http and doctor, and options"
                             : "unknown command \"\(operand)\"\(guess)")
                 }
                 continue

@@ -79,32 +79,16 @@ enum ExporterCommand {
             StandardOutput.write(usage + "\n")
             return CommandStatus.done
         }
-        let own = CurrentProcess.executablePath ?? ""
-        let folder = own[..<(own.lastIndex(of: "/") ?? own.startIndex)]
-        let places = ["\(folder)/\(program)", "\(folder)/../libexec/imgbroker/\(program)"]
-        guard let path = places.first(where: CurrentProcess.exists) else {
-            StandardError.write(
-                "the program \(program) is neither beside imgbroker nor in ../libexec/imgbroker: install the package imgbroker-exporter"
-            )
-            return CommandStatus.failed
-        }
-        do {
-            try CurrentProcess.become(
-                program: path,
-                [
-                    program, request.address, "\(request.port)", request.socketPath ?? SocketPath.forClient,
-                    "\(request.showsThumbnails)",
-                ] + request.hosts)
-        } catch {
-            StandardError.write("\(path) cannot be run: \(error)")
-            return CommandStatus.failed
-        }
+        return SiblingProgram(name: program, package: "imgbroker-exporter").become([
+            request.address, "\(request.port)", request.socketPath ?? SocketPath.forClient,
+            "\(request.showsThumbnails)",
+        ] + request.hosts)
     }
 }
 
 extension GivenValue {
     /// A numeric address and a port: "127.0.0.1:9464" or "[::1]:9464".
-    fileprivate func listeningAddress() throws(UsageError) -> (address: String, port: UInt16) {
+    func listeningAddress() throws(UsageError) -> (address: String, port: UInt16) {
         let expected = "a numeric address and a port, such as 127.0.0.1:9464 or [::1]:9464"
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
             throw needs(expected)
@@ -117,7 +101,8 @@ extension GivenValue {
         return (String(address), port)
     }
 
-    fileprivate func hostName() throws(UsageError) -> String {
+    /// A host's name for `--allow-host`.
+    func hostName() throws(UsageError) -> String {
         guard !text.isEmpty, text.utf8.count <= 253,
             text.unicodeScalars.allSatisfy({ $0.isASCII && $0 > " " && $0 != ":" && $0 != "/" })
         else { throw needs("a host's name without a port") }

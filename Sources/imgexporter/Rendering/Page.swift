@@ -4,7 +4,7 @@ struct Page: Equatable {
     var contentType: ContentType
     var body: [UInt8]
 
-    /// The media types of answers. They are constants, because the server does not copy them.
+    /// The media types of answers.
     enum ContentType: Equatable {
         case text, metrics, html, script, style, json, png
 

@@ -2,6 +2,7 @@ internal import CDashboard
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
+import WebServing
 
 /// Answers requests over HTTP from what the broker says. Its methods are called on the threads of the server's connections.
 final class Exporter: Sendable {
@@ -64,5 +65,46 @@ final class Exporter: Sendable {
         if report.isComplete { return nil }
         return
             "this user sees its own figures only, so most are 0: run it as a member of the broker's --stats-group"
+    }
+}
+
+extension Exporter: WebApplication {
+    /// Fields of every response. The page loads nothing from elsewhere, runs no script of others and cannot be framed.
+    private static let fields = [
+        WebAnswer.Field(
+            "Content-Security-Policy",
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ),
+        WebAnswer.Field("Cross-Origin-Resource-Policy", "same-origin"),
+        WebAnswer.Field("X-Content-Type-Options", "nosniff"),
+        WebAnswer.Field("Referrer-Policy", "no-referrer"),
+        WebAnswer.Field("Cache-Control", "no-store"),
+    ]
+
+    var limits: ConnectionTable.Limits { ConnectionTable.Limits() }
+
+    func isHealthCheck(_ request: WebRequest) -> Bool { Resource(path: request.path) == .health }
+
+    func refuse(_ request: WebRequest) -> WebAnswer? {
+        ["GET", "HEAD"].contains(request.method) ? nil : answer(request)
+    }
+
+    func answer(_ request: WebRequest, _ exchange: Exchange) -> WebAnswer { answer(request) }
+
+    private func answer(_ request: WebRequest) -> WebAnswer {
+        Self.answer(
+            answer(
+                method: request.method, path: request.path, host: request.host, hostFields: request.hostFields))
+    }
+
+    var busy: WebAnswer { Self.answer(Page(503, line: "The server is busy: try again, or ask for /health.")) }
+
+    func refusal(_ reason: WebRefusal) -> [UInt8]? { nil }
+
+    private static func answer(_ page: Page) -> WebAnswer {
+        var answer = WebAnswer(page.status, contentType: "\(page.contentType.value)", page.body)
+        answer.fields += fields
+        if page.status == 405 { answer.fields.append(WebAnswer.Field("Allow", "GET, HEAD")) }
+        return answer
     }
 }

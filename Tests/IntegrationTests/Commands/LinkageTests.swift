@@ -11,6 +11,7 @@ import Testing
     @Test(arguments: [
         ("imgbroker", ["libseccomp"], codecs + families + network + ["libsqlite3", "libmicrohttpd"]),
         ("imgexporter", ["libmicrohttpd"], codecs + ["libcurl", "libseccomp", "libsqlite3"]),
+        ("imghttp", ["libmicrohttpd", "libseccomp"], codecs + families + ["libcurl", "libsqlite3"]),
         ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
         ("imgworker", codecs, families + network + ["libsqlite3"]), ("imgcache", ["libsqlite3"], codecs + network),
         (

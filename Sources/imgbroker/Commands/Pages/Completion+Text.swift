@@ -24,6 +24,7 @@ extension Completion {
 
     private static let allFlags =
         broker + GetCommand.help + InfoCommand.help + StoreCommand.help + ctl + ExporterCommand.help
+        + HTTPCommand.help
 
     private static func flags(_ help: [FlagHelp]) -> String { help.flatMap(\.names).joined(separator: " ") }
 
@@ -60,9 +61,10 @@ extension Completion {
                         store) words="\(flags(StoreCommand.help))" ;;
                         ctl) words="\(ctlCommands.joined(separator: " ")) \(flags(ctl))" ;;
                         exporter) words="\(flags(ExporterCommand.help))" ;;
+                        http) words="\(flags(HTTPCommand.help))" ;;
                         *) words="\(flags(broker))" ;;
                     esac
-                    if ((COMP_CWORD == 1)); then words+=" get info store ctl exporter doctor"; fi
+                    if ((COMP_CWORD == 1)); then words+=" get info store ctl exporter http doctor"; fi
                 fi
                 mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
                 if [[ "${COMP_WORDS[1]}" =~ ^(get|info|store)$ && "$current" != -* && "$previous" != --* ]]; then
@@ -121,10 +123,14 @@ extension Completion {
                         shift words; ((CURRENT--))
                         _arguments \\
             \(arguments(ExporterCommand.help)) ;;
+                    http)
+                        shift words; ((CURRENT--))
+                        _arguments \\
+            \(arguments(HTTPCommand.help)) ;;
                     *)
                         _arguments \\
             \(arguments(broker)) \\
-                        '1:command:(get info store ctl exporter doctor)' ;;
+                        '1:command:(get info store ctl exporter http doctor)' ;;
                 esac
             }
             _imgbroker "$@"
@@ -147,13 +153,13 @@ extension Completion {
                 return words.joined(separator: " ")
             }
         }
-        let none = "not __fish_seen_subcommand_from get info store ctl exporter doctor"
+        let none = "not __fish_seen_subcommand_from get info store ctl exporter http doctor"
         // doctor takes the broker's options.
-        let options = "not __fish_seen_subcommand_from get info store ctl exporter"
+        let options = "not __fish_seen_subcommand_from get info store ctl exporter http"
         let (get, ctl) = ("__fish_seen_subcommand_from get", "__fish_seen_subcommand_from ctl")
         let commands = [
             "# Completions of imgbroker for fish.",
-            "complete -c imgbroker -n '\(none)' -f -a 'get info store ctl exporter doctor'",
+            "complete -c imgbroker -n '\(none)' -f -a 'get info store ctl exporter http doctor'",
         ]
         let all =
             commands + lines(broker, where: options) + lines(GetCommand.help, where: get)
@@ -162,6 +168,7 @@ extension Completion {
             + lines(InfoCommand.help, where: "__fish_seen_subcommand_from info")
             + lines(StoreCommand.help, where: "__fish_seen_subcommand_from store")
             + lines(ExporterCommand.help, where: "__fish_seen_subcommand_from exporter")
+            + lines(HTTPCommand.help, where: "__fish_seen_subcommand_from http")
         return all.joined(separator: "\n") + "\n"
     }
 

@@ -44,6 +44,12 @@ extension ManualPage {
             page.section("OPTIONS", ExporterCommand.help)
             page.section("EXIT STATUS", ExporterCommand.status)
             page.section("SEE ALSO", "imgbroker(8), imgbroker-ctl(1)")
+        case .http:
+            page.begin("make images over HTTP with the image broker", synopsis: ["imgbroker http", "[OPTION]..."])
+            page.paragraph(HTTPCommand.purpose)
+            page.section("OPTIONS", HTTPCommand.help)
+            page.section("EXIT STATUS", HTTPCommand.status)
+            page.section("SEE ALSO", "imgbroker(8), imgbroker-get(1)")
         }
         return page.text
     }
@@ -99,7 +105,7 @@ extension ManualPage {
             "EXIT STATUS", "0 after a signal; 1 when it cannot serve; 2 for an invalid command line or configuration.")
         page.section(
             "SEE ALSO",
-            "imgbroker-get(1), imgbroker-info(1), imgbroker-store(1), imgbroker-ctl(1), imgbroker-exporter(1), imgbroker.conf(5)"
+            "imgbroker-get(1), imgbroker-info(1), imgbroker-store(1), imgbroker-ctl(1), imgbroker-exporter(1), imgbroker-http(1), imgbroker.conf(5)"
         )
     }
 

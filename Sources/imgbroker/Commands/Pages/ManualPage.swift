@@ -7,4 +7,5 @@ enum ManualPage: String, CaseIterable {
     case store = "imgbroker-store.1"
     case ctl = "imgbroker-ctl.1"
     case exporter = "imgbroker-exporter.1"
+    case http = "imgbroker-http.1"
 }

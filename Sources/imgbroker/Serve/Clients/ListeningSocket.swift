@@ -29,7 +29,7 @@ final class ListeningSocket {
             let directory = Self.directory(of: path)
             let lock = try UnixSocket.lock(directory: directory, milliseconds: Self.lockMilliseconds)
             if lock == nil { log.warning(.setting, "another process keeps \(directory) locked: starting all the same") }
-            try Self.clear(path)
+            try UnixSocket.clear(path)
             descriptor = try UnixSocket.listen(at: path, mode: mode, group: group)
             identity = UnixSocket.identity(of: path)
             _ = lock
@@ -64,18 +64,6 @@ final class ListeningSocket {
     static var defaultPath: String? {
         if CurrentProcess.mayWrite(to: directory(of: SocketPath.system)) { return SocketPath.system }
         return SocketPath.user
-    }
-
-    /// Removes a socket file without a listener.
-    private static func clear(_ path: String) throws(SystemError) {
-        guard let file = UnixSocket.identity(of: path) else { return }
-        guard file.isSocket else { throw SystemError("bind", code: SystemError.addressInUse) }
-        do {
-            _ = try UnixSocket.connect(to: path)
-        } catch  where error.code == SystemError.connectionRefused {
-            return try FileDescriptor.remove(path)
-        }
-        throw SystemError("bind", code: SystemError.addressInUse)
     }
 
     private static func directory(of path: String) -> String {

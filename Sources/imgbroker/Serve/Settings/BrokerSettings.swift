@@ -338,7 +338,7 @@ struct BrokerSetting: Sendable {
 }
 
 extension GivenValue {
-    fileprivate func socketMode() throws(UsageError) -> UInt32 {
+    func socketMode() throws(UsageError) -> UInt32 {
         guard let mode = UInt32(text, radix: 8), mode <= 0o777 else { throw needs("an octal mode such as 0660") }
         return mode
     }

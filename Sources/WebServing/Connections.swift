@@ -5,14 +5,20 @@ import SystemValues
 
 /// The open connections of the server, which its threads share, and a thread that ends those whose time is over.
 final class Connections: Sendable {
-    private let table = Locked(ConnectionTable())
+    private let table: Locked<ConnectionTable>
     /// Wakes the thread for an earlier deadline.
     private let waker: Waker
+    /// The bytes of an answer to a request that is refused before it is complete; nil to send none.
+    private let refusal: @Sendable (WebRefusal) -> [UInt8]?
 
     /// Starts the thread.
     ///
     /// - Throws: `SystemError` of `eventfd` or `pthread_create`.
-    init() throws(SystemError) {
+    init(
+        _ limits: ConnectionTable.Limits, refusal: @escaping @Sendable (WebRefusal) -> [UInt8]?
+    ) throws(SystemError) {
+        table = Locked(ConnectionTable(limits))
+        self.refusal = refusal
         waker = try Waker()
         try DetachedThread.start(name: "connections") { [self] in
             // A loop without a condition takes the optimizer of Swift 6.3 minutes.
@@ -20,16 +26,28 @@ final class Connections: Sendable {
         }
     }
 
-    /// Takes a connection that was accepted, and may end it or another.
-    func open(_ descriptor: Int32, from address: IPAddress) {
+    /// Takes a connection that was accepted, and may end it or another. The address is nil for a Unix socket.
+    func open(_ descriptor: Int32, from address: IPAddress?) {
         change { table in
             // Under the lock: a descriptor names its connection until `close` has removed it.
-            if let ended = table.open(descriptor, from: address, at: .now) { cwebserver_end(ended) }
+            if let ended = table.open(descriptor, from: address, at: .now) { end(ended, .busy) }
+        }
+    }
+
+    /// Notes that a header is complete, and that its body is awaited.
+    func beginBody(_ descriptor: Int32) {
+        change { $0.beginBody(descriptor, at: .now) }
+    }
+
+    /// Ends a connection, with an answer if none has begun.
+    func refuse(_ descriptor: Int32, _ reason: WebRefusal) {
+        table.withLock { table in
+            if table.refuse(descriptor) { end(ConnectionTable.Ended(id: descriptor, phase: .body), reason) }
         }
     }
 
     /// Makes the answer of a connection by `answer`; nil when it is not to be answered at present.
-    func answer(_ descriptor: Int32, isHealth: Bool, _ answer: () -> Page) -> Page? {
+    func answer(_ descriptor: Int32, isHealth: Bool, _ answer: () -> WebAnswer) -> WebAnswer? {
         guard table.withLock({ $0.beginAnswer(descriptor, isHealth: isHealth) }) else { return nil }
         defer { change { $0.endAnswer(descriptor, at: .now) } }
         return answer()
@@ -53,7 +71,15 @@ final class Connections: Sendable {
     private func endExpired() {
         waker.clear()
         table.withLock { table in
-            for descriptor in table.takeExpired(at: .now) { cwebserver_end(descriptor) }
+            for ended in table.takeExpired(at: .now) { end(ended, .tooSlow) }
+        }
+    }
+
+    private func end(_ ended: ConnectionTable.Ended, _ reason: WebRefusal) {
+        if ended.phase != .sending, let bytes = refusal(reason) {
+            unsafe bytes.withUnsafeBytes { unsafe cwebserver_refuse(ended.id, $0.baseAddress, $0.count) }
+        } else {
+            cwebserver_end(ended.id)
         }
     }
 

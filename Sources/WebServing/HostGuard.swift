@@ -2,17 +2,17 @@ import HTTPValues
 
 /// Decides by the Host field whether a request was meant for this server. A page of another site can make a browser send requests
 /// here by giving its own name the address of this machine (DNS rebinding); then the field has that name.
-struct HostGuard {
+package struct HostGuard {
     /// The names that are accepted besides localhost and numeric addresses, which no site can take for itself.
     private let names: Set<String>
 
     /// Creates a guard that also accepts `names`.
-    init(allowing names: [String]) {
+    package init(allowing names: [String]) {
         self.names = Set(names.map { $0.lowercased() })
     }
 
     /// Whether a request with this field is answered.
-    func accepts(_ host: String?) -> Bool {
+    package func accepts(_ host: String?) -> Bool {
         guard let host else { return false }
         if host.first == "[" {
             guard let end = host.firstIndex(of: "]"), Self.isPort(host[host.index(after: end)...]) else { return false }

@@ -1,0 +1,160 @@
+internal import CWebServer
+import HTTPValues
+package import LinuxSystem
+
+/// The listening socket and the threads that serve it: libmicrohttpd with one thread for each connection.
+package enum WebServer {
+    /// The threads for each connection of the table: for those that were ended and are not closed yet. At the maximum the library
+    /// closes new ones, so a burst of one client must not come to it before the threads of the ended ones have run.
+    private static let threads = 8
+
+    /// The application and its connections, which live as long as the process.
+    private final class Context: Sendable {
+        let application: any WebApplication
+        let connections: Connections
+        let budget: ByteBudget
+        let limits: ConnectionTable.Limits
+
+        init(_ application: some WebApplication) throws(SystemError) {
+            self.application = application
+            limits = application.limits
+            budget = ByteBudget(limits.totalBytes)
+            connections = try Connections(limits) { application.refusal($0) }
+        }
+
+        static func from(_ pointer: UnsafeMutableRawPointer) -> Context {
+            unsafe Unmanaged<Context>.fromOpaque(pointer).takeUnretainedValue()
+        }
+
+        /// The answer to a request whose body is not wanted; nil to receive the body.
+        func begin(_ request: WebRequest, _ descriptor: Int32) -> WebAnswer? {
+            if let refusal = application.refuse(request) {
+                return connections.answer(descriptor, isHealth: false) { refusal } ?? application.busy
+            }
+            connections.beginBody(descriptor)
+            return nil
+        }
+
+        /// The answer to a complete request.
+        func answer(_ request: WebRequest, _ exchange: Exchange, _ descriptor: Int32) -> WebAnswer {
+            connections.answer(descriptor, isHealth: application.isHealthCheck(request)) {
+                application.answer(request, exchange)
+            } ?? application.busy
+        }
+    }
+
+    /// Blocks the signals that end the program, for this thread and later ones.
+    package static func blockSignals() { cwebserver_block_signals() }
+
+    /// Waits for a signal that ends the program.
+    package static func waitForSignal() { cwebserver_wait_for_signal() }
+
+    /// Opens a listening socket at a numeric address. Returns it with its port, which is another one for port 0.
+    ///
+    /// - Throws: `SystemError` of `bind`.
+    package static func listen(
+        at address: String, port: UInt16
+    ) throws(SystemError) -> (descriptor: Int32, port: UInt16) {
+        let descriptor = unsafe cwebserver_listen(address, port)
+        if descriptor < 0 { throw SystemError("bind", code: -descriptor) }
+        return (descriptor, cwebserver_port(descriptor))
+    }
+
+    /// Opens a listening Unix socket, in place of one without a listener.
+    ///
+    /// - Throws: `SystemError` of `bind` or `chown`.
+    package static func listen(atPath path: String, mode: UInt32) throws(SystemError) -> Int32 {
+        try UnixSocket.clear(path)
+        let socket = try UnixSocket.listen(at: path, mode: mode, backlog: 64)
+        // The server closes it.
+        _ = unsafe Unmanaged.passRetained(socket)
+        return socket.raw
+    }
+
+    /// Serves the connections of a listening socket on other threads.
+    ///
+    /// - Throws: `SystemError` of libmicrohttpd's start, or of `Connections`.
+    package static func start(
+        _ descriptor: Int32, _ application: some WebApplication
+    ) throws(SystemError) {
+        let limits = application.limits
+        let context = try Context(application)
+        let bounds = cwebserver_limits(
+            connections: UInt32(threads * limits.connections), connection_bytes: limits.headerBytes)
+        let code = unsafe cwebserver_start(
+            descriptor, bounds, handlers, Unmanaged.passRetained(context).toOpaque())
+        if code != 0 { throw SystemError("MHD_start_daemon", code: code) }
+    }
+
+    private static var handlers: cwebserver_handlers {
+        unsafe cwebserver_handlers(
+            opened: { context, descriptor, address, length in
+                guard let context = unsafe context else { return }
+                let bytes = unsafe Array(UnsafeBufferPointer(start: address, count: length))
+                unsafe Context.from(context).connections.open(descriptor, from: IPAddress(bytes: bytes))
+            },
+            begin: { context, request, response in
+                guard let context = unsafe context, let request = unsafe request, let response = unsafe response else {
+                    return nil
+                }
+                let server = unsafe Context.from(context)
+                let descriptor = unsafe request.pointee.descriptor
+                if let answer = server.begin(unsafe WebServer.read(request), descriptor) {
+                    unsafe WebServer.write(answer, to: response)
+                    return nil
+                }
+                let exchange = Exchange(limit: server.limits.bodyBytes, budget: server.budget)
+                return unsafe Unmanaged.passRetained(exchange).toOpaque()
+            },
+            receive: { context, object, descriptor, bytes, length in
+                guard let context = unsafe context, let object = unsafe object else { return 0 }
+                let exchange = unsafe Unmanaged<Exchange>.fromOpaque(object).takeUnretainedValue()
+                guard let reason = unsafe exchange.append(UnsafeRawBufferPointer(start: bytes, count: length)) else {
+                    return 1
+                }
+                unsafe Context.from(context).connections.refuse(descriptor, reason)
+                return 0
+            },
+            answer: { context, object, request, response in
+                guard let context = unsafe context, let object = unsafe object, let request = unsafe request,
+                    let response = unsafe response
+                else { return }
+                let exchange = unsafe Unmanaged<Exchange>.fromOpaque(object).takeUnretainedValue()
+                let answer = unsafe Context.from(context).answer(
+                    WebServer.read(request), exchange, request.pointee.descriptor)
+                unsafe WebServer.write(answer, to: response)
+            },
+            finished: { _, object in
+                if let object = unsafe object { unsafe Unmanaged<Exchange>.fromOpaque(object).release() }
+            },
+            closed: { context, descriptor in
+                guard let context = unsafe context else { return }
+                unsafe Context.from(context).connections.close(descriptor)
+            })
+    }
+
+    private static func read(_ request: UnsafePointer<cwebserver_request>) -> WebRequest {
+        func field(_ name: String) -> String? { unsafe cwebserver_field(request, name).map { unsafe String(cString: $0) } }
+        func text(_ characters: UnsafePointer<CChar>?) -> String {
+            unsafe characters.map { unsafe String(cString: $0) } ?? ""
+        }
+        var result = WebRequest(
+            method: unsafe text(request.pointee.method), path: unsafe text(request.pointee.path),
+            target: unsafe text(request.pointee.target))
+        result.host = unsafe request.pointee.host.map { unsafe String(cString: $0) }
+        result.hostFields = unsafe Int(request.pointee.hosts)
+        result.accept = field("Accept")
+        result.ifNoneMatch = field("If-None-Match")
+        result.apiKey = field("API-Key")
+        result.length = field("Content-Length").flatMap { Int($0) }
+        return result
+    }
+
+    private static func write(_ answer: WebAnswer, to response: UnsafeMutablePointer<cwebserver_response>) {
+        let code = unsafe answer.body.withUnsafeBytes {
+            unsafe cwebserver_set_body(response, UInt32(answer.status), $0.baseAddress, $0.count)
+        }
+        guard code == 0 else { return }
+        for field in answer.fields { unsafe cwebserver_add_field(response, field.name, field.value) }
+    }
+}

@@ -1,0 +1,114 @@
+import ImageBrokerClient
+import LinuxSystem
+
+/// `imgbroker http`: makes images over HTTP. It becomes another program, so that this one needs no HTTP server.
+enum HTTPCommand {
+    static let purpose = """
+        Makes images over HTTP for programs that cannot use the broker's socket: POST /pipeline as Imaginary does, which
+        Nextcloud uses for previews, and GET with URLs in the form of imgproxy. A client of the broker's socket with no
+        further right, which may be started and stopped at any time. It is for programs of this machine; for the Internet,
+        use imgproxy. What it supports is listed in docs/http.md.
+        """
+
+    static let status = """
+        0 after a signal; 1 when it cannot listen, its keys are wrong or its program is missing; 2 for an invalid command line.
+        """
+
+    /// The help for its flags.
+    static let help = [
+        FlagHelp(
+            "--listen ADDRESS:PORT",
+            "serve at this numeric address, or at unix:PATH (default: 127.0.0.1:9080; IPv6: [::1]:9080)"),
+        FlagHelp("--listen-mode OCTAL", "the mode of the Unix socket (default: 0660)"),
+        CommandConnection.socketHelp,
+        FlagHelp(
+            "--allow-host NAME",
+            "also answer requests to this name; others than numeric addresses and localhost are refused, because web sites could make a browser send them (repeatable; not with a Unix socket)"
+        ),
+        FlagHelp(
+            "--key-file FILE",
+            "read the keys IMGPROXY_KEY and IMGPROXY_SALT, by which URLs are signed, and IMAGINARY_KEY from lines NAME=VALUE (default: from the environment)"
+        ),
+        FlagHelp("--max-body SIZE", "the longest image in a request, at most 256M (default: 64M)"),
+        FlagHelp("--help", "show this and exit"),
+    ]
+
+    static let usage = """
+        Usage: imgbroker http [OPTION]...
+
+        \(purpose)
+
+        Options:
+        \(help.lines)
+
+        Exit status: \(status)
+        """
+
+    /// The place to listen at.
+    enum Listener: Equatable {
+        case tcp(address: String, port: UInt16)
+        case unix(path: String)
+    }
+
+    /// The parsed command line.
+    struct Request: Equatable {
+        /// The longest body that the broker takes as bytes.
+        static let mostBytes = 256 << 20
+
+        var listener = Listener.tcp(address: "127.0.0.1", port: 9080)
+        var mode: UInt32 = 0o660
+        var socketPath: String?
+        var hosts: [String] = []
+        var keyFile = ""
+        var bodyBytes = 64 << 20
+
+        /// Parses the words after `http`; nil for `--help`.
+        init?(_ words: some Sequence<String>) throws(UsageError) {
+            var arguments = Arguments(words)
+            while let word = try arguments.next() {
+                switch word {
+                case .flag("--listen"):
+                    let value = try arguments.given("--listen")
+                    if value.text.hasPrefix("unix:") {
+                        let path = GivenValue(name: value.name, text: String(value.text.dropFirst(5)))
+                        listener = .unix(path: try path.path())
+                    } else {
+                        let (address, port) = try value.listeningAddress()
+                        listener = .tcp(address: address, port: port)
+                    }
+                case .flag("--listen-mode"): mode = try arguments.given("--listen-mode").socketMode()
+                case .flag("--socket"): socketPath = try arguments.given("--socket").path()
+                case .flag("--allow-host"): hosts.append(try arguments.given("--allow-host").hostName())
+                case .flag("--key-file"): keyFile = try arguments.given("--key-file").path()
+                case .flag("--max-body"):
+                    let value = try arguments.given("--max-body")
+                    bodyBytes = try value.size(.binary)
+                    if bodyBytes > Self.mostBytes { throw value.needs("at most 256M") }
+                case .flag("--help"), .flag("-h"): return nil
+                case .flag(let flag): throw .unknown(option: flag, among: help, of: "imgbroker http")
+                case .operand(let word):
+                    throw UsageError(description: "http takes options only, not \"\(word)\"")
+                }
+            }
+        }
+
+        /// The arguments of its program.
+        var arguments: [String] {
+            let place =
+                switch listener {
+                case .tcp(let address, let port): ["tcp", address, "\(port)"]
+                case .unix(let path): ["unix", path, String(mode, radix: 8)]
+                }
+            return place + [socketPath ?? SocketPath.forClient, "\(bodyBytes)", keyFile] + hosts
+        }
+    }
+
+    /// Runs the command with the words after `http`; returns the exit status if it cannot become its program.
+    static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
+        guard let request = try Request(words) else {
+            StandardOutput.write(usage + "\n")
+            return CommandStatus.done
+        }
+        return SiblingProgram(name: "imghttp", package: "imgbroker-http").become(request.arguments)
+    }
+}

@@ -1,0 +1,209 @@
+import Digests
+import ImageBrokerClient
+import LinuxSystem
+import SystemValues
+import WebServing
+
+/// Answers requests over HTTP with images that the broker makes. Its methods are called on the threads of the server's connections.
+struct ImageServer: WebApplication {
+    /// The time for an image, in milliseconds.
+    static let deadline = 50_000
+    /// The silence in milliseconds after which the broker is asked for a sign of life.
+    private static let patience = 5000
+
+    /// The path of the broker's socket.
+    let path: String
+    /// The names that are accepted in Host fields; nil to accept any, at a Unix socket.
+    let hosts: HostGuard?
+    let secrets: Secrets
+    let limits: ConnectionTable.Limits
+    private let start = Instant.now
+
+    /// Creates a server for the broker at `path`.
+    init(
+        path: String, hosts: HostGuard?, secrets: Secrets, limits: ConnectionTable.Limits = Self.limits(bodyBytes: 64 << 20)
+    ) {
+        (self.path, self.hosts, self.secrets, self.limits) = (path, hosts, secrets, limits)
+    }
+
+    /// The bounds of a server with bodies of at most this length.
+    static func limits(bodyBytes: Int) -> ConnectionTable.Limits {
+        var limits = ConnectionTable.Limits()
+        (limits.connections, limits.share, limits.healthReserve) = (64, 64, 4)
+        (limits.bodyMilliseconds, limits.sendMilliseconds) = (60_000, 30_000)
+        limits.headerBytes = 32 << 10
+        (limits.bodyBytes, limits.totalBytes) = (bodyBytes, 4 * bodyBytes)
+        return limits
+    }
+
+    // MARK: Requests
+
+    func isHealthCheck(_ request: WebRequest) -> Bool { request.path == "/health" }
+
+    func refuse(_ request: WebRequest) -> WebAnswer? {
+        do throws(HTTPProblem) {
+            // RFC 9112, section 3.2.
+            if request.hostFields > 1 { throw HTTPProblem("the request has several Host fields") }
+            guard hosts?.accepts(request.host) ?? true else {
+                throw HTTPProblem(
+                    421, "this server does not have that name: start imgbroker http with --allow-host NAME")
+            }
+            let isPipeline = request.path == "/pipeline"
+            switch request.method {
+            case "POST" where isPipeline: break
+            case "GET" where !isPipeline, "HEAD" where !isPipeline: return nil
+            default: throw HTTPProblem(405, "method not allowed")
+            }
+            _ = try pipeline(request)
+            if request.length ?? 0 > limits.bodyBytes { throw Self.tooLarge(limits) }
+            return nil
+        } catch { return error.answer }
+    }
+
+    func answer(_ request: WebRequest, _ exchange: Exchange) -> WebAnswer {
+        do throws(HTTPProblem) {
+            switch request.path {
+            case "/health": return try health()
+            case "/pipeline":
+                return try answer(try pipeline(request), request, exchange)
+            default: return try answer(ImgproxyRequest(target: request.target), request, exchange)
+            }
+        } catch { return error.answer }
+    }
+
+    var busy: WebAnswer { HTTPProblem(503, "there are too many requests", retryAfter: 1).answer }
+
+    func refusal(_ reason: WebRefusal) -> [UInt8]? {
+        switch reason {
+        case .tooSlow: HTTPProblem(408, "the request took too long").answer.message(reason: "Request Timeout")
+        case .busy: busy.message(reason: "Service Unavailable")
+        case .tooLarge: Self.tooLarge(limits).answer.message(reason: "Content Too Large")
+        case .noRoom: Self.noRoom.answer.message(reason: "Service Unavailable")
+        }
+    }
+
+    private static func tooLarge(_ limits: ConnectionTable.Limits) -> HTTPProblem {
+        HTTPProblem(413, "the image has more than \(limits.bodyBytes) bytes")
+    }
+
+    private static let noRoom = HTTPProblem(503, "there are too many bytes of images in flight", retryAfter: 1)
+
+    private func pipeline(_ request: WebRequest) throws(HTTPProblem) -> ImaginaryPipeline {
+        let pipeline = try ImaginaryPipeline(target: request.target)
+        guard secrets.accept(imaginaryKey: request.apiKey ?? pipeline.key) else {
+            throw HTTPProblem(401, "invalid or missing API key")
+        }
+        return pipeline
+    }
+
+    // MARK: Answers
+
+    private func health() throws(HTTPProblem) -> WebAnswer {
+        do throws(ClientError) {
+            let broker = try ImageBroker(path: path, patience: Self.patience)
+            let server = try broker.hello(client: ProductVersion.product).server
+            return HealthReport(uptime: Instant.now.microseconds(since: start) / 1_000_000, server: server).answer
+        } catch { throw HTTPProblem(error) }
+    }
+
+    private func answer(
+        _ pipeline: ImaginaryPipeline, _ request: WebRequest, _ exchange: Exchange
+    ) throws(HTTPProblem) -> WebAnswer {
+        let file: FileDescriptor?
+        do { file = try exchange.seal() } catch { throw Self.noRoom }
+        guard let file else { throw HTTPProblem("empty or unreadable image") }
+        let image = try image(pipeline.rendition, accept: request.accept) { (broker, options) throws(ClientError) in
+            try broker.get(file: file, name: "imghttp", options)
+        }
+        var answer = try answer(image, exchange)
+        answer.fields.append(WebAnswer.Field("Image-Width", "\(image.reply.width)"))
+        answer.fields.append(WebAnswer.Field("Image-Height", "\(image.reply.height)"))
+        return answer
+    }
+
+    private func answer(
+        _ imgproxy: ImgproxyRequest, _ request: WebRequest, _ exchange: Exchange
+    ) throws(HTTPProblem) -> WebAnswer {
+        guard secrets.accept(imgproxy.signature, of: imgproxy.signed) else {
+            throw HTTPProblem(403, "invalid signature")
+        }
+        let now = WallClock.milliseconds / 1000
+        if let expires = imgproxy.expires, expires < now { throw HTTPProblem(404, "the URL has expired") }
+        let image = try image(imgproxy.rendition, accept: request.accept) { (broker, options) throws(ClientError) in
+            try broker.get(imgproxy.source, options)
+        }
+        var answer = try answer(image, exchange)
+        let tag = "\"\(SHA256.hexadecimalDigest(of: answer.body).prefix(32))\""
+        let age = image.reply.expires.map { max(0, $0 - now) } ?? 0
+        let fields =
+            [
+                WebAnswer.Field("ETag", tag),
+                WebAnswer.Field("Cache-Control", age > 0 ? "max-age=\(age)" : "no-cache"),
+            ] + (imgproxy.rendition.format == .accepted ? [WebAnswer.Field("Vary", "Accept")] : [])
+        answer.fields += fields
+        if EntityTags(request.ifNoneMatch).contain(tag) {
+            answer = WebAnswer(304, contentType: "", [])
+            answer.fields = fields
+        }
+        return answer
+    }
+
+    private func answer(_ image: BrokerImage, _ exchange: Exchange) throws(HTTPProblem) -> WebAnswer {
+        guard exchange.reserve(image.reply.bytes) else { throw Self.noRoom }
+        let bytes = image.withBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Array($0) } }
+        var answer = WebAnswer(200, contentType: image.reply.contentType, bytes)
+        answer.fields.append(WebAnswer.Field("X-Content-Type-Options", "nosniff"))
+        return answer
+    }
+
+    /// Has the broker make an image by `get`, over a connection of its own.
+    private func image(
+        _ rendition: Rendition, accept: String?,
+        _ get: (ImageBroker, GetOptions) throws(ClientError) -> BrokerImage
+    ) throws(HTTPProblem) -> BrokerImage {
+        let end = Instant.now.adding(milliseconds: Self.deadline)
+        do throws(ClientError) {
+            let broker = try ImageBroker(path: path, patience: Self.patience)
+            func timed(_ options: GetOptions) throws(ClientError) -> BrokerImage {
+                var options = options
+                options.totalTimeoutMs = max(1, end.microseconds(since: .now) / 1000)
+                return try get(broker, options)
+            }
+            func description() throws(ClientError) -> ImageReply.Description {
+                var options = GetOptions()
+                options.delivery = .header
+                guard let description = try timed(options).reply.description else {
+                    throw .protocolViolation("a header has no description")
+                }
+                return description
+            }
+            let format =
+                switch rendition.format {
+                case .fixed(let format): format
+                case .source: try description().representation
+                case .accepted:
+                    try AcceptedFormats(accept).format { () throws(ClientError) in try description().facts.hasAlpha }
+                }
+            let options = rendition.options(as: format)
+            let image = try timed(options)
+            let size = (image.reply.originalWidth, image.reply.originalHeight)
+            guard let corrected = rendition.corrected(options, forSource: size) else { return image }
+            return try timed(corrected)
+        } catch { throw HTTPProblem(error) }
+    }
+}
+
+/// The entity tags of an If-None-Match field.
+struct EntityTags {
+    private let tags: [Substring]
+
+    init(_ field: String?) { tags = field?.split(separator: ",") ?? [] }
+
+    /// Whether one of them is equal by weak comparison (RFC 9110, section 8.8.3.2).
+    func contain(_ tag: String) -> Bool {
+        tags.contains { own in
+            let own = own.trimming()
+            return own == "*" || own == tag || own == "W/" + tag
+        }
+    }
+}

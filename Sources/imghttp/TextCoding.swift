@@ -1,0 +1,62 @@
+/// The encodings of text within URLs.
+enum TextCoding {
+    /// Decodes percent-encoding; nil for a malformed escape, and for bytes that are not UTF-8. In a query, `+` is a space.
+    static func percentDecoded(_ text: some StringProtocol, isQuery: Bool = false) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%") {
+                guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
+                    return nil
+                }
+                bytes.append(high << 4 | low)
+            } else {
+                bytes.append(isQuery && byte == UInt8(ascii: "+") ? UInt8(ascii: " ") : byte)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    /// Decodes hexadecimal digits; nil for other text, and for an odd number of them.
+    static func bytes(ofHexadecimal text: some StringProtocol) -> [UInt8]? {
+        let digits = text.utf8.map(digit)
+        guard digits.count.isMultiple(of: 2) else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = digits[index], let low = digits[index + 1] else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
+    /// Decodes Base64 in the alphabet for URLs (RFC 4648, section 5), with or without padding; nil for other text.
+    static func bytes(ofBase64 text: some StringProtocol) -> [UInt8]? {
+        var digits = Array(text.utf8)
+        while digits.last == UInt8(ascii: "=") { digits.removeLast() }
+        guard digits.count % 4 != 1 else { return nil }
+        var (bytes, word, bits): ([UInt8], UInt32, Int) = ([], 0, 0)
+        for digit in digits {
+            guard let value = sixBits(digit) else { return nil }
+            word = word << 6 & 0xFFFF | value
+            bits += 6
+            if bits >= 8 {
+                bits -= 8
+                bytes.append(UInt8(truncatingIfNeeded: word >> UInt32(bits)))
+            }
+        }
+        return bytes
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? { Character(Unicode.Scalar(byte)).hexDigitValue.map { UInt8($0) } }
+
+    private static func sixBits(_ digit: UInt8) -> UInt32? {
+        switch digit {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(digit) - 65
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(digit) - 71
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(digit) + 4
+        case UInt8(ascii: "-"): 62
+        case UInt8(ascii: "_"): 63
+        default: nil
+        }
+    }
+}
