@@ -401,7 +401,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgexporter", "imgfetch", "imghttp", "imgprobe", "imgtier", "imgworker", "Digests", "HTTPValues",
+                "imgbroker", "imgexporter", "imgfetch", "imghttp", "imgprobe", "imgtier", "imgworker", "Digests",
+                "HTTPValues",
                 "ImageBrokerClient",
                 "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
                 "SystemValues", "TestSupport", "WorkerProtocol",

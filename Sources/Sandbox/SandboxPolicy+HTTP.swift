@@ -13,7 +13,8 @@ extension SystemCallRule {
     static func http(pid: Int32) -> [SystemCallRule] {
         let plain = [
             // Connections, of clients and to the broker.
-            "accept", "accept4", "connect", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom",
+            "accept", "accept4", "connect", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto",
+            "recvfrom",
             "shutdown", "poll", "ppoll",
             // Wake-ups of other threads.
             "eventfd2", "pipe2", "read", "write",

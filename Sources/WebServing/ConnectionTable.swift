@@ -94,7 +94,8 @@ package struct ConnectionTable {
         let isFull = own.count >= limits.share || connections.count >= limits.connections
         let candidates = (own.count >= limits.share ? own : connections).filter { $0.value.deadline != nil }
         let oldest = candidates.min { $0.value.order < $1.value.order }
-        let ended = isFull ? oldest.map { Ended(id: $0.key, phase: $0.value.phase) } ?? Ended(id: id, phase: .header) : nil
+        let ended =
+            isFull ? oldest.map { Ended(id: $0.key, phase: $0.value.phase) } ?? Ended(id: id, phase: .header) : nil
         if let ended { connections[ended.id] = nil }
         if ended?.id != id {
             opened += 1

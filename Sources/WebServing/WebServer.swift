@@ -134,7 +134,9 @@ package enum WebServer {
     }
 
     private static func read(_ request: UnsafePointer<cwebserver_request>) -> WebRequest {
-        func field(_ name: String) -> String? { unsafe cwebserver_field(request, name).map { unsafe String(cString: $0) } }
+        func field(_ name: String) -> String? {
+            unsafe cwebserver_field(request, name).map { unsafe String(cString: $0) }
+        }
         func text(_ characters: UnsafePointer<CChar>?) -> String {
             unsafe characters.map { unsafe String(cString: $0) } ?? ""
         }

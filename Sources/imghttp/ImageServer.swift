@@ -21,7 +21,8 @@ struct ImageServer: WebApplication {
 
     /// Creates a server for the broker at `path`.
     init(
-        path: String, hosts: HostGuard?, secrets: Secrets, limits: ConnectionTable.Limits = Self.limits(bodyBytes: 64 << 20)
+        path: String, hosts: HostGuard?, secrets: Secrets,
+        limits: ConnectionTable.Limits = Self.limits(bodyBytes: 64 << 20)
     ) {
         (self.path, self.hosts, self.secrets, self.limits) = (path, hosts, secrets, limits)
     }

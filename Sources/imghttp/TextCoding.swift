@@ -47,7 +47,9 @@ enum TextCoding {
         return bytes
     }
 
-    private static func digit(_ byte: UInt8) -> UInt8? { Character(Unicode.Scalar(byte)).hexDigitValue.map { UInt8($0) } }
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        Character(Unicode.Scalar(byte)).hexDigitValue.map { UInt8($0) }
+    }
 
     private static func sixBits(_ digit: UInt8) -> UInt32? {
         switch digit {

@@ -60,7 +60,9 @@ do throws(Secrets.Invalid) {
         for problem in SandboxPolicy.http.enter().problems { log.warning(.setting, "not confined by \(problem)") }
         try WebServer.start(socket.descriptor, server)
         log.notice(.started, "serving \(socket.name) for the broker at \(words[3])")
-        if keys.pairs.isEmpty { log.notice(.setting, "without IMGPROXY_KEY and IMGPROXY_SALT, any signature is accepted") }
+        if keys.pairs.isEmpty {
+            log.notice(.setting, "without IMGPROXY_KEY and IMGPROXY_SALT, any signature is accepted")
+        }
     } catch {
         switch error.code {
         case SystemError.addressInUse:

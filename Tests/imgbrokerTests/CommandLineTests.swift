@@ -225,7 +225,8 @@ struct CommandLineTests {
         (["gte"], "unknown command \"gte\": did you mean get?"),
         (["docter"], "unknown command \"docter\": did you mean doctor?"),
         (
-            ["show"], "unknown command \"show\": there are get, info, store, ctl, exporter, http and doctor, and options"
+            ["show"],
+            "unknown command \"show\": there are get, info, store, ctl, exporter, http and doctor, and options"
         ),
         (
             ["--log-level", "debgu"],

@@ -1,4 +1,5 @@
 import IPCProtocol
+import TestSupport
 import Testing
 
 @testable import imghttp
@@ -38,7 +39,8 @@ struct ImgproxyTests {
         "/s/rs:fill:300:400:0/g:sm/\(encoded).png", "/s/rs:fill:300:400:0/g:sm/plain/\(source)@png",
         "/s/resize:fill:300:400/gravity:sm/f:png/plain/\(source)?query",
         "/s/rt:fill/w:300/h:400/g:sm/plain/http%3A%2F%2Fexample.com%2Fimages%2Fcuriosity.jpg@png",
-        "/s/rs:fit:9:9:1/rs:fill/s:300:400:f/g:sm/f:jpg/\(encoded)=.png", "/s/s:150:200/dpr:2/rt:fill/g:sm/\(encoded).png",
+        "/s/rs:fit:9:9:1/rs:fill/s:300:400:f/g:sm/f:jpg/\(encoded)=.png",
+        "/s/s:150:200/dpr:2/rt:fill/g:sm/\(encoded).png",
     ])
     func `forms of one request`(target: String) throws {
         let request = try ImgproxyRequest(target: target)
@@ -49,7 +51,6 @@ struct ImgproxyTests {
         (expected.method, expected.position) = (.fill, .attention)
         #expect(request.rendition == expected)
     }
-
 
     @Test func `steps and quality`() throws {
         let request = try ImgproxyRequest(
@@ -66,10 +67,12 @@ struct ImgproxyTests {
         ("/", 404, "paths"), ("/x", 404, "paths"), ("//plain/http://a/", 404, "paths"), ("/s/", 400, "source"),
         ("/s/plain/", 400, "source"), ("/s/plain/a@b@c", 400, "extensions"), ("/s/plain/%zz", 400, "percent"),
         ("/s/plain/http://a/@gif", 400, "gif"), ("/s/!!!", 400, "Base64"), ("/s/enc/abcd", 400, "encrypted"),
-        ("/s/rs:fill:x:1/plain/a", 400, "\"rs\""), ("/s/w:65536/plain/a", 400, "\"w\""), ("/s/w:-1/plain/a", 400, "\"w\""),
+        ("/s/rs:fill:x:1/plain/a", 400, "\"rs\""), ("/s/w:65536/plain/a", 400, "\"w\""),
+        ("/s/w:-1/plain/a", 400, "\"w\""),
         ("/s/w:1e3/plain/a", 400, "\"w\""), ("/s/w:1:2/plain/a", 400, "\"2\""), ("/s/el:x/plain/a", 400, "\"el\""),
         ("/s/g:fp:2:0/plain/a", 400, "\"g\""), ("/s/g:fp/plain/a", 400, "\"g\""), ("/s/q:101/plain/a", 400, "\"q\""),
-        ("/s/bl:251/plain/a", 400, "\"bl\""), ("/s/bg:xyz/plain/a", 400, "\"bg\""), ("/s/dpr:101/plain/a", 400, "\"dpr\""),
+        ("/s/bl:251/plain/a", 400, "\"bl\""), ("/s/bg:xyz/plain/a", 400, "\"bg\""),
+        ("/s/dpr:101/plain/a", 400, "\"dpr\""),
         ("/s/w:60000/dpr:2/plain/a", 400, "size"), ("/s/rs:force:10/plain/a", 400, "force"),
         ("/s/zz:1/plain/a", 400, "\"zz\""), ("/s/%FF:1/plain/a", 400, "UTF-8"), ("/s/:/plain/a", 400, "\"\""),
     ])
@@ -84,8 +87,34 @@ struct ImgproxyTests {
         #expect(secrets.pairs == [Secrets.Pair(key: [0], salt: [255])])
         #expect(secrets.accept(imaginaryKey: "a=b"))
         for key in [nil, "", "a=c", "a=bb"] { #expect(!secrets.accept(imaginaryKey: key)) }
-        for text in ["KEY=1", "IMGPROXY_KEY", "IMGPROXY_KEY=00", "IMGPROXY_KEY=0\nIMGPROXY_SALT=00", "IMGPROXY_KEY=x\nIMGPROXY_SALT=00"] {
+        for text in [
+            "KEY=1", "IMGPROXY_KEY", "IMGPROXY_KEY=00", "IMGPROXY_KEY=0\nIMGPROXY_SALT=00",
+            "IMGPROXY_KEY=x\nIMGPROXY_SALT=00",
+        ] {
             #expect(throws: Secrets.Invalid.self) { try Secrets(file: text) }
         }
+    }
+
+    /// Parts of valid requests in any order, and with any byte in them.
+    @Test func `any target is a request or a problem`() {
+        var random = SeededRandom(state: 7)
+        let parts = [
+            "/", "s", "rs:", "fill", ":", "300", "g:", "fp:", "0.5", "bl:", "bg:", "ff00ff", "plain/", "http://a/", "@",
+            ".", "png",
+            "%41", "%", "?", "=", "-_", "aHR0cDov", "dpr:", "9e9", "\u{FFFD}", "operations=",
+            "%5B%7B%22operation%22:%22fit%22",
+            "%7D%5D", "&", "exp:", "99999999999999999999", "--1", "inf",
+        ]
+        var accepted = 0
+        for _ in 0..<20_000 {
+            let target =
+                "/"
+                + (0..<Int.random(in: 0...14, using: &random))
+                .map { _ in parts.randomElement(using: &random) ?? "" }.joined()
+            if (try? ImgproxyRequest(target: target)) != nil { accepted += 1 }
+            _ = try? ImaginaryPipeline(target: target)
+            _ = TextCoding.percentDecoded(target, isQuery: true)
+        }
+        #expect(accepted > 0)
     }
 }

@@ -91,6 +91,7 @@ struct RenditionTests {
         #expect(
             String(decoding: HTTPProblem(408, "x").answer.message(reason: "Request Timeout"), as: UTF8.self)
                 == "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 28\r\n"
-                + "Content-Type: application/json\r\nCache-Control: no-store\r\n\r\n" + #"{"message":"x","status":408}"#)
+                + "Content-Type: application/json\r\nCache-Control: no-store\r\n\r\n" + #"{"message":"x","status":408}"#
+        )
     }
 }

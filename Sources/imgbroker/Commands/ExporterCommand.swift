@@ -79,10 +79,11 @@ enum ExporterCommand {
             StandardOutput.write(usage + "\n")
             return CommandStatus.done
         }
-        return SiblingProgram(name: program, package: "imgbroker-exporter").become([
-            request.address, "\(request.port)", request.socketPath ?? SocketPath.forClient,
-            "\(request.showsThumbnails)",
-        ] + request.hosts)
+        return SiblingProgram(name: program, package: "imgbroker-exporter").become(
+            [
+                request.address, "\(request.port)", request.socketPath ?? SocketPath.forClient,
+                "\(request.showsThumbnails)",
+            ] + request.hosts)
     }
 }
 

@@ -259,7 +259,9 @@ import Testing
         #expect(result.exit == .status(0), "\(result.errors)")
         let installed =
             ["bin/imgbroker"]
-            + ["imgfetch", "imgworker", "imgcache", "imgtier", "imgexporter", "imghttp"].map { "libexec/imgbroker/" + $0 }
+            + ["imgfetch", "imgworker", "imgcache", "imgtier", "imgexporter", "imghttp"].map {
+                "libexec/imgbroker/" + $0
+            }
         for name in installed where isRelease {
             let bytes = try Data(contentsOf: URL(filePath: directory.file("usr/" + name)))
             #expect(bytes.range(of: Data(own.utf8)) == nil, "\(name)")

@@ -24,6 +24,9 @@ final class RunningCommand {
         _ = child.waitForExit(milliseconds: 5000)
     }
 
+    /// The process that it runs in.
+    var process: ProcessStatus { ProcessStatus(pid: child.pid) }
+
     /// The lines that it has written.
     var lines: [Substring] { text(ofFile: directory.file("out")).split(separator: "\n") }
 

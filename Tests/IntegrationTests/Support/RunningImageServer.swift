@@ -32,14 +32,6 @@ struct RunningImageServer {
         self.port = try #require(port)
     }
 
-    /// The server's process.
-    func process(of broker: TestBroker) throws -> ProcessStatus {
-        let processes = ProcessStatus(pid: getpid()).children.filter {
-            $0.name == "imghttp" && $0.arguments.contains(broker.socketPath)
-        }
-        return try #require(processes.first)
-    }
-
     func connect() throws -> FileDescriptor {
         let socket = try path.map { try UnixSocket.connect(to: $0) } ?? loopbackSocket(toPort: port)
         var time = timeval(tv_sec: Int(patience), tv_usec: 0)
@@ -94,8 +86,10 @@ struct RunningImageServer {
 
     /// The target of Imaginary's pipeline with these operations.
     static func pipeline(_ operations: String) -> String {
-        "/pipeline?operations=" + operations.replacing("\"", with: "%22").replacing(" ", with: "%20")
-            .replacing("{", with: "%7B").replacing("}", with: "%7D").replacing("[", with: "%5B").replacing("]", with: "%5D")
+        "/pipeline?operations="
+            + operations.replacing("\"", with: "%22").replacing(" ", with: "%20")
+            .replacing("{", with: "%7B").replacing("}", with: "%7D").replacing("[", with: "%5B").replacing(
+                "]", with: "%5D")
     }
 
     /// What the provider of Nextcloud sends.
