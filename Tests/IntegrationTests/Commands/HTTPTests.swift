@@ -33,7 +33,7 @@ import Testing
             files.append(("heif", picture.heif()))
         #endif
         for (name, file) in files {
-            for type in ["png", "jpeg", "webp"] {
+            for type in name == "heif" ? ["jpeg"] : ["png", "jpeg", "webp"] {
                 let fit = try server.request("POST", Server.preview(150, type: type), body: file)
                 #expect(fit.status == 200, "\(name): \(fit.text)")
                 #expect(fit.fields["content-type"] == "image/\(type)")
@@ -54,8 +54,9 @@ import Testing
         let socket = try server.connect()
         let head = "POST \(fit) HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         Server.send(Array(head.utf8), to: socket)
-        for part in stride(from: 0, to: picture.png.count, by: 1000) {
-            let bytes = picture.png[part..<min(part + 1000, picture.png.count)]
+        let file = picture.png
+        for part in stride(from: 0, to: file.count, by: 1000) {
+            let bytes = file[part..<min(part + 1000, file.count)]
             Server.send(Array("\(String(bytes.count, radix: 16))\r\n".utf8) + bytes + [13, 10], to: socket)
         }
         Server.send(Array("0\r\n\r\n".utf8), to: socket)
