@@ -77,7 +77,7 @@ awk -v copyright="$(sed -n 's/^Copyright (c) //p' LICENSE)" '
 echo "Staging imgbroker $version."
 make --no-print-directory -s install BUILT="$built" DESTDIR="$stage/imgbroker" PREFIX=/usr \
     ZSH_FUNCTIONS=/usr/share/zsh/vendor-completions
-# The exporter alone needs the HTTP server's library.
+# The exporter needs the HTTP server's library.
 for file in libexec/imgbroker/imgexporter lib/systemd/system/imgbroker-exporter.service share/imgbroker/monitoring; do
     install -d "$(dirname "$stage/imgbroker-exporter/usr/$file")"
     mv "$stage/imgbroker/usr/$file" "$stage/imgbroker-exporter/usr/$file"
@@ -88,6 +88,11 @@ install -d "$stage/imgbroker-exporter/usr/lib/imgbroker"
 needed=$(ldd "$stage/imgbroker/usr/libexec/imgbroker/"* | awk '{ print $1 }')
 for library in "$stage/imgbroker/usr/lib/imgbroker/"*; do
     grep -qxF "$(basename "$library")" <<<"$needed" || mv "$library" "$stage/imgbroker-exporter/usr/lib/imgbroker/"
+done
+# Images over HTTP need that server's library, too.
+for file in libexec/imgbroker/imghttp lib/systemd/system/imgbroker-http.service; do
+    install -d "$(dirname "$stage/imgbroker-http/usr/$file")"
+    mv "$stage/imgbroker/usr/$file" "$stage/imgbroker-http/usr/$file"
 done
 # The process of the shared tier alone needs libmemcached.
 install -d "$stage/imgbroker-tier/usr/libexec/imgbroker"
@@ -181,7 +186,7 @@ elf_files() {
 mkdir -p "$output"
 rm -f "$output"/*.deb
 output=$(realpath "$output")
-for package in imgbroker imgbroker-exporter imgbroker-tier "${loaders[@]}" libimgbroker0 libimgbroker-dev python3-imgbroker \
+for package in imgbroker imgbroker-exporter imgbroker-http imgbroker-tier "${loaders[@]}" libimgbroker0 libimgbroker-dev python3-imgbroker \
     "${widgets[@]}"; do
     tree=$stage/$package
     documents=$tree/usr/share/doc/$package

@@ -166,6 +166,24 @@ kill "$exporter"
 wait "$exporter" || fail "the exporter ends with an error"
 userdel carol
 
+step "images over HTTP"
+[[ ! -e /etc/systemd/system/multi-user.target.wants/imgbroker-http.service ]] || fail "images over HTTP are enabled"
+as alice imgbroker http --listen 127.0.0.1:0 2>http.log &
+until door=$(sed -n 's/.*serving \(http[^ ]*\) .*/\1/p' http.log) && [[ -n "$door" ]]; do
+    jobs %% >/dev/null 2>&1 || fail "images over HTTP have ended: $(cat http.log)"
+    sleep 0.1
+done
+equal "the size over HTTP" "$(python3 - "$door" "$url" <<'END'
+import json, sys, urllib.parse, urllib.request
+body = urllib.request.urlopen(sys.argv[2]).read()
+fit = urllib.parse.quote(json.dumps([{"operation": "fit", "params": {"width": 50, "height": 50, "type": "png"}}]))
+answer = urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "pipeline?operations=" + fit, body))
+print(answer.headers["Image-Width"], answer.headers["Image-Height"])
+END
+)" "50 25"
+kill %%
+wait %% || fail "images over HTTP end with an error"
+
 step "Python client"
 equal "the version in Python" "$(python3 -c 'import importlib.metadata as m; print(m.version("imgbroker"))')-1" \
     "$(dpkg-query -W -f '${Version}' python3-imgbroker)"
