@@ -83,16 +83,16 @@ for file in libexec/imgbroker/imgexporter lib/systemd/system/imgbroker-exporter.
     mv "$stage/imgbroker/usr/$file" "$stage/imgbroker-exporter/usr/$file"
 done
 rmdir "$stage/imgbroker/usr/share/imgbroker"
-# It also needs parts of Swift's runtime that no worker needs.
-install -d "$stage/imgbroker-exporter/usr/lib/imgbroker"
-needed=$(ldd "$stage/imgbroker/usr/libexec/imgbroker/"* | awk '{ print $1 }')
-for library in "$stage/imgbroker/usr/lib/imgbroker/"*; do
-    grep -qxF "$(basename "$library")" <<<"$needed" || mv "$library" "$stage/imgbroker-exporter/usr/lib/imgbroker/"
-done
 # Images over HTTP need that server's library, too.
 for file in libexec/imgbroker/imghttp lib/systemd/system/imgbroker-http.service; do
     install -d "$(dirname "$stage/imgbroker-http/usr/$file")"
     mv "$stage/imgbroker/usr/$file" "$stage/imgbroker-http/usr/$file"
+done
+# Both also need parts of Swift's runtime that no worker needs. They come with the exporter.
+install -d "$stage/imgbroker-exporter/usr/lib/imgbroker"
+needed=$(ldd "$stage/imgbroker/usr/libexec/imgbroker/"* | awk '{ print $1 }')
+for library in "$stage/imgbroker/usr/lib/imgbroker/"*; do
+    grep -qxF "$(basename "$library")" <<<"$needed" || mv "$library" "$stage/imgbroker-exporter/usr/lib/imgbroker/"
 done
 # The process of the shared tier alone needs libmemcached.
 install -d "$stage/imgbroker-tier/usr/libexec/imgbroker"
