@@ -135,8 +135,9 @@ strip --strip-debug --enable-deterministic-archives "$stage/libimgbroker-dev$lib
 widgets=()
 if includes thumbnailer; then
     widgets+=(imgbroker-thumbnailer)
-    install_client thumbnailer "$stage/imgbroker-thumbnailer" C_CLIENT=../c UNITDIR=/usr/lib/systemd/user
-    strip --strip-unneeded --remove-section=.comment --remove-section=.note "$stage/imgbroker-thumbnailer/usr/libexec/imgbroker-thumbnailer"
+    install_client thumbnailer "$stage/imgbroker-thumbnailer" C_CLIENT=../c UNITDIR=/usr/lib/systemd/user \
+        LIBEXECDIR=/usr/libexec/imgbroker
+    strip --strip-unneeded --remove-section=.comment --remove-section=.note "$stage/imgbroker-thumbnailer/usr/libexec/imgbroker/"*
 fi
 if includes gtk; then
     widgets+=(libimgbroker-gtk-4-0 gir1.2-imgbrokergtk-4.0 libimgbroker-gtk-4-dev)
