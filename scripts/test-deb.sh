@@ -36,7 +36,7 @@ mkdir "$work/previous"
 for package in "$work/current"/*.deb; do
     version=$(dpkg-deb -f "$package" Version)
     dpkg-deb --raw-extract "$package" "$work/tree"
-    sed -i "s/\b$version\b/0.0.1-1/" "$work/tree/DEBIAN/control"
+    sed -i "s/\b$version\b/0.0.1-1/g" "$work/tree/DEBIAN/control"
     dpkg-deb --root-owner-group -Znone --build "$work/tree" "$work/previous" >/dev/null
     rm -r "$work/tree"
 done
