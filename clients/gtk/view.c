@@ -237,7 +237,9 @@ void imgbroker_view_set_bytes(ImgbrokerView *view, GBytes *bytes) {
  * imgbroker_view_get_state:
  * @view: a view
  *
- * Returns: the state of the view
+ * Gets the state of the view.
+ *
+ * Returns: the state
  */
 ImgbrokerState imgbroker_view_get_state(ImgbrokerView *view) {
     g_return_val_if_fail(IMGBROKER_IS_VIEW(view), IMGBROKER_STATE_EMPTY);
@@ -250,7 +252,9 @@ ImgbrokerState imgbroker_view_get_state(ImgbrokerView *view) {
  * imgbroker_view_dup_error:
  * @view: a view
  *
- * Returns: (transfer full) (nullable): a copy of the last failure, to be freed with [method@GLib.Error.free]
+ * Copies the last failure.
+ *
+ * Returns: (transfer full) (nullable): the failure, to be freed with [method@GLib.Error.free]
  */
 GError *imgbroker_view_dup_error(ImgbrokerView *view) {
     g_return_val_if_fail(IMGBROKER_IS_VIEW(view), NULL);
