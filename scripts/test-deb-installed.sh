@@ -168,9 +168,10 @@ userdel carol
 
 step "images over HTTP"
 [[ ! -e /etc/systemd/system/multi-user.target.wants/imgbroker-http.service ]] || fail "images over HTTP are enabled"
-as alice imgbroker http --listen 127.0.0.1:0 2>http.log &
+setpriv --reuid alice --regid alice --init-groups imgbroker http --listen 127.0.0.1:0 2>http.log &
+http=$!
 until door=$(sed -n 's/.*serving \(http[^ ]*\) .*/\1/p' http.log) && [[ -n "$door" ]]; do
-    jobs %% >/dev/null 2>&1 || fail "images over HTTP have ended: $(cat http.log)"
+    kill -0 "$http" 2>/dev/null || fail "images over HTTP have ended: $(cat http.log)"
     sleep 0.1
 done
 equal "the size over HTTP" "$(python3 - "$door" "$url" <<'END'
@@ -181,8 +182,8 @@ answer = urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "pipeline?o
 print(answer.headers["Image-Width"], answer.headers["Image-Height"])
 END
 )" "50 25"
-kill %%
-wait %% || fail "images over HTTP end with an error"
+kill "$http"
+wait "$http" || fail "images over HTTP end with an error"
 
 step "Python client"
 equal "the version in Python" "$(python3 -c 'import importlib.metadata as m; print(m.version("imgbroker"))')-1" \
