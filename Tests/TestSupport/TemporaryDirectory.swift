@@ -1,7 +1,6 @@
 internal import Foundation
 internal import Glibc
 internal import LinuxSystem
-internal import Synchronization
 package import SystemValues
 
 /// A directory of one test in `TMPDIR` (`/tmp`), with a path short enough for sockets. It is removed with its content when
@@ -11,8 +10,8 @@ package final class TemporaryDirectory: Sendable {
     package let path: String
 
     private static let parent = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
-    /// The paths of those that exist.
-    private static let existing = Mutex<Set<String>>([])
+    /// The paths of those that exist. The thread sanitizer does not know the lock of `Mutex`.
+    private static let existing = Locked<Set<String>>([])
     /// Removes, at the exit, those that a thread still holds then: it may outlast its test, also the last one.
     private static let removesAtExit = atexit { TemporaryDirectory.removeAll() }
 
