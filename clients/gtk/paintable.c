@@ -282,7 +282,7 @@ static void resume(ImgbrokerPaintable *self) {
 // Sets the timer of the next frame, in the rhythm of the last ones unless that was lost.
 static void schedule_frame(ImgbrokerPaintable *self) {
     if (!self->is_playing || self->part.image == NULL || self->has_ended) return;
-    gint64 delay = (gint64)self->part.image->frames[self->frame - self->part.first].delay_ms * 1000;
+    gint64 delay = (gint64)MIN(self->part.image->frames[self->frame - self->part.first].delay_ms, G_MAXINT) * 1000;
     gint64 now = g_get_monotonic_time();
     self->due += delay;
     if (self->due < now - delay) self->due = now + delay;
