@@ -75,7 +75,7 @@ check: ## Lint, build and test what has changed since the last commit; TESTS=NAM
 	@IMGBROKER_STRICT=1 scripts/check.py --since "$(or $(SINCE),HEAD)" $(TESTS)
 
 .PHONY: bench
-bench: build-benchmarks ## The benchmarks, into docs/performance.md; BENCH="hit decode" runs some of them
+bench: build-benchmarks ## The benchmarks, into the pages of docs/performance; BENCH="hit decode" runs some of them
 	@scripts/benchmark-peers.sh
 	$(simulator) --product cachesim
 	"$(release_directory)/imgbench" $(BENCH) --write docs

@@ -45,7 +45,7 @@ struct Picture {
     private enum Format {
         case jpeg, progressiveJPEG, png, webp, gif, avif
 
-        /// From the benchmark `formats` in docs/performance.md.
+        /// From the benchmark `formats` in docs/performance/decoding.md.
         var megapixelsPerSecond: Double {
             switch self {
             case .jpeg: 200

@@ -8,7 +8,7 @@ struct Options {
     private(set) var isSmoke = false
     /// The number of entries of the large disk cache.
     private(set) var entries = 100_000
-    /// The folder in which `performance.md` and its files are updated; nil for none.
+    /// The folder in which the pages and files of the benchmarks are updated; nil for none.
     private(set) var report: String?
 
     /// Parses the command line; nil when it is invalid.

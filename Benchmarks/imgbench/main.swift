@@ -1,6 +1,6 @@
 import Foundation
 
-// docs/performance.md describes the measurements.
+// The pages of docs/performance describe the measurements.
 let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("headline", HeadlineBenchmark.rows), ("hit", HitBenchmark.rows), ("client", ClientHitBenchmark.rows),
     ("mapped", MappedHitBenchmark.rows), ("touch", TouchBenchmark.rows),

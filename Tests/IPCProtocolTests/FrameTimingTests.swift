@@ -3,7 +3,7 @@ import IPCProtocol
 import Testing
 
 /// No frame occupies the broker's event loop for more than 2 ms: the time of reading the worst ones. The figures of
-/// release builds are in docs/performance.md.
+/// release builds are in docs/performance/frames.md.
 @Suite(.serialized) struct FrameTimingTests {
     #if DEBUG
         /// Code that is not optimised takes many times as long.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The rows of the last runs, in a file beside the page that shows them. A run of some benchmarks replaces only their
+/// The rows of the last runs, in a file beside the pages that show them. A run of some benchmarks replaces only their
 /// rows.
 struct Report {
     /// The rows of one benchmark, with the date and the machine.
@@ -26,16 +26,17 @@ struct Report {
         sections.append(Section(benchmark: benchmark, date: date, machine: Machine.description, rows: rows))
     }
 
-    /// Writes the rows, the table in the page and the charts.
+    /// Writes the rows, the tables in their pages and the charts.
     func write(order: [String], _ peers: Peers) throws {
         let sections: [Section] = order.compactMap { name in self.sections.first { $0.benchmark == name } }
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         try (encoder.encode(sections) + Data("\n".utf8)).write(to: folder.appending(path: "performance.json"))
-        try replaceMarked(
-            in: folder.appending(path: "performance.md"),
-            with: sections.map { "### \($0.benchmark)\n\n\($0.date), \($0.machine)\n\n\(RowTable.markdown($0.rows))" }
-                + ["Versions: \(peers.versions.joined(separator: ", "))."])
+        var blocks = ["versions": peers.versions.map { "- \($0)" }.joined(separator: "\n")]
+        for section in sections {
+            blocks[section.benchmark] = "\(section.date), \(section.machine)\n\n\(RowTable.markdown(section.rows))"
+        }
+        try insert(blocks)
         for (file, title, isBudget) in [
             ("performance.svg", "Against other programs, ratio to the goal: left of the line is within it", false),
             ("performance-budgets.svg", "Against budgets of our own: left of the line is within it", true),
@@ -51,13 +52,23 @@ struct Report {
         }
     }
 
-    /// Inserts `blocks` between the two marks of the page.
-    private func replaceMarked(in page: URL, with blocks: [String]) throws {
-        let text = try String(contentsOf: page, encoding: .utf8)
-        guard let begin = text.range(of: "<!-- figures -->\n"), let end = text.range(of: "<!-- end of figures -->"),
-            begin.upperBound <= end.lowerBound
-        else { throw Failure("\(page.path) has no marks between which the figures go") }
-        let figures = "\n" + blocks.joined(separator: "\n\n") + "\n\n"
-        try Data((text[..<begin.upperBound] + figures + text[end.lowerBound...]).utf8).write(to: page)
+    /// Inserts each block into the page that has the marks of its name.
+    private func insert(_ blocks: [String: String]) throws {
+        let marked = /(?s)(<!-- figures: ([a-z-]+) -->\n)(?:(?!<!-- figures).)*?(<!-- end of figures -->)/
+        let subjects = folder.appending(path: "performance")
+        let pages = try FileManager.default.contentsOfDirectory(at: subjects, includingPropertiesForKeys: nil)
+        var missing = Set(blocks.keys)
+        for page in [folder.appending(path: "performance.md")] + pages where page.pathExtension == "md" {
+            let text = try String(contentsOf: page, encoding: .utf8)
+            let written = text.replacing(marked) { match in
+                guard let block = blocks[String(match.output.2)] else { return String(match.output.0) }
+                missing.remove(String(match.output.2))
+                return "\(match.output.1)\n\(block)\n\n\(match.output.3)"
+            }
+            try Data(written.utf8).write(to: page)
+        }
+        guard missing.isEmpty else {
+            throw Failure("no page in \(subjects.path) has the marks of \(missing.sorted().joined(separator: ", "))")
+        }
     }
 }
