@@ -40,11 +40,13 @@ def url(origin: Origin, tmp_path: pathlib.Path) -> str:
     return origin.add("/readme.png", (tmp_path / "a.png").read_bytes())
 
 
-@pytest.mark.parametrize("page", ["README.md", "clients/c/README.md"])
-def test_first_example(page: str, broker: Broker, url: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "output"),
+    [("README.md", "512 x 256, first byte: 10\n"), ("clients/c/README.md", "256 x 128, first pixel: 10 20 30 255\n")])
+def test_first_example(page: str, output: str, broker: Broker, url: str, tmp_path: pathlib.Path) -> None:
     program = _programs(page)[0]
     assert EXAMPLE in program
-    assert _run(program.replace(EXAMPLE, url), tmp_path, broker) == "256 x 128, first pixel: 10 20 30 255\n"
+    assert _run(program.replace(EXAMPLE, url), tmp_path, broker) == output
 
 
 def test_poll_loop(broker: Broker, url: str, tmp_path: pathlib.Path) -> None:

@@ -6,12 +6,12 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// The examples and tables of README.md.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct ReadmeTests {
+/// The example of docs/protocol.md.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ProtocolExampleTests {
     private static let python = ["/usr/bin/python3", "/usr/local/bin/python3"].first { CurrentProcess.exists($0) }
 
-    private func readme() throws -> String {
-        try String(contentsOfFile: BuiltProducts.package + "/README.md", encoding: .utf8)
+    private func page() throws -> String {
+        try String(contentsOfFile: BuiltProducts.package + "/docs/protocol.md", encoding: .utf8)
     }
 
     /// Runs a program and returns its output.
@@ -35,7 +35,7 @@ import Testing
 
     @Test(.enabled(if: python != nil, "python3 is not installed"))
     func pythonGetsAnImageByTheProtocol() throws {
-        let directory = FileManager.default.temporaryDirectory.appending(path: "readme-\(UUID().uuidString)").path
+        let directory = FileManager.default.temporaryDirectory.appending(path: "protocol-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let picture = TestPicture(width: 3, height: 2) { x, y in SIMD4(UInt8(10 + x), UInt8(20 + y), 30, 255) }
@@ -60,8 +60,7 @@ import Testing
         }
 
         func run(_ url: String) throws -> (status: Int32, text: String) {
-            // The example without the client.
-            let block = try #require(try readme().firstMatch(of: /```python\n(import json(?s:.*?))```/)).output.1
+            let block = try #require(try page().firstMatch(of: /```python\n(import json(?s:.*?))```/)).output.1
             #expect(block.split(separator: "\n").count <= 12)
             let script = block.replacing("/run/imgbroker.sock", with: socket)
                 .replacing("https://example.org/picture.jpg", with: url)
