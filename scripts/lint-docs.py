@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that links and paths in the Markdown pages exist, and that table cells are short.
+"""Checks that links and paths in the Markdown pages exist, and that lines and table cells are short.
 
 usage: scripts/lint-docs.py
 """
@@ -7,6 +7,7 @@ import pathlib, re, sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LONGEST_CELL = 170
+LONGEST_LINE = 120
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "clients").rglob("*.md")])
 
 
@@ -37,8 +38,15 @@ def main():
     known = {page: anchors(page) for page in PAGES}
     failed = False
     for page in PAGES:
+        is_generated = False
         for number, line in lines(page):
             problems = []
+            # Between marks, programs write the text.
+            if line.startswith("<!-- "):
+                is_generated = not line.startswith("<!-- end")
+            is_whole = is_generated or line.startswith("|") or re.fullmatch(r"!?\[.*\]\(\S+\)|\S+", line.strip())
+            if len(line) > LONGEST_LINE and not is_whole:
+                problems.append(f"the line has {len(line)} characters, at most {LONGEST_LINE}")
             for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", line)):
                 path, _, anchor = link.partition("#")
                 target = (page.parent / path).resolve() if path else page
