@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Glibc
 
 /// The status of a process, from `/proc`.
 package struct ProcessStatus: Hashable, Sendable {
@@ -9,6 +10,9 @@ package struct ProcessStatus: Hashable, Sendable {
     package init(pid: Int32) {
         self.pid = pid
     }
+
+    /// The status of this process.
+    package static var current: ProcessStatus { ProcessStatus(pid: getpid()) }
 
     private var folder: String { "/proc/\(pid)" }
 
@@ -67,10 +71,11 @@ package struct ProcessStatus: Hashable, Sendable {
         (field("VmRSS")?.split(separator: " ").first.flatMap { Int($0) } ?? 0) << 10
     }
 
-    /// Its child processes, zombies included.
+    /// Its child processes, zombies included, of all its threads.
     package var children: [ProcessStatus] {
-        text(ofFile: folder + "/task/\(pid)/children").split(separator: " ").compactMap { Int32($0) }
-            .map { ProcessStatus(pid: $0) }
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: folder + "/task")) ?? []
+        return threads.flatMap { text(ofFile: "\(folder)/task/\($0)/children").split(separator: " ") }
+            .compactMap { Int32($0) }.map { ProcessStatus(pid: $0) }
     }
 
     /// The effective user id.

@@ -38,6 +38,12 @@ package final class TemporaryDirectory: Sendable {
     }
 
     private static func removeAll() {
+        // Brokers and workers that a thread still holds, and what they start meanwhile, would create files again.
+        try? eventually("all child processes have exited", within: 5) {
+            let children = ProcessStatus.current.children.filter(\.isAlive)
+            for child in children { kill(child.pid, SIGKILL) }
+            return children.isEmpty
+        }
         for path in existing.withLock({ $0 }) { remove(path) }
     }
 

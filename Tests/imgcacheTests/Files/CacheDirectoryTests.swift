@@ -3,6 +3,8 @@ import LinuxSystem
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 @testable import imgcache
 
 @Suite struct CacheDirectoryTests {

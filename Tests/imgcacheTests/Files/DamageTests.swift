@@ -5,6 +5,8 @@ import SharedCache
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 /// Damaged files are never served, and are removed.
 @Suite(.timeLimit(.minutes(10))) struct DamageTests {
     private let temporary: TemporaryDirectory

@@ -6,6 +6,8 @@ import SharedCache
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 @testable import imgcache
 
 /// Extra directories are searched, and otherwise left unchanged.

@@ -7,6 +7,8 @@ import LinuxSystem
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 @testable import imgcache
 
 /// Files that others have put in the place of entries are not served, do no harm, and block nothing.

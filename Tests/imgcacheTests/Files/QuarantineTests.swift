@@ -5,6 +5,8 @@ import LinuxSystem
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 /// The broker's quarantine survives the cache process.
 @Suite(.timeLimit(.minutes(10))) struct QuarantineTests {
     private let folder: TemporaryDirectory

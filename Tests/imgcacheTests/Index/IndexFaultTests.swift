@@ -6,6 +6,7 @@ import SharedCache
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
 import func TestSupport.text
 
 @testable import imgcache

@@ -6,6 +6,8 @@ import SystemValues
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 @testable import imgcache
 
 /// Cleared entries are gone at once, and no others.

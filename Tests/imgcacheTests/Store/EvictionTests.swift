@@ -7,6 +7,8 @@ import SystemValues
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 @testable import imgcache
 
 /// Eviction by size and by age.

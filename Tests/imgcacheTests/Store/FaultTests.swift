@@ -9,6 +9,7 @@ import Testing
 import WorkerProtocol
 
 import struct TestSupport.SeededRandom
+import class TestSupport.TemporaryDirectory
 import func TestSupport.run
 
 @testable import imgcache

@@ -6,6 +6,8 @@ import SharedCache
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 /// Several keys, invalid keys, and damaged files.
 @Suite(.timeLimit(.minutes(10))) struct FindingTests {
     private let temporary: TemporaryDirectory

@@ -6,6 +6,8 @@ import SharedCache
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 @testable import imgcache
 
 /// Stored entries are found, also by the next process.

@@ -3,6 +3,8 @@ import LinuxSystem
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 /// The cache process tells the broker which originals it has, so that a certain miss needs no lookup.
 struct KnownTests {
     private func hashes(_ originals: [TestOriginal]) throws -> Set<UInt64> {

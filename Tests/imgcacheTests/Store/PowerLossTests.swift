@@ -8,6 +8,7 @@ import Testing
 import WorkerProtocol
 
 import struct TestSupport.SeededRandom
+import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 

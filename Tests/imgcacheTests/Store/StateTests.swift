@@ -7,6 +7,8 @@ import SystemValues
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 /// Directories with obstacles, and the reported states.
 @Suite(.timeLimit(.minutes(10))) struct StateTests {
     private let temporary: TemporaryDirectory

@@ -6,6 +6,8 @@ import SharedCache
 import Testing
 import WorkerProtocol
 
+import class TestSupport.TemporaryDirectory
+
 @testable import imgcache
 
 /// An update replaces the response and loses nothing.

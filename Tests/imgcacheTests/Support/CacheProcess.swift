@@ -11,20 +11,8 @@ import Testing
 import WorkerProtocol
 
 import enum TestSupport.BuiltProducts
+import class TestSupport.TemporaryDirectory
 import let TestSupport.patience
-
-/// A directory for one test in `TMPDIR` (`/tmp`), removed at its end.
-final class TemporaryDirectory: Sendable {
-    let path: String
-
-    init() throws {
-        let parent = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
-        var template = Array("\(parent)/imgcache-test-XXXXXX".utf8CString)
-        path = unsafe String(cString: try #require(unsafe mkdtemp(&template)))
-    }
-
-    deinit { removeTree(path) }
-}
 
 /// Removes a directory with its contents.
 func removeTree(_ path: String) {

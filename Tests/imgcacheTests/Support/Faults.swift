@@ -8,6 +8,7 @@ import Testing
 import WorkerProtocol
 
 import enum TestSupport.Compiler
+import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
@@ -46,11 +47,7 @@ final class Faults {
         }
     }
 
-    private static let temporary: TemporaryDirectory? = {
-        // Static values are not released at the end of the process.
-        atexit { if let temporary { removeTree(temporary.path) } }
-        return try? TemporaryDirectory()
-    }()
+    private static let temporary = try? TemporaryDirectory()
     private static let library: String? = {
         guard let temporary else { return nil }
         let path = temporary.path + "/faults.so"
