@@ -308,7 +308,7 @@ static gboolean take_replies(gint descriptor, GIOCondition condition, gpointer d
 // Opens the connection, which lasts as long as the process.
 static gboolean is_open(imgbroker_error *error) {
     if (broker != NULL) return TRUE;
-    imgbroker_settings settings = {.client = "imgbroker-thumbnailer " IMGBROKER_VERSION, .keep_images = -1};
+    imgbroker_settings settings = {.client = "imgbroker-thumbnailer/" IMGBROKER_VERSION, .keep_images = -1};
     broker = imgbroker_open(&settings, error);
     if (broker != NULL) g_unix_fd_add(imgbroker_fd(broker), G_IO_IN, take_replies, NULL);
     return broker != NULL;

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 from typing import Any, List
 
 import pytest
-from conftest import FLAVOR, NAME, PROGRAM, UNPRIVILEGED, Bus, check, draw, pause, resume, uri_of
+from conftest import CONNECTION, FLAVOR, NAME, PROGRAM, UNPRIVILEGED, Bus, check, draw, pause, resume, uri_of
 from gi.repository import Gio, GLib
+from scripted import ScriptedBroker
 from support import Broker, eventually
 
 CACHE = "org.freedesktop.thumbnails.Cache1"
@@ -28,6 +30,19 @@ def test_capabilities(bus: Bus) -> None:
     assert {"image/jpeg", "image/png", "image/heif", "image/svg+xml"} <= set(types)
     assert bus.client.call("GetFlavors") == (["normal", "large", "x-large", "xx-large"],)
     assert bus.client.call("GetSchedulers") == (["default", "foreground", "background"],)
+
+
+def test_name_and_version(tmp_path: pathlib.Path, files: pathlib.Path) -> None:
+    """The service states its name and version to the broker, as the protocol writes them."""
+    answer = {"type": "error", "id": "$id", "code": "internal", "message": ""}
+    scripted = ScriptedBroker(str(tmp_path / "scripted"), [[{"read": "get"}, {"send": answer}]])
+    bus = Bus(tmp_path, scripted.path)
+    uri = draw(files / "a.png")
+    assert bus.client.make(uri)[uri].code == CONNECTION
+    hello = scripted.received[0][0]
+    assert hello["type"] == "hello" and re.fullmatch(r"imgbroker-thumbnailer/\d+\.\d+\.\d+", hello["client"])
+    bus.close()
+    scripted.close()
 
 
 def test_odd_requests(bus: Bus, files: pathlib.Path) -> None:
