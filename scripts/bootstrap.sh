@@ -125,6 +125,10 @@ if asked thumbnailer; then
     command -v dbus-run-session >/dev/null || missing+=("dbus-daemon dbus")
     command -v gdbus >/dev/null || missing+=("libglib2.0-bin")
     /usr/bin/python3 -c 'import gi' 2>/dev/null || missing+=("python3-gi")
+    # A reader of PNG files besides Pillow, and encoders of the formats that Pillow does not write.
+    command -v pngcheck >/dev/null || missing+=("pngcheck")
+    command -v heif-enc >/dev/null || missing+=("libheif-examples")
+    command -v cjxl >/dev/null || missing+=("libjxl-tools")
 fi
 if asked docs && ! command -v gi-docgen >/dev/null; then missing+=("gi-docgen"); fi
 # A browser computes the CSS functions: see scripts/test-steps.sh.

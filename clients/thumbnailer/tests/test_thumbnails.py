@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import struct
+import subprocess
 import zlib
 from typing import Dict, Tuple
 
@@ -18,7 +19,11 @@ from support import Broker, eventually
 
 TYPES = {
     "png": "image/png", "jpg": "image/jpeg", "webp": "image/webp", "gif": "image/gif", "bmp": "image/bmp", "ppm": "image/x-portable-pixmap",
-    "tga": "image/x-tga", "ico": "image/vnd.microsoft.icon", "tif": "image/tiff", "svg": "image/svg+xml"}
+    "tga": "image/x-tga", "ico": "image/vnd.microsoft.icon", "tif": "image/tiff", "svg": "image/svg+xml", "jp2": "image/jp2",
+    "heic": "image/heif", "avif": "image/avif", "jxl": "image/jxl", "qoi": "image/qoi"}
+
+#: Encoders of the formats that Pillow does not write: a PNG file, and the result.
+ENCODERS = {"heic": "heif-enc -q 95 {} -o {}", "avif": "heif-enc -A -q 95 {} -o {}", "jxl": "cjxl --quiet {} {}"}
 
 
 def color_of(number: int) -> Tuple[int, int, int]:
@@ -42,35 +47,69 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
 
 
+def draw_any(path: pathlib.Path, color: Tuple[int, int, int]) -> str:
+    """Draws an image of one colour in the format of the file's name. Returns its URI."""
+    suffix = path.suffix[1:]
+    new = path.with_name("new." + suffix)
+    if suffix == "svg":
+        new.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" '
+                       f'fill="rgb{color}"/></svg>')
+    elif suffix == "qoi":
+        # One pixel, and runs of it of at most 62.
+        runs = [62] * (59_999 // 62) + [59_999 % 62]
+        new.write_bytes(struct.pack(">4sIIBB", b"qoif", 300, 200, 3, 0) + b"\xfe" + bytes(color) + bytes(191 + run for run in runs) +
+                        bytes(7) + b"\1")
+    elif suffix in ENCODERS:
+        draw(new.with_suffix(".png"), color=color)
+        command = ENCODERS[suffix].format(new.with_suffix(".png"), new).split()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    else:
+        size = (256, 170) if suffix == "ico" else (300, 200)
+        draw(new, *size, color=color, **({"quality": 95} if suffix in ("jpg", "webp") else {}))
+    new.rename(path)
+    return uri_of(path)
+
+
 def test_many(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
-    """500 files of ten formats have valid thumbnails, each made once."""
+    """500 files of all formats have valid thumbnails, each made once; of those that change meanwhile, another one is."""
     paths, types = {}, []
     for number in range(500):
         suffix = list(TYPES)[number % len(TYPES)]
         path = files / f"{number}.{suffix}"
-        red, green, blue = color_of(number)
-        if suffix == "svg":
-            path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" '
-                            f'fill="rgb({red},{green},{blue})"/></svg>')
-        else:
-            size = (256, 170) if suffix == "ico" else (300, 200)
-            draw(path, *size, color=(red, green, blue), **({"quality": 95} if suffix in ("jpg", "webp") else {}))
-        paths[uri_of(path)] = path
+        paths[draw_any(path, color_of(number))] = path
         types.append(TYPES[suffix])
-    found = bus.client.make(*paths, types=types)
-    assert {signal.name for signal in found.values()} == {"Ready"} and found.keys() == paths.keys()
-    for number, (uri, path) in enumerate(paths.items()):
-        image = check(bus, uri, path, mime_type=types[number])
-        assert image.width == 128 and 84 <= image.height <= 86
-        pixel = image.convert("RGB").getpixel((64, 40))
-        assert max(abs(a - b) for a, b in zip(pixel, color_of(number))) < 12, path
+
+    def make() -> None:
+        found = bus.client.make(*paths, types=types)
+        assert {signal.name for signal in found.values()} == {"Ready"} and found.keys() == paths.keys()
+
+    def check_all(colors: Dict[int, int]) -> None:
+        for number, (uri, path) in enumerate(paths.items()):
+            image = check(bus, uri, path, mime_type=types[number])
+            assert image.width == 128 and 84 <= image.height <= 86
+            pixel = image.convert("RGB").getpixel((64, 40))
+            assert max(abs(a - b) for a, b in zip(pixel, color_of(colors.get(number, number)))) < 12, path
+        assert len(list(bus.cache.glob("*/*"))) == 500
+        subprocess.run(["pngcheck", "-q", *bus.cache.glob("normal/*.png")], check=True)
+
+    make()
+    check_all({})
     made = decodes(broker), requests(broker)
     assert made == (500, 500)
     before = {path: path.stat().st_mtime_ns for path in bus.cache.glob("normal/*")}
-    assert len(before) == 500
-    assert {signal.name for signal in bus.client.make(*paths, types=types).values()} == {"Ready"}
+    make()
     assert {path: path.stat().st_mtime_ns for path in bus.cache.glob("normal/*")} == before
     assert (decodes(broker), requests(broker)) == made
+    # A changed file is met before or after its change, and in the latter case again when it is requested next.
+    changed = {number: 499 - number for number in range(0, 500, 10)}
+    handle = bus.client.queue(list(paths), types=types)
+    bus.client.wait(lambda: bus.client.of(handle, "Ready"))
+    for number, color in changed.items():
+        draw_any(list(paths.values())[number], color_of(color))
+    bus.client.finish(handle)
+    make()
+    check_all(changed)
+    assert (decodes(broker), requests(broker)) == (550, 550)
 
 
 def test_flavors(bus: Bus, files: pathlib.Path) -> None:
