@@ -106,7 +106,6 @@ for program in "$stage/imgbroker/usr/libexec/imgbroker/imgworker-"*; do
     install -d "$stage/$package/usr/libexec/imgbroker"
     mv "$program" "$stage/$package/usr/libexec/imgbroker/"
 done
-find "$stage/imgbroker/usr/share/man" -type f -exec gzip -9n {} +
 install -d "$stage/imgbroker/etc/imgbroker"
 mv "$stage/imgbroker/usr/share/doc/imgbroker/examples/imgbroker.conf" "$stage/imgbroker/etc/imgbroker/"
 
@@ -178,6 +177,8 @@ Summary: $(sed -n 's/^description = "\(.*\)"$/\1/p' clients/python/pyproject.tom
 Requires-Python: $(sed -n 's/^requires-python = "\(.*\)"$/\1/p' clients/python/pyproject.toml)
 License: MIT
 END
+
+find "$stage" -path '*/usr/share/man/*' -type f -exec gzip -9n {} +
 
 # Prints the paths of a package's programs and shared libraries.
 elf_files() {

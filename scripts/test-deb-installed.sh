@@ -61,6 +61,13 @@ usermod -aG imgbroker alice
 [[ -L /etc/systemd/system/sockets.target.wants/imgbroker.socket ]] || fail "the socket is not enabled"
 [[ ! -e /etc/systemd/system/multi-user.target.wants/imgbroker.service ]] || fail "the service is enabled, not only the socket"
 [[ -e /usr/share/doc/imgbroker/examples/imgbroker.thumbnailer ]] || fail "the entry for file managers is missing"
+if compgen -G 'previous/imgbroker-thumbnailer_*' >/dev/null; then
+    [[ -e /usr/share/man/man1/imgbroker-thumbnailer.1.gz ]] || fail "the thumbnail service has no manual page"
+    for name in Thumbnailer1 Cache1; do
+        program=$(sed -n 's/^Exec=//p' "/usr/share/dbus-1/services/org.freedesktop.thumbnails.$name.service")
+        "$program" --version >/dev/null || fail "D-Bus cannot start the thumbnail service: $program"
+    done
+fi
 equal "the configuration without its comments" "$(grep -cE '^[^#]' /etc/imgbroker/imgbroker.conf || true)" 0
 imgbroker --check-config >/dev/null
 

@@ -8,7 +8,7 @@ import subprocess
 from typing import Any, List
 
 import pytest
-from conftest import CONNECTION, FLAVOR, NAME, PROGRAM, UNPRIVILEGED, Bus, check, draw, pause, resume, uri_of
+from conftest import CONNECTION, FLAVOR, INSTALLED, NAME, PROGRAM, UNPRIVILEGED, Bus, check, draw, pause, resume, uri_of
 from gi.repository import Gio, GLib
 from scripted import ScriptedBroker
 from support import Broker, eventually
@@ -149,6 +149,13 @@ def test_calls_at_the_end(bus: Bus, files: pathlib.Path) -> None:
 @pytest.mark.parametrize("arguments", [["--idle", "0"], ["--idle", "x"], ["file.png"], ["--unknown"]])
 def test_wrong_arguments(arguments: List[str]) -> None:
     assert subprocess.run([str(PROGRAM), *arguments], stderr=subprocess.PIPE, timeout=20).returncode == 2
+
+
+def test_manual_page() -> None:
+    """The manual page is installed, and describes all options."""
+    page = (INSTALLED / "share" / "man" / "man1" / "imgbroker-thumbnailer.1").read_text().replace("\\-", "-")
+    options = subprocess.run([str(PROGRAM), "--help"], check=True, stdout=subprocess.PIPE, text=True, timeout=20).stdout
+    assert set(re.findall("--[a-z]+", options)) == set(re.findall("^[.]BI? (--[a-z]+)", page, re.M))
 
 
 def test_without_bus(tmp_path: pathlib.Path) -> None:
