@@ -70,6 +70,18 @@ static gboolean leave_if_idle(gpointer data) {
     return G_SOURCE_REMOVE;
 }
 
+// Callers
+
+static void lose_caller(GDBusConnection *connection, const char *name, gpointer data) {
+    (void)connection;
+    (void)data;
+    queue_lose(name);
+}
+
+guint watch_caller(const char *caller) {
+    return g_bus_watch_name_on_connection(bus, caller, G_BUS_NAME_WATCHER_FLAGS_NONE, NULL, lose_caller, NULL, NULL);
+}
+
 // Signals
 
 static void emit(const char *caller, const char *name, GVariant *arguments) {

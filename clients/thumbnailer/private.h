@@ -103,9 +103,14 @@ guint queue_add(
     const char *caller, const char *const *uris, const char *const *mime_types, const char *flavor, gboolean background,
     GError **error);
 void queue_remove(guint handle);
+// Notes that a caller has left the bus.
+void queue_lose(const char *caller);
 gboolean queue_is_empty(void);
 
 extern const char *const supported_types[];
+
+// Reports the caller to queue_lose when it leaves the bus. Returns a number for g_bus_unwatch_name.
+guint watch_caller(const char *caller);
 
 // The signals, which go to the caller alone.
 void emit_started(const char *caller, guint handle);

@@ -20,6 +20,9 @@ enum { FOREGROUND, BACKGROUND, SCHEDULERS };
 
 typedef struct {
     char *name;
+    guint watch;
+    // Has left the bus: its handles come last, and give way in a full queue.
+    gboolean is_lost;
     GQueue waiting[SCHEDULERS];
     guint handles, uris;
     gsize bytes;
@@ -34,10 +37,10 @@ typedef struct {
     char **uris, **mime_types;
     guint count, next, running;
     gsize bytes;
-    gboolean is_started, is_removed;
+    gboolean is_started;
 } Handle;
 
-// A thumbnail that is being made, for the handles that wait for it.
+// A thumbnail that is being made, for the handles that wait for it; none if all were removed.
 typedef struct {
     Thumbnail thumbnail;
     char *key;
@@ -45,6 +48,7 @@ typedef struct {
     int scheduler, attempts;
     // The request to the broker, while it is not answered.
     guint64 request;
+    gboolean is_cancelled;
     imgbroker_image *image;
     const char *reason;
     GTask *task;
@@ -76,6 +80,7 @@ static void wake(void) {
 
 static void free_caller(gpointer data) {
     Caller *caller = data;
+    g_bus_unwatch_name(caller->watch);
     g_free(caller->name);
     g_free(caller);
 }
@@ -123,6 +128,22 @@ static Handle *take_next(void) {
     return NULL;
 }
 
+static gboolean is_full(const Caller *caller, guint uris, gsize bytes) {
+    guint own_uris = caller == NULL ? 0 : caller->uris;
+    gsize own_bytes = caller == NULL ? 0 : caller->bytes;
+    return uris > MAXIMUM_URIS / CALLER_PART - MIN(own_uris, MAXIMUM_URIS / CALLER_PART) || uris > MAXIMUM_URIS - waiting_uris ||
+           bytes > MAXIMUM_BYTES / CALLER_PART - MIN(own_bytes, MAXIMUM_BYTES / CALLER_PART) || bytes > MAXIMUM_BYTES - waiting_bytes;
+}
+
+static void remove_lost(void) {
+    GList *list = g_hash_table_get_values(handles);
+    for (GList *next = list; next != NULL; next = next->next) {
+        const Handle *handle = next->data;
+        if (handle->caller->is_lost) queue_remove(handle->number);
+    }
+    g_list_free(list);
+}
+
 guint queue_add(
     const char *caller_name, const char *const *uris, const char *const *mime_types, const char *flavor, gboolean background,
     GError **error) {
@@ -140,10 +161,11 @@ guint queue_add(
         jobs = g_hash_table_new(g_str_hash, g_str_equal);
     }
     Caller *caller = g_hash_table_lookup(callers, caller_name);
-    guint own_uris = caller == NULL ? 0 : caller->uris;
-    gsize own_bytes = caller == NULL ? 0 : caller->bytes;
-    if (count > MAXIMUM_URIS / CALLER_PART - MIN(own_uris, MAXIMUM_URIS / CALLER_PART) || count > MAXIMUM_URIS - waiting_uris ||
-        bytes > MAXIMUM_BYTES / CALLER_PART - MIN(own_bytes, MAXIMUM_BYTES / CALLER_PART) || bytes > MAXIMUM_BYTES - waiting_bytes) {
+    if (is_full(caller, count, bytes)) {
+        remove_lost();
+        caller = g_hash_table_lookup(callers, caller_name);
+    }
+    if (is_full(caller, count, bytes)) {
         g_set_error(
             error, G_DBUS_ERROR, G_DBUS_ERROR_LIMITS_EXCEEDED, "the queue is full: %d URIs or %d MiB, half of that for one caller",
             MAXIMUM_URIS, MAXIMUM_BYTES >> 20);
@@ -152,6 +174,7 @@ guint queue_add(
     if (caller == NULL) {
         caller = g_new0(Caller, 1);
         caller->name = g_strdup(caller_name);
+        caller->watch = watch_caller(caller_name);
         g_hash_table_insert(callers, caller->name, caller);
     }
     do last_handle++;
@@ -215,9 +238,9 @@ static void end(Job *job, Outcome outcome) {
     g_hash_table_remove(jobs, job->key);
     for (guint index = 0; index < job->waiters->len; index++) {
         Handle *handle = job->waiters->pdata[index];
-        if (!handle->is_removed && outcome == OUTCOME_READY) {
+        if (outcome == OUTCOME_READY) {
             emit_ready(handle->caller->name, handle->number, thumbnail->uri);
-        } else if (!handle->is_removed) {
+        } else {
             emit_error(handle->caller->name, handle->number, thumbnail->uri, thumbnail->code, thumbnail->message);
         }
         handle->running--;
@@ -230,13 +253,6 @@ static void end(Job *job, Outcome outcome) {
     g_free(job->key);
     g_free(job);
     wake();
-}
-
-static gboolean is_abandoned(const Job *job) {
-    for (guint index = 0; index < job->waiters->len; index++) {
-        if (!((const Handle *)job->waiters->pdata[index])->is_removed) return FALSE;
-    }
-    return TRUE;
 }
 
 static void finish_preparing(GObject *source, GAsyncResult *result, gpointer data);
@@ -272,13 +288,16 @@ static void take_error(Job *job, const imgbroker_error *error) {
     imgbroker_code code = error->code == IMGBROKER_ERROR_RECENTLY_FAILED ? error->cause : error->code;
     const char *name = imgbroker_code_name(code);
     thumbnail_fail(&job->thumbnail, is_of_image(code) ? ERROR_IMAGE : ERROR_CONNECTION, "%s: %s", name, error->message);
-    if (is_abandoned(job)) {
+    if (job->waiters->len == 0) {
         end(job, OUTCOME_FAILED);
     } else if (is_of_image(code)) {
         job->reason = name;
         run(job, write_in_thread, finish_writing);
-    } else if (code == IMGBROKER_ERROR_TRANSFER_FAILED || code == IMGBROKER_ERROR_CANCELLED) {
-        // The file changed while the broker read it, or another handle joined after the last one was removed.
+    } else if (job->is_cancelled) {
+        // Another handle joined after the last one was removed.
+        run(job, prepare_in_thread, finish_preparing);
+    } else if (code == IMGBROKER_ERROR_TRANSFER_FAILED) {
+        // The file changed while the broker read it.
         prepare_again(job);
     } else {
         end(job, OUTCOME_FAILED);
@@ -320,7 +339,7 @@ static void finish_preparing(GObject *source, GAsyncResult *result, gpointer dat
     Job *job = data;
     Outcome outcome = outcome_of(job);
     imgbroker_error error = {.code = IMGBROKER_OK};
-    if (outcome != OUTCOME_NEEDS_IMAGE || is_abandoned(job)) {
+    if (outcome != OUTCOME_NEEDS_IMAGE || job->waiters->len == 0) {
         end(job, outcome);
         return;
     }
@@ -334,6 +353,7 @@ static void finish_preparing(GObject *source, GAsyncResult *result, gpointer dat
         .prefer_embedded = true};
     imgbroker_request request = {
         .kind = IMGBROKER_GET, .descriptor = job->thumbnail.descriptor, .options = &options, .user = job};
+    job->is_cancelled = FALSE;
     if (is_open(&error)) job->request = imgbroker_send(broker, &request, &error);
     if (job->request == 0) take_error(job, &error);
 }
@@ -396,16 +416,33 @@ static gboolean pump(gpointer data) {
 void queue_remove(guint number) {
     Handle *handle = handles == NULL ? NULL : g_hash_table_lookup(handles, GUINT_TO_POINTER(number));
     GHashTableIter iterator;
-    gpointer job;
-    if (handle == NULL || handle->is_removed) return;
+    gpointer value;
+    if (handle == NULL) return;
     GQueue *waiting = &handle->caller->waiting[handle->scheduler];
     if (g_queue_remove(waiting, handle) && waiting->length == 0) g_queue_remove(&rings[handle->scheduler], handle->caller);
     handle->next = handle->count;
-    handle->is_removed = TRUE;
     g_hash_table_iter_init(&iterator, jobs);
-    while (g_hash_table_iter_next(&iterator, NULL, &job)) {
-        Job *running = job;
-        if (running->request != 0 && is_abandoned(running)) imgbroker_cancel(broker, running->request);
+    while (g_hash_table_iter_next(&iterator, NULL, &value)) {
+        Job *job = value;
+        for (guint index = job->waiters->len; index > 0; index--) {
+            if (job->waiters->pdata[index - 1] == handle) g_ptr_array_remove_index_fast(job->waiters, index - 1);
+        }
+        if (job->request == 0 || job->waiters->len > 0 || job->is_cancelled) continue;
+        imgbroker_cancel(broker, job->request);
+        job->is_cancelled = TRUE;
     }
+    handle->running = 0;
     finish_if_done(handle);
+}
+
+void queue_lose(const char *caller_name) {
+    Caller *caller = callers == NULL ? NULL : g_hash_table_lookup(callers, caller_name);
+    Handle *handle;
+    if (caller == NULL) return;
+    caller->is_lost = TRUE;
+    g_queue_remove(&rings[FOREGROUND], caller);
+    while ((handle = g_queue_pop_head(&caller->waiting[FOREGROUND])) != NULL) {
+        handle->scheduler = BACKGROUND;
+        enter_ring(handle);
+    }
 }

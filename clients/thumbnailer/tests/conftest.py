@@ -72,6 +72,16 @@ class Bus:
         self.clients.append(Client(self.address))
         return self.clients[-1]
 
+    def disconnect(self, client: "Client") -> None:
+        """Disconnects a client; the service knows that afterwards, if it has asked the bus."""
+        name = client.bus.get_unique_name()
+        client.call("GetFlavors")
+        self.clients.remove(client)
+        client.bus.close_sync(None)
+        call = self.client.bus.call_sync
+        eventually(lambda: not call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "NameHasOwner",
+                                    GLib.Variant("(s)", (name,)), None, Gio.DBusCallFlags.NONE, -1, None)[0])
+
     def service_process(self) -> Optional[int]:
         """Returns the number of the service's process, if it runs."""
         call = self.client.bus.call_sync

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import re
 import subprocess
-from typing import Any, List
+from typing import Any, Dict, Iterator, List, Tuple
 
 import pytest
 from conftest import CONNECTION, FLAVOR, INSTALLED, NAME, PROGRAM, UNPRIVILEGED, Bus, check, draw, pause, resume, uri_of
@@ -32,17 +33,28 @@ def test_capabilities(bus: Bus) -> None:
     assert bus.client.call("GetSchedulers") == (["default", "foreground", "background"],)
 
 
+@contextlib.contextmanager
+def scripted_bus(folder: pathlib.Path, script: List[Dict[str, Any]]) -> Iterator[Tuple[Bus, ScriptedBroker]]:
+    """A bus whose service has a broker that follows a script."""
+    hello = {"type": "hello", "id": "$id", "protocol": 1, "features": ["files", "embedded"]}
+    steps = [{"read": "hello"}, {"send": hello}, *script]
+    with contextlib.closing(ScriptedBroker(str(folder / "scripted"), [steps])) as scripted:
+        with contextlib.closing(Bus(folder, scripted.path)) as bus:
+            yield bus, scripted
+
+
+def failure(code: str, request: str = "$id") -> Dict[str, Any]:
+    """Returns the step of a script that ends a request with an error."""
+    return {"send": {"type": "error", "id": request, "code": code, "message": ""}}
+
+
 def test_name_and_version(tmp_path: pathlib.Path, files: pathlib.Path) -> None:
     """The service states its name and version to the broker, as the protocol writes them."""
-    answer = {"type": "error", "id": "$id", "code": "internal", "message": ""}
-    scripted = ScriptedBroker(str(tmp_path / "scripted"), [[{"read": "get"}, {"send": answer}]])
-    bus = Bus(tmp_path, scripted.path)
     uri = draw(files / "a.png")
-    assert bus.client.make(uri)[uri].code == CONNECTION
-    hello = scripted.received[0][0]
-    assert hello["type"] == "hello" and re.fullmatch(r"imgbroker-thumbnailer/\d+\.\d+\.\d+", hello["client"])
-    bus.close()
-    scripted.close()
+    with scripted_bus(tmp_path, [{"read": "get"}, failure("internal")]) as (bus, scripted):
+        assert bus.client.make(uri)[uri].code == CONNECTION
+        hello = scripted.received[0][0]
+        assert hello["type"] == "hello" and re.fullmatch(r"imgbroker-thumbnailer/\d+\.\d+\.\d+", hello["client"])
 
 
 def test_odd_requests(bus: Bus, files: pathlib.Path) -> None:
@@ -50,7 +62,7 @@ def test_odd_requests(bus: Bus, files: pathlib.Path) -> None:
     uri = draw(files / "a.png")
     assert bus.client.make() == {}
     found = bus.client.make(uri, uri_of(files / "b.png"), flavor="huge")
-    assert {(signal.name, signal.code) for signal in found.values()} == {("Error", FLAVOR)}
+    assert {(received.name, received.code) for received in found.values()} == {("Error", FLAVOR)}
     assert bus.client.make(uri, scheduler="unknown")[uri].name == "Ready"
     assert refusal(lambda: bus.client.queue([uri], types=["image/png", "image/png"])) == "InvalidArgs"
     for handle in (0, 17, 0xffffffff):
@@ -84,11 +96,64 @@ def test_dequeue(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
     third = bus.client.queue(uris[50:])
     bus.client.call("Dequeue", "(u)", third)
     resume(broker)
-    assert {signal.name for signal in bus.client.finish(second).values()} == {"Ready"}
+    assert {received.name for received in bus.client.finish(second).values()} == {"Ready"}
     for handle in (first, third):
         bus.client.wait(lambda: bus.client.of(handle, "Finished"))
         assert not bus.client.of(handle, "Ready") and not bus.client.of(handle, "Error")
     assert 20 <= len(list(bus.cache.glob("normal/*"))) <= 20 + 16 + 10
+
+
+def test_dequeued_again(tmp_path: pathlib.Path, files: pathlib.Path) -> None:
+    """Requests that are cancelled, because handles are dequeued, do not count as attempts, however many there are."""
+    cancelled = [{"read": "get"}, {"read": "cancel"}, failure("cancelled", "$request")]
+    uri, handle = draw(files / "a.png"), 0
+    with scripted_bus(tmp_path, [*cancelled * 4, {"read": "get"}, failure("internal")]) as (bus, scripted):
+        for number in range(5):
+            handle = bus.client.queue([uri], replaces=handle)
+            eventually(lambda: [frame["type"] for connection in scripted.received for frame in connection].count("get") > number)
+        assert bus.client.finish(handle)[uri].code == CONNECTION
+
+
+def test_replaced_in_full_queue(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
+    """The place of a dequeued handle is free at once, also while the broker makes its thumbnails."""
+    uri = draw(files / "a.png")
+    pause(broker)
+    handle = 0
+    for _ in range(3):
+        handle = bus.client.queue([uri] * 50_000, replaces=handle)
+        bus.client.wait(lambda: bus.client.of(handle, "Started"))
+    bus.client.call("Dequeue", "(u)", handle)
+    bus.client.wait(lambda: bus.client.of(handle, "Finished"))
+    resume(broker)
+
+
+def test_disconnected_clients(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
+    """Thumbnails of a client that has left the bus are made after those of the others."""
+    many, few = ([draw(files / f"{name}{number}.png") for number in range(count)] for name, count in (("m", 200), ("f", 60)))
+    other = bus.connect()
+    pause(broker)
+    handle = other.queue(many)
+    other.wait(lambda: other.of(handle, "Started"))
+    bus.disconnect(other)
+    handle = bus.client.queue(few)
+    resume(broker)
+    bus.client.finish(handle)
+    assert len(list(bus.cache.glob("normal/*.png"))) < 60 + 16 + 20
+    eventually(lambda: len(list(bus.cache.glob("normal/*.png"))) == 260)
+
+
+def test_disconnected_clients_in_full_queue(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
+    """Clients that have left the bus give way to the others."""
+    uri = draw(files / "a.png")
+    pause(broker)
+    for _ in range(2):
+        other = bus.connect()
+        other.queue([uri] * 50_000)
+        bus.disconnect(other)
+    handle = bus.client.queue([uri] * 50_000)
+    bus.client.call("Dequeue", "(u)", handle)
+    resume(broker)
+    assert bus.client.make(uri)[uri].name == "Ready"
 
 
 def test_turns(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
@@ -110,7 +175,7 @@ def test_turns(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
     assert len(third.of(background, "Ready")) <= 10
     third.finish(background)
     # Both handles of the client took turns, too.
-    order = [signal.handle for signal in bus.client.signals if signal.name == "Ready"]
+    order = [received.handle for received in bus.client.signals if received.name == "Ready"]
     assert 30 < order[:100].count(handles[0]) < 70
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import stat
 import struct
 import subprocess
 import zlib
@@ -267,6 +268,7 @@ def test_failures(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
 def test_other_failures(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
     """What is no image file is an error at once, is not sent to the broker, and is not remembered."""
     os.mkfifo(files / "pipe.png")
+    os.mknod(files / "socket.png", stat.S_IFSOCK | 0o600)
     (files / "folder.png").mkdir()
     secret = draw(files / "secret.png")
     (files / "secret.png").chmod(0)
@@ -275,7 +277,7 @@ def test_other_failures(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
     (files / "loop.png").symlink_to("loop.png")
     folder = uri_of(files)
     cases = {
-        uri_of(files / "pipe.png"): IMAGE, uri_of(files / "folder.png"): IMAGE, secret: IMAGE, folder + "/missing.png": IMAGE,
+        uri_of(files / "pipe.png"): IMAGE, uri_of(files / "socket.png"): IMAGE, uri_of(files / "folder.png"): IMAGE, secret: IMAGE, folder + "/missing.png": IMAGE,
         uri_of(files / "device.png"): IMAGE, uri_of(files / "loop.png"): IMAGE, "https://example.org/a.png": UNSUPPORTED,
         "trash:///a.png": UNSUPPORTED, good.replace("file:///", "file://elsewhere/"): UNSUPPORTED, good + "%00": UNSUPPORTED,
         folder + "%2Fgood.png": UNSUPPORTED, folder + "/ä.png": UNSUPPORTED, folder + "/a b.png": UNSUPPORTED, "": UNSUPPORTED,
