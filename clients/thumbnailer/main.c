@@ -39,6 +39,8 @@ static const char *const schedulers[] = {"default", "foreground", "background", 
 
 static GMainLoop *loop;
 static GDBusConnection *bus;
+// One thread, so that calls are carried out in their order, and leave the other threads to thumbnails.
+static GThreadPool *changes;
 static guint thumbnailer_name, cache_name, idle_timer, cache_calls;
 static int idle_time = IDLE_TIME;
 static gboolean is_leaving;
@@ -173,9 +175,16 @@ static void copy_all(GVariant *arguments, gboolean moves) {
     g_free(to);
 }
 
-static void change_in_thread(GTask *task, gpointer source, gpointer data, GCancellable *cancellable) {
-    (void)source;
-    (void)cancellable;
+static gboolean finish_change(gpointer data) {
+    (void)data;
+    cache_calls--;
+    touch();
+    return G_SOURCE_REMOVE;
+}
+
+// Carries out a call, in the thread of these calls.
+static void change(gpointer data, gpointer unused) {
+    (void)unused;
     GDBusMethodInvocation *call = data;
     GVariant *arguments = g_dbus_method_invocation_get_parameters(call);
     const char *method = g_dbus_method_invocation_get_method_name(call), **uris;
@@ -194,15 +203,8 @@ static void change_in_thread(GTask *task, gpointer source, gpointer data, GCance
         if (is_cleanup && (since != 0 || has_folders)) cache_clean(uris, since);
         g_free(uris);
     }
-    g_task_return_boolean(task, TRUE);
-}
-
-static void finish_change(GObject *source, GAsyncResult *result, gpointer data) {
-    (void)source;
-    (void)result;
-    g_dbus_method_invocation_return_value(data, NULL);
-    cache_calls--;
-    touch();
+    g_dbus_method_invocation_return_value(call, NULL);
+    g_idle_add(finish_change, NULL);
 }
 
 static void take_cache_call(
@@ -217,10 +219,7 @@ static void take_cache_call(
     (void)data;
     touch();
     cache_calls++;
-    GTask *task = g_task_new(NULL, NULL, finish_change, call);
-    g_task_set_task_data(task, call, NULL);
-    g_task_run_in_thread(task, change_in_thread);
-    g_object_unref(task);
+    g_thread_pool_push(changes, call, NULL);
 }
 
 // The bus
@@ -276,6 +275,7 @@ int main(int count, char **arguments) {
         return 0;
     }
     loop = g_main_loop_new(NULL, FALSE);
+    changes = g_thread_pool_new(change, NULL, 1, FALSE, NULL);
     GBusNameOwnerFlags flags = G_BUS_NAME_OWNER_FLAGS_DO_NOT_QUEUE;
     thumbnailer_name = g_bus_own_name(G_BUS_TYPE_SESSION, THUMBNAILER, flags, register_objects, NULL, lose_name, NULL, NULL);
     cache_name = g_bus_own_name(G_BUS_TYPE_SESSION, CACHE, flags, register_objects, NULL, lose_name, NULL, NULL);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import re
+import shutil
 import subprocess
 from typing import Any, Dict, Iterator, List, Tuple
 
@@ -259,6 +260,20 @@ def test_delete_and_cleanup(bus: Bus, files: pathlib.Path) -> None:
     assert made() == 4
     cache(bus, "Cleanup", "(asu)", [uri_of(files) + "/"], 0)
     assert not list(bus.cache.glob("*/*.png")) and not bus.failures()
+
+
+def test_order_of_changes(bus: Bus, files: pathlib.Path) -> None:
+    """Changes are made in the order of the calls, also if a client does not wait for each."""
+    uri = draw(files / "0.png")
+    bus.client.make(uri)
+    for number in range(1, 100):
+        shutil.copy2(files / "0.png", files / f"{number}.png")
+    for number in range(1, 100):
+        arguments = GLib.Variant("(asas)", ([uri_of(files / f"{number - 1}.png")], [uri_of(files / f"{number}.png")]))
+        bus.client.bus.call(CACHE, "/" + CACHE.replace(".", "/"), CACHE, "Move", arguments, None, Gio.DBusCallFlags.NONE, -1, None, None)
+    last = uri_of(files / "99.png")
+    cache(bus, "Copy", "(asas)", [last], [uri])
+    assert {path.name for path in bus.cache.glob("normal/*")} == {bus.thumbnail(last).name, bus.thumbnail(uri).name}
 
 
 def test_move_and_copy(bus: Bus, broker: Broker, files: pathlib.Path) -> None:
