@@ -276,6 +276,7 @@ int main(int count, char **arguments) {
     }
     loop = g_main_loop_new(NULL, FALSE);
     changes = g_thread_pool_new(change, NULL, 1, FALSE, NULL);
+    cache_sweep();
     GBusNameOwnerFlags flags = G_BUS_NAME_OWNER_FLAGS_DO_NOT_QUEUE;
     thumbnailer_name = g_bus_own_name(G_BUS_TYPE_SESSION, THUMBNAILER, flags, register_objects, NULL, lose_name, NULL, NULL);
     cache_name = g_bus_own_name(G_BUS_TYPE_SESSION, CACHE, flags, register_objects, NULL, lose_name, NULL, NULL);

@@ -91,6 +91,8 @@ Outcome thumbnail_remember(Thumbnail *thumbnail, const char *reason);
 
 // Deletes the thumbnails of a URI, also its failure.
 void cache_delete(const char *uri);
+// Deletes the unfinished files of services that were killed.
+void cache_sweep(void);
 // Copies the thumbnails of a file to those of another that has the same size and modification time.
 void cache_copy(const char *from, const char *to);
 // Deletes thumbnails of URIs below a prefix, of files not modified after a time.

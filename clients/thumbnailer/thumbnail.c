@@ -9,8 +9,10 @@
 #include <glib/gstdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#define TEMPORARY ".imgbroker-"
 #define FAILURES "fail/imgbroker-" IMGBROKER_VERSION
 
 // The texts of other programs stand in the first kilobytes; those of this one follow the header.
@@ -91,12 +93,14 @@ static gboolean save(const char *folder_name, const char *uri, const GByteArray 
     char temporary[40];
     if (folder < 0) return FALSE;
     for (int attempt = 0; attempt < NAME_ATTEMPTS && descriptor < 0 && (attempt == 0 || errno == EEXIST); attempt++) {
-        g_snprintf(temporary, sizeof(temporary), ".imgbroker-%08x%08x", g_random_int(), g_random_int());
+        g_snprintf(temporary, sizeof(temporary), TEMPORARY "%08x%08x", g_random_int(), g_random_int());
         descriptor = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     }
     gboolean saved = FALSE;
     if (descriptor >= 0) {
         char *name = name_of(uri);
+        // So that cache_sweep of another service leaves it.
+        flock(descriptor, LOCK_EX | LOCK_NB);
         saved = write_all(descriptor, file->data, file->len) && renameat(folder, temporary, folder, name) == 0;
         int reason = errno;
         if (!saved) unlinkat(folder, temporary, 0);
@@ -382,22 +386,50 @@ static gboolean is_below(const char *uri, const char *const *prefixes) {
     return FALSE;
 }
 
-void cache_clean(const char *const *prefixes, gint64 since) {
+typedef void (*VisitFile)(int folder, const char *name, gpointer data);
+
+static void visit_files(VisitFile visit, gpointer data) {
     for (int index = 0; index <= FLAVOR_COUNT; index++) {
         char *path = path_of_folder(folder_at(index));
         GDir *listing = g_dir_open(path, 0, NULL);
         int folder = open_folder(folder_at(index), FALSE);
         const char *name;
-        while (listing != NULL && folder >= 0 && (name = g_dir_read_name(listing)) != NULL) {
-            Record record;
-            if (g_str_has_suffix(name, ".png") && read_record(folder, name, &record)) {
-                gboolean is_old = since <= 0 || (record.has_seconds && record.seconds <= since);
-                if (is_old && record.uri != NULL && is_below(record.uri, prefixes)) unlinkat(folder, name, 0);
-                clear_record(&record);
-            }
-        }
+        while (listing != NULL && folder >= 0 && (name = g_dir_read_name(listing)) != NULL) visit(folder, name, data);
         if (folder >= 0) close(folder);
         if (listing != NULL) g_dir_close(listing);
         g_free(path);
     }
+}
+
+typedef struct {
+    const char *const *prefixes;
+    gint64 since;
+} Cleanup;
+
+static void clean_file(int folder, const char *name, gpointer data) {
+    const Cleanup *cleanup = data;
+    Record record;
+    if (!g_str_has_suffix(name, ".png") || !read_record(folder, name, &record)) return;
+    gboolean is_old = cleanup->since <= 0 || (record.has_seconds && record.seconds <= cleanup->since);
+    if (is_old && record.uri != NULL && is_below(record.uri, cleanup->prefixes)) unlinkat(folder, name, 0);
+    clear_record(&record);
+}
+
+void cache_clean(const char *const *prefixes, gint64 since) {
+    Cleanup cleanup = {prefixes, since};
+    visit_files(clean_file, &cleanup);
+}
+
+static void sweep_file(int folder, const char *name, gpointer data) {
+    (void)data;
+    struct stat info;
+    int descriptor = g_str_has_prefix(name, TEMPORARY) ? open_regular(folder, name, &info) : -1;
+    if (descriptor < 0) return;
+    // Another service of the user may be writing.
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
+    close(descriptor);
+}
+
+void cache_sweep(void) {
+    visit_files(sweep_file, NULL);
 }

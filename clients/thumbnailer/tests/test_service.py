@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 from typing import Any, Dict, Iterator, List, Tuple
 
@@ -16,6 +19,7 @@ from scripted import ScriptedBroker
 from support import Broker, eventually
 
 CACHE = "org.freedesktop.thumbnails.Cache1"
+VERSION = subprocess.run([str(PROGRAM), "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[1]
 
 
 def refusal(action: Any) -> str:
@@ -229,6 +233,34 @@ def test_without_bus(tmp_path: pathlib.Path) -> None:
     environment = {"DBUS_SESSION_BUS_ADDRESS": f"unix:path={tmp_path}/none"}
     result = subprocess.run([str(PROGRAM)], env=environment, stderr=subprocess.PIPE, text=True, timeout=20)
     assert result.returncode == 1 and "no session bus" in result.stderr
+
+
+def test_killed(bus: Bus, files: pathlib.Path) -> None:
+    """A service that is killed leaves whole thumbnails; the next one removes its unfinished files, and not those of another service."""
+    uris = [draw(files / f"{number}.png") for number in range(200)]
+    for count in range(20, 121, 20):
+        # The next service numbers its handles anew.
+        client = bus.connect()
+        handle = client.queue(uris)
+        client.wait(lambda: len(client.of(handle, "Ready")) >= count)
+        process = bus.service_process()
+        assert process is not None
+        os.kill(process, signal.SIGKILL)
+        eventually(lambda: bus.service_process() is None)
+    subprocess.run(["pngcheck", "-q", *bus.cache.glob("normal/*.png")], check=True)
+    folders = bus.cache / "normal", bus.cache / "fail" / f"imgbroker-{VERSION}"
+    folders[1].mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in folders:
+        for name in (".imgbroker-0123456789abcdef", ".imgbroker-locked", ".other"):
+            (folder / name).write_text("unfinished")
+    with contextlib.ExitStack() as stack:
+        for folder in folders:
+            fcntl.flock(stack.enter_context(open(folder / ".imgbroker-locked")), fcntl.LOCK_EX)
+        assert {received.name for received in bus.connect().make(*uris).values()} == {"Ready"}
+        for folder in folders:
+            eventually(lambda: {path.name for path in folder.glob(".*")} == {".imgbroker-locked", ".other"})
+    for uri in uris:
+        check(bus, uri, files / uri.rpartition("/")[2])
 
 
 def cache(bus: Bus, method: str, signature: str, *arguments: Any) -> None:
