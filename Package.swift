@@ -388,7 +388,8 @@ let package = Package(
             name: "WebServingTests", dependencies: ["HTTPValues", "SystemValues", "WebServing"], swiftSettings: swift),
         .testTarget(
             name: "imghttpTests",
-            dependencies: ["imghttp", "IPCProtocol", "TestSupport", "WebServing"], swiftSettings: swift),
+            dependencies: ["imghttp", "ImageBrokerClient", "IPCProtocol", "TestSupport", "WebServing"],
+            swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(
             name: "FuzzTests",

@@ -27,9 +27,9 @@ struct HTTPProblem: Error, Equatable {
         self.init(status, "\(error)", retryAfter: status == 503 ? seconds : nil)
     }
 
-    /// The status for each code of the protocol.
+    /// The status for each code of the protocol. A remembered failure has that of the first one.
     private static func status(of error: WireError) -> Int {
-        switch error.code {
+        switch error.cause ?? error.code {
         case .badRequest, .unsupportedScheme: 400
         case .forbidden, .forbiddenAddress: 403
         case .notCached: 404

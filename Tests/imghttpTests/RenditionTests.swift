@@ -1,4 +1,5 @@
 import IPCProtocol
+import ImageBrokerClient
 import TestSupport
 import Testing
 import WebServing
@@ -28,6 +29,19 @@ struct RenditionTests {
         #expect(box(.force, .never, ofSource: 100, 100) == [100, 50])
         #expect(box(.force, .never, ofSource: 400, 50) == [100, 50])
         #expect(box(.fit, .never, ofSource: 1, 1) == [200, 100])
+    }
+
+    @Test func `a remembered failure has the status of the first one`() {
+        for (cause, httpStatus) in [
+            (.truncated, nil), (.unsupportedFormat, nil), (.httpStatus, 404), (.httpStatus, 501),
+        ]
+            as [(ErrorCode, Int?)]
+        {
+            let first = WireError(cause, "", httpStatus: httpStatus)
+            var again = WireError(.recentlyFailed, "", httpStatus: httpStatus, retryAfterMs: 1000)
+            again.cause = cause
+            #expect(HTTPProblem(.refused(first)).status == HTTPProblem(.refused(again)).status)
+        }
     }
 
     @Test func `one side follows from the other`() {

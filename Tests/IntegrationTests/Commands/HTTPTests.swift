@@ -122,8 +122,10 @@ import Testing
         // Errors.
         #expect(try get("/zz:1", "/5").status == 400)
         #expect(try get("/zz:1", "/5").text.contains(#"\"zz\""#))
-        #expect(try get("/w:8", "/missing").status == 404)
-        #expect(try get("/w:8", "/broken").status == 415)
+        for _ in 1...2 {
+            #expect(try get("/w:8", "/missing").status == 404)
+            #expect(try get("/w:8", "/broken").status == 415)
+        }
         #expect(try server.request("GET", "/unsafe/plain/http://127.0.0.1:1/a").status == 502)
         #expect(try server.request("GET", "/unsafe/plain/file:///etc/passwd").status == 400)
         #expect(try server.request("GET", "/unsafe/plain//etc/passwd").status == 400)
@@ -160,10 +162,13 @@ import Testing
             ([], 400), ([1, 2, 3], 415), (Array(tile(1).png.prefix(60)), 422),
             ([UInt8](repeating: 7, count: Self.most), 415),
         ] as [([UInt8], Int)] {
-            let answer = try server.request("POST", target, body: body)
-            #expect(answer.status == status, "\(body.count): \(answer.text)")
-            #expect(answer.fields["content-type"] == "application/json")
-            #expect(answer.text.contains(#""status":\#(answer.status)"#))
+            // The second time from the broker's memory of failures.
+            for _ in 1...2 {
+                let answer = try server.request("POST", target, body: body)
+                #expect(answer.status == status, "\(body.count): \(answer.text)")
+                #expect(answer.fields["content-type"] == "application/json")
+                #expect(answer.text.contains(#""status":\#(answer.status)"#))
+            }
         }
         #expect(try server.request("POST", target, body: [UInt8](repeating: 7, count: Self.most + 1)).status == 413)
         #expect(try server.request("POST", target, fields: ["Content-Length: 99999999999"]).status == 413)
