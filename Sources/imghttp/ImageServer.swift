@@ -170,26 +170,34 @@ struct ImageServer: WebApplication {
                 options.totalTimeoutMs = max(1, end.microseconds(since: .now) / 1000)
                 return try get(broker, options)
             }
-            func description() throws(ClientError) -> ImageReply.Description {
+            var known: (source: Rendition.Source, description: ImageReply.Description)?
+            func header() throws(ClientError) -> (source: Rendition.Source, description: ImageReply.Description) {
+                if let known { return known }
                 var options = GetOptions()
                 options.delivery = .header
-                guard let description = try timed(options).reply.description else {
+                let reply = try timed(options).reply
+                guard let description = reply.description, reply.width > 0, reply.height > 0 else {
                     throw .protocolViolation("a header has no description")
                 }
-                return description
+                let source = Rendition.Source(
+                    width: reply.width, height: reply.height, isVector: description.format == .svg)
+                known = (source, description)
+                return (source, description)
             }
             let format =
                 switch rendition.format {
                 case .fixed(let format): format
-                case .source: try description().representation
+                case .source: try header().description.representation
                 case .accepted:
-                    try AcceptedFormats(accept).format { () throws(ClientError) in try description().facts.hasAlpha }
+                    try AcceptedFormats(accept).format { () throws(ClientError) in
+                        try header().description.facts.hasAlpha
+                    }
                 }
-            let options = rendition.options(as: format)
-            let image = try timed(options)
-            let size = (image.reply.originalWidth, image.reply.originalHeight)
-            guard let corrected = rendition.corrected(options, forSource: size) else { return image }
-            return try timed(corrected)
+            let options = rendition.options(as: format, of: rendition.dependsOnSource ? try header().source : nil)
+            do throws(ClientError) { return try timed(options) } catch {
+                guard let others = Rendition.options(options, after: error) else { throw error }
+                return try timed(others)
+            }
         } catch { throw HTTPProblem(error) }
     }
 }

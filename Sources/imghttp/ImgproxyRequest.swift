@@ -12,8 +12,6 @@ struct ImgproxyRequest: Equatable {
     /// The time in Unix seconds after which the URL is no longer valid; nil without one.
     var expires: Int?
 
-    private var ratio = 1.0
-
     /// Reads a request's target; its query is ignored, as by imgproxy.
     init(target: String) throws(HTTPProblem) {
         let path = target.prefix { $0 != "?" }
@@ -32,7 +30,7 @@ struct ImgproxyRequest: Equatable {
             try apply(option)
             segments.removeFirst()
         }
-        try setRatio()
+        try checkSize()
         let isPlain = segments.first == "plain"
         try readSource(isPlain ? segments.dropFirst() : segments, isPlain: isPlain)
     }
@@ -77,7 +75,7 @@ struct ImgproxyRequest: Equatable {
             rendition.enlargement = try arguments.boolean(0) ? .always : .never
         case "dpr":
             try arguments.end(at: 1)
-            ratio = try arguments.number(0, in: 0.01...100) ?? 1
+            rendition.ratio = try arguments.number(0, in: 0.01...100) ?? 1
         case "gravity", "g": try setGravity(arguments)
         case "quality", "q":
             try arguments.end(at: 1)
@@ -173,18 +171,9 @@ struct ImgproxyRequest: Equatable {
         }
     }
 
-    private mutating func setRatio() throws(HTTPProblem) {
-        func scaled(_ side: Int?) throws(HTTPProblem) -> Int? {
-            guard let side else { return nil }
-            let scaled = Int((Double(side) * ratio).rounded())
-            guard scaled <= PixelGeometry.maximumSide else { throw HTTPProblem("the size is too large") }
-            return max(1, scaled)
-        }
-        rendition.width = try scaled(rendition.width)
-        rendition.height = try scaled(rendition.height)
-        if rendition.method == .force, (rendition.width == nil) != (rendition.height == nil) {
-            throw HTTPProblem("the resizing type \"force\" needs a width and a height")
-        }
+    private func checkSize() throws(HTTPProblem) {
+        let longest = Double(max(rendition.width ?? 0, rendition.height ?? 0)) * rendition.ratio
+        if longest.rounded() > Double(PixelGeometry.maximumSide) { throw HTTPProblem("the size is too large") }
     }
 
     /// The arguments of an option.

@@ -1,4 +1,5 @@
 import IPCProtocol
+import ImageBrokerClient
 
 /// An image to be made of another: its size, the steps and the format.
 struct Rendition: Equatable {
@@ -38,6 +39,8 @@ struct Rendition: Equatable {
     /// The box; nil for a side that follows from the other.
     var width: Int?
     var height: Int?
+    /// The factor of the box, or of the source without a box.
+    var ratio = 1.0
     var method = Method.fit
     var enlargement = Enlargement.never
     /// The part that `fill` keeps; nil for the middle.
@@ -45,38 +48,69 @@ struct Rendition: Equatable {
     /// The steps after scaling.
     var steps: [Step] = []
 
-    /// The options of a first request, which supposes that the source is larger than the box.
-    func options(as format: GetOptions.Representation) -> GetOptions {
-        var options = options(as: format, width, height)
-        switch method {
-        case .fill where width != nil && height != nil:
-            options.variant.fit = .cover
-            options.variant.position = position
-        case .force where width != nil && height != nil: options.variant.fit = .fill
-        default: options.variant.fit = enlargement == .always ? .contain : .inside
+    /// An image of which another is made.
+    struct Source {
+        var width: Int
+        var height: Int
+        /// Whether it has no pixels to enlarge.
+        var isVector = false
+    }
+
+    /// Whether the size of the result is by other rules than the broker's, for which the source must be known.
+    var dependsOnSource: Bool {
+        switch (width, height) {
+        case (nil, nil): ratio != 1
+        case (nil, _), (_, nil): method == .force
+        default: method != .fit
         }
+    }
+
+    /// The options of the request; `source` is nil where the result does not depend on it.
+    func options(as format: GetOptions.Representation, of source: Source?) -> GetOptions {
+        guard let source else { return options(as: format, scaled(width), scaled(height)) }
+        if enlargement == .unlessSmaller {
+            let isSmaller = source.width < width ?? 0 && source.height < height ?? 0
+            return isSmaller && !source.isVector
+                ? options(as: format, nil, nil) : options(as: format, scaled(width), scaled(height))
+        }
+        let size = size(of: source)
+        var options = options(as: format, size.width, size.height)
+        if method == .fit { options.variant.fit = .fill }
         return options
     }
 
-    /// The options of another request when the source turns out to be smaller than the box; nil when the first result is right.
-    func corrected(_ first: GetOptions, forSource source: (width: Int, height: Int)) -> GetOptions? {
-        guard let width, let height, method != .fit, source.width > 0, source.height > 0 else { return nil }
+    /// The options of another request when the first one failed: the middle, where the whole image, scaled to cover the box, has
+    /// too many pixels to be searched. Nil for other failures.
+    static func options(_ first: GetOptions, after failure: ClientError) -> GetOptions? {
+        guard first.variant.position == .attention, case .refused(let error) = failure,
+            (error.cause ?? error.code) == .tooManyPixels
+        else { return nil }
         var options = first
-        switch enlargement {
-        case .always: return nil
-        case .unlessSmaller:
-            guard source.width < width, source.height < height else { return nil }
-            options = self.options(as: first.representation, nil, nil)
-        case .never where method == .fill:
-            options.variant.width = min(width, source.width)
-            options.variant.height = min(height, source.height)
-        case .never:
-            // Both sides shrink in the same proportion to each other, and none grows.
-            let most = max(Double(width) / Double(source.width), Double(height) / Double(source.height), 1)
-            options.variant.width = max(1, Int((Double(width) / most).rounded()))
-            options.variant.height = max(1, Int((Double(height) / most).rounded()))
+        options.variant.position = nil
+        return options
+    }
+
+    /// The size of the result by the rules of imgproxy: without enlargement, the source limits the ratio.
+    private func size(of source: Source) -> (width: Int, height: Int) {
+        var horizontal = width.map { Double($0) / Double(source.width) } ?? 1
+        var vertical = height.map { Double($0) / Double(source.height) } ?? 1
+        if method != .force { (horizontal, vertical) = (max(horizontal, vertical), max(horizontal, vertical)) }
+        var ratio = ratio
+        if enlargement != .always, !source.isVector {
+            let excess = max(horizontal, vertical, 1)
+            (horizontal, vertical) = (horizontal / excess, vertical / excess)
+            ratio = min(ratio * excess, 1 / max(horizontal, vertical))
         }
-        return options == first ? nil : options
+        func side(_ source: Int, _ scale: Double, _ box: Int?) -> Int {
+            let scaled = Double(source) * scale * ratio
+            return max(1, Int(min(scaled, box.map { Double($0) * ratio } ?? scaled).rounded()))
+        }
+        return (side(source.width, horizontal, width), side(source.height, vertical, height))
+    }
+
+    /// A side of the box, multiplied by the ratio.
+    private func scaled(_ side: Int?) -> Int? {
+        side.map { max(1, Int((Double($0) * ratio).rounded())) }
     }
 
     private func options(as format: GetOptions.Representation, _ width: Int?, _ height: Int?) -> GetOptions {
@@ -86,6 +120,13 @@ struct Rendition: Equatable {
         options.variant.width = width
         options.variant.height = height
         options.variant.steps = steps
+        switch method {
+        case .fill where width != nil && height != nil:
+            options.variant.fit = .cover
+            options.variant.position = position
+        case .force where width != nil && height != nil: options.variant.fit = .fill
+        default: options.variant.fit = enlargement == .always ? .contain : .inside
+        }
         return options
     }
 }

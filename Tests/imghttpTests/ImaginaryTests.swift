@@ -29,7 +29,7 @@ struct ImaginaryTests {
         (expected.format, expected.width, expected.height) = (.fixed(.jpeg), 4096, 4096)
         #expect(pipeline.rendition == expected)
         #expect(pipeline.key == "")
-        let options = expected.options(as: .jpeg)
+        let options = expected.options(as: .jpeg, of: nil)
         #expect(options.variant.fit == .inside && options.quality == 80)
     }
 
@@ -39,7 +39,7 @@ struct ImaginaryTests {
         let rendition = try ImaginaryPipeline(target: Self.target(operations, "&key=a%26b")).rendition
         #expect(rendition.format == .fixed(.webp) && rendition.quality == 35)
         #expect((rendition.width, rendition.height) == (256, 128))
-        let options = rendition.options(as: .webp)
+        let options = rendition.options(as: .webp, of: Rendition.Source(width: 900, height: 100))
         #expect(options.variant.fit == .cover && options.variant.position == .attention)
         #expect(try ImaginaryPipeline(target: Self.target(operations, "&key=a%26b+c")).key == "a&b c")
     }

@@ -8,14 +8,15 @@ import WebServing
 
 struct RenditionTests {
     private func box(
-        _ method: Rendition.Method, _ enlargement: Rendition.Enlargement, ofSource width: Int, _ height: Int
+        _ method: Rendition.Method, _ enlargement: Rendition.Enlargement, ofSource width: Int, _ height: Int,
+        isVector: Bool = false
     ) -> [Int?] {
         var rendition = Rendition()
         (rendition.width, rendition.height) = (200, 100)
         (rendition.method, rendition.enlargement) = (method, enlargement)
-        let first = rendition.options(as: .png)
-        let last = rendition.corrected(first, forSource: (width, height)) ?? first
-        return [last.variant.width, last.variant.height]
+        let source = Rendition.Source(width: width, height: height, isVector: isVector)
+        let options = rendition.options(as: .png, of: rendition.dependsOnSource ? source : nil)
+        return [options.variant.width, options.variant.height]
     }
 
     @Test func `no side grows unless it may`() {
@@ -29,6 +30,46 @@ struct RenditionTests {
         #expect(box(.force, .never, ofSource: 100, 100) == [100, 50])
         #expect(box(.force, .never, ofSource: 400, 50) == [100, 50])
         #expect(box(.fit, .never, ofSource: 1, 1) == [200, 100])
+    }
+
+    @Test func `a vector image fills the box`() {
+        for method in [Rendition.Method.fill, .force] {
+            for enlargement in [Rendition.Enlargement.never, .unlessSmaller, .always] {
+                for (width, height) in [(20, 10), (400, 50), (400, 400)] {
+                    #expect(box(method, enlargement, ofSource: width, height, isVector: true) == [200, 100])
+                }
+            }
+        }
+    }
+
+    @Test func `the source is requested where it matters`() {
+        func depends(_ width: Int?, _ height: Int?, _ method: Rendition.Method, ratio: Double = 1) -> Bool {
+            var rendition = Rendition()
+            (rendition.width, rendition.height, rendition.method, rendition.ratio) = (width, height, method, ratio)
+            return rendition.dependsOnSource
+        }
+        #expect(
+            !depends(9, 9, .fit) && !depends(9, nil, .fit, ratio: 2) && !depends(nil, 9, .fill)
+                && !depends(nil, nil, .fill))
+        #expect(
+            depends(9, 9, .fill) && depends(9, 9, .force) && depends(nil, 9, .force)
+                && depends(nil, nil, .fit, ratio: 2))
+    }
+
+    @Test func `an image that is too large to be searched keeps its middle`() {
+        var options = GetOptions()
+        var remembered = WireError(.recentlyFailed, "")
+        remembered.cause = .tooManyPixels
+        for error in [WireError(.tooManyPixels, ""), remembered] {
+            options.variant.position = .attention
+            let next = Rendition.options(options, after: .refused(error))
+            #expect(next != nil && next?.variant.position == nil)
+            options.variant.position = .focus(x: 0, y: 0)
+            #expect(Rendition.options(options, after: .refused(error)) == nil)
+        }
+        options.variant.position = .attention
+        #expect(Rendition.options(options, after: .refused(WireError(.truncated, ""))) == nil)
+        #expect(Rendition.options(options, after: .notAnswering) == nil)
     }
 
     @Test func `a remembered failure has the status of the first one`() {
@@ -47,10 +88,10 @@ struct RenditionTests {
     @Test func `one side follows from the other`() {
         var rendition = Rendition()
         (rendition.width, rendition.method, rendition.position) = (200, .fill, .attention)
-        let options = rendition.options(as: .png)
+        let options = rendition.options(as: .png, of: nil)
         #expect(options.variant.fit == .inside && options.variant.position == nil && options.variant.height == nil)
         rendition.enlargement = .always
-        #expect(rendition.options(as: .png).variant.fit == .contain)
+        #expect(rendition.options(as: .png, of: nil).variant.fit == .contain)
     }
 
     @Test(arguments: [
