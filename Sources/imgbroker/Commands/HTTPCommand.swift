@@ -45,10 +45,19 @@ enum HTTPCommand {
         """
 
     /// The place to listen at.
-    enum Listener: Equatable {
+    enum Listener: Equatable, CustomStringConvertible {
         case tcp(address: String, port: UInt16)
         case unix(path: String)
+
+        var description: String {
+            switch self {
+            case .tcp(let address, let port): "http://\(address.contains(":") ? "[\(address)]" : address):\(port)/"
+            case .unix(let path): "unix:\(path)"
+            }
+        }
     }
+
+    static let program = SiblingProgram(name: "imghttp", package: "imgbroker-http")
 
     /// The parsed command line.
     struct Request: Equatable {
@@ -109,6 +118,6 @@ enum HTTPCommand {
             StandardOutput.write(usage + "\n")
             return CommandStatus.done
         }
-        return SiblingProgram(name: "imghttp", package: "imgbroker-http").become(request.arguments)
+        return program.become(request.arguments)
     }
 }

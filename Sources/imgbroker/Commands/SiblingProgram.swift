@@ -6,12 +6,16 @@ struct SiblingProgram {
     /// The Debian package that contains it.
     let package: String
 
-    /// Becomes the program; returns the exit status if that is impossible.
-    func become(_ arguments: [String]) -> Int32 {
+    /// The path of the program; nil if it is not installed.
+    var path: String? {
         let own = CurrentProcess.executablePath ?? ""
         let folder = own[..<(own.lastIndex(of: "/") ?? own.startIndex)]
-        let places = ["\(folder)/\(name)", "\(folder)/../libexec/imgbroker/\(name)"]
-        guard let path = places.first(where: CurrentProcess.exists) else {
+        return ["\(folder)/\(name)", "\(folder)/../libexec/imgbroker/\(name)"].first(where: CurrentProcess.exists)
+    }
+
+    /// Becomes the program; returns the exit status if that is impossible.
+    func become(_ arguments: [String]) -> Int32 {
+        guard let path else {
             StandardError.write(
                 "the program \(name) is neither beside imgbroker nor in ../libexec/imgbroker: install the package \(package)"
             )

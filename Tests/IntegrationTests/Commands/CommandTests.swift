@@ -55,6 +55,43 @@ import Testing
         #expect(result.output.split(separator: "\n").count { $0.hasPrefix("ok  ") || $0.hasPrefix("!!  ") } >= 10)
     }
 
+    @Test(arguments: [false, true]) func doctorLooksAtTheServiceOverHTTP(atPath: Bool) throws {
+        let broker = try TestBroker()
+        let directory = try TemporaryDirectory()
+        let socket = directory.file("http")
+        func line(_ place: String) throws -> String {
+            let unit = "[Service]\nExecStart=/usr/bin/imgbroker http --listen \(place)\n"
+            try unit.write(toFile: directory.file("imgbroker-http.service"), atomically: true, encoding: .utf8)
+            let words = ["doctor", "--socket", broker.socketPath]
+            let result = try run(Self.program, words, environment: ["SYSTEMD_UNIT_PATH=" + directory.path])
+            return String(result.output.split(separator: "\n").first { $0.dropFirst(4).hasPrefix("http ") } ?? "")
+        }
+        #expect(try line("127.0.0.1:1") == "ok  http           imgbroker-http.service is not enabled")
+        let wants = directory.file("multi-user.target.wants")
+        try FileManager.default.createDirectory(atPath: wants, withIntermediateDirectories: false)
+        try FileManager.default.createSymbolicLink(
+            atPath: wants + "/imgbroker-http.service", withDestinationPath: "../imgbroker-http.service")
+        let server = try RunningImageServer(broker, path: atPath ? socket : nil)
+        let place = atPath ? "unix:\(socket)" : "127.0.0.1:\(server.port)"
+        #expect(try line(place) == "ok  http           \(atPath ? place : "http://\(place)/") answers")
+        _ = try broker.stop()
+        #expect(try line(place).hasSuffix("gets no answer from the broker"))
+        #expect(server.command.exit(after: SIGTERM) == .status(0))
+        #expect(try line(place).hasSuffix("does not answer"))
+    }
+
+    @Test func doctorLooksAtTheThumbnailService() throws {
+        let directory = try TemporaryDirectory()
+        let services = directory.file("dbus-1/services")
+        try FileManager.default.createDirectory(atPath: services, withIntermediateDirectories: true)
+        let text = "[D-BUS Service]\nName=org.freedesktop.thumbnails.Thumbnailer1\nExec=/none/imgbroker-thumbnailer\n"
+        try text.write(toFile: services + "/a.service", atomically: true, encoding: .utf8)
+        let result = try run(
+            Self.program, ["doctor", "--socket", directory.file("s")], environment: ["XDG_DATA_HOME=" + directory.path])
+        #expect(result.exit == .status(1))
+        #expect(result.output.contains("!!  thumbnails     /none/imgbroker-thumbnailer is missing\n"), "\(result)")
+    }
+
     @Test func doctorLooksAtTheSharedTier() throws {
         let directory = try TemporaryDirectory()
         let server = try Memcached()

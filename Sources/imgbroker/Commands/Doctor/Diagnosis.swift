@@ -34,6 +34,9 @@ struct MachineFacts {
     var socket = SocketFacts.free(path: "/run/imgbroker.sock")
     /// The access rights of the socket; nil without one.
     var access: SocketAccess?
+    /// The service of images over HTTP, and that of thumbnails; nil for one that is not installed.
+    var http: HTTPService?
+    var thumbnails: ThumbnailService?
     /// The user who runs the doctor.
     var user = "root"
 
@@ -71,6 +74,7 @@ extension MachineFacts {
             memoryFinding(limits), workersFinding, familiesFinding, socketFinding(limits),
             access?.finding(for: configuration), cacheFinding(configuration),
             tierFinding(configuration), resolverFinding(configuration), certificatesFinding,
+            http?.finding, thumbnails?.finding,
         ].compactMap { $0 }
     }
 

@@ -10,7 +10,7 @@ import WorkerProtocol
 enum DoctorCommand {
     static let purpose = """
         Looks at what a broker with these options needs (kernel, limits, socket, disk, shared tier, names, certificates),
-        a line each. Takes the options of imgbroker.
+        and the installed services for HTTP and thumbnails, a line each. Takes the options of imgbroker.
         """
 
     static let status = "0; 1 when something needs attention; 2 for an invalid command line or configuration."
@@ -70,8 +70,17 @@ enum DoctorCommand {
         facts.foreignOwner = foreignOwner(of: facts.cache?.directory, for: configuration)
         facts.socket = socket(for: configuration)
         facts.access = access(to: configuration.socketPath ?? SocketPath.forClient)
+        facts.http = httpService
+        facts.thumbnails = ThumbnailService(in: ThumbnailService.directories)
         facts.user = userName(CurrentProcess.uid)
         return facts
+    }
+
+    private static var httpService: HTTPService? {
+        guard var service = HTTPService(in: HTTPService.directories) else { return nil }
+        service.hasProgram = HTTPCommand.program.path != nil
+        if service.isEnabled, service.hasProgram { service.health = service.listener.map(HTTPService.health) }
+        return service
     }
 
     private static func text(_ path: String) -> String? {
