@@ -67,15 +67,16 @@ public final class ImageBroker {
     ///     is kept.
     ///   - patience: the milliseconds of silence after which a request asks the broker for a sign of life; after as long again
     ///     without one it fails with `notAnswering`. Nil to wait without a limit.
+    ///   - client: the program's name and version for the broker's statistics, at most 255 bytes: "name/version".
     /// - Throws: `ClientError`: `noBroker`; with `keeping` any error of a request.
     public init(
-        path: String? = nil, keeping: Keeping? = nil, patience: Int? = nil
+        path: String? = nil, keeping: Keeping? = nil, patience: Int? = nil, client: String? = nil
     ) throws(ClientError) {
         (self.patience, self.keeping) = (patience, keeping)
         let path = path ?? SocketPath.forClient
         do {
             let socket = try UnixSocket.connect(to: path, milliseconds: patience)
-            session = Session(socket, releases: PendingReleases())
+            session = Session(socket, releases: PendingReleases(), client: client)
         } catch {
             throw .noBroker(path: path, error)
         }
@@ -83,7 +84,7 @@ public final class ImageBroker {
             // The answer makes no difference, so nothing waits for it.
             session.enqueueHello(validity: false)
         } else {
-            _ = try perform(.hello(client: nil, validity: true))
+            _ = try perform(.hello(client: client, validity: true))
             startKeeping()
         }
     }

@@ -32,6 +32,7 @@ final class Session {
     let channel: FrameChannel
     /// The leases that images have released.
     let releases: PendingReleases
+    private let client: String?
     /// The validity page that came with a reply to `hello`; nil without one that can be used.
     private(set) var page: ValidityView?
     /// The id of a `hello` that no caller waits for; nil after the broker has answered it.
@@ -58,8 +59,9 @@ final class Session {
     /// message expects.
     private static let maximumEarlyDescriptors = 2
 
-    /// Creates a session over a connected socket.
-    init(_ socket: FileDescriptor, releases: PendingReleases) {
+    /// Creates a session over a connected socket; `client` is the program's name and version for each `hello` of the session.
+    init(_ socket: FileDescriptor, releases: PendingReleases, client: String? = nil) {
+        self.client = client
         channel = FrameChannel(socket: socket)
         segments = SegmentTable(socket)
         self.releases = releases
@@ -100,7 +102,7 @@ final class Session {
 
     /// Queues a `hello` that no caller waits for.
     func enqueueHello(validity: Bool) {
-        let hello = ClientMessage.hello(id: lastID + 1, client: nil, validity: validity, segments: true)
+        let hello = ClientMessage.hello(id: lastID + 1, client: client, validity: validity, segments: true)
         guard let frame = try? hello.encoded() else { return }
         enqueueFrame(frame)
         ownHello = lastID

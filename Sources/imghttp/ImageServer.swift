@@ -10,6 +10,8 @@ struct ImageServer: WebApplication {
     static let deadline = 50_000
     /// The silence in milliseconds after which the broker is asked for a sign of life.
     private static let patience = 5000
+    /// The name by which the broker counts the requests of this program.
+    private static let client = "imgbroker-http/\(ProductVersion.current)"
 
     /// The path of the broker's socket.
     let path: String
@@ -102,7 +104,7 @@ struct ImageServer: WebApplication {
     private func health() throws(HTTPProblem) -> WebAnswer {
         do throws(ClientError) {
             let broker = try ImageBroker(path: path, patience: Self.patience)
-            let server = try broker.hello(client: ProductVersion.product).server
+            let server = try broker.hello(client: Self.client).server
             return HealthReport(uptime: Instant.now.microseconds(since: start) / 1_000_000, server: server).answer
         } catch { throw HTTPProblem(error) }
     }
@@ -164,7 +166,7 @@ struct ImageServer: WebApplication {
     ) throws(HTTPProblem) -> BrokerImage {
         let end = Instant.now.adding(milliseconds: Self.deadline)
         do throws(ClientError) {
-            let broker = try ImageBroker(path: path, patience: Self.patience)
+            let broker = try ImageBroker(path: path, patience: Self.patience, client: Self.client)
             func timed(_ options: GetOptions) throws(ClientError) -> BrokerImage {
                 var options = options
                 options.totalTimeoutMs = max(1, end.microseconds(since: .now) / 1000)
