@@ -76,6 +76,10 @@ import Testing
         (server.rejected, server.failures) = (1, 2)
         (server.bytesRead, server.bytesWritten) = (8000, 3000)
         report.sharedServers = [server]
+        var program = StatsReport.ProgramRequests()
+        (program[.fileLoads], program[.failed], program[.cancelled]) = (2, 1, 1)
+        program.durations = hit
+        report.programs = [.http: program]
         return report
     }()
 

@@ -30,6 +30,8 @@ package struct Clients {
         fileprivate(set) var frameBegunAt: Instant?
         /// Whether it received the validity page.
         fileprivate(set) var hasPage = false
+        /// Its program, if that is counted by itself.
+        fileprivate(set) var program: StatsReport.Program?
         /// Whose segments it maps; nil for a client that maps none.
         fileprivate(set) var segmentOwner: SegmentOwner?
         /// The segments that it was sent and has not forgotten.
@@ -102,10 +104,12 @@ package struct Clients {
         clients.index(forKey: client).map { clients.values[$0].isAdmin } ?? false
     }
 
-    /// Whether a client has no unanswered requests, and no validity page.
-    func isIdle(_ client: ClientID) -> Bool {
+    /// Whether a client's repeated requests take the fast path: it has no unanswered requests and no validity page, and its program
+    /// is not counted by itself.
+    func mayRepeat(_ client: ClientID) -> Bool {
         guard let place = clients.index(forKey: client) else { return false }
         return clients.values[place].unanswered == 0 && !clients.values[place].hasPage
+            && clients.values[place].program == nil
     }
 
     // MARK: Connections
@@ -151,6 +155,11 @@ package struct Clients {
         let leased = leases.releaseAll(from: client)
         for lease in leased where lease.number < 0 { letGo(ofEnded: -lease.number) }
         return leased.filter { $0.number > 0 } + sendings.releaseAll(from: client)
+    }
+
+    /// Notes the program that a client states; nil for one that is not counted by itself.
+    mutating func states(_ client: ClientID, program: StatsReport.Program?) {
+        clients.change(client) { $0.program = program }
     }
 
     mutating func receivedPage(_ client: ClientID) { clients.change(client) { $0.hasPage = true } }

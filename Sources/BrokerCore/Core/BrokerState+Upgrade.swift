@@ -70,6 +70,7 @@ extension BrokerState {
         kept.detached = connected.detached.sorted()
         (kept.mapsSegments, kept.segments) = (connected.segmentOwner != nil, clients.keptSegments(of: client))
         kept.namespace = connected.segmentOwner?.namespace
+        kept.program = connected.program?.rawValue
         for waiter in connected.gets.values.sorted().compactMap({ requests[$0] }) {
             var request = waiter.request
             request.options = request.options.asRequested
@@ -142,6 +143,7 @@ extension BrokerState {
     package mutating func restore(_ kept: KeptClient, of client: ClientID) {
         // Also if this process makes no segments: the client has those of the other.
         if kept.mapsSegments { clients.mapsSegments(client, in: kept.namespace) }
+        clients.states(client, program: kept.program.flatMap(StatsReport.Program.init(rawValue:)))
         for segment in kept.segments { clients.restore(segment, of: client) }
         for hold in kept.holds where clients.restore(hold, of: client) { memory.hold(BufferID(number: hold.buffer)) }
         for request in kept.detached { clients.detach(request, of: client) }

@@ -64,6 +64,8 @@ struct Waiter {
     /// client's, but it is not told of them, and they go on when it disconnects.
     let client: ClientID
     let uid: UInt32
+    /// The program of a client's `get`, if it is counted by itself.
+    var program: StatsReport.Program?
     /// Changes to `detached` only.
     var purpose: Purpose
     var request: GetRequest

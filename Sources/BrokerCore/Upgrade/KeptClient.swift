@@ -64,6 +64,8 @@ package struct KeptClient: Equatable, Sendable {
     package var segments: [Segment] = []
     /// The mount namespace of those.
     package var namespace: UInt64?
+    /// Its program, if that is counted by itself.
+    package var program: String?
     /// Its request for the upgrade, if it has made it.
     package var upgrade: Int?
 
@@ -85,6 +87,7 @@ extension KeptClient: FieldList {
         fields.flag("mapsSegments", &mapsSegments)
         fields.objects("segments", orNone: &segments)
         fields.namespace("namespace", &namespace)
+        fields.string("program", &program)
         fields.integer("upgrade", &upgrade, in: 0...JSONReader.maximumInteger)
     }
 }

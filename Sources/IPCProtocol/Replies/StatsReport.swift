@@ -76,6 +76,8 @@ public struct StatsReport: Equatable, Sendable {
     public var workerProcesses: [Worker] = []
     /// The servers of the shared tier, at most 64.
     public var sharedServers: [SharedServer] = []
+    /// The requests of the programs that are counted by themselves and have made some.
+    public var programs: [Program: ProgramRequests] = [:]
     private var figures: [Figure: Int] = [:]
     private var durations: [Duration: Quantiles] = [:]
 
@@ -120,6 +122,7 @@ extension StatsReport: FieldList {
         fields.objects("lastDeaths", orNone: &lastDeaths, most: Self.mostRows)
         fields.objects("workerProcesses", orNone: &workerProcesses, most: Self.mostRows)
         fields.objects("sharedServers", orNone: &sharedServers, most: SharedServer.most)
+        listPrograms(&fields)
     }
 
     /// The distributions that were measured.
@@ -133,6 +136,20 @@ extension StatsReport: FieldList {
             }
         }
         self.histograms = histograms
+    }
+
+    /// The programs that have made requests; names that are not known are ignored.
+    private mutating func listPrograms(_ fields: inout Fields) {
+        guard fields.isReading || !programs.isEmpty else { return }
+        var programs = programs
+        fields.object("programs", .optional) { fields in
+            for name in Program.allCases where fields.isReading || programs[name] != nil {
+                var requests = programs[name] ?? ProgramRequests()
+                fields.object(named: name.rawValue, &requests)
+                if requests != ProgramRequests() { programs[name] = requests }
+            }
+        }
+        self.programs = programs
     }
 
     /// An object of counts; names that are not known are ignored.

@@ -56,11 +56,11 @@ import Testing
         clients.began(other: 2, weight: 1, of: client)
         clients.began(other: 2, weight: 1, of: client)
         #expect(clients.pendingWeight == 4 && clients[client]?.unanswered == 2)
-        #expect(clients[client]?.hasUnanswered(2) == true && !clients.isIdle(client))
+        #expect(clients[client]?.hasUnanswered(2) == true && !clients.mayRepeat(client))
         #expect(clients.ended(other: 2, of: client) == true)
         #expect(clients.ended(other: 2, of: client) == false)
         clients.ended(get: 1, weight: 3, of: client)
-        #expect(clients.pendingWeight == 0 && clients.isIdle(client))
+        #expect(clients.pendingWeight == 0 && clients.mayRepeat(client))
     }
 
     @Test func `a client that disconnects releases everything`() {

@@ -52,6 +52,7 @@ struct KeptStateTests {
         ]
         client.subscriptions = [KeptClient.Subscription(id: 4, events: ["evicted", "worker"])]
         (client.input, client.unread, client.upgrade) = ([0, 0, 0, 9, 0x7B], 3, 8)
+        client.program = "imgbroker-thumbnailer"
         var output = KeptClient.Output(bytes: [1, 2])
         output.descriptors = [9]
         output.payload = KeptClient.Payload(descriptor: 12, offset: 1, count: 2, buffer: 15)

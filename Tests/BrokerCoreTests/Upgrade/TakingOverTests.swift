@@ -130,6 +130,15 @@ struct TakingOverTests {
         #expect(try decoder.next() == nil && decoder.bufferedBytes == 0)
     }
 
+    @Test mutating func `a client's program is known to the next process`() throws {
+        try load(1)
+        world.clients[client]?.insert(9)
+        world.happen(.messageReceived(client, .hello(id: 9, client: "imgbroker-thumbnailer/1")))
+        var (next, other) = try successor()
+        next.get(other, id: 1, "1")
+        #expect(next.state.report.programs[.thumbnailer]?[.memoryHits] == 1)
+    }
+
     @Test mutating func `an upgrade is refused to others than administrators`() throws {
         world.clients[client]?.insert(1)
         world.happen(.messageReceived(client, .upgrade(id: 1)))

@@ -39,6 +39,7 @@ extension BrokerState {
         let misnamed = expandPreset(of: &request.options, for: asking)
         var waiter = requests.makeWaiter(
             .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
+        waiter.program = asking.program
         let refusal =
             isDraining
             ? WireError(.shuttingDown, "The broker is ending.")

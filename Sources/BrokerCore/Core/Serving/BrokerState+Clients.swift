@@ -49,7 +49,8 @@ extension BrokerState {
             return reject(message.id, of: client, with: WireError(.forbidden, "Only administrators may do this."))
         }
         switch message {
-        case .hello(let id, _, let validity, let segments):
+        case .hello(let id, let name, let validity, let segments):
+            if let name { clients.states(client, program: StatsReport.Program(client: name)) }
             if segments, limits.mostSegmentImageBytes > 0 { clients.mapsSegments(client, in: asking.namespace) }
             greet(client, id: id, withPage: validity)
         case .get(let request): get(request, from: client, asking)
@@ -171,7 +172,7 @@ extension BrokerState {
         else { return false }
         if waiter.purpose == .get {
             clients.ended(get: waiter.request.id, weight: waiter.weight, of: waiter.client)
-            counters.add(for: waiter.uid) { $0.count(.cancelled) }
+            countEnd(of: waiter, .cancelled)
         }
         setPriority(.low, of: id)
         return true

@@ -25,7 +25,7 @@ extension BrokerState {
         }
         guard let text = RepeatableText(frame), let uid = clients.user(of: client) else { return nil }
         guard let known = repeats.find(text.rest, uid: uid), known.revision == memory.revision,
-            time < known.freshUntil, !isDraining, !disk.report.mayHaveOwned, clients.isIdle(client)
+            time < known.freshUntil, !isDraining, !disk.report.mayHaveOwned, clients.mayRepeat(client)
         else {
             repeatable = (client, text)
             return nil

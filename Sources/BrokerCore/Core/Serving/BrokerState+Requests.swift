@@ -14,14 +14,14 @@ extension BrokerState {
         counters.add(for: asking.uid) { $0.requests += 1 }
         var request = request
         let misnamed = expandPreset(of: &request.options, for: asking)
-        let waiter = requests.makeWaiter(
+        var waiter = requests.makeWaiter(
             .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
+        waiter.program = asking.program
         if isDraining { return fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
         if let refusal = misnamed ?? refusal(of: request.options) { return fail(waiter, refusal) }
 
         // A fresh variant in memory needs neither a place in a queue nor a deadline.
         if let hit = memoryHit(for: waiter) {
-            var waiter = waiter
             waiter.key = hit.key
             deliver(
                 hit.buffer, size(of: hit.buffer, hit.header), hit.original, hit.header, to: waiter,
@@ -30,7 +30,6 @@ extension BrokerState {
             return rememberHit(request, from: client, of: asking.uid, hit)
         }
         if let (key, original, header) = describedHit(for: waiter) {
-            var waiter = waiter
             waiter.key = key
             return describe(header, original.origin, bytes: original.bytes, to: waiter, of: original)
         }
@@ -514,10 +513,8 @@ extension BrokerState {
 
     private mutating func countAnswer(to waiter: Waiter, isStale: Bool) {
         let outcome = waiter.isCoalesced ? .coalesced : Self.outcomes[waiter.source] ?? .memoryHits
-        counters.add(for: waiter.uid) {
-            $0.count(outcome)
-            if isStale { $0.staleServed += 1 }
-        }
+        countEnd(of: waiter, outcome)
+        if isStale { counters.add(for: waiter.uid) { $0.staleServed += 1 } }
         if waiter.isLoaded {
             counters.loads.record(microseconds: now.instant.microseconds(since: waiter.receivedAt))
         }
@@ -550,7 +547,7 @@ extension BrokerState {
         unregister(waiter)
         switch waiter.purpose {
         case .get:
-            counters.add(for: waiter.uid) { $0.count(error.code == .cancelled ? .cancelled : .failed) }
+            countEnd(of: waiter, error.code == .cancelled ? .cancelled : .failed)
             reject(
                 waiter.request.id, of: waiter.client, with: error, url: waiter.file == nil ? waiter.request.url : nil)
         case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: true)
@@ -580,7 +577,7 @@ extension BrokerState {
         guard let waiter = requests[id] else { return }
         unregister(waiter)
         leaveJob(waiter)
-        if waiter.purpose == .get { counters.add(for: waiter.uid) { $0.count(.cancelled) } }
+        if waiter.purpose == .get { countEnd(of: waiter, .cancelled) }
         if case .store = waiter.purpose { dropRemoved(memory.remove(waiter.key)) }
     }
 

@@ -7,6 +7,7 @@ struct Counters {
     private(set) var requests = RequestCounters()
     /// Of the clients of each user: what one user may see.
     private var users: [UInt32: RequestCounters] = [:]
+    var programs = ProgramCounters()
     var revalidated = 0
     /// Exited workers of all kinds, retired ones aside.
     var workerDeaths: [DeathCause: Int] = [:]
@@ -61,6 +62,7 @@ struct Counters {
         report[.loadMilliseconds] = loads.quantiles(unit: 1000)
         report[.decodeMilliseconds] = decodeTimes.quantiles(unit: 1000)
         report.originResponses = originResponses
+        report.programs = programs.rows
         report.histograms[.load] = loads.distribution
         report.histograms[.download] = transfers.distribution
         report.histograms[.decode] = decodeTimes.distribution
