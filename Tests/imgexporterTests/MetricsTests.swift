@@ -60,6 +60,26 @@ struct MetricsTests {
         #expect(!text.contains("secret"))
     }
 
+    @Test func `requests of programs are counted by result, also before the first`() {
+        var report = StatsReport()
+        var http = StatsReport.ProgramRequests()
+        (http[.fileLoads], http[.failed]) = (4, 1)
+        (http.durations.count, http.durations.sumMicroseconds, http.durations.buckets) = (5, 9_000_000, [0, 2, 3])
+        report.programs = [.http: http]
+        let text = Metrics.text(of: report, server: nil)
+        for line in [
+            "imgbroker_program_requests_total{program=\"imgbroker-http\",result=\"file\"} 4",
+            "imgbroker_program_requests_total{program=\"imgbroker-http\",result=\"failed\"} 1",
+            "imgbroker_program_requests_total{program=\"imgbroker-thumbnailer\",result=\"failed\"} 0",
+            "imgbroker_program_request_seconds_bucket{program=\"imgbroker-http\",le=\"0.000002\"} 2",
+            "imgbroker_program_request_seconds_count{program=\"imgbroker-http\"} 5",
+            "imgbroker_program_request_seconds_sum{program=\"imgbroker-http\"} 9",
+            "imgbroker_program_request_seconds_count{program=\"imgbroker-thumbnailer\"} 0",
+        ] {
+            #expect(text.contains(line + "\n"), "\(line)")
+        }
+    }
+
     @Test func `no label has a host or a user, whatever the tables have`() {
         var report = StatsReport()
         var host = StatsReport.Host()

@@ -15,6 +15,7 @@ enum Metrics {
         write(workersOf: report, to: &text)
         write(resourcesOf: report, to: &text)
         write(durationsOf: report, to: &text)
+        write(programsOf: report, to: &text)
         write(serversOf: report, to: &text)
         return text.text
     }
@@ -172,6 +173,23 @@ enum Metrics {
         write(.loop, of: report, labels: [:], to: &text)
     }
 
+    /// The programs that are counted by themselves.
+    private static func write(programsOf report: StatsReport, to text: inout PrometheusText) {
+        text.begin("imgbroker_program_requests_total", .counter, "Ended requests (get) by program and result.")
+        for program in StatsReport.Program.allCases {
+            for (figure, result) in results {
+                let count = report.programs[program]?[figure] ?? 0
+                text.sample(["program": program.rawValue, "result": result], count)
+            }
+        }
+        text.begin(
+            "imgbroker_program_request_seconds", .histogram, "Answered requests (get) by program, failed ones included."
+        )
+        for program in StatsReport.Program.allCases {
+            write(report.programs[program]?.durations, labels: ["program": program.rawValue], to: &text)
+        }
+    }
+
     /// The servers of the shared tier by their number in the broker's list, so that no label has a name.
     private static func write(serversOf report: StatsReport, to text: inout PrometheusText) {
         if report.sharedServers.isEmpty { return }
@@ -200,7 +218,13 @@ enum Metrics {
         _ name: StatsReport.Distribution, of report: StatsReport, labels: KeyValuePairs<String, String>,
         to text: inout PrometheusText
     ) {
-        let histogram = report.histograms[name] ?? StatsReport.Histogram()
+        write(report.histograms[name], labels: labels, to: &text)
+    }
+
+    private static func write(
+        _ histogram: StatsReport.Histogram?, labels: KeyValuePairs<String, String>, to text: inout PrometheusText
+    ) {
+        let histogram = histogram ?? StatsReport.Histogram()
         text.histogram(
             labels, bounds: bounds, counts: histogram.buckets, total: histogram.count,
             sum: seconds(histogram.sumMicroseconds))

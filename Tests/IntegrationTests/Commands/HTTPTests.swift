@@ -74,6 +74,25 @@ import Testing
         #expect(try broker.stats()[.memoryHits] == 4)
     }
 
+    @Test func `its requests are counted by its name, in the statistics and the metrics`() throws {
+        let broker = try TestBroker()
+        let server = try Server(broker)
+        let file = TestPicture.gradient(width: 80, height: 80).png
+        #expect(try server.request("POST", Server.preview(20), body: file).status == 200)
+        #expect(try server.request("POST", Server.preview(20), body: [1, 2, 3]).status == 415)
+        // Another client's requests are not.
+        _ = try RawClient(broker.socketPath).failure("http://127.0.0.1:1/")
+        let programs = try broker.stats().programs
+        let counted = try #require(programs[.http])
+        #expect(programs.count == 1 && counted[.fileLoads] == 1 && counted[.failed] == 1)
+        #expect(counted.durations.count == 2)
+        let metrics = try RunningExporter(broker).metrics()
+        let label = #"program="imgbroker-http""#
+        #expect(metrics["imgbroker_program_requests_total{\(label),result=\"file\"}"] == 1)
+        #expect(metrics["imgbroker_program_requests_total{\(label),result=\"failed\"}"] == 1)
+        #expect(metrics["imgbroker_program_request_seconds_count{\(label)}"] == 2)
+    }
+
     @Test func `URLs in the form of imgproxy`() throws {
         let setting = try Setting { request in
             switch request.path {
