@@ -172,6 +172,11 @@ if asked benchmarks; then
     for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do
         is_installed "$library" || missing+=("$library")
     done
+    # A thumbnail service, ours, and a client of both on a session bus.
+    compgen -G "/usr/lib/*/tumbler-1/tumblerd" >/dev/null || missing+=("tumbler")
+    has_library gio-unix-2.0 || missing+=("libglib2.0-dev")
+    command -v dbus-run-session >/dev/null || missing+=("dbus-daemon dbus")
+    /usr/bin/python3 -c 'import gi' 2>/dev/null || missing+=("python3-gi")
     # The lists of images in windows, and a display for them: Benchmarks/view.
     has_library gtk4 || missing+=("libgtk-4-dev")
     has_library Qt6Quick || missing+=("qt6-declarative-dev")

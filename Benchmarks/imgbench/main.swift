@@ -13,6 +13,7 @@ let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("steps", StepBenchmark.rows), ("header", HeaderBenchmark.rows),
     ("small-memory", SmallMemoryBenchmark.rows), ("small-latency", SmallLatencyBenchmark.rows),
     ("tier", TierBenchmark.rows), ("animation", AnimationBenchmark.rows), ("view", ViewBenchmark.rows),
+    ("doors", DoorsBenchmark.rows),
 ]
 guard let options = Options(Array(CommandLine.arguments.dropFirst()), names: benchmarks.map(\.name)) else {
     let names = (["all"] + benchmarks.map(\.name)).joined(separator: "|")

@@ -13,6 +13,14 @@ struct Peers {
     var memcached: String? { program("root/usr/bin/memcached") }
     var redis: String? { program("root/usr/bin/redis-server") }
 
+    /// The thumbnail service of Debian's package, which runs only from its place.
+    var tumbler: String? {
+        let libraries = "/usr/lib"
+        return ((try? FileManager.default.contentsOfDirectory(atPath: libraries)) ?? [])
+            .map { "\(libraries)/\($0)/tumbler-1/tumblerd" }
+            .first { FileManager.default.isExecutableFile(atPath: $0) }
+    }
+
     /// The folder of nginx's loadable modules.
     var nginxModules: String { folder + "/root/usr/lib/nginx/modules" }
 
@@ -20,6 +28,18 @@ struct Peers {
         let path = "\(folder)/\(path)"
         return FileManager.default.isExecutableFile(atPath: path) ? path : nil
     }
+}
+
+/// The folder of this package.
+let packageFolder = URL(filePath: #filePath).appending(path: "../../../..").standardized.path
+
+/// Builds a folder of the package by its Makefile, as far as its libraries are installed. Returns whether that has succeeded.
+@discardableResult
+func make(_ source: String, _ options: [String] = [], into folder: String) -> Bool {
+    let words = ["make", "-s", "-C", "\(packageFolder)/\(source)", "BUILD=\(folder)"] + options
+    guard let make = try? Process.run(URL(filePath: "/usr/bin/env"), arguments: words) else { return false }
+    make.waitUntilExit()
+    return make.terminationStatus == 0
 }
 
 /// The path of a program of this package.

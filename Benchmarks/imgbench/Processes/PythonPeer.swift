@@ -5,8 +5,7 @@ extension LineProcess {
     /// Starts a script of `Peers`; nil without a Python environment with the peers.
     convenience init?(python peers: Peers, script: String = "peer.py", _ arguments: [String]) throws {
         guard let python = peers.python else { return nil }
-        let path = URL(filePath: #filePath).appending(path: "../../../Peers/\(script)").standardized.path
-        try self.init(python, [path] + arguments)
+        try self.init(python, [Peers.script(script)] + arguments)
     }
 
     /// Requests a thumbnail from a serving process. Returns its time in milliseconds.
@@ -18,6 +17,9 @@ extension LineProcess {
 }
 
 extension Peers {
+    /// The path of a script of `Peers`.
+    static func script(_ name: String) -> String { packageFolder + "/Benchmarks/Peers/" + name }
+
     /// The installed peers with their versions, for the page.
     var versions: [String] {
         let list = try? String(contentsOfFile: folder + "/versions", encoding: .utf8)

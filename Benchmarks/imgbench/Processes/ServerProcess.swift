@@ -4,6 +4,7 @@ import Foundation
 /// A child process that listens at a Unix socket.
 final class ServerProcess {
     let socketPath: String
+    var pid: pid_t { process.processIdentifier }
     private let process = Process()
 
     init(_ program: String, _ arguments: [String], socketPath: String) throws {

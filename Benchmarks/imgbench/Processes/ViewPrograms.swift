@@ -41,8 +41,8 @@ struct ViewPrograms {
         case qt = "view-qt"
     }
 
-    private static let source = URL(filePath: #filePath).appending(path: "../../../view").standardized.path
-    private let folder = URL(filePath: #filePath).appending(path: "../../../../.build/view").standardized.path
+    private static let source = "Benchmarks/view"
+    private let folder = packageFolder + "/.build/view"
     private let display: ViewDisplay
     private let files: ViewFiles
     private var missing: Set<Name> = []
@@ -52,10 +52,7 @@ struct ViewPrograms {
     /// - Throws: `Failure` when they cannot be built.
     init?(_ display: ViewDisplay, _ files: ViewFiles) throws {
         (self.display, self.files) = (display, files)
-        let make = try Process.run(
-            URL(filePath: "/usr/bin/env"), arguments: ["make", "-s", "-C", Self.source, "BUILD=\(folder)"])
-        make.waitUntilExit()
-        guard make.terminationStatus == 0 else { throw Failure("\(Self.source) cannot be built") }
+        guard make(Self.source, into: folder) else { throw Failure("\(Self.source) cannot be built") }
         missing = Set(Name.allCases.filter { !FileManager.default.isExecutableFile(atPath: path($0)) })
         if !missing.isDisjoint(with: [.imgbroker, .gtk]) {
             printLine("no rows of view: GTK 4 is missing (Debian: libgtk-4-dev, libjansson-dev)")
@@ -84,7 +81,9 @@ struct ViewPrograms {
         return try LineProcess(
             "/usr/bin/env",
             environment + (socket.map { ["IMGBROKER_SOCKET=\($0)"] } ?? []) + [path(name)]
-                + (name == .qt ? [Self.source + "/view.qml"] : []) + [files.folder, "\(files.count)", "60"])
+                + (name == .qt ? ["\(packageFolder)/\(Self.source)/view.qml"] : []) + [
+                    files.folder, "\(files.count)", "60",
+                ])
     }
 
     static func isInstalled(_ program: String) -> Bool {
