@@ -18,7 +18,7 @@ if [[ "${1:-}" == --torch ]]; then
     # Of one version, pip prefers a build without CUDA (+cpu, 0.2 GB) if its indexes and links have one. PyPI has only that
     # with CUDA for x86, 3 GB with its libraries.
     packages+=("torch==2.13.*")
-    tests=(tests/test_torch.py)
+    tests=(tests/test_torch.py tests/test_loader.py tests/test_crop.py)
 fi
 IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 export IMGBROKER_TEST_PRODUCTS

@@ -37,6 +37,22 @@ def client(broker: Broker) -> Iterator[imgbroker.Client]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def torchvision() -> Any:
+    """torchvision, also a build with CUDA beside a PyTorch without, which lacks its own operators. Skips where it is not installed."""
+    torch: Any = pytest.importorskip("torch")
+    try:
+        import torchvision
+    except RuntimeError:
+        for name in ("nms", "qnms"):
+            torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    except ImportError:
+        pytest.skip("torchvision is not installed")
+    import torchvision.transforms.v2
+
+    return torchvision
+
+
 @pytest.fixture
 def picture() -> Callable[..., bytes]:
     """Encodes an image of one colour, or a gradient."""

@@ -451,7 +451,7 @@ def test_kept_images_serve_items_and_mapped_batches(memfd_client: imgbroker.Clie
 def test_large_mapped_batch_is_copied(
     memfd_client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imgbroker.torch._MOST_IN_MAPPED_BATCH", 7)
+    monkeypatch.setattr("imgbroker._batch._MOST_IN_MAPPED_BATCH", 7)
     dataset = ImageFolder(folder, client=memfd_client, contiguous=False)
     assert dataset[list(range(7))][0].stride()[0] == 4096
     assert dataset[list(range(8))][0].is_contiguous(memory_format=torch.channels_last)
@@ -654,7 +654,7 @@ def test_errors(client: imgbroker.Client, folder: pathlib.Path) -> None:
 def test_memory_of_batches_is_used_again(
     client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imgbroker.torch, "_memory", imgbroker.torch._Memory())
+    monkeypatch.setattr(imgbroker._batch, "_memory", imgbroker._batch._Memory())
     dataset = ImageFolder(folder, client=client)
 
     def address(images: Any) -> int:

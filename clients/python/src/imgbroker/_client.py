@@ -212,8 +212,10 @@ def file_identity(descriptor: int) -> Optional[Tuple[int, ...]]:
     """Returns the identity of an open file and of its contents, which each change changes in a local file system. Images of
     other file systems are not kept, nor are those of bytes, because each copy of them is another file."""
     status = os.fstat(descriptor)
-    if status.st_nlink == 0:
-        return None
+    return None if status.st_nlink == 0 else _identity(status)
+
+
+def _identity(status: os.stat_result) -> Tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -528,20 +530,46 @@ class Client:
             descriptor = None
         return image, descriptor, key
 
-    def _kept_image(self, entry: Entry, form: Form) -> Optional[Image]:
+    def kept_entry(self, source: Source, wish: Wish) -> Optional[Entry]:
+        """Returns the kept image that a `get` would return without a message, without opening its file. A part of this package's
+        interior."""
+        name: Any = source
+        try:
+            if not is_url(source):
+                if not isinstance(source, (str, os.PathLike)):
+                    return None
+                name = _identity(os.stat(source))
+            entry = self._find(wish.key(name))
+        except (OSError, TypeError, ValueError):  # Of the request, if one fails.
+            return None
+        return entry if entry is not None and self._use(entry) else None
+
+    def _use(self, entry: Entry) -> bool:
+        """Notes the use of a kept image. Returns whether it is valid."""
         tenth = _memory.now()
         if not entry.is_valid(tenth):
-            return None
-        image: Optional[Image] = entry.image
-        if form is not Form.SHARED:
-            image = None if entry.lease is None else self._engine.map_again(entry.reply, entry.lease, form)
-        if image is None:
-            return None
+            return False
         entry.is_used = entry.is_unreported = True
         next(self._hits)
         if tenth >= self._kept.report_at:
             self._engine.report()
-        return image
+        return True
+
+    def _kept_image(self, entry: Entry, form: Form) -> Optional[Image]:
+        if not self._use(entry):
+            return None
+        if form is Form.SHARED:
+            return entry.image
+        return None if entry.lease is None else self._engine.map_again(entry.reply, entry.lease, form)
+
+    def keep_first(self, size: Optional[int] = None) -> None:
+        """From now on keeps the first images that fit into `size` bytes, of any number, in place of those that were used last: for
+        a program that uses all of a large set in turn. At most half of what the broker lets a client lease.
+
+        size: by default the client's `keep_bytes`.
+        """
+        most = self.hello().limits.get("maxLeasedBytes", 0) // 2
+        self._kept.keep_first(min(self._arguments[4] if size is None else size, most))
 
     def submit(
         self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
@@ -683,7 +711,7 @@ class Client:
                     except StopIteration:
                         is_exhausted = True
                         break
-                    load = self._load(source, wish)
+                    load = self.load(source, wish)
                     pending[index] = (source, load)
                     if not ordered:
                         # Without a reference to the future, so that its image lives no longer than its user wants.
@@ -718,7 +746,8 @@ class Client:
                 if isinstance(load, Future):
                     load.cancel()
 
-    def _load(self, source: Source, wish: Wish) -> "Union[Future[Image], Image, ImageBrokerError, OSError]":
+    def load(self, source: Source, wish: Wish) -> "Union[Future[Image], Image, ImageBrokerError, OSError]":
+        """Returns an image that is kept, an error, or the future of a request; a part of this package's interior."""
         try:
             image, descriptor, key = self.kept_or_open(source, wish)
             if image is not None:

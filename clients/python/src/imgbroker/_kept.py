@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from ._image import Image
@@ -18,7 +19,7 @@ class Entry:
 
     __slots__ = (
         "buffer", "ceiling", "floor", "image", "index", "is_unreported", "is_used", "lease", "numbers", "owner", "reply",
-        "size", "words",
+        "size", "tensor", "words",
     )
 
     def __init__(
@@ -29,6 +30,8 @@ class Entry:
         self.reply = reply
         #: That of images that are not shared, while none of them may exist.
         self.lease = lease
+        #: The pixels as PyTorch's tensor, made by the first batch that has them.
+        self.tensor: Any = None
         self.size = reply.total
         self.buffer = reply.buffer
         self.words = page.words
@@ -54,6 +57,9 @@ class KeptImages:
         self._maximum_size = size
         self._maximum_descriptors = descriptors
         self.is_enabled = images > 0
+        #: Whether images that find no room are not kept, instead of those that were used least recently: a program that uses all
+        #: images in turn, more than there is room for, would find none.
+        self.keeps_first = False
         self._size = 0
         #: By the URL or the identity of a file, and options, in the order of the eviction algorithm (CLOCK).
         self.entries: Dict[Tuple[Any, ...], Entry] = {}
@@ -78,14 +84,26 @@ class KeptImages:
             or size > self._maximum_size or (takes_descriptor and not self._maximum_descriptors)
         ):
             return
+        has_descriptor = not takes_descriptor or len(self._descriptors) < self._maximum_descriptors
         while len(self.entries) >= self._maximum_images or self._size + size > self._maximum_size:
+            if self.keeps_first:
+                return
             self._evict_one(self.entries)
+        if self.keeps_first and not has_descriptor:
+            return
         entry = self.entries[key] = Entry(image, reply, page, reply.slot, lease)
         self._size += size
         if takes_descriptor:
-            if len(self._descriptors) >= self._maximum_descriptors:
+            if not has_descriptor:
                 self._evict_one(self._descriptors)
             self._descriptors[key] = entry
+
+    def keep_first(self, size: int) -> None:
+        """Keeps the first images that fit into `size` bytes, of any number, until they are invalid."""
+        self.keeps_first = True
+        self._maximum_size = size
+        if self.is_enabled:
+            self._maximum_images = sys.maxsize
 
     def _evict_one(self, among: Dict[Tuple[Any, ...], Entry]) -> None:
         while True:

@@ -8,39 +8,36 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import weakref
-from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Union, cast
 
-from ._client import Client, Result, Source, Wish, title_of
-from ._errors import ProcessLimitError
+from ._client import Client, Result, Source
 from ._image import Image
-from ._memory import populate
-from ._region import Region
-from ._session import Form
 
 try:
     import torch
-    from torch.utils.data import Dataset, default_collate
+    from torch.utils.data import Dataset
 except ImportError as error:
     raise ImportError("imgbroker.torch requires PyTorch: pip install torch") from error
+
+from ._batch import Batches, in_pages
+from ._crop import Crop, Size, random_resized_crop
+from ._loader import BatchLoader
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._options import GetOptions
 
-__all__ = ["EXTENSIONS", "ImageFolder", "ImageList", "tensor"]
+__all__ = ["EXTENSIONS", "BatchLoader", "ImageFolder", "ImageList", "random_resized_crop", "tensor"]
 
 #: The names' ends, in lower case, of the files that `ImageFolder` takes by default.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".avif")
 
 #: In a larger list of items, images are copied: each that is not takes one or two of the process's descriptors.
 _MOST_WITHOUT_COPY = 128
-#: In a larger batch, images are copied: each that is not takes a descriptor, also in the batch before.
-_MOST_IN_MAPPED_BATCH = 256
+#: The most images that `memory_needed` loads.
+_SAMPLED = 64
 
 
 def tensor(image: Image, *, layout: Literal["CHW", "HWC"] = "CHW") -> "torch.Tensor":
@@ -68,8 +65,9 @@ class ImageList(Dataset[Tuple[Any, Any]]):
     def __init__(
         self, samples: Iterable[Tuple[Source, Any]], transform: Optional[Callable[[Any], Any]] = None,
         target_transform: Optional[Callable[[Any], Any]] = None, *, layout: Literal["CHW", "HWC"] = "CHW",
-        errors: Literal["raise", "return"] = "raise", contiguous: bool = True, client: Optional[Client] = None,
-        in_flight: int = 64, **options: "Unpack[GetOptions]",
+        errors: Literal["raise", "return"] = "raise", contiguous: bool = True, crop_size: Optional[Size] = None,
+        crop_scale: Tuple[float, float] = (0.08, 1.0), crop_ratio: Tuple[float, float] = (3 / 4, 4 / 3),
+        client: Optional[Client] = None, in_flight: int = 64, **options: "Unpack[GetOptions]",
     ) -> None:
         """Creates a dataset of pairs of a source and a target.
 
@@ -79,6 +77,9 @@ class ImageList(Dataset[Tuple[Any, Any]]):
             error instead of the image.
         contiguous: whether the images of a batch that is requested by a list of indices follow each other without a gap, for
             which each is copied. See `__getitem__`.
+        crop_size, crop_scale, crop_ratio: with a size, an item has a random part of its image, scaled to that height and width, as
+            of torchvision's `RandomResizedCrop(size, scale, ratio)`. It is taken from the cached image, in this process, and
+            comes before `transform`.
         client: the connection; by default one to the default socket.
         in_flight: the maximum of concurrent requests for one batch.
         options: of `Client.get`, for pixels of one frame; `pixel_format` is by default `rgb8`.
@@ -96,6 +97,7 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         self.errors = errors
         self.contiguous = contiguous
         self.in_flight = in_flight
+        self.crop = None if crop_size is None else Crop(crop_size, crop_scale, crop_ratio)
         self.options: Dict[str, Any] = {"pixel_format": "rgb8", **options}
         self.client = Client() if client is None else client
 
@@ -122,7 +124,7 @@ class ImageList(Dataset[Tuple[Any, Any]]):
 
         With a `transform`, single items are put together as by a `DataLoader`.
         """
-        return self._batch(index) if isinstance(index, list) else self.__getitems__([index])[0]
+        return next(Batches(self, iter([index]))) if isinstance(index, list) else self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> List[Tuple[Any, Any]]:
         """Returns the items of a batch, which are requested together; PyTorch 2 calls it."""
@@ -130,175 +132,60 @@ class ImageList(Dataset[Tuple[Any, Any]]):
         copies = len(chosen) > _MOST_WITHOUT_COPY
         results = self.client.get_many(
             [source for source, _ in chosen], in_flight=self.in_flight, writable=True, **cast(Any, self.options))
-        return [self._item(result, target, copies) for result, (_, target) in zip(results, chosen)]
+        draws = self.draws(len(chosen))
+        return [self._item(result, target, numbers, copies) for result, (_, target), numbers in zip(results, chosen, draws)]
 
-    def _batch(self, indices: List[int]) -> Tuple[Any, Any]:
-        if self.errors == "return":
-            raise ValueError("a batch has no room for errors: use errors='raise', or a collate_fn with single items")
-        if not indices:
-            raise ValueError("a batch of no items")
-        if self.transform is not None:
-            return cast(Tuple[Any, Any], tuple(default_collate(self.__getitems__(indices))))
-        chosen = [self.samples[index] for index in indices]
-        batch: Optional[_Batch] = None
-        copies = self.contiguous or len(chosen) > _MOST_IN_MAPPED_BATCH
-        wish = Wish(self.options, Form.SHARED if copies else Form.UNMAPPED)
-        results = self.client.many(
-            [source for source, _ in chosen], wish, ordered=True, in_flight=self.in_flight, together=True)
-        for result in results:
-            image = result.get()
-            if batch is None:
-                if copies:
-                    batch = _CopiedBatch(image, len(chosen), _memory)
-                else:
-                    batch = _MappedBatch(image, len(chosen), self.client, self.options)
-            batch.add(image, result.source)
-            del image, result
-        targets = [
-            target if self.target_transform is None else self.target_transform(target) for _, target in chosen]
-        assert batch is not None
-        return batch.tensor(self.layout), default_collate(targets)
+    def memory_needed(self) -> int:
+        """Returns the bytes of the broker's memory that all images take as this dataset requests them. They should be fewer than its
+        `memory-limit`: `client.stats()["memoryLimitBytes"]`.
 
-    def _item(self, result: Result, target: Any, copies: bool) -> Tuple[Any, Any]:
-        if self.target_transform is not None:
-            target = self.target_transform(target)
+        Exact but for the broker's own 2 % if `width`, `height` and `fit="cover"` or `"fill"` make all images equal. Otherwise an
+        estimate by 64 images, evenly spread, which are loaded for it; those that fail are left out.
+        """
+        exact = {"width", "height"} <= self.options.keys() and self.options.get("fit") in ("cover", "fill")
+        count = min(len(self.samples), 1 if exact and not self.options.get("scale_down") else _SAMPLED)
+        chosen = [self.samples[number * len(self.samples) // count][0] for number in range(count)]
+        options = {**self.options, "delivery": "none"}
+        results = list(self.client.get_many(chosen, in_flight=self.in_flight, **cast(Any, options)))
+        sizes = [in_pages(result.image.nbytes) for result in results if result.image is not None]
+        if results and not sizes:
+            results[0].get()
+        return sum(sizes) * len(self.samples) // max(1, len(sizes))
+
+    def _item(self, result: Result, target: Any, draws: Sequence[float], copies: bool) -> Tuple[Any, Any]:
+        target = self.target(target)
         if result.error is not None and self.errors == "return":
             return result.error, target
-        image: Any = tensor(result.get(), layout=self.layout)
-        if copies:
-            image = image.clone()
-        return (image if self.transform is None else self.transform(image)), target
+        image = self.cropped(tensor(result.get(), layout="HWC"), draws)
+        return self.transformed(image.clone() if copies and self.crop is None else image), target
 
+    # The following is for this package's loaders.
 
-class _Memory:
-    """The memory of an earlier batch, to be used again: the kernel has to supply and clear each page of new memory.
+    @property
+    def has_items(self) -> bool:
+        """Whether each image of a batch is made by itself."""
+        return self.transform is not None or self.crop is not None
 
-    Any thread may take a block. It comes back when the last tensor with it has ended, in whichever thread that is.
-    """
+    def target(self, target: Any) -> Any:
+        """Returns the target of an item."""
+        return target if self.target_transform is None else self.target_transform(target)
 
-    def __init__(self) -> None:
-        # At most one: a loop that holds any number of batches ends one for each that it loads.
-        self._unused: "Deque[mmap.mmap]" = deque(maxlen=1)
+    def draws(self, count: int, generator: Optional["torch.Generator"] = None) -> Sequence[Sequence[float]]:
+        """Draws the random numbers of the crops of `count` items."""
+        return [()] * count if self.crop is None else self.crop.draws(count, generator)
 
-    def take(self, size: int) -> "memoryview[int]":
-        """Returns a block of `size` bytes or more, with any contents."""
-        try:
-            block: Optional[mmap.mmap] = self._unused.pop()
-        except IndexError:
-            block = None
-        if block is None or len(block) < size:
-            block = _new_block(size)
-        # A tensor refers to this object, whose end can be noticed while the block goes on.
-        view = memoryview(block)
-        weakref.finalize(view, self._unused.append, block).atexit = False
-        return view
+    def cropped(self, image: "torch.Tensor", draws: Sequence[float]) -> "torch.Tensor":
+        """Returns the part of an image that random numbers choose, if this dataset has crops. Both are in the layout HWC."""
+        return image if self.crop is None else self.crop.apply(image, draws)
 
+    def transformed(self, image: "torch.Tensor") -> Any:
+        """Returns the image of an item for one in the layout HWC."""
+        image = self.laid_out(image)
+        return image if self.transform is None else self.transform(image)
 
-def _new_block(size: int) -> mmap.mmap:
-    block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    try:
-        block.madvise(mmap.MADV_HUGEPAGE)
-    except OSError:  # The kernel has none.
-        pass
-    return block
-
-
-_memory = _Memory()
-
-
-class _Batch:
-    """Images of one size."""
-
-    def __init__(self, first: Image, count: int) -> None:
-        #: Numbers of images, rows, pixels and channels.
-        self._shape = (count, first.height, first.width, first._channels)
-        self._row = self._shape[2] * self._shape[3]
-        self._size = self._shape[1] * self._row
-
-    def add(self, image: Image, source: Source) -> None:
-        """Adds the next image. Raises `ValueError` for one of another size."""
-        if (image.height, image.width, image._channels) != self._shape[1:]:
-            raise ValueError(
-                f"{title_of(source)} has {image.width} × {image.height} pixels, and the first image of the batch "
-                f"{self._shape[2]} × {self._shape[1]}: request one size by width, height and fit='cover' or 'fill'")
-
-    def tensor(self, layout: str) -> "torch.Tensor":
-        """Returns all images. `CHW` has the strides of `torch.channels_last`."""
-        images = self._images()
-        return images if layout == "HWC" else images.permute(0, 3, 1, 2)
-
-    def _images(self) -> "torch.Tensor":
-        raise NotImplementedError
-
-    def _copy(self, image: Image, memory: "memoryview[int]", begin: int) -> None:
-        offset, stride, _ = image._layout(0)
-        # At once, unless rows have padding.
-        rows, step = (1, self._size) if stride == self._row else (image.height, self._row)
-        pixels = image.buffer
-        for source in range(offset, offset + rows * stride, stride):
-            memory[begin:begin + step] = pixels[source:source + step]
-            begin += step
-
-
-class _CopiedBatch(_Batch):
-    """One after the other in memory of their own."""
-
-    def __init__(self, first: Image, count: int, memory: "_Memory") -> None:
-        super().__init__(first, count)
-        self._memory = memory.take(count * self._size)
-        self._end = 0
-
-    def add(self, image: Image, source: Source) -> None:
-        super().add(image, source)
-        self._copy(image, self._memory, self._end)
-        self._end += self._size
-
-    def _images(self) -> "torch.Tensor":
-        size = self._shape[0] * self._size
-        return torch.frombuffer(self._memory, dtype=torch.uint8, count=size).view(self._shape)
-
-
-class _MappedBatch(_Batch):
-    """Each mapped at the next beginning of a page."""
-
-    def __init__(self, first: Image, count: int, client: Client, options: Dict[str, Any]) -> None:
-        super().__init__(first, count)
-        self._client = client
-        self._options = options
-        self._distance = -(-self._size // mmap.PAGESIZE) * mmap.PAGESIZE
-        try:
-            self._region = Region(count * self._distance)
-        except OSError as error:
-            raise _no_addresses(error) from error
-        self._end = 0
-
-    def add(self, image: Image, source: Source) -> None:
-        super().add(image, source)
-        begin = self._end
-        self._end += self._distance
-        try:
-            if self._is_mappable(image) and self._client.map_into(self._region, begin, image, self._size):
-                return
-        except OSError as error:
-            raise _no_addresses(error) from error
-        found = self._client.with_bytes(image)
-        if found is None:
-            found = self._client.get(source, **cast(Any, self._options))
-            super().add(found, source)
-        self._copy(found, memoryview(self._region), begin)
-
-    def _is_mappable(self, image: Image) -> bool:
-        reply = image._reply
-        return reply.stride == self._row and reply.offset % mmap.PAGESIZE == 0
-
-    def _images(self) -> "torch.Tensor":
-        populate(self._region)
-        pixels = torch.frombuffer(self._region, dtype=torch.uint8)
-        return pixels.as_strided(self._shape, (self._distance, self._row, self._shape[3], 1))
-
-
-def _no_addresses(error: OSError) -> ProcessLimitError:
-    return ProcessLimitError(f"this process cannot map the images of a batch ({error})")
+    def laid_out(self, images: "torch.Tensor") -> "torch.Tensor":
+        """Returns an image or images of the layout HWC in that of this dataset."""
+        return images if self.layout == "HWC" else images.movedim(-1, -3)
 
 
 class ImageFolder(ImageList):
@@ -313,7 +200,9 @@ class ImageFolder(ImageList):
         target_transform: Optional[Callable[[Any], Any]] = None, *,
         is_valid_file: Optional[Callable[[str], bool]] = None, allow_empty: bool = False,
         layout: Literal["CHW", "HWC"] = "CHW", errors: Literal["raise", "return"] = "raise", contiguous: bool = True,
-        client: Optional[Client] = None, in_flight: int = 64, **options: "Unpack[GetOptions]",
+        crop_size: Optional[Size] = None, crop_scale: Tuple[float, float] = (0.08, 1.0),
+        crop_ratio: Tuple[float, float] = (3 / 4, 4 / 3), client: Optional[Client] = None, in_flight: int = 64,
+        **options: "Unpack[GetOptions]",
     ) -> None:
         """Finds the files; see `ImageList` for the other arguments.
 
@@ -332,8 +221,8 @@ class ImageFolder(ImageList):
                 raise FileNotFoundError(f"{os.path.join(self.root, name)} has no image; allow_empty=True permits that")
             samples += [(path, index) for path in paths]
         super().__init__(
-            samples, transform, target_transform, layout=layout, errors=errors, contiguous=contiguous, client=client,
-            in_flight=in_flight, **options)
+            samples, transform, target_transform, layout=layout, errors=errors, contiguous=contiguous, crop_size=crop_size,
+            crop_scale=crop_scale, crop_ratio=crop_ratio, client=client, in_flight=in_flight, **options)
 
 
 def _has_extension(path: str) -> bool:
