@@ -17,8 +17,8 @@ if [[ "${1:-}" == --torch ]]; then
     environment=$PWD/.build/torch
     # Of one version, pip prefers a build without CUDA (+cpu, 0.2 GB) if its indexes and links have one. PyPI has only that
     # with CUDA for x86, 3 GB with its libraries.
-    packages+=("torch==2.13.*")
-    tests=(tests/test_torch.py tests/test_loader.py tests/test_crop.py)
+    packages+=("torch==2.13.*" torchvision timm)
+    tests=(tests/test_torch.py tests/test_loader.py tests/test_crop.py tests/test_training.py)
 fi
 IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 export IMGBROKER_TEST_PRODUCTS

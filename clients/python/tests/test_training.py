@@ -1,0 +1,90 @@
+"""The examples of training, on a small data set. Skipped where PyTorch, torchvision or timm is not installed."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import re
+import runpy
+import subprocess
+import sys
+import tarfile
+from typing import Any
+
+import PIL.Image
+import pytest
+
+from support import Broker
+
+pytest.importorskip("torch")
+
+EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder with two classes, of red and of blue images that differ in size."""
+    for number in range(32):
+        path = tmp_path / "data" / str(number % 2) / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        color = (200, number, 0) if number % 2 else (0, number, 200)
+        PIL.Image.new("RGB", (100 + number, 90), color).save(path)
+    return tmp_path / "data"
+
+
+def run(name: str, arguments: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
+    """Runs an example in this process, because of `torchvision`. Returns its output."""
+    import torch
+
+    # More take longer on busy processors, because each waits for all.
+    torch.set_num_threads(1)
+    monkeypatch.setenv("IMGBROKER_SOCKET", broker.socket)
+    monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return capfd.readouterr().out
+
+
+def test_train(
+    torchvision: Any, broker: Broker, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [folder, "--model", "resnet18", "--epochs", 2, "--batch-size", 16, "--size", 32, "--rate", 0.05]
+    lines = run("train.py", arguments, broker, monkeypatch, capfd).splitlines()
+    losses = [float(re.fullmatch(r"epoch \d: loss ([\d.]+), \d+ images/s", line)[1]) for line in lines]  # type: ignore[index]
+    assert len(losses) == 2 and max(losses) < 10
+
+
+def test_train_with_torchrun(
+    torchvision: Any, broker: Broker, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    torch: Any = pytest.importorskip("torch")
+    if not torch.distributed.is_available():
+        pytest.skip("PyTorch has no torch.distributed")
+    for name, value in {"LOCAL_RANK": "0", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
+        monkeypatch.setenv(name, value)
+    arguments = [folder, "--model", "resnet18", "--epochs", 1, "--batch-size", 16, "--size", 32]
+    assert "epoch 1: loss" in run("train.py", arguments, broker, monkeypatch, capfd)
+
+
+def test_timm_loader(
+    torchvision: Any, broker: Broker, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("timm")
+    output = run("timm_loader.py", [folder, "resnet10t", 16], broker, monkeypatch, capfd)
+    assert len(re.findall(r"loss [\d.]+\n", output)) == 2
+
+
+def test_shards(broker: Broker, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    files = sorted(folder.glob("*/*.jpg"))
+    for part in range(2):
+        with tarfile.open(tmp_path / f"{part}.tar", "w") as shard:
+            for path in files[part::2]:
+                shard.add(path, f"{path.stem}.jpg")
+                data = path.parent.name.encode()
+                entry = tarfile.TarInfo(f"{path.stem}.cls")
+                entry.size = len(data)
+                shard.addfile(entry, io.BytesIO(data))
+    output = subprocess.run(
+        [sys.executable, str(EXAMPLES / "shards.py"), str(tmp_path / "0.tar"), str(tmp_path / "1.tar")], check=True, timeout=60,
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "IMGBROKER_SOCKET": broker.socket}).stdout
+    assert output == 2 * f"(16, 3, 224, 224) {8 * [0] + 8 * [1]}\n"
