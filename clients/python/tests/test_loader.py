@@ -271,16 +271,34 @@ def test_batches_outlast_their_loader(client: imgbroker.Client, folder: pathlib.
     assert sorted(flat([numbers_of(batch) for batch in batches])) == list(range(COUNT))
 
 
-def test_end_of_the_interpreter(broker: Broker, folder: pathlib.Path) -> None:
+#: Ends of a program, after which threads would still use PyTorch.
+ENDS = {
+    "in use": "batches = iter(loader); next(batches)",
+    "abandoned": "batches = iter(loader); next(batches); del batches",
+    "client closed": "sum(1 for _ in loader); del loader",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_end_of_the_interpreter(end: str, broker: Broker, folder: pathlib.Path) -> None:
     script = f"""
+import time
+from imgbroker import Client, _memory
 from imgbroker.torch import BatchLoader, ImageFolder
-loader = BatchLoader(ImageFolder({str(folder)!r}), 4, shuffle=True)
-batches = iter(loader)
-print(len(next(batches)[1]))
+release = _memory.Lease.__del__
+def release_slowly(lease):
+    time.sleep(0.005)
+    release(lease)
+_memory.Lease.__del__ = release_slowly
+loader = BatchLoader(ImageFolder({str(folder)!r}, client=Client()), 4, shuffle=True)
+# Those that are kept, as tensors.
+for _ in range(2):
+    print(sum(len(targets) for _, targets in loader))
+{ENDS[end]}
 """
     run = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env={**os.environ, "IMGBROKER_SOCKET": broker.socket})
-    assert (run.returncode, run.stdout, run.stderr) == (0, "4\n", "")
+    assert (run.returncode, run.stdout, run.stderr) == (0, 2 * f"{COUNT}\n", "")
 
 
 def test_fork(client: imgbroker.Client, folder: pathlib.Path) -> None:

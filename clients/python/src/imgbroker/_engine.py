@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import threading
@@ -142,6 +143,11 @@ class Engine:
         with self._lock:
             if self._session is not None:
                 self._session.flush()
+
+    def release_kept(self) -> None:
+        """Releases the kept images."""
+        with self._lock:
+            self.kept.clear()
 
     def close(self) -> None:
         """Ends the connection and all requests in flight; a further request is a `ClosedError`."""
@@ -376,6 +382,14 @@ class Engine:
             # Only a thread of this process that asks for the result is notified.
             request.future.reset_after_fork()
             request.finish(ConnectionLostError("the request belongs to the parent process"))
+
+
+@atexit.register
+def _release_kept() -> None:
+    """Releases the kept images while the interpreter runs. A thread that releases PyTorch's tensors of them afterwards would abort
+    the process, because it cannot end within C++."""
+    for engine in list(_engines):
+        engine.release_kept()
 
 
 def _forget_frames(error: Optional[BaseException]) -> None:

@@ -120,6 +120,7 @@ class Pass:
         self._finalizer.atexit = False
         self._thread.start()
         _passes.add(self)
+        _threads.add(self._thread)
 
     def __iter__(self) -> "Pass":
         return self
@@ -171,10 +172,13 @@ def _stop(batches: Batches, room: threading.Semaphore, process: int) -> None:
 
 
 _passes: "weakref.WeakSet[Pass]" = weakref.WeakSet()
+_threads: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
-    """Ends all threads, which may not use PyTorch while the interpreter ends."""
+    """Ends all threads, which may not use PyTorch when the interpreter ends."""
     for each in list(_passes):
         each.close()
+    for thread in list(_threads):
+        thread.join()
