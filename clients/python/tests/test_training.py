@@ -15,7 +15,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from support import Broker
+from support import PRODUCTS, ROOT, Broker
 
 pytest.importorskip("torch")
 
@@ -33,15 +33,15 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "data"
 
 
-def run(name: str, arguments: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
-    """Runs an example in this process, because of `torchvision`. Returns its output."""
+def run(path: pathlib.Path, arguments: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
+    """Runs a program in this process, because of `torchvision`. Returns its output."""
     import torch
 
     # More take longer on busy processors, because each waits for all.
     torch.set_num_threads(1)
     monkeypatch.setenv("IMGBROKER_SOCKET", broker.socket)
-    monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    monkeypatch.setattr(sys, "argv", [path.name, *map(str, arguments)])
+    runpy.run_path(str(path), run_name="__main__")
     return capfd.readouterr().out
 
 
@@ -49,7 +49,7 @@ def test_train(
     torchvision: Any, broker: Broker, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [folder, "--model", "resnet18", "--epochs", 2, "--batch-size", 16, "--size", 32, "--rate", 0.05]
-    lines = run("train.py", arguments, broker, monkeypatch, capfd).splitlines()
+    lines = run(EXAMPLES / "train.py", arguments, broker, monkeypatch, capfd).splitlines()
     losses = [float(re.fullmatch(r"epoch \d: loss ([\d.]+), \d+ images/s", line)[1]) for line in lines]  # type: ignore[index]
     assert len(losses) == 2 and max(losses) < 10
 
@@ -63,15 +63,26 @@ def test_train_with_torchrun(
     for name, value in {"LOCAL_RANK": "0", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
     arguments = [folder, "--model", "resnet18", "--epochs", 1, "--batch-size", 16, "--size", 32]
-    assert "epoch 1: loss" in run("train.py", arguments, broker, monkeypatch, capfd)
+    assert "epoch 1: loss" in run(EXAMPLES / "train.py", arguments, broker, monkeypatch, capfd)
 
 
 def test_timm_loader(
     torchvision: Any, broker: Broker, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("timm")
-    output = run("timm_loader.py", [folder, "resnet10t", 16], broker, monkeypatch, capfd)
+    output = run(EXAMPLES / "timm_loader.py", [folder, "resnet10t", 16], broker, monkeypatch, capfd)
     assert len(re.findall(r"loss [\d.]+\n", output)) == 2
+
+
+def test_benchmark(
+    torchvision: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend("")
+    arguments = ["--broker", PRODUCTS / "imgbroker", "--images", 40, "--epochs", 1, "--model", "mobilenet_v3_small", "--workers", 1,
+                 "--memory-limit", "64M"]
+    lines = run(ROOT / "Benchmarks" / "Peers" / "training.py", arguments, broker, monkeypatch, capfd).splitlines()
+    rows = [line for line in lines if re.search(r": epoch 1: \d+ images/s, [\d.]+ ms of processors an image, GPU (–|\d+ %)$", line)]
+    assert len(rows) == 3 and len(lines) == 5, lines
 
 
 def test_shards(broker: Broker, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
