@@ -363,10 +363,10 @@ class Batches:
             image = _pixels_of_kept(found) if isinstance(found, Entry) else pixels_of(found)
             # A copy, because a transform may change what it gets.
             image = dataset.cropped(image, numbers) if dataset.crop is not None else image.clone()
-            items.append(image if dataset.transform is None else dataset.transformed(image))
+            items.append(dataset.transformed(image))
             del found, image
         if dataset.transform is None:
-            return dataset.laid_out(torch.stack(items, out=new_batch((len(items), *items[0].shape), self._is_pinned)))
+            return torch.stack(items, out=new_batch((len(items), *items[0].shape), self._is_pinned))
         return _pinned(default_collate(items)) if self._is_pinned else default_collate(items)
 
 

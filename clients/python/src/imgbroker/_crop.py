@@ -59,9 +59,14 @@ class Crop:
 
     def apply(self, image: "torch.Tensor", draws: Sequence[float]) -> "torch.Tensor":
         """Returns a crop of an image (height, width, channels)."""
-        top, left, height, width = self.box(image.shape[0], image.shape[1], draws)
-        part = image[top:top + height, left:left + width].permute(2, 0, 1)[None]
-        return torch.nn.functional.interpolate(part, self.size, mode="bilinear", antialias=True)[0].permute(1, 2, 0)
+        box = self.box(image.shape[0], image.shape[1], draws)
+        return _resized_crop(image.permute(2, 0, 1), box, self.size).permute(1, 2, 0)
+
+
+def _resized_crop(image: "torch.Tensor", box: Box, size: Tuple[int, int]) -> "torch.Tensor":
+    """Returns a part of an image (channels, height, width), scaled bilinearly with antialiasing."""
+    part = image[None, :, box.top:box.top + box.height, box.left:box.left + box.width]
+    return torch.nn.functional.interpolate(part, size, mode="bilinear", antialias=True)[0]
 
 
 def random_resized_crop(
@@ -81,13 +86,17 @@ def random_resized_crop(
     count, _, height, width = images.shape
     boxes = [crop.box(height, width, draws) for draws in crop.draws(count, generator)]
     mirrored = torch.rand(count, generator=generator) < flip
-    return resized_crops(images, boxes, crop.size, mirrored)
+    if images.device.type != "cpu" or not count:
+        return resized_crops_by_matrices(images, boxes, crop.size, mirrored)
+    crops = [_resized_crop(image, box, crop.size) for image, box in zip(images, boxes)]
+    return torch.stack([image.flip(2) if is_mirrored else image for image, is_mirrored in zip(crops, mirrored.tolist())])
 
 
-def resized_crops(
+def resized_crops_by_matrices(
     images: "torch.Tensor", boxes: Sequence[Box], size: Tuple[int, int], mirrored: "torch.Tensor"
 ) -> "torch.Tensor":
-    """Returns a part of each image, scaled bilinearly with antialiasing, by a multiplication of matrices for each direction."""
+    """Returns what `_resized_crop` does for each image, by a multiplication of matrices for each direction: for a GPU, on which one
+    operation for each image would take longer."""
     top, left, height, width = torch.tensor(boxes, dtype=torch.float32).reshape(-1, 4).to(images.device).unbind(1)
     vertical = _weights(top, height, images.shape[2], size[0])
     horizontal = _weights(left, width, images.shape[3], size[1])
