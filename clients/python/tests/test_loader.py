@@ -350,6 +350,31 @@ def test_errors(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Pictu
         list(BatchLoader(ImageFolder(tmp_path, client=imgbroker.Client(str(tmp_path / "missing"))), 5))
 
 
+@pytest.mark.parametrize("failures", [3, 4])
+def test_errors_that_may_pass(
+    failures: int, client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imgbroker._batch._PAUSES", (0.001,) * 3)
+    load, failing, calls = imgbroker.Client.load, str(folder / "1" / "04.png"), []
+    error = imgbroker.RefusedError.of(imgbroker.ErrorCode.DECODER_UNAVAILABLE, "too many have died", retry_after_ms=1)
+
+    def fail(self: imgbroker.Client, source: Any, wish: Any) -> Any:
+        if source == failing:
+            calls.append(source)
+            if len(calls) <= failures:
+                return error
+        return load(self, source, wish)
+
+    monkeypatch.setattr(imgbroker.Client, "load", fail)
+    batches = BatchLoader(ImageFolder(folder, client=client), 8)
+    if failures == 3:
+        assert sorted(flat(epoch(batches))) == list(range(COUNT))
+    else:
+        with pytest.raises(imgbroker.RefusedError, match="too many have died"):
+            epoch(batches)
+    assert len(calls) == 4
+
+
 def test_restart_of_the_broker_within_an_epoch(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
     broker = Broker(tmp_path)
     try:

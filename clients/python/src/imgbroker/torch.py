@@ -1,8 +1,8 @@
 """Training data for PyTorch: datasets whose images the broker decodes, once for all processes.
 
-    from imgbroker.torch import ImageFolder
+    from imgbroker.torch import BatchLoader, ImageFolder
     dataset = ImageFolder("photographs", width=224, height=224, fit="cover")
-    for images, targets in torch.utils.data.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4):
+    for images, targets in BatchLoader(dataset, 64, shuffle=True):
         ...
 """
 
