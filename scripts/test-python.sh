@@ -16,7 +16,7 @@ if [[ "${1:-}" == --torch ]]; then
     shift
     environment=$PWD/.build/torch
     # Of one version, pip prefers a build without CUDA (+cpu, 0.2 GB) if its indexes and links have one. PyPI has only that
-    # with CUDA for x86, 3 GB with its libraries.
+    # with CUDA for x86, 3 GB with its libraries. torchvision of PyPI lacks its own operators beside another; tests need none.
     packages+=("torch==2.13.*" torchvision timm)
     tests=(tests/test_torch.py tests/test_loader.py tests/test_crop.py tests/test_training.py)
 fi

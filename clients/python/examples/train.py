@@ -72,7 +72,9 @@ def main() -> None:
             losses += loss.detach()
             count += len(targets)
         mean = losses.item() / max(1, len(loader))
-        print(f"epoch {epoch + 1}: loss {mean:.3f}, {count / (time.monotonic() - begun):.0f} images/s", flush=True)
+        # With torchrun, those of this process.
+        if os.environ.get("RANK", "0") == "0":
+            print(f"epoch {epoch + 1}: loss {mean:.3f}, {count / (time.monotonic() - begun):.0f} images/s", flush=True)
     if is_distributed:
         torch.distributed.destroy_process_group()
 

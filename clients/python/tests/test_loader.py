@@ -148,6 +148,33 @@ def test_next_batches_are_requested_while_one_is_used(client: imgbroker.Client, 
     assert len(list(batches)) == 4
 
 
+def test_pinned_memory(client: imgbroker.Client, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With CUDA, which is simulated here, all tensors are in pinned memory, unless that is not wanted."""
+    pinned: List[Tuple[int, ...]] = []
+
+    def pin(tensor: Any) -> Any:
+        pinned.append(tuple(tensor.shape))
+        return tensor
+
+    def make(*shape: Any, pin_memory: bool = False, **named: Any) -> Any:
+        tensor = empty(*shape, **named)
+        return pin(tensor) if pin_memory else tensor
+
+    empty = torch.empty
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    monkeypatch.setattr(torch, "empty", make)
+    for settings, shape in (({}, (8, 24, 32, 3)), ({"crop_size": 5}, (8, 3, 5, 5)), ({"transform": torch.clone}, (8, 3, 24, 32))):
+        dataset = ImageFolder(folder, client=client, **settings)
+        # The second pass has kept images.
+        for _ in range(2):
+            pinned.clear()
+            assert len(list(BatchLoader(dataset, 8))) == 5
+            assert sorted(pinned) == sorted(5 * [shape, (8,)])
+        pinned.clear()
+        assert len(list(BatchLoader(dataset, 8, pin_memory=False))) == 5 and not pinned
+
+
 # Kept images
 
 
