@@ -45,7 +45,7 @@ import Testing
             }
             // No image is enlarged.
             let large = try server.request("POST", Server.preview(4096, operation: "smartcrop"), body: file)
-            #expect([large.fields["image-width"], large.fields["image-height"]] == ["300", "200"])
+            #expect([large.fields["image-width"], large.fields["image-height"]] == ["300", "200"], "\(large.text)")
         }
         // A source decides of the format without a type. A body in chunks, after 100 Continue.
         let fit = Server.pipeline(#"[{"operation":"fit","params":{"width":10,"height":10}}]"#)
@@ -91,6 +91,15 @@ import Testing
         #expect(metrics["imgbroker_program_requests_total{\(label),result=\"file\"}"] == 1)
         #expect(metrics["imgbroker_program_requests_total{\(label),result=\"failed\"}"] == 1)
         #expect(metrics["imgbroker_program_request_seconds_count{\(label)}"] == 2)
+    }
+
+    @Test func `an image that may not grow is made once, in its final size`() throws {
+        let broker = try TestBroker()
+        let server = try Server(broker)
+        let file = TestPicture.gradient(width: 80, height: 60).png
+        let crop = try server.request("POST", Server.preview(4096, operation: "smartcrop"), body: file)
+        #expect([crop.fields["image-width"], crop.fields["image-height"]] == ["80", "60"], "\(crop.text)")
+        #expect(try broker.stats()[.decodes] == 1)
     }
 
     @Test func `URLs in the form of imgproxy`() throws {
