@@ -511,6 +511,14 @@ extension BrokerState {
         if let placement { actions.append(.moveIntoSegment(buffer, placement)) }
     }
 
+    /// Counts how a client's `get` ended: for all clients, for its user, and for its program.
+    mutating func countEnd(of waiter: Waiter, _ outcome: StatsReport.Figure) {
+        counters.add(for: waiter.uid) { $0.count(outcome) }
+        guard let program = waiter.program else { return }
+        counters.programs.count(
+            outcome, microseconds: now.instant.microseconds(since: waiter.receivedAt), of: program)
+    }
+
     private mutating func countAnswer(to waiter: Waiter, isStale: Bool) {
         let outcome = waiter.isCoalesced ? .coalesced : Self.outcomes[waiter.source] ?? .memoryHits
         countEnd(of: waiter, outcome)

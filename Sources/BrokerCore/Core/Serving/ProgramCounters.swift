@@ -25,13 +25,3 @@ struct ProgramCounters {
         }
     }
 }
-
-extension BrokerState {
-    /// Counts how a client's `get` ended: for all clients, for its user, and for its program.
-    mutating func countEnd(of waiter: Waiter, _ outcome: StatsReport.Figure) {
-        counters.add(for: waiter.uid) { $0.count(outcome) }
-        guard let program = waiter.program else { return }
-        counters.programs.count(
-            outcome, microseconds: now.instant.microseconds(since: waiter.receivedAt), of: program)
-    }
-}
