@@ -125,7 +125,7 @@ ssize_t cecho_receive(int socket, char *buffer, size_t capacity) {
 
 long cecho_round_trip(
     int socket, const char *request, size_t request_bytes, size_t reply_bytes, int polls, int *descriptors) {
-    static char buffer[maximum_bytes];
+    char buffer[maximum_bytes];
     long begun = nanoseconds();
     if (send(socket, request, request_bytes, MSG_NOSIGNAL) != (ssize_t)request_bytes) return -1;
     for (size_t there = 0; there < reply_bytes;) {
@@ -158,19 +158,23 @@ long cecho_fetch(
     return nanoseconds() - begun;
 }
 
-long cecho_pipeline(int socket, const char *request, size_t request_bytes, int depth, int rounds) {
-    static char buffer[maximum_bytes];
+long cecho_pipeline(
+    int socket, const char *request, size_t request_bytes, size_t reply_bytes, int depth, int rounds) {
+    char buffer[maximum_bytes];
     char *requests = malloc(request_bytes * (size_t)depth);
     if (!requests) return -1;
     for (int i = 0; i < depth; i++) memcpy(requests + (size_t)i * request_bytes, request, request_bytes);
     long begun = nanoseconds(), result = -1;
-    for (int sent = 0, answered = 0; answered < rounds;) {
+    size_t there = 0;
+    for (int sent = 0, answered = 0, closed = 0; answered < rounds;) {
         int wanted = answered + depth < rounds ? answered + depth - sent : rounds - sent;
         size_t bytes = (size_t)wanted * request_bytes;
         if (wanted > 0 && send(socket, requests, bytes, MSG_NOSIGNAL) != (ssize_t)bytes) break;
         sent += wanted;
-        // Each answer has a descriptor.
-        if (receive_closing(socket, buffer, sizeof buffer, &answered) <= 0) break;
+        ssize_t count = receive_closing(socket, buffer, sizeof buffer, &closed);
+        if (count <= 0) break;
+        there += (size_t)count;
+        answered = (int)(there / reply_bytes);
         if (answered >= rounds) result = nanoseconds() - begun;
     }
     free(requests);

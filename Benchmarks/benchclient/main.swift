@@ -7,8 +7,9 @@ import LinuxSystem
 // benchclient keep SOCKET URL COUNT SIDE: requests the images URL/0 … URL/COUNT-1 within SIDE × SIDE pixels (0: in full size)
 // from a broker, reads a byte of every page, keeps all images, prints "done" and waits for the end of its input.
 //
-// benchclient feed SOCKET URL COUNT SIDE DEPTH: the same with DEPTH requests in flight, but prints "ready" and waits for a
-// line first, releases each image, and prints the milliseconds of its own processor time instead of "done".
+// benchclient feed SOCKET URL COUNT SIDE DEPTH FIRST: the same from URL/FIRST on with DEPTH requests in flight, but prints
+// "ready" and waits for a line first, releases each image, and prints the milliseconds of its own processor time instead of
+// "done".
 
 // benchclient files SOCKET FOLDER COUNT SIDE EPOCHS SEED KEEPS: requests the files FOLDER/0 … FOLDER/COUNT-1 in random order, EPOCHS
 // times, within SIDE × SIDE pixels (0: in full size), as RGB; with KEEPS 1 it keeps all images, and requests each once.
@@ -32,7 +33,7 @@ if words.count == 9, words[1] == "files", let count = Int(words[4]), let side = 
 guard words.count >= 6, let count = Int(words[4]), let side = Int(words[5]),
     let feed = Feed(words: words, count: count, side: side)
 else {
-    print("usage: benchclient keep SOCKET URL COUNT SIDE | benchclient feed SOCKET URL COUNT SIDE DEPTH")
+    print("usage: benchclient keep SOCKET URL COUNT SIDE | benchclient feed SOCKET URL COUNT SIDE DEPTH FIRST")
     exit(2)
 }
 try feed.run(client: ImageBroker(path: words[2]))
@@ -117,6 +118,8 @@ struct Files {
 /// The images to load, and what to do with them.
 struct Feed {
     let url: String
+    /// The number of the first image.
+    let first: Int
     let count: Int
     let options: GetOptions
     /// The number of requests in flight.
@@ -134,10 +137,10 @@ struct Feed {
         options.allowInvalidCertificates = words[3].hasPrefix("https:")
         switch (words[1], words.count) {
         // 16 as in a scrolling list.
-        case ("keep", 6): (depth, keepsImages) = (16, true)
-        case ("feed", 7):
-            guard let number = Int(words[6]), number > 0 else { return nil }
-            (depth, keepsImages) = (number, false)
+        case ("keep", 6): (depth, first, keepsImages) = (16, 0, true)
+        case ("feed", 8):
+            guard let number = Int(words[6]), number > 0, let first = Int(words[7]) else { return nil }
+            (depth, self.first, keepsImages) = (number, first, false)
         default: return nil
         }
         (url, self.count, self.options) = (words[3], count, options)
@@ -164,7 +167,7 @@ struct Feed {
         var (sent, received, sum) = (0, 0, 0)
         while received < count {
             while sent < min(count, received + depth) {
-                _ = try client.send(get: try SourceURL("\(url)/\(sent)"), options)
+                _ = try client.send(get: try SourceURL("\(url)/\(first + sent)"), options)
                 sent += 1
             }
             switch try client.receive() {

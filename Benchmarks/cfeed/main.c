@@ -13,7 +13,7 @@
 
 #include "CReference.h"
 
-enum { most_threads = 16, largest_file = 1 << 20 };
+enum { most_threads = 256, largest_file = 1 << 20 };
 
 static const char *base;
 static int count, side;

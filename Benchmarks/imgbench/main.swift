@@ -12,6 +12,7 @@ let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("files", LocalFileBenchmark.files), ("training", LocalFileBenchmark.training), ("torch", TorchBenchmark.rows),
     ("steps", StepBenchmark.rows), ("header", HeaderBenchmark.rows),
     ("small-memory", SmallMemoryBenchmark.rows), ("small-latency", SmallLatencyBenchmark.rows),
+    ("cores", CoresBenchmark.rows),
     ("tier", TierBenchmark.rows), ("animation", AnimationBenchmark.rows), ("view", ViewBenchmark.rows),
     ("doors", DoorsBenchmark.rows),
 ]

@@ -37,7 +37,8 @@ uint64_t cecho_sum(const void *bytes, size_t count);
 long cecho_fetch(
     int socket, const char *request, size_t request_bytes, char *buffer, size_t reply_bytes, uint64_t *sum);
 
-/// Sends `rounds` requests with at most `depth` in flight; each reply has a descriptor. Returns nanoseconds, or -1.
-long cecho_pipeline(int socket, const char *request, size_t request_bytes, int depth, int rounds);
+/// Sends `rounds` requests with at most `depth` in flight; each reply has `reply_bytes`. Returns nanoseconds, or -1.
+long cecho_pipeline(
+    int socket, const char *request, size_t request_bytes, size_t reply_bytes, int depth, int rounds);
 
 #endif

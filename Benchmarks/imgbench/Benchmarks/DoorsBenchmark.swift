@@ -85,7 +85,7 @@ enum DoorsBenchmark {
 
     /// Thumbnails for a file manager; none, with a message, without a service or a session bus.
     private static func thumbnails(_ run: BenchmarkRun, _ files: ViewFiles, by name: String) throws -> [Cost] {
-        guard let service = try name == "tumbler" ? run.peers.tumbler : thumbnailer() else {
+        guard let service = name == "tumbler" ? run.peers.tumbler : thumbnailer() else {
             printLine("no thumbnails by \(name): scripts/bootstrap.sh --for-benchmarks installs what they need")
             return []
         }
@@ -142,8 +142,9 @@ enum DoorsBenchmark {
             try broker?.settle()
             let after = ProcessTree(roots)
             defer { before = after.processorSeconds }
-            return Cost(
-                processorSeconds: after.processorSeconds - before, seconds: seconds, mebibytes: mebibytes(after.memory))
+            // The kernel tells no less than a hundredth of a second.
+            let processorSeconds = max(after.processorSeconds - before, 0.01)
+            return Cost(processorSeconds: processorSeconds, seconds: seconds, mebibytes: mebibytes(after.memory))
         }
     }
 }

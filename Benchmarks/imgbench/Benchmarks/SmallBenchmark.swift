@@ -20,16 +20,7 @@ enum SmallBenchmark {
         Variant(id: "scaled", name: "cold, to 64 px", side: 64),
     ]
 
-    /// The cost of one image, in milliseconds.
-    private struct Cost {
-        /// The elapsed time, of which the reciprocal is the rate.
-        let elapsed: Double
-        let processor: Double
-        /// The processor time of each kind of process of a broker.
-        var kinds: [ProcessorTimes.Kind: Double] = [:]
-        /// The processor time of a broker's client.
-        var client = 0.0
-    }
+    private typealias Cost = SmallFeed.Cost
 
     /// A loader of the feed; the key of its costs.
     private enum Loader: Hashable {
@@ -48,10 +39,12 @@ enum SmallBenchmark {
             printLine("no Pillow, no pyvips: scripts/bootstrap.sh --for-benchmarks installs them")
         }
         return try variants.flatMap { variant in
-            let feed = Feed(run: run, variant: variant, images: images, url: server.url)
+            let feed = SmallFeed(
+                run: run, count: images.count, url: server.url, own: variant.isFromDisk ? images.folder : server.url,
+                side: variant.side, workers: 2)
             var costs: [Loader: [Cost]] = [:]
             for _ in 0..<run.scaled(5, 1) {
-                for (loader, cost) in try feed.turn() { costs[loader, default: []].append(cost) }
+                for (loader, cost) in try turn(feed, variant) { costs[loader, default: []].append(cost) }
             }
             return rows(variant, costs)
         }
@@ -82,10 +75,11 @@ enum SmallBenchmark {
         let cReference = "C with libcurl and libjpeg-turbo, 2 threads"
         var rows = row(
             "c", "\(what): processor time", against: cReference, pairs(.broker, .c, \.processor), goal: 2, peer: "C",
-            note: split(costs[.broker]))
+            note: (costs[.broker] ?? []).split)
         rows += row(
             "c-memory", "the same without a disk tier", against: cReference,
-            pairs(.brokerWithoutDisk, .c, \.processor), goal: nil, peer: "C", note: split(costs[.brokerWithoutDisk]))
+            pairs(.brokerWithoutDisk, .c, \.processor), goal: nil, peer: "C",
+            note: (costs[.brokerWithoutDisk] ?? []).split)
         for (name, id) in [("Pillow", "pillow"), ("pyvips", "pyvips")] {
             let against = "\(name), 2 processes of 8 threads"
             let times = pairs(.broker, .python(id), \.elapsed)
@@ -107,91 +101,24 @@ enum SmallBenchmark {
         return rows
     }
 
-    /// The processor time of each kind of process, as a note.
-    private static func split(_ costs: [Cost]?) -> String {
-        let costs = costs ?? []
-        let kinds = ProcessorTimes.Kind.allCases.map { kind in
-            (kind.name, Sample(values: costs.map { $0.kinds[kind] ?? 0 }).median)
-        }
-        return (kinds + [("client", Sample(values: costs.map(\.client)).median)])
-            .filter { $0.1 >= 0.0005 }.map { "\($0.0) \(String(format: "%.3f", $0.1))" }.joined(separator: ", ")
-    }
-
     // MARK: Loading
 
-    private struct Feed {
-        let run: BenchmarkRun
-        let variant: Variant
-        let images: SmallImages
-        let url: String
-
-        private static let (workers, requestsInFlight, pythonProcesses, pythonThreads) = (2, 64, 2, 8)
-
-        /// Loads the feed once in each way.
-        func turn() throws -> [Loader: Cost] {
-            let source = variant.isFromDisk ? images.folder : url
-            var costs: [Loader: Cost] = [:]
-            costs[.c] = try alone([
-                try LineProcess(ownProgram("cfeed"), [source, "\(images.count)", "\(Self.workers)", "\(variant.side)"])
-            ])
-            // pyvips is an order of magnitude slower with small images; one variant shows it.
-            for library in run.peers.python == nil ? [] : variant.id == "cold" ? ["pillow", "pyvips"] : ["pillow"] {
-                costs[.python(library)] = try alone(
-                    try (0..<Self.pythonProcesses).compactMap { first in
-                        try LineProcess(
-                            python: run.peers,
-                            [
-                                "feed", library, source, "\(first)", "\(images.count)", "\(Self.pythonProcesses)",
-                                "\(Self.pythonThreads)", "\(variant.side)",
-                            ])
-                    })
-            }
-            let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
-            defer { try? FileManager.default.removeItem(atPath: cache) }
-            if variant.isFromDisk {
-                _ = try shared(["--cache-dir", cache], counting: .networkLoads)
-                costs[.broker] = try shared(["--cache-dir", cache], counting: .diskHits)
-            } else {
-                costs[.brokerWithoutDisk] = try shared([], counting: .networkLoads)
-                costs[.broker] = try shared(["--cache-dir", cache], counting: .networkLoads)
-            }
-            return costs
+    /// Loads the feed once in each way.
+    private static func turn(_ feed: SmallFeed, _ variant: Variant) throws -> [Loader: Cost] {
+        var costs: [Loader: Cost] = [.c: try feed.inC()]
+        // pyvips is an order of magnitude slower with small images; one variant shows it.
+        for library in variant.id == "cold" ? ["pillow", "pyvips"] : ["pillow"] {
+            costs[.python(library)] = try feed.inPython(library, processes: 2, threads: 8)
         }
-
-        /// The cost of processes that share the images, each for itself.
-        private func alone(_ processes: [LineProcess]) throws -> Cost {
-            defer { processes.forEach { $0.stop() } }
-            for process in processes where process.line() != "ready" { throw Failure("a loader does not start") }
-            let (elapsed, processor) = try timed {
-                for process in processes { process.write("go") }
-                return try processes.map { process in
-                    guard let time = process.line().flatMap(Double.init) else {
-                        throw Failure("a loader did not get its images")
-                    }
-                    return time
-                }
-            }
-            return Cost(elapsed: perImage(elapsed), processor: perImage(processor.reduce(0, +)))
+        let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
+        defer { try? FileManager.default.removeItem(atPath: cache) }
+        if variant.isFromDisk {
+            _ = try feed.shared(["--cache-dir", cache], counting: .networkLoads)
+            costs[.broker] = try feed.shared(["--cache-dir", cache], counting: .diskHits)
+        } else {
+            costs[.brokerWithoutDisk] = try feed.shared(counting: .networkLoads)
+            costs[.broker] = try feed.shared(["--cache-dir", cache], counting: .networkLoads)
         }
-
-        /// The cost of a client and a new broker that is ready. All images must count as `figure`.
-        private func shared(_ options: [String], counting figure: StatsReport.Figure) throws -> Cost {
-            let broker = try BrokerProcess(run.broker, ["--workers", "\(Self.workers)"] + options)
-            defer { broker.stop() }
-            _ = try broker.client()
-            let feed = try ClientFeed(
-                of: broker, run, from: url, count: images.count, side: variant.side, inFlight: Self.requestsInFlight)
-            let counted = try broker.stats()[figure]
-            guard counted == images.count else {
-                throw Failure("\(counted) of \(images.count) images count as \(figure.rawValue)")
-            }
-            let kinds = feed.milliseconds.mapValues(perImage)
-            return Cost(
-                elapsed: perImage(feed.elapsed), processor: perImage(feed.own) + kinds.values.reduce(0, +),
-                kinds: kinds,
-                client: perImage(feed.own))
-        }
-
-        private func perImage(_ milliseconds: Double) -> Double { milliseconds / Double(images.count) }
+        return costs
     }
 }

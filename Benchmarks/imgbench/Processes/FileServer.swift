@@ -2,7 +2,7 @@ import CEcho
 import Foundation
 import Glibc
 
-/// An nginx with one process that serves the files of a folder: over HTTP/1.1 with persistent connections, and over HTTP/2
+/// An nginx that serves the files of a folder: over HTTP/1.1 with persistent connections, and over HTTP/2
 /// with TLS.
 final class FileServer {
     /// The port for HTTP/1.1 on the loopback interface.
@@ -13,7 +13,7 @@ final class FileServer {
     private let folder: String
 
     /// Starts nginx; nil when it is not installed.
-    init?(_ peers: Peers, serving files: String) throws {
+    init?(_ peers: Peers, serving files: String, processes: Int = 1) throws {
         guard let program = peers.nginx else { return nil }
         let folder = NSTemporaryDirectory() + "imgbench-\(getpid()).files"
         self.folder = folder
@@ -26,9 +26,9 @@ final class FileServer {
         let secure = securePort.map {
             "listen 127.0.0.1:\($0) ssl http2; ssl_certificate \(folder)/certificate; ssl_certificate_key \(folder)/key;"
         }
-        // One process, so that stopping it stops everything. The socket in the folder shows that it listens.
+        // The socket in the folder shows that it listens.
         let configuration = """
-            daemon off; master_process off; pid \(folder)/pid; error_log \(folder)/log crit;
+            daemon off; worker_processes \(processes); pid \(folder)/pid; error_log \(folder)/log crit;
             events { worker_connections 1024; }
             http {
                 access_log off; keepalive_requests 10000000; sendfile on; tcp_nopush on; open_file_cache max=10000;

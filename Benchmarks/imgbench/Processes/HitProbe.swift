@@ -53,7 +53,7 @@ struct HitProbe {
 
     /// Measures the time of each of `count` requests with up to `depth` in flight, in microseconds.
     func pipeline(depth: Int, count: Int) throws -> Double {
-        let time = cecho_pipeline(socket, request, request.count, Int32(depth), Int32(count))
+        let time = cecho_pipeline(socket, request, request.count, replyBytes, Int32(depth), Int32(count))
         guard time >= 0 else { throw Failure("no answers") }
         return Double(time) / 1000 / Double(count)
     }
