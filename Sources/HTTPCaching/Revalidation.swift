@@ -1,5 +1,7 @@
 package import HTTPValues
 
+// Conditional requests, and the response after a 304. Whether one is made is decided by `CacheDecision`.
+
 extension ResponseRecord {
     /// The conditions for revalidating the response (RFC 9111, section 4.3.1); nil when it has no validator.
     package var conditions: RequestConditions? {

@@ -57,7 +57,7 @@ package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
 /// allowed.
 ///
 /// An IPv6 address that embeds an IPv4 address is permitted only if both are; a mapped address is treated as the IPv4
-/// address.
+/// address. Addresses of private networks and of the machine itself are not globally routable.
 package struct AddressPolicy: Sendable {
     /// The ranges allowed in addition to the globally routable ones.
     package let allowed: [AddressRange]

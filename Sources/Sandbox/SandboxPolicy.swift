@@ -4,7 +4,7 @@ package import WorkerProtocol
 
 /// The rights that a worker keeps in its sandbox.
 package struct SandboxPolicy: Sendable {
-    /// The permitted calls, for the process with a number.
+    /// The permitted calls, for the process with a number: `SystemCallRule+Workers`.
     let rules: @Sendable (Int32) -> [SystemCallRule]
     /// Files that can be read, and directories with all files beneath them.
     let readable: [String]

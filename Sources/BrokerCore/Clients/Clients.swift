@@ -426,7 +426,7 @@ package struct Clients {
         }
     }
 
-    /// A client's holds count in full, whether their buffers are evicted or not. Its share is of the room that all holds
+    /// The quota of leased memory: a client's holds count in full, whether their buffers are evicted or not. Its share is of the room that all holds
     /// leave.
     private func refusal(ofHolding bytes: Int, _ client: ClientID, _ uid: UInt32, _ room: Room) -> WireError? {
         let leased = leases.held(by: client)

@@ -246,7 +246,7 @@ extension BrokerState {
         }
     }
 
-    /// Adds a death to those that are reported.
+    /// Adds a death to those that the statistics list.
     private mutating func note(_ exit: Supervision.Exit) {
         var death = StatsReport.Death()
         (death.kind, death.pid) = (exit.kind.name, exit.pid)

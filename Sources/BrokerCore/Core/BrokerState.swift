@@ -97,7 +97,7 @@ package struct BrokerState {
     /// Changes whenever the images in memory may have changed.
     package private(set) var keptRevision = 0
 
-    /// A broker without clients or workers. Retry delays follow from `seed`.
+    /// A broker without clients or workers. All randomness follows from `seed`.
     package init(
         limits: BrokerLimits, isAllowedAddress: @escaping (String) -> Bool = { _ in true }, seed: UInt64,
         at now: Instant

@@ -14,7 +14,7 @@ package struct Decoding {
     enum HeaderOutcome {
         /// The worker may write when memory allows (`admitNext`).
         case parked(DecodePlan)
-        /// The image was only to be described.
+        /// Only a description was requested: nothing is decoded.
         case described(DecodePlan)
         /// The result would take too much memory.
         case refused(WireError)

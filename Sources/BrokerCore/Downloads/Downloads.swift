@@ -512,7 +512,7 @@ package struct Downloads {
         else { return nil }
         let at = now.adding(milliseconds: RetryPolicy.delayMs(attempt: download.attempts, random: random.next()))
         guard let deadline = download.waiters.map(\.deadline).max(), at < deadline,
-            hosts.mayRetry(download.hostKey)
+            hosts.takeRetry(download.hostKey)
         else { return nil }
         // A continuation counts as an attempt once it has failed.
         if download.resumption != nil { downloads.change(job) { $0.attempts += 1 } }

@@ -147,7 +147,7 @@ struct HostTable {
     }
 
     /// Takes a retry from the origin's budget, if there is one left.
-    mutating func mayRetry(_ origin: Key) -> Bool {
+    mutating func takeRetry(_ origin: Key) -> Bool {
         var isAllowed = false
         update(origin) { isAllowed = $0.budget.takeRetry() }
         return isAllowed

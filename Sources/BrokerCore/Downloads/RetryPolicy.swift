@@ -1,6 +1,6 @@
 import IPCProtocol
 
-/// Decides whether and when a failed transfer is retried before its requests fail.
+/// Which errors are worth a retry, and after what delay. Whether a transfer is retried is decided by `Downloads.failed`.
 enum RetryPolicy {
     static let firstMilliseconds = 500
     static let longestMilliseconds = 60_000

@@ -36,7 +36,7 @@ package struct FileReads {
         /// The file whose descriptor is used.
         let file: FileID
         let identity: FileIdentity
-        /// The waiters. A read without any is given up; a running one cannot be interrupted, but does not count any more.
+        /// The waiters. When the last one leaves, the read is given up; if it is running, its bytes are discarded.
         var waiters: [JobWaiter]
         var state = State.queued
         /// When it was started.

@@ -1,5 +1,6 @@
 /// The order of eviction by GreedyDual-Size-Frequency (Cao and Irani, "Cost-Aware WWW Proxy Caching Algorithms", USITS
-/// 1997; Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", 1998).
+/// 1997; Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", 1998). The order
+/// alone: `MemoryIndex.evictToFit` decides when an image is evicted.
 ///
 /// The element with the lowest priority is evicted. A priority is the time to make the element per byte, times the number of
 /// its uses, plus a floor, which rises to the priority of each evicted element. So newer elements overtake one that is no

@@ -5,7 +5,8 @@ import SystemValues
 /// The unanswered requests: what each waits for and what it knows about the cached original.
 ///
 /// A request is registered, advances through stages until it has its answer, and is taken out; its terminal frame is the
-/// caller's. The decisions that depend on a request alone are members of `Waiter`.
+/// caller's. The decisions that depend on a request alone are members of `Waiter`. Requests for the same image meet in
+/// their job: `Downloads.join`, `Decoding.join` and so on.
 package struct Requests {
     private var waiters: [WaiterID: Waiter] = [:]
     private var prefetches: [PrefetchID: Prefetch] = [:]

@@ -2,7 +2,7 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The workers of one kind: their states, their jobs, and when the next one may be started.
+/// The workers of one kind: their states, their jobs, which of them gets the next job, and when another one may be started.
 struct WorkerPool {
     /// Why the broker kills a worker.
     struct Condemnation {
@@ -80,7 +80,7 @@ struct WorkerPool {
     /// The same for starts that only add a spare: the request that lost its worker is served first, and a start takes a
     /// processor for milliseconds.
     private var noSpareBefore: Instant?
-    /// Workers that were killed from outside before they were ready, since one last became ready.
+    /// How many workers in a row were killed from outside before they became ready.
     private var lostStarts = 0
     /// Workers started in place of others.
     private(set) var restarts = 0

@@ -70,7 +70,7 @@ struct JobQueue {
     private var users: [User: UserQueue] = [:]
     private var turns = TurnOrder<User>()
     private var groups: [String: Group] = [:]
-    /// The limits of groups that have another one than `groupLimit`.
+    /// The limits of the groups to which `groupLimit` does not apply.
     private var groupLimits: [String: Int] = [:]
     /// The groups that have brought back jobs of a user.
     private var offers: [User: Set<String>] = [:]

@@ -51,7 +51,7 @@ public enum FrameSelection: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Successive frames of an animation.
+/// Successive frames of an animation. `AnimationFrames` divides an animation into such parts.
 public struct FrameRange: Hashable, Sendable {
     private var narrowFirst: UInt16
     private var narrowCount: UInt16

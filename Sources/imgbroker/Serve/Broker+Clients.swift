@@ -6,7 +6,7 @@ import LinuxSystem
 import SharedCache
 import SystemValues
 
-// Connections: accepting them, reading requests, sending replies.
+// Connections: accepting them, reading requests, sending replies, and ending those of clients that do not read.
 extension Broker {
     func accept() {
         // Connections that were closed since take no place.
@@ -90,7 +90,7 @@ extension Broker {
     func becameReadable(_ client: ClientConnection) {
         // While nothing is read from it, only its end is reported.
         if !client.watched.reading { return disconnect(client) }
-        putIntoBacklog(client)
+        waitForTurn(client)
     }
 
     /// Serves a client's messages: those left from its last turn, otherwise newly received ones. `now` is the approximate
@@ -136,7 +136,7 @@ extension Broker {
             }
         client.channel.take(message.bytes, arrival)
         client.hasMore = true
-        putIntoBacklog(client)
+        waitForTurn(client)
         unflushed.insert(id)
     }
 
@@ -158,7 +158,7 @@ extension Broker {
         client.hasMore = true
         frames: while !client.isClosing, !client.isBackedUp {
             if now.microseconds(since: begun) >= ClientConnection.microsecondsAtOnce {
-                putIntoBacklog(client)
+                waitForTurn(client)
                 break
             }
             let hitsBefore = state.memoryHits
@@ -169,7 +169,7 @@ extension Broker {
                 client.hasMore = false
                 break frames
             case .goesOn:
-                putIntoBacklog(client)
+                waitForTurn(client)
                 break frames
             case .event(let event):
                 hasCompleted = true
@@ -455,7 +455,7 @@ extension Broker {
                 } else {
                     noteSending(of: client, before: sentBefore)
                     if client.channel.isStalled { stalled.insert(id) }
-                    if client.hasMore, !client.isClosing, !client.isBackedUp { putIntoBacklog(client) }
+                    if client.hasMore, !client.isClosing, !client.isBackedUp { waitForTurn(client) }
                     let wanted = client.wanted
                     if wanted != client.watched {
                         client.watched = wanted

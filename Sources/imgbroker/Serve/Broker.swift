@@ -50,7 +50,7 @@ final class Broker {
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
     /// Clients with unread messages, in the order of their turns.
-    private var backlog = ClientBacklog()
+    private var turns = ClientTurns()
     /// The bytes that clients are sending: payloads, files to be copied, and long frames.
     var arriving: SharedPool
     /// Descriptors sent to clients and not received yet.
@@ -220,7 +220,7 @@ final class Broker {
             do {
                 let pause: Int? =
                     isRetrying ? pendingUpgrade?.pausesClients == true ? 1 : Self.retryMilliseconds : nil
-                ready = try queue.wait(milliseconds: backlog.isEmpty ? pause : 0)
+                ready = try queue.wait(milliseconds: turns.isEmpty ? pause : 0)
             } catch {
                 log.error(.system, "\(error)")
                 break
@@ -230,7 +230,7 @@ final class Broker {
             // Before any request is answered.
             if let milliseconds = suspensions.take() { handle(.machineSuspended(milliseconds: milliseconds)) }
             for event in ready { dispatch(event) }
-            workOffBacklog(at: begun)
+            serveClients(at: begun)
             if begun.microseconds(since: retriedAt) >= Self.retryMilliseconds * 1000 {
                 retriedAt = begun
                 if unread.departed > 0 { unread.forgetReceived() }
@@ -277,20 +277,20 @@ final class Broker {
         watchdog?.set(to: .now.adding(milliseconds: max(milliseconds / 2, 1)))
     }
 
-    /// Adds a client to the end of the backlog, unless it is there already.
-    func putIntoBacklog(_ client: ClientConnection) {
-        if client.isInBacklog { return }
-        client.isInBacklog = true
-        backlog.append(client.id, of: client.uid)
+    /// Lets a client wait for its turn, unless it does already.
+    func waitForTurn(_ client: ClientConnection) {
+        if client.waitsForTurn { return }
+        client.waitsForTurn = true
+        turns.append(client.id, of: client.uid)
     }
 
-    /// Serves as many clients as the backlog has, until the iteration's time for it is over.
-    private func workOffBacklog(at begun: Instant) {
+    /// Serves the clients whose turn it is, until the iteration's time for it is over.
+    private func serveClients(at begun: Instant) {
         var now = begun
-        for served in 0..<backlog.count {
+        for served in 0..<turns.count {
             if served > 0, now.microseconds(since: begun) >= Self.microsecondsForClients { break }
-            guard let client = backlog.popFirst().flatMap({ clients[$0] }) else { continue }
-            client.isInBacklog = false
+            guard let client = turns.popFirst().flatMap({ clients[$0] }) else { continue }
+            client.waitsForTurn = false
             receive(from: client, at: &now)
         }
     }

@@ -347,7 +347,7 @@ import WorkerProtocol
         return true
     }
 
-    /// Decides about a connection to `address`.
+    /// Whether a connection to `address` is permitted. A proxy decides itself.
     func mayConnect(to address: IPAddress?) -> Bool {
         guard let address else { return false }
         if hasProxy || policy.permits(address) {

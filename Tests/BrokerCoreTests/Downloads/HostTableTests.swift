@@ -132,7 +132,7 @@ struct HostTableTests {
         var table = HostTable()
         func retries() -> Int {
             var count = 0
-            while table.mayRetry(host) { count += 1 }
+            while table.takeRetry(host) { count += 1 }
             return count
         }
         #expect(retries() == 10)

@@ -168,8 +168,8 @@ package struct Segments {
         segments[place.segment]!.space.setHeld(isHeld, at: place.offset / SegmentSpace.unit)
     }
 
-    /// Lets a segment end that its owner does not need any more: the one with the fewest used units, if twice the part that must stay free
-    /// is free without it. Returns it if it is empty, and so has ended at once.
+    /// Ends the owner's segment with the fewest used units, if its images fit into the others and twice the part that must stay
+    /// free remains there, or if it is empty and the only one. Returns it if it was empty, so that it has ended at once.
     mutating func endSpare(of owner: SegmentOwner) -> Ended? {
         let all = numbers[owner, default: []].filter { !segments[$0]!.isEnding }
         func used(_ number: Int) -> Int { segments[number]!.space.count - segments[number]!.space.freeCount }

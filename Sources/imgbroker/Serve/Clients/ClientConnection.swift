@@ -32,8 +32,8 @@ final class ClientConnection {
     var hasBegunFrame = false
     /// Whether received messages are left to be served before more is received.
     var hasMore = false
-    /// Whether it is in the backlog.
-    var isInBacklog = false
+    /// Whether it waits for its turn.
+    var waitsForTurn = false
     /// Whether nothing more is received from it until an upgrade has ended.
     var isPaused = false
     /// The bytes of its `store`, while they arrive or are copied.

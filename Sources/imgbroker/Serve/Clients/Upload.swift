@@ -3,7 +3,8 @@ import LinuxSystem
 import SharedCache
 import SystemValues
 
-/// The bytes of a `store` while they are copied into a memfd of the broker's: as the payload arrives, or from a file in parts.
+/// The bytes of a `store`: the checks of a descriptor that came with it, and the copy into a memfd of the broker's, as the
+/// payload arrives or from a file in parts.
 final class Upload {
     /// A descriptor that a client sent.
     enum Given {

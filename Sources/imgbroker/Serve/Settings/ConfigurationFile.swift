@@ -2,7 +2,7 @@ import CInih
 import LinuxSystem
 
 /// A configuration file: lines `key = value`, sections `[preset NAME]` after them, and comments after "#" or ";" at the beginning
-/// of a line.
+/// of a line. It checks the syntax alone; `GivenSettings` checks the keys, and `BrokerSetting` the values.
 enum ConfigurationFile {
     /// The system's file.
     static let pathOfSystem = "/etc/imgbroker/imgbroker.conf"

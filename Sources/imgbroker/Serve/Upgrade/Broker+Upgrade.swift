@@ -103,7 +103,7 @@ extension Broker {
         case .pausing:
             for client in clients.values {
                 client.isPaused = false
-                putIntoBacklog(client)
+                waitForTurn(client)
                 unflushed.insert(client.id)
             }
         }
@@ -359,7 +359,7 @@ extension Broker {
             client.channel.take(kept.input[...], nil)
             client.hasMore = true
         }
-        putIntoBacklog(client)
+        waitForTurn(client)
         unflushed.insert(client.id)
         if let id = kept.upgrade { handle(.upgradeEnded(client.id, id: id, nil)) }
     }

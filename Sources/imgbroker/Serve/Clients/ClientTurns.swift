@@ -4,7 +4,7 @@ import BrokerCore
 /// request waits for one client of another user, however many connections that one has.
 ///
 /// Lines keep their memory while they are empty, because a hit should not allocate any.
-struct ClientBacklog {
+struct ClientTurns {
     /// The clients of one user; those before `head` were served.
     private struct Line {
         let user: UInt32
@@ -36,7 +36,7 @@ struct ClientBacklog {
 
     var isEmpty: Bool { count == 0 }
 
-    /// Adds a client, which must not be in the backlog.
+    /// Adds a client, which must not wait already.
     mutating func append(_ client: ClientID, of user: UInt32) {
         count += 1
         if let line = lines.firstIndex(where: { $0.user == user }) { return lines[line].clients.append(client) }
