@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 # Not pytest's own directory, which it leaves.
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
+# Where PyTorch keeps compiled code, otherwise in a directory of TMPDIR that it leaves.
+export TORCHINDUCTOR_CACHE_DIR=$temporary/inductor
 
 environment=$PWD/.build/python
 packages=(mypy numpy Pillow pytest)
