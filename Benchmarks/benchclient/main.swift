@@ -7,7 +7,7 @@ import LinuxSystem
 // benchclient keep SOCKET URL COUNT SIDE: requests the images URL/0 … URL/COUNT-1 within SIDE × SIDE pixels (0: in full size)
 // from a broker, reads a byte of every page, keeps all images, prints "done" and waits for the end of its input.
 //
-// benchclient feed SOCKET URL COUNT SIDE DEPTH FIRST: the same from URL/FIRST on with DEPTH requests in flight, but prints
+// benchclient feed SOCKET URL COUNT SIDE DEPTH [FIRST]: the same from URL/FIRST on with DEPTH requests in flight, but prints
 // "ready" and waits for a line first, releases each image, and prints the milliseconds of its own processor time instead of
 // "done".
 
@@ -33,7 +33,7 @@ if words.count == 9, words[1] == "files", let count = Int(words[4]), let side = 
 guard words.count >= 6, let count = Int(words[4]), let side = Int(words[5]),
     let feed = Feed(words: words, count: count, side: side)
 else {
-    print("usage: benchclient keep SOCKET URL COUNT SIDE | benchclient feed SOCKET URL COUNT SIDE DEPTH FIRST")
+    print("usage: benchclient keep SOCKET URL COUNT SIDE | benchclient feed SOCKET URL COUNT SIDE DEPTH [FIRST]")
     exit(2)
 }
 try feed.run(client: ImageBroker(path: words[2]))
@@ -138,8 +138,10 @@ struct Feed {
         switch (words[1], words.count) {
         // 16 as in a scrolling list.
         case ("keep", 6): (depth, first, keepsImages) = (16, 0, true)
-        case ("feed", 8):
-            guard let number = Int(words[6]), number > 0, let first = Int(words[7]) else { return nil }
+        case ("feed", 7), ("feed", 8):
+            guard let number = Int(words[6]), number > 0, let first = words.count == 8 ? Int(words[7]) : 0 else {
+                return nil
+            }
             (depth, self.first, keepsImages) = (number, first, false)
         default: return nil
         }
