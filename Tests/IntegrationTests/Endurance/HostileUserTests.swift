@@ -140,8 +140,9 @@ import Testing
             // `UpgradeTimingTests` bounds each hit; here the attackers' processes take the processors, too.
             #expect(upgrades > 1 && quantile(hits, 0.999) < 500 && quantile(hits, 1) < 1000)
         } else {
-            // A broker without attackers has 1.5 ms where the machine has no other work; what it has beyond is the machine's.
-            #expect(quantile(hits, 0.99) < max(5, 3.5 + quantile(others, 0.99)))
+            // A broker without attackers has 1.5 ms where the machine is fast and has no other work. Where it has more,
+            // every process on the machine takes longer by the same factor.
+            #expect(quantile(hits, 0.99) < max(5, 5 / 1.5 * quantile(others, 0.99)))
         }
         #expect(attackers.counts.count == Attack.allCases.count)
         // Nothing is left of it.
