@@ -5,14 +5,16 @@ import Foundation
 /// The kernel adds up the time of exited children without their kinds. So the children are sampled while they live; the
 /// rest, after each one's last sample, is divided in proportion to the sampled time of the kinds that have exited.
 struct ProcessorTimes {
-    /// A kind of process. The fork server counts as a decode worker, the broker's helpers as `other`.
+    /// A kind of process. The fork server counts as a decode worker, the broker's helpers as `other`. The broker's thread that decides
+    /// and the one that provides pages are apart.
     enum Kind: CaseIterable {
-        case broker, fetch, worker, cache, tier, other
+        case broker, pages, fetch, worker, cache, tier, other
 
         /// The name in notes.
         var name: String {
             switch self {
             case .broker: "broker"
+            case .pages: "pages"
             case .fetch: "imgfetch"
             case .worker: "imgworker"
             case .cache: "imgcache"
@@ -36,10 +38,14 @@ struct ProcessorTimes {
     /// Notes the times of the processes that exist now.
     mutating func sample() {
         let children = ProcessTree.read(broker, "task/\(broker)/children") ?? ""
-        present = Set(children.split(separator: " ").compactMap { pid_t($0) } + [broker])
+        present = Set(children.split(separator: " ").compactMap { pid_t($0) })
         for process in present {
             guard let milliseconds = Self.milliseconds(process), let kind = kind(of: process) else { continue }
             times[process] = Time(kind: kind, milliseconds: milliseconds)
+        }
+        for (thread, milliseconds) in Self.threads(of: broker) {
+            times[thread] = Time(kind: thread == broker ? .broker : .pages, milliseconds: milliseconds)
+            present.insert(thread)
         }
     }
 
@@ -83,16 +89,21 @@ struct ProcessorTimes {
     /// The exact time of the threads that exist, or, if more, the rounded time that includes exited threads.
     static func milliseconds(_ process: pid_t) -> Double? {
         guard let fields = ProcessTree.fields(process) else { return nil }
+        return max(threads(of: process).values.reduce(0, +), Double(fields[11] + fields[12]) * tick)
+    }
+
+    /// The exact time of each thread that exists.
+    private static func threads(of process: pid_t) -> [pid_t: Double] {
         let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
-        let nanoseconds = threads.reduce(0.0) { sum, thread in
+        var times: [pid_t: Double] = [:]
+        for thread in threads {
             let words = ProcessTree.read(process, "task/\(thread)/schedstat")?.split(separator: " ")
-            return sum + (words?.first.flatMap { Double($0) } ?? 0)
+            if let number = pid_t(thread) { times[number] = (words?.first.flatMap { Double($0) } ?? 0) / 1e6 }
         }
-        return max(nanoseconds / 1e6, Double(fields[11] + fields[12]) * tick)
+        return times
     }
 
     private func kind(of process: pid_t) -> Kind? {
-        if process == broker { return .broker }
         guard let name = ProcessTree.read(process, "comm") else { return nil }
         return name.hasPrefix("imgworker")
             ? .worker

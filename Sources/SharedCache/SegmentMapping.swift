@@ -1,0 +1,92 @@
+internal import CLinux
+internal import Glibc
+internal import LinuxSystem
+internal import Synchronization
+
+/// A segment in this process's memory. A writable one gets its pages from the start to the end.
+@safe
+final class SegmentMapping: Sendable {
+    nonisolated(unsafe) let base: UnsafeMutableRawPointer
+    private let size: Int
+    private let descriptor: FileDescriptor
+    let isWritable: Bool
+    /// The bytes from the start that have pages.
+    private let provided = Atomic<Int>(0)
+
+    /// Pages come in chunks, because to clear those of 32 MiB takes 20 ms.
+    private static let chunk = 256 << 10
+    /// The bytes behind those in use that get their pages on another thread.
+    private static let ahead = 4 * chunk
+
+    /// Maps the `size` bytes of `descriptor`.
+    ///
+    /// - Throws: `SystemError` of `mmap`.
+    init(_ descriptor: FileDescriptor, size: Int, isWritable: Bool) throws(SystemError) {
+        let access = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
+        let address = unsafe mmap(nil, size, access, MAP_SHARED, descriptor.raw, 0)
+        guard let address = unsafe address, unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
+        unsafe base = address
+        (self.descriptor, self.size, self.isWritable) = (descriptor, size, isWritable)
+        // Not required: the kernel may have no huge pages for shared memory.
+        if isWritable { _ = unsafe madvise(base, size, MADV_HUGEPAGE) }
+    }
+
+    deinit { unsafe munmap(base, size) }
+
+    func bytes(in range: Range<Int>) -> UnsafeMutableRawBufferPointer {
+        precondition(range.lowerBound >= 0 && range.upperBound <= size)
+        return unsafe UnsafeMutableRawBufferPointer(start: base + range.lowerBound, count: range.count)
+    }
+
+    /// Provides the pages up to `end`, and orders those of the next bytes.
+    ///
+    /// - Throws: `SystemError` of `fallocate`; `EINVAL` when this process may not write.
+    func prepare(upTo end: Int) throws(SystemError) {
+        if !isWritable { throw SystemError("mmap", code: SystemError.invalidArgument) }
+        try provide(upTo: end)
+        let wanted = min(size, end + Self.ahead)
+        if provided.load(ordering: .relaxed) < wanted - Self.ahead / 2 {
+            PageProvider.shared?.provide(self, upTo: wanted)
+        }
+    }
+
+    /// Provides the pages up to `end`. Two threads may do so at the same time: each makes sure of all that it needs.
+    ///
+    /// - Throws: `SystemError` of `fallocate`.
+    fileprivate func provide(upTo end: Int) throws(SystemError) {
+        var start = provided.load(ordering: .relaxed)
+        while start < end {
+            let count = min(Self.chunk, size - start)
+            try descriptor.allocate(count, from: start)
+            // All at once, not with a fault for each. Not required: before Linux 5.14 there is no such advice.
+            _ = unsafe madvise(base + start, count, MADV_POPULATE_WRITE)
+            start = provided.max(start + count, ordering: .relaxed).newValue
+        }
+    }
+}
+
+/// Provides pages on a thread of its own: to clear and to map those of a small image takes the kernel a fifth of the time that the
+/// broker has for it.
+private final class PageProvider: Sendable {
+    /// Nil where no thread can be started: the pages are then provided when they are written to.
+    static let shared = try? PageProvider()
+
+    private let waker: Waker
+    private let orders = Locked<[(mapping: SegmentMapping, end: Int)]>([])
+
+    private init() throws(SystemError) {
+        waker = try Waker()
+        try DetachedThread.start(name: "pages") { [self] in
+            while waker.wait(milliseconds: nil) {
+                waker.clear()
+                // Lack of memory is reported when the pages are needed.
+                for (mapping, end) in orders.withLock({ exchange(&$0, with: []) }) { try? mapping.provide(upTo: end) }
+            }
+        }
+    }
+
+    func provide(_ mapping: SegmentMapping, upTo end: Int) {
+        orders.withLock { $0.append((mapping, end)) }
+        waker.wake()
+    }
+}
