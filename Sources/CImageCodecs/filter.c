@@ -119,6 +119,26 @@ void filter_sum(const uint8_t *row, double *sums, const uint32_t *bounds, size_t
     }
 }
 
+/// Four numbers of a cell or of a coefficient.
+typedef double cell __attribute__((vector_size(32), aligned(8)));
+
+FOR_EACH_PROCESSOR
+void filter_frequencies(
+    const double *cells, size_t width, size_t height, const double *across, const double *down, double *coefficients) {
+    for (size_t row = 0; row < height; row++, down += FILTER_FREQUENCIES) {
+        cell sums[FILTER_FREQUENCIES] = {0};
+        const double *factors = across;
+        for (size_t column = 0; column < width; column++, cells += 4, factors += FILTER_FREQUENCIES) {
+            cell value = *(const cell *)cells;
+            for (int x = 0; x < FILTER_FREQUENCIES; x++) sums[x] += value * factors[x];
+        }
+        cell *result = (cell *)coefficients;
+        for (int y = 0; y < FILTER_FREQUENCIES; y++) {
+            for (int x = 0; x < FILTER_FREQUENCIES; x++) *result++ += sums[x] * down[y];
+        }
+    }
+}
+
 // sRGB's transfer curve as tables: the light for each byte, and the byte for each of 65,536 steps of light. A step is
 // at most a twentieth of a byte, near black.
 #define LIGHT_STEPS 65536

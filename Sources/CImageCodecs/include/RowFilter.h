@@ -38,4 +38,12 @@ void filter_store_light(const float *row, uint8_t *bytes, size_t pixels, filter_
 /// alpha, 0 … 255 each. Cell i covers the columns bounds[i] ..< bounds[i + 1].
 void filter_sum(const uint8_t *row, double *sums, const uint32_t *bounds, size_t cells, int has_alpha);
 
+/// The frequencies of `filter_frequencies` in each direction.
+#define FILTER_FREQUENCIES 7
+
+/// Transforms an image of `width` x `height` cells, four numbers each, into the coefficients of its lowest frequencies: rows of
+/// FILTER_FREQUENCIES, four numbers each, zero at the call. `across` and `down` have FILTER_FREQUENCIES factors for each column and row.
+void filter_frequencies(
+    const double *cells, size_t width, size_t height, const double *across, const double *down, double *coefficients);
+
 #endif

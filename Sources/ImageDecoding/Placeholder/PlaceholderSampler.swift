@@ -4,7 +4,7 @@ import IPCProtocol
 /// The input of a placeholder: a grid of cells with the sum of the pixels in each.
 final class PlaceholderGrid {
     /// The number of cells along the longer side, enough for the seven half waves of a ThumbHash.
-    private static let longestSide = ThumbHash.longestSide
+    private static let longestSide = ImageFrequencies.longestSide
     /// The maximum number of rows to sample, because sampling all rows would take a tenth of the time of decoding.
     fileprivate static let mostRows = 64
 
@@ -33,35 +33,19 @@ final class PlaceholderGrid {
     /// Returns the placeholder of the image as shown; nil if a row of cells has no samples.
     func placeholder(_ orientation: Orientation) -> Placeholder? {
         guard rows.allSatisfy({ $0 > 0 }) else { return nil }
-        var stored: [SIMD4<Double>] = []
-        stored.reserveCapacity(width * height)
-        for row in 0..<height {
-            for column in 0..<width {
-                let pixels = Double(Int(bounds[column + 1] - bounds[column]) * rows[row])
-                let first = (row * width + column) * 4
-                let mean = SIMD4(sums[first], sums[first + 1], sums[first + 2], sums[first + 3]) / (255 * pixels)
-                stored.append(order == .bgra8 ? SIMD4(mean.z, mean.y, mean.x, mean.w) : mean)
-            }
+        let frequencies = ImageFrequencies(
+            of: sums, columnFactors: (0..<width).map { 1 / Double(255 * (bounds[$0 + 1] - bounds[$0])) },
+            rowFactors: rows.map { 1 / Double($0) }
+        ).mapped { channels, _ in
+            order == .bgra8 ? SIMD4(channels.z, channels.y, channels.x, channels.w) : channels
         }
         let (shownWidth, shownHeight) = orientation.swapsSides ? (height, width) : (width, height)
-        var shown = stored
-        if orientation != .upright {
-            for cell in shown.indices {
-                let place = orientation.stored(cell % shownWidth, cell / shownWidth, width: width, height: height)
-                shown[cell] = stored[place.row * width + place.column]
-            }
-        }
-        let hash = ThumbHash.encode(shown, width: shownWidth, height: shownHeight)
-        return Placeholder(averageColor: Self.color(shown), thumbHash: hash)
-    }
-
-    /// Returns the mean colour, alpha last.
-    private static func color(_ cells: [SIMD4<Double>]) -> SIMD4<UInt8> {
-        let sum = cells.reduce(SIMD4<Double>()) { $0 + $1 }
-        var color = sum.w > 0 ? sum / sum.w : SIMD4<Double>()
-        color.w = sum.w / Double(cells.count)
-        return SIMD4<UInt8>(
-            (color.clamped(lowerBound: .zero, upperBound: .one) * 255).rounded(.toNearestOrAwayFromZero))
+        var color = frequencies.mean.straight
+        color.w = frequencies.mean.w
+        return Placeholder(
+            averageColor: SIMD4<UInt8>(
+                (color.clamped(lowerBound: .zero, upperBound: .one) * 255).rounded(.toNearestOrAwayFromZero)),
+            thumbHash: ThumbHash.encode(frequencies.shown(orientation), width: shownWidth, height: shownHeight))
     }
 }
 
@@ -113,21 +97,5 @@ struct PlaceholderSampler<Next: RowSink>: RowSink {
         // Positions by the golden ratio, so that consecutive ones are far apart.
         let fraction = stretch &* 0x9E37_79B9 & 0xFFFF_FFFF
         return row == start + (fraction * (end - start)) >> 32
-    }
-}
-
-extension Orientation {
-    /// Returns the stored position of the pixel shown at `column` and `row`, for a stored size of `width` × `height`.
-    func stored(_ column: Int, _ row: Int, width: Int, height: Int) -> (column: Int, row: Int) {
-        switch self {
-        case .upright: (column, row)
-        case .mirrored: (width - 1 - column, row)
-        case .rotatedHalf: (width - 1 - column, height - 1 - row)
-        case .flipped: (column, height - 1 - row)
-        case .transposed: (row, column)
-        case .rotatedRight: (row, height - 1 - column)
-        case .transversed: (width - 1 - row, height - 1 - column)
-        case .rotatedLeft: (width - 1 - row, column)
-        }
     }
 }

@@ -1,33 +1,28 @@
-import Glibc
-
 /// Evan Wallace's ThumbHash: the lowest frequencies of an image in about 25 bytes.
 ///
 /// Colour is converted to luminance (the mean of red, green and blue), yellow-blue, red-green, and alpha. For each
 /// channel, the hash contains the cosine transform's coefficients in the triangle of low frequencies, four bits each,
 /// relative to the largest; the constant term and the largest coefficient are in the header.
 enum ThumbHash {
-    /// Returns the hash of an image of `width` × `height` premultiplied RGBA pixels, channels from 0 to 1, at most
-    /// `longestSide` each.
-    static func encode(_ pixels: [SIMD4<Double>], width: Int, height: Int) -> [UInt8] {
-        let sum = pixels.reduce(SIMD4<Double>()) { $0 + $1 }
-        let hasAlpha = sum.w < Double(pixels.count) * (1 - 1e-9)
-        let mean = sum.w > 0 ? sum / sum.w : sum
+    /// Returns the hash of an image of `width` × `height` premultiplied RGBA pixels, channels from 0 to 1.
+    static func encode(_ frequencies: ImageFrequencies, width: Int, height: Int) -> [UInt8] {
+        let hasAlpha = frequencies.mean.w < 1 - 1e-9
+        let mean = frequencies.mean.straight
         let longest = Double(max(width, height))
         let limit = hasAlpha ? 5.0 : 7.0
         let across = max(1, Int((limit * Double(width) / longest).rounded()))
         let down = max(1, Int((limit * Double(height) / longest).rounded()))
 
-        // Transparent pixels show the mean colour.
-        let channels = pixels.map { pixel in
-            let color = pixel + mean * (1 - pixel.w)
+        let channels = frequencies.mapped { pixel, constant in
+            // Transparent pixels show the mean colour.
+            let color = pixel + mean * (constant - pixel.w)
             let (yellow, red) = ((color.x + color.y) / 2 - color.z, color.x - color.y)
             return SIMD4((color.x + color.y + color.z) / 3, yellow, red, pixel.w)
         }
-        let frequencies = frequencies(of: channels, width: width, height: height)
-        let luminance = Spectrum(frequencies, channel: 0, across: max(3, across), down: max(3, down))
-        let yellow = Spectrum(frequencies, channel: 1, across: 3, down: 3)
-        let red = Spectrum(frequencies, channel: 2, across: 3, down: 3)
-        let alpha = hasAlpha ? Spectrum(frequencies, channel: 3, across: 5, down: 5) : nil
+        let luminance = Spectrum(channels, channel: 0, across: max(3, across), down: max(3, down))
+        let yellow = Spectrum(channels, channel: 1, across: 3, down: 3)
+        let red = Spectrum(channels, channel: 2, across: 3, down: 3)
+        let alpha = hasAlpha ? Spectrum(channels, channel: 3, across: 5, down: 5) : nil
 
         var bits = BitWriter()
         bits.append(luminance.constant, count: 6)
@@ -51,40 +46,6 @@ enum ThumbHash {
         return bits.bytes
     }
 
-    /// The maximum number of pixels along a side.
-    static let longestSide = 32
-
-    /// The maximum number of coefficients in one direction, including the constant term.
-    private static let most = 7
-
-    /// Returns the coefficients of all channels: seven rows of seven, the lowest frequencies first. Transforms each row
-    /// of pixels to seven values, and these by column.
-    private static func frequencies(of pixels: [SIMD4<Double>], width: Int, height: Int) -> [SIMD4<Double>] {
-        let (horizontal, vertical) = (waves[width], waves[height])
-        var result = Array(repeating: SIMD4<Double>(), count: most * most)
-        for row in 0..<height {
-            let line = pixels[row * width..<(row + 1) * width]
-            for x in 0..<most {
-                var sum = SIMD4<Double>()
-                for (pixel, factor) in zip(line, horizontal[x * width..<(x + 1) * width]) { sum += pixel * factor }
-                for y in 0..<most { result[y * most + x] += sum * vertical[y * height + row] }
-            }
-        }
-        return result.map { $0 / Double(width * height) }
-    }
-
-    /// For each length up to `longestSide`, the cosines of the `most` lowest frequencies, one frequency after the other.
-    private static let waves: [[Double]] = (0...longestSide).map(waves)
-
-    private static func waves(length: Int) -> [Double] {
-        var waves: [Double] = []
-        for frequency in 0..<most {
-            let step = Double.pi / Double(length) * Double(frequency)
-            for place in 0..<length { waves.append(cos(step * (Double(place) + 0.5))) }
-        }
-        return waves
-    }
-
     /// The low frequencies of one channel.
     private struct Spectrum {
         /// The channel's mean.
@@ -95,14 +56,14 @@ enum ThumbHash {
         let relative: [Double]
 
         /// Selects the coefficients in the triangle of `frequencies` below the line from `across` to `down`.
-        init(_ frequencies: [SIMD4<Double>], channel: Int, across: Int, down: Int) {
+        init(_ frequencies: ImageFrequencies, channel: Int, across: Int, down: Int) {
             var others: [Double] = []
             for y in 0..<down {
                 for x in 0..<across where x * down < across * (down - y) && x + y > 0 {
-                    others.append(frequencies[y * most + x][channel])
+                    others.append(frequencies[x, y][channel])
                 }
             }
-            constant = frequencies[0][channel]
+            constant = frequencies.mean[channel]
             let largest = others.reduce(0) { max($0, abs($1)) }
             self.largest = largest
             relative = others.map { largest > 0 ? 0.5 + 0.5 * $0 / largest : 0.5 }
@@ -128,4 +89,9 @@ enum ThumbHash {
             }
         }
     }
+}
+
+extension SIMD4<Double> {
+    /// The colour of premultiplied channels whose last is alpha; its own alpha is 1, or 0 for a transparent pixel.
+    var straight: SIMD4<Double> { w > 0 ? self / w : self }
 }

@@ -33,12 +33,13 @@ import WorkerProtocol
     ])
     func thumbHashEqualsTheReference(width: Int, height: Int, transparent: Bool, hash: String) throws {
         let picture = Self.sample(width, height, transparent: transparent)
-        let pixels = stride(from: 0, to: picture.bytes.count, by: 4).map { place in
+        let cells = stride(from: 0, to: picture.bytes.count, by: 4).flatMap { place in
             let alpha = Double(picture.bytes[place + 3]) / 255
-            let channel = { (channel: Int) in Double(picture.bytes[place + channel]) / 255 * alpha }
-            return SIMD4(channel(0), channel(1), channel(2), alpha)
+            return (0..<3).map { Double(picture.bytes[place + $0]) / 255 * alpha } + [alpha]
         }
-        let encoded = ThumbHash.encode(pixels, width: width, height: height)
+        let frequencies = ImageFrequencies(
+            of: cells, columnFactors: Array(repeating: 1, count: width), rowFactors: Array(repeating: 1, count: height))
+        let encoded = ThumbHash.encode(frequencies, width: width, height: height)
         #expect(Placeholder(averageColor: .zero, thumbHash: encoded)?.thumbHash == hash)
         // An image with no more pixels than the grid has cells is hashed without averaging.
         #expect(try placeholder(picture.png)?.thumbHash == hash)
