@@ -18,8 +18,8 @@ package import JSONCoding
 //     cache → known                                after each start, once it knows all its entries
 //
 // Orders are carried out in the sequence of their arrival: a `find` sees each entry whose order to be kept came before it.
-// Answers come in the same sequence, with two exceptions. `kept` and `notKept` come after the commit of the entry, which may
-// be shared with later entries, and so possibly after the answers to later orders. `cleared` comes when the entries are
+// Answers come in the same sequence, with two exceptions. `kept` and `notKept` come after the commit of the entries, one for
+// all entries of a commit, and so possibly after the answers to later orders. `cleared` comes when the entries are
 // removed. Jobs tell answers apart.
 
 /// The state of the disk tier.
@@ -105,10 +105,10 @@ package enum StoreReport: Equatable, Sendable {
     case missing(job: Int)
     /// The answer to `query`: the record of the first original that exists.
     case queried(job: Int, OriginalRecord?)
-    /// The original or raster was stored.
-    case kept(job: Int)
-    /// The original or raster was not stored.
-    case notKept(job: Int)
+    /// Originals and rasters were stored.
+    case kept(jobs: [Int])
+    /// Originals and rasters were not stored.
+    case notKept(jobs: [Int])
     /// The keys of the removed originals.
     case forgotten(job: Int, keys: [String])
     /// The number of originals removed, and the bytes of their files and of their rasters' files.
@@ -252,7 +252,7 @@ extension StoreReport: WorkerMessage {
     package static let blanks: [StoreReport] = [
         .ready(nil, version: nil), .state(.blank), .foundOriginal(job: 0, .blank),
         .foundRaster(job: 0, .blank, .blank),
-        .missing(job: 0), .queried(job: 0, nil), .kept(job: 0), .notKept(job: 0), .forgotten(job: 0, keys: []),
+        .missing(job: 0), .queried(job: 0, nil), .kept(jobs: []), .notKept(jobs: []), .forgotten(job: 0, keys: []),
         .cleared(job: 0, removed: 0, bytes: 0), .quarantine([]), .known(hashes: [], isComplete: false),
     ]
 
@@ -281,12 +281,12 @@ extension StoreReport: WorkerMessage {
             fields.job(&job)
             fields.object("original", &record)
             self = .queried(job: job, record)
-        case .kept(var job):
-            fields.job(&job)
-            self = .kept(job: job)
-        case .notKept(var job):
-            fields.job(&job)
-            self = .notKept(job: job)
+        case .kept(var jobs):
+            fields.jobs(&jobs)
+            self = .kept(jobs: jobs)
+        case .notKept(var jobs):
+            fields.jobs(&jobs)
+            self = .notKept(jobs: jobs)
         case .forgotten(var job, var keys):
             fields.job(&job)
             fields.strings("keys", &keys)

@@ -91,4 +91,9 @@ extension Fields {
     mutating func job(_ value: inout Int) {
         integer("job", &value, in: 0...Int.max)
     }
+
+    /// The identifiers of jobs.
+    mutating func jobs(_ values: inout [Int]) {
+        integers("jobs", &values, in: 0...Int.max)
+    }
 }

@@ -139,11 +139,13 @@ struct StoreLoop {
         lastCommit = .now
     }
 
-    /// Reports the entries that were committed, all in one write.
+    /// Reports the entries that were committed, all at once.
     private mutating func sendEndedKeeps() throws {
         let ended = store.takeEndedKeeps()
         if ended.isEmpty { return }
-        for (job, isKept) in ended { try send(isKept ? StoreReport.kept(job: job) : .notKept(job: job)) }
+        let kept = ended.filter(\.isKept), lost = ended.filter { !$0.isKept }
+        if !kept.isEmpty { try send(.kept(jobs: kept.map(\.job))) }
+        if !lost.isEmpty { try send(.notKept(jobs: lost.map(\.job))) }
         try flush()
     }
 
@@ -197,8 +199,8 @@ struct StoreLoop {
 
     private mutating func keep(_ content: EntryTrailer.Content, _ body: EntryBody, _ job: Int) throws {
         switch store.keep(content, body: body) {
-        case .kept: try send(.kept(job: job))
-        case .notKept: try send(.notKept(job: job))
+        case .kept: try send(.kept(jobs: [job]))
+        case .notKept: try send(.notKept(jobs: [job]))
         case .pending: store.addPendingKeep(job)
         }
     }

@@ -330,7 +330,7 @@ import WorkerProtocol
             ("store-report-missing", .missing(job: 2)), ("store-report-queried", .queried(job: 5, original)),
             ("store-report-queried-missing", .queried(job: 5, nil)),
             ("store-report-cleared", .cleared(job: 8, removed: 3, bytes: 5000)),
-            ("store-report-kept", .kept(job: 3)), ("store-report-not-kept", .notKept(job: 4)),
+            ("store-report-kept", .kept(jobs: [3, 5])), ("store-report-not-kept", .notKept(jobs: [4])),
             ("store-report-forgotten", .forgotten(job: 6, keys: [original.key])),
             ("store-report-quarantine", .quarantine([quarantined])),
             ("store-report-known", .known(hashes: [0, 0x0123_4567_89ab_cdef, .max], isComplete: false)),

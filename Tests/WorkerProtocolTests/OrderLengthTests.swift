@@ -129,7 +129,7 @@ import WorkerProtocol
         #expect(StoreReport.foundOriginal(job: 3, record).replacement == .missing(job: 3))
         #expect(StoreReport.queried(job: 3, record).replacement == .queried(job: 3, nil))
         #expect(StoreReport.forgotten(job: 3, keys: []).replacement == .forgotten(job: 3, keys: []))
-        #expect(StoreReport.kept(job: 3).replacement == nil)
+        #expect(StoreReport.kept(jobs: [3]).replacement == nil)
     }
 
     /// Random messages within the limits of the protocol, as they would be ordered.

@@ -43,7 +43,7 @@ struct CacheImpostor {
     private func answer(_ order: StoreOrder) throws {
         switch order {
         case .find(let job, let keys, _, _): try find(job, keys[0])
-        case .keepOriginal(let job, _), .keepRaster(let job, _): try send(.kept(job: job))
+        case .keepOriginal(let job, _), .keepRaster(let job, _): try send(.kept(jobs: [job]))
         case .query(let job, _): try send(.queried(job: job, nil))
         case .forget(let job, _, _), .discard(let job, _): try send(.forgotten(job: job, keys: []))
         case .clear(let job, _): try send(.cleared(job: job, removed: .max, bytes: .max))

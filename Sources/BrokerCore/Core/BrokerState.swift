@@ -193,7 +193,7 @@ package struct BrokerState {
         case .notFound(let worker, let job): notFound(worker, job)
         case .diskQueried(let worker, let job, let record): diskQueried(worker, job, record)
         case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
-        case .saveFinished(let worker, let job, let isSaved): saveFinished(worker, job, isSaved: isSaved)
+        case .savesFinished(let worker, let jobs, let isSaved): savesFinished(worker, jobs, isSaved: isSaved)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .sharedFound(let worker, let job, let record): sharedFound(worker, job, record)
         case .sharedUnreadable(let worker, let job): sharedUnreadable(worker, job)

@@ -87,8 +87,8 @@ package enum Event {
     case foundRaster(WorkerID, JobID, OriginalRecord, RasterRecord)
     case notFound(WorkerID, JobID)
     case diskQueried(WorkerID, JobID, OriginalRecord?)
-    /// A buffer was saved on disk, or could not be.
-    case saveFinished(WorkerID, JobID, isSaved: Bool)
+    /// Buffers were saved on disk, or could not be.
+    case savesFinished(WorkerID, [JobID], isSaved: Bool)
     case forgotten(WorkerID, JobID, keys: [String])
     case cleared(WorkerID, JobID, removed: Int, bytes: Int)
     /// The quarantine that an earlier broker saved.

@@ -57,9 +57,9 @@ extension Broker {
         let memory = try? unsafe Array(text.utf8).withUnsafeBytes { (bytes) throws(SystemError) in
             try unsafe SealedBuffer(copying: bytes, name: "imgbroker-identity")
         }
-        guard let memory else { return events.append(.saveFinished(worker, job, isSaved: false)) }
+        guard let memory else { return events.append(.savesFinished(worker, [job], isSaved: false)) }
         send(StoreOrder.keepOriginal(job: job.number, record), [memory.descriptor], to: worker) { _ in
-            .saveFinished(worker, job, isSaved: false)
+            .savesFinished(worker, [job], isSaved: false)
         }
     }
 

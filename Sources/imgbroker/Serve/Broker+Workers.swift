@@ -215,9 +215,9 @@ extension Broker {
 
     func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {
         guard let (bytes, contents) = buffers.source(of: buffer) else {
-            return events.append(.saveFinished(worker, job, isSaved: false))
+            return events.append(.savesFinished(worker, [job], isSaved: false))
         }
-        send(order, contents, bytes: bytes, to: worker) { _ in .saveFinished(worker, job, isSaved: false) }
+        send(order, contents, bytes: bytes, to: worker) { _ in .savesFinished(worker, [job], isSaved: false) }
     }
 
     /// Sends an order, with `bytes` in place of its first descriptor. If no frame can hold it, `failure` states the event that ends
@@ -391,8 +391,8 @@ extension Broker {
             handle(.cleared(worker.id, Identifier(number: job), removed: removed, bytes: bytes))
         case .quarantine(let records): handle(.quarantineLoaded(records))
         case .known(let hashes, let isComplete): handle(.originalsKnown(hashes: hashes, isComplete: isComplete))
-        case .kept(let job): handle(.saveFinished(worker.id, Identifier(number: job), isSaved: true))
-        case .notKept(let job): handle(.saveFinished(worker.id, Identifier(number: job), isSaved: false))
+        case .kept(let jobs): handle(.savesFinished(worker.id, jobs.map(Identifier.init(number:)), isSaved: true))
+        case .notKept(let jobs): handle(.savesFinished(worker.id, jobs.map(Identifier.init(number:)), isSaved: false))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
         }
     }

@@ -419,7 +419,7 @@ struct StrictWorld {
         switch kind {
         case .save(_, let record):
             if let record, content != nil { noteOnDisk(key: record.key, digest: record.digest) }
-            happen(.saveFinished(worker, job, isSaved: content != nil))
+            happen(.savesFinished(worker, [job], isSaved: content != nil))
         case .query(let keys):
             let record = content.map {
                 OriginalRecord(

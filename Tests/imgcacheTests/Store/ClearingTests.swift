@@ -82,7 +82,7 @@ import class TestSupport.TemporaryDirectory
             switch try cache.next().0 {
             case .missing: missing += 1
             case .foundOriginal: found += 1
-            case .kept: kept += 1
+            case .kept(let jobs): kept += jobs.count
             case .cleared(1, let count, _):
                 removed = count
                 answersBefore = missing + found + kept

@@ -123,8 +123,13 @@ import class TestSupport.TemporaryDirectory
         var kept: [TestOriginal] = []
         var awaited = 0
         func take() throws {
-            if case .kept(let job) = try cache.next().0 { kept.append(originals[job]) }
-            awaited -= 1
+            switch try cache.next().0 {
+            case .kept(let jobs):
+                kept += jobs.map { originals[$0] }
+                awaited -= jobs.count
+            case .notKept(let jobs): awaited -= jobs.count
+            default: awaited -= 1
+            }
         }
         do {
             for (job, original) in originals.prefix(count).enumerated() {

@@ -251,8 +251,8 @@ final class CacheProcess {
             try send(order, [try sealed(bytes)])
         }
         let answer = try next().0
-        #expect(answer == .kept(job: job) || answer == .notKept(job: job))
-        return answer == .kept(job: job)
+        #expect(answer == .kept(jobs: [job]) || answer == .notKept(jobs: [job]))
+        return answer == .kept(jobs: [job])
     }
 
     /// A result of `find`. The bytes are verified to be sealed.

@@ -233,13 +233,15 @@ extension BrokerState {
         canLookUp && disk.maySave(bytes) ? supervision.available(.cache) : nil
     }
 
-    mutating func saveFinished(_ worker: WorkerID, _ job: JobID, isSaved: Bool) {
-        guard case .save(let buffer, _, let key)? = answered(job, on: worker) else { return }
-        if isSaved, let key { memory.noteOnDisk(key, buffer) }
-        unhold(buffer)
-        // Of a file, the buffer is a raster, and the bytes can be read again.
-        if let key, key.url.isFile, let original = memory.original(key) {
-            drop(memory.dropSpareBody(of: original.content))
+    mutating func savesFinished(_ worker: WorkerID, _ jobs: [JobID], isSaved: Bool) {
+        for job in jobs {
+            guard case .save(let buffer, _, let key)? = answered(job, on: worker) else { continue }
+            if isSaved, let key { memory.noteOnDisk(key, buffer) }
+            unhold(buffer)
+            // Of a file, the buffer is a raster, and the bytes can be read again.
+            if let key, key.url.isFile, let original = memory.original(key) {
+                drop(memory.dropSpareBody(of: original.content))
+            }
         }
         savePostponed()
     }
