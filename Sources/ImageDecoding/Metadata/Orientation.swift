@@ -34,6 +34,20 @@ package enum Orientation: Int, CaseIterable {
             height: abs(last.row - first.row) + 1)
     }
 
+    /// Returns the stored position of the pixel shown at `column` and `row`, for a stored size of `width` × `height`.
+    private func stored(_ column: Int, _ row: Int, width: Int, height: Int) -> (column: Int, row: Int) {
+        switch self {
+        case .upright: (column, row)
+        case .mirrored: (width - 1 - column, row)
+        case .rotatedHalf: (width - 1 - column, height - 1 - row)
+        case .flipped: (column, height - 1 - row)
+        case .transposed: (row, column)
+        case .rotatedRight: (row, height - 1 - column)
+        case .transversed: (width - 1 - row, height - 1 - column)
+        case .rotatedLeft: (width - 1 - row, column)
+        }
+    }
+
     /// Returns the part of the stored image for a part of the shown one of size `size`.
     package func stored(_ part: Transform.Plan.Crop, in size: PixelGeometry) -> Transform.Plan.Crop {
         var part = part
