@@ -81,10 +81,7 @@ import WorkerProtocol
         #expect(third.expires == second.expires)
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\""])
         let report = try client.stats()
-        #expect(report[.revalidated] == 1)
-        #expect(report[.decodes] == 1)
-        #expect(report[.downloads] == 1)
-        #expect(report[.memoryHits] == 2)
+        #expect(report[.revalidated, .decodes, .downloads, .memoryHits] == [1, 1, 1, 2])
     }
 
     @Test func changedImageReplacesTheOldOne() throws {
@@ -92,8 +89,7 @@ import WorkerProtocol
         let client = try setting.client()
         for number in 1...3 {
             let incoming = try client.load(setting.url("/a"))
-            #expect(try incoming.image().source == .network)
-            #expect(try client.picture(incoming) == tile(number))
+            #expect(try (incoming.image().source, client.picture(incoming)) == (.network, tile(number)))
         }
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", "\"2\""])
     }
@@ -121,8 +117,7 @@ import WorkerProtocol
         let clients = try (0..<4).map { _ in try setting.client() }
         for client in clients + clients + clients {
             let incoming = try client.load(url)
-            #expect(try incoming.image().stale)
-            #expect(try incoming.image().source == .memory)
+            #expect(try (incoming.image().stale, incoming.image().source) == (true, .memory))
             #expect(try client.picture(incoming) == tile(7))
         }
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
@@ -147,8 +142,7 @@ import WorkerProtocol
         for hasStopped in [false, true] {
             if hasStopped { setting.origin.stop() }
             let incoming = try client.load(setting.url("/a"))
-            #expect(try incoming.image().stale)
-            #expect(try incoming.image().source == .memory)
+            #expect(try (incoming.image().stale, incoming.image().source) == (true, .memory))
             #expect(try client.picture(incoming) == tile(7))
             // Without stale-if-error the failure is the answer.
             #expect(try client.failure(setting.url("/b")).code == (hasStopped ? .connectFailed : .httpStatus))
@@ -173,8 +167,7 @@ import WorkerProtocol
         try setting.wait(for: .on)
         for _ in 0..<2 { #expect(try setting.load(1).source == .network) }
         let answer = try setting.client.ask("query", #""url":"\#(setting.url(1))""#).fields
-        #expect(answer["memory"] as? Bool == false)
-        #expect(answer["disk"] as? Bool == false)
+        #expect((answer["memory"] as? Bool, answer["disk"] as? Bool) == (false, false))
         try setting.wait(for: .on, entries: 0)
         #expect(setting.files("originals").isEmpty)
         try setting.restart()
@@ -221,22 +214,19 @@ import WorkerProtocol
             #expect(try client.frames(setting.url(path), members).count == 1)
             let id = try client.get(setting.url(path), members)
             let preview = try client.answer(to: id, orProgress: true)
-            #expect(try !preview.image().final)
-            #expect(try preview.image().source == .memory)
+            #expect(try (preview.image().final, preview.image().source) == (false, .memory))
             #expect(try client.picture(preview) == tile(7))
             #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 })
             setting.origin.gate(path).open()
             let final = try client.answer(to: id, orProgress: true)
-            #expect(try final.image().final)
-            #expect(try client.picture(final) == last)
+            #expect(try (final.image().final, client.picture(final)) == (true, last))
             #expect(try final.image().source == (path == "/new" ? .network : .memory))
             // No frame follows.
             _ = try client.hello()
             #expect(try client.nextIfThere() == nil)
         }
         let report = try client.stats()
-        #expect(report.ended == 4)
-        #expect(report[.requests] == 4)
+        #expect((report.ended, report[.requests]) == (4, 4))
     }
 
     @Test func staleFirstEndsWithAnError() throws {
@@ -244,9 +234,7 @@ import WorkerProtocol
         let client = try setting.client()
         _ = try client.load(setting.url("/a"))
         let frames = try client.frames(setting.url("/a"), #""cache":"no-cache","staleFirst":true"#)
-        #expect(frames.count == 2)
-        #expect(try !frames[0].image().final)
-        #expect(frames[1].error?.httpStatus == 404)
+        #expect(try (frames.count, frames[0].image().final, frames[1].error?.httpStatus) == (2, false, 404))
     }
 
     @Test func revalidatedAndRemovedBytesAreReloaded() throws {
@@ -260,8 +248,7 @@ import WorkerProtocol
         #expect(try other.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
         setting.origin.gate("/a").open()
         let answer = try client.answer(to: id)
-        #expect(try client.picture(answer) == tile(7))
-        #expect(try answer.image().source == .network)
+        #expect(try (client.picture(answer), answer.image().source) == (tile(7), .network))
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", nil])
     }
 }

@@ -104,8 +104,7 @@ extension BehaviourTests {
         }
         let (url, client) = try serve(png.file)
         let incoming = try client.load(url, #""variant":{"alpha":"straight"}"#)
-        #expect(try client.picture(incoming) == picture)
-        #expect(try incoming.image().pixels?.pixelFormat == .rgba8)
+        #expect(try (client.picture(incoming), incoming.image().pixels?.pixelFormat) == (picture, .rgba8))
     }
 
     @Test func animationWithoutLoopCountPlaysOnce() throws {
@@ -114,8 +113,7 @@ extension BehaviourTests {
             animation.loops = stated
             let (url, client) = try serve(animation.gif())
             let image = try client.load(url, #""variant":{"frame":"all"}"#).image()
-            #expect(image.timing?.loops == shown)
-            #expect(image.frameCount == animation.frames.count)
+            #expect((image.timing?.loops, image.frameCount) == (shown, animation.frames.count))
         }
     }
 
@@ -137,8 +135,7 @@ extension BehaviourTests {
             .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 10, 30) }
         }
         let frames = try setting.client().frames(setting.url("/a"), #""progressive":true"#)
-        #expect(frames.count == 1)
-        #expect(frames[0].error?.code == .decodeFailed)
+        #expect((frames.count, frames[0].error?.code) == (1, .decodeFailed))
     }
 
     @Test func requestsLeaveNoResources() throws {

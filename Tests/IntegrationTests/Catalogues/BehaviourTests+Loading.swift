@@ -127,8 +127,7 @@ extension BehaviourTests {
         }
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1, side: 100))
         let ranges = setting.origin.requests.map { $0["Range"] }
-        #expect(ranges.count == 3)
-        #expect(ranges.first == .some(nil))
+        #expect((ranges.count, ranges.first) == (3, .some(nil)))
         #expect(ranges.last??.hasPrefix("bytes=") == true)
         #expect(ranges.dropFirst().first == ranges.last)
     }
@@ -150,8 +149,7 @@ extension BehaviourTests {
         ])
         let client = try setting.client()
         let incoming = try client.load(setting.url("/a"))
-        #expect(try client.picture(incoming) == tile(1))
-        #expect(try incoming.image().url == setting.url("/a"))
+        #expect(try (client.picture(incoming), incoming.image().url) == (tile(1), setting.url("/a")))
         // The entry is found by the requested URL. A temporary redirect without a lifetime is asked for again.
         let isPermanent = [301, 308].contains(status)
         #expect(try client.load(setting.url("/a")).image().source == (isPermanent ? .memory : .network))
@@ -234,12 +232,10 @@ extension BehaviourTests {
         for (version, source) in [(1, ImageReply.Source.memory), (2, .network)] {
             let id = try client.get(setting.url("/a"), members)
             let first = try client.answer(to: id, orProgress: true)
-            #expect(try !first.image().final)
-            #expect(try client.picture(first) == tile(1))
+            #expect(try (first.image().final, client.picture(first)) == (false, tile(1)))
             let last = try client.answer(to: id, orProgress: true)
-            #expect(try last.image().final)
-            #expect(try last.image().source == source)
-            #expect(try client.picture(last) == tile(version))
+            #expect(
+                try (last.image().final, last.image().source, client.picture(last)) == (true, source, tile(version)))
         }
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2))
         #expect(try client.nextIfThere() == nil)

@@ -27,8 +27,7 @@ extension ComplaintTests {
         let fields = try setting.client.ask("query", #""url":"\#(url)""#).fields
         #expect(["memory", "disk", "fresh"].map { fields[$0] as? Bool } == [false, false, false])
         let incoming = try setting.client.load(url)
-        #expect(try setting.client.picture(incoming) == flat(1))
-        #expect(try incoming.image().source == .network)
+        #expect(try (setting.client.picture(incoming), incoming.image().source) == (flat(1), .network))
         try setting.wait(for: .on, entries: 1)
         #expect(setting.origin.requests.count == 3)
     }
@@ -131,8 +130,7 @@ extension ComplaintTests {
         let key = #""cacheKey":"a picture""#
         #expect(try client.picture(try client.load(setting.url("/a?signature=1"), key)) == tile(11))
         let second = try client.load(setting.url("/a?signature=22"), key)
-        #expect(try second.image().source == .memory)
-        #expect(try client.picture(second) == tile(11))
+        #expect(try (second.image().source, client.picture(second)) == (.memory, tile(11)))
         #expect(setting.origin.requests.count == 1)
         // Queries are not stripped from URLs, and the cache key does not apply to requests without it.
         #expect(try client.picture(try client.load(setting.url("/a?signature=333"))) == tile(13))
@@ -174,8 +172,7 @@ extension ComplaintTests {
         let setting = try Setting(["--scale-down-limit", "8000"], routes: ["/a": .ok(animation.gif())])
         let client = try setting.client()
         let limited = try client.load(setting.url("/a"), #""variant":{"frame":"all","scaleDown":true}"#).image()
-        #expect(limited.timing?.delaysMs.count == 5)
-        #expect((limited.width, limited.height) == (24, 16))
+        #expect((limited.timing?.delaysMs.count, limited.width, limited.height) == (5, 24, 16))
         #expect(limited.bytes == 5 * 24 * 16 * 4)
         // A request for one frame, or without scaleDown, gets more pixels.
         let one = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#).image()

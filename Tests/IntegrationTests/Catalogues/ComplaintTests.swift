@@ -273,8 +273,7 @@ import WorkerProtocol
         _ = try setting.client.load(url, #""storage":"disk""#)
         try setting.wait(for: .on, entries: 1)
         let incoming = try setting.client.load(url, #""storage":"\#(storage)""#)
-        #expect(try setting.client.picture(incoming) == flat(1))
-        #expect(try incoming.image().source == .disk)
+        #expect(try (setting.client.picture(incoming), incoming.image().source) == (flat(1), .disk))
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#])
     }
 
@@ -291,8 +290,7 @@ import WorkerProtocol
         #expect(try client.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
         setting.origin.gate("/a").open()
         let incoming = try client.answer(to: id)
-        #expect(try client.picture(incoming) == tile(1))
-        #expect(try incoming.image().source == .network)
+        #expect(try (client.picture(incoming), incoming.image().source) == (tile(1), .network))
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#, nil])
     }
 }

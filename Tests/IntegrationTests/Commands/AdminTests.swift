@@ -60,8 +60,7 @@ import WorkerProtocol
         #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.abandoned == 1 })
         #expect(setting.origin.wait(for: "/held/2", seconds: patience) { $0.abandoned == 1 })
         let report = try setting.idle()
-        #expect(report[.cancelled] == 3)
-        #expect(report[.reservedBytes] == 0)
+        #expect(report[.cancelled, .reservedBytes] == [3, 0])
         // New requests are served.
         #expect(try clients[1].load(setting.url("/3")).image().source == .network)
     }
@@ -81,8 +80,7 @@ import WorkerProtocol
         #expect(try clear(#""tier":"all","olderThanSeconds":3600"#).removed == 0)
         #expect(try client.stats()[.memoryBytes] == memory)
         let fromMemory = try clear(#""tier":"memory""#)
-        #expect(fromMemory.removed == 3)
-        #expect(fromMemory.bytes == memory)
+        #expect((fromMemory.removed, fromMemory.bytes) == (3, memory))
         #expect(try client.stats()[.memoryBytes] == 0)
         #expect(try setting.load(1).source == .disk)
         let fromDisk = try clear(#""tier":"disk""#)
@@ -139,13 +137,10 @@ import WorkerProtocol
         #expect(counts.allSatisfy { $0[2] == 20 && $0[0] + $0[1] <= 20 })
         #expect(counts.map { $0[0] + $0[1] } == counts.map { $0[0] + $0[1] }.sorted())
         let report = try client.stats()
-        #expect(report[.prefetched] == 16)
-        #expect(report[.requests] == 0)
-        #expect(report[.leasedBytes] == 0)
+        #expect(report[.prefetched, .requests, .leasedBytes] == [16, 0, 0])
         for number in [1, 19] {
             let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try incoming.image().source == .memory)
-            #expect(try client.picture(incoming) == tile(number))
+            #expect(try (incoming.image().source, client.picture(incoming)) == (.memory, tile(number)))
         }
         #expect(try client.stats()[.decodes] == 16)
     }
@@ -181,8 +176,7 @@ import WorkerProtocol
         for number in 2...6 { setting.origin.gate("/held/\(number)").open() }
         for id in held { _ = try client.answer(to: id) }
         let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/held") }
-        #expect(order.first == "/12")
-        #expect(order.count == 3)
+        #expect((order.first, order.count) == ("/12", 3))
         #expect(try client.stats()[.coalesced] == 1)
     }
 
@@ -198,8 +192,7 @@ import WorkerProtocol
         setting.origin.gate("/held/1").open()
         #expect(try client.picture(try client.answer(to: wanted)) == tile(1))
         let report = try setting.idle()
-        #expect(report[.prefetched] == 0)
-        #expect(report[.reservedBytes] == 0)
+        #expect(report[.prefetched, .reservedBytes] == [0, 0])
         #expect(setting.origin.requests.count <= 8)
     }
 
@@ -231,8 +224,7 @@ import WorkerProtocol
         let worker = try #require(setting.broker.workers(.decode).first)
         setting.broker.signal(worker, SIGKILL)
         let told = try #require(try watcher.events { $0.name == .worker }.last)
-        #expect(told.pid == Int(worker.pid))
-        #expect(told.reason?.isEmpty == false)
+        #expect((told.pid, told.reason?.isEmpty) == (Int(worker.pid), false))
         try setting.idleWorkers()
     }
 }

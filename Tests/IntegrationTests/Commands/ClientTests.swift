@@ -121,8 +121,7 @@ import Testing
         let first = try broker.get(setting.url("/a"), preview: { previews.append($0) })
         #expect(previews.isEmpty)
         let second = try broker.get(setting.url("/a"), preview: { previews.append($0) })
-        #expect(previews.count == 1)
-        #expect(previews.first?.reply.final == false)
+        #expect((previews.count, previews.first?.reply.final) == (1, false))
         func pixels(_ image: BrokerImage?) -> [UInt8]? {
             image?.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } }
         }

@@ -25,8 +25,7 @@ import Testing
     ]) func wrongUse(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
         let result = try run(Self.program, words, environment: ["IMGBROKER_SOCKET=" + directory.file("s")])
-        #expect(result.exit == .status(2), "\(words)")
-        #expect(result.output.isEmpty)
+        #expect((result.exit, result.output.isEmpty) == (.status(2), true), "\(words)")
         #expect(result.errors.split(separator: "\n").count == 1, "\(words): \(result.errors)")
         // What only the start of a broker finds out is a line of its log.
         #expect(result.errors.hasPrefix("imgbroker: ") || result.errors.contains(" level=error process=imgbroker "))
@@ -40,9 +39,7 @@ import Testing
     ])
     func help(_ words: [String]) throws {
         let result = try run(Self.program, words)
-        #expect(result.exit == .status(0))
-        #expect(!result.output.isEmpty)
-        #expect(result.errors.isEmpty)
+        #expect((result.exit, result.output.isEmpty, result.errors.isEmpty) == (.status(0), false, true))
     }
 
     /// Whether the machine lacks something is not known here.
@@ -110,8 +107,7 @@ import Testing
     func noBroker(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
         let result = try run(Self.program, words + ["--socket", directory.file("s")])
-        #expect(result.exit == .status(3))
-        #expect(result.output.isEmpty)
+        #expect((result.exit, result.output.isEmpty) == (.status(3), true))
         #expect(result.errors.split(separator: "\n").count == 1)
         #expect(result.errors.contains(directory.file("s")))
         #expect(result.errors.hasSuffix("; imgbroker doctor says what to do\n"))
@@ -126,8 +122,7 @@ import Testing
         let path = directory.file(name)
         let result = try run(
             Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(0), "\(result.errors)")
-        #expect(result.errors.isEmpty)
+        #expect((result.exit, result.errors.isEmpty) == (.status(0), true), "\(result.errors)")
         #expect(result.output.contains("64 × 48"))
         #expect(directory.names == [name])
 
@@ -172,8 +167,7 @@ import Testing
         let socket = ["--socket", setting.broker.socketPath]
         let words = ["get", setting.url("/a"), "--json", "--header", "Accept-Language: de"]
         let fields = try object(try run(Self.program, words + socket).output)
-        #expect(fields["width"] as? Int == 16)
-        #expect(fields["source"] as? String == "network")
+        #expect((fields["width"] as? Int, fields["source"] as? String) == (16, "network"))
         #expect(fields["url"] as? String == setting.url("/a"))
         #expect(try object(try run(Self.program, words + socket).output)["source"] as? String == "memory")
 
@@ -207,12 +201,9 @@ import Testing
         for _ in 0..<3 { _ = try client.load(setting.url("/a")) }
         let words = ["ctl", "stats", "--socket", setting.broker.socketPath]
         let fields = try object(try run(Self.program, words + ["--json"]).output)
-        #expect(fields["requests"] as? Int == 3)
-        #expect(fields["memoryHits"] as? Int == 2)
-        #expect(fields["networkLoads"] as? Int == 1)
+        #expect((fields["requests"] as? Int, fields["memoryHits"] as? Int, fields["networkLoads"] as? Int) == (3, 2, 1))
         #expect((fields["decodeMilliseconds"] as? [String: Any])?.keys.sorted() == ["max", "p50", "p90", "p99"])
-        #expect(fields["failures"] as? [String: Int] == [:])
-        #expect(fields["diskState"] as? String == "off")
+        #expect((fields["failures"] as? [String: Int], fields["diskState"] as? String) == ([:], "off"))
         let table = try run(Self.program, words)
         #expect(table.exit == .status(0))
         #expect(table.output.contains("Requests"))

@@ -18,8 +18,7 @@ import Testing
     /// Runs a command, which must succeed, and returns the JSON object that it prints.
     private func object(_ setting: Setting, _ words: String...) throws -> [String: Any] {
         let result = try run(Self.program, ["ctl"] + words + ["--json", "--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(0), "\(words): \(result.errors)")
-        #expect(result.errors.isEmpty)
+        #expect((result.exit, result.errors.isEmpty) == (.status(0), true), "\(words): \(result.errors)")
         return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
     }
 
@@ -34,8 +33,7 @@ import Testing
         ["prefetch", "a", "--interval", "1"],
     ]) func wrongUse(_ words: [String]) throws {
         let result = try run(Self.program, ["ctl"] + words)
-        #expect(result.exit == .status(2), "\(words)")
-        #expect(result.output.isEmpty)
+        #expect((result.exit, result.output.isEmpty) == (.status(2), true), "\(words)")
         #expect(result.errors.split(separator: "\n").count == 1, "\(words): \(result.errors)")
         #expect(result.errors.hasPrefix("imgbroker: "))
     }
@@ -60,8 +58,7 @@ import Testing
         #expect(text.contains("http-status") && text.contains(setting.url("/a")))
         let entries = try #require(
             try object(setting, "failed", "list", setting.url("/b"))["entries"] as? [[String: Any]])
-        #expect(entries.count == 1)
-        #expect(entries.first?["url"] as? String == setting.url("/b"))
+        #expect((entries.count, entries.first?["url"] as? String) == (1, setting.url("/b")))
         #expect(entries.first?["code"] as? String == "http-status")
         #expect(abs((entries.first?["expires"] as? Int ?? 0) - Int(time(nil)) - 60) < 30)
         #expect(try ctl(setting, "stats").output.contains("on the failed list"))
@@ -128,8 +125,7 @@ import Testing
 
         try write("\(setting.url("/none"))\nno URL\n\(setting.url("/ccc"))\n")
         let bad = try ctl(setting, "prefetch", list)
-        #expect(bad.exit == .status(1))
-        #expect(bad.output == "1 loaded, 2 failed of 3\n")
+        #expect((bad.exit, bad.output) == (.status(1), "1 loaded, 2 failed of 3\n"))
         #expect(bad.errors.contains("line 2: "))
         #expect(bad.errors.split(separator: "\n").count == 1)
         let missing = try ctl(setting, "prefetch", directory.file("no"))
@@ -150,8 +146,7 @@ import Testing
         let result = try run(
             "/bin/sh",
             ["-c", script, Self.program, setting.url("/a"), directory.file("last"), setting.broker.socketPath])
-        #expect(result.exit == .status(1))
-        #expect(result.output == #"{"done":1100,"failed":1,"total":1101}"# + "\n")
+        #expect((result.exit, result.output) == (.status(1), #"{"done":1100,"failed":1,"total":1101}"# + "\n"))
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 

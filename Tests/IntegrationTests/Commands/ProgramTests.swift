@@ -104,8 +104,7 @@ import Testing
                 broker.logLines.contains { $0.contains("--allow-unsandboxed") }
             }
             let report = try broker.stats()
-            #expect(report[.workers] == 0)
-            #expect(report.sandbox == "none")
+            #expect((report[.workers], report.sandbox) == (0, "none"))
             #expect(directory.names.count == 3)
         }
         let (directory, broker) = try broker(imgworker: Self.unconfined, ["--allow-unsandboxed"])

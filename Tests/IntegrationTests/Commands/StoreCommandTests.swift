@@ -37,8 +37,7 @@ import Testing
     @Test func encodedImages() throws {
         let path = try write(picture.png, "a.png")
         let result = try store(path, "--content-type", "image/png")
-        #expect(result.exit == .status(0), "\(result.errors)")
-        #expect(result.output == "stored \(Self.url)\n")
+        #expect((result.exit, result.output) == (.status(0), "stored \(Self.url)\n"), "\(result.errors)")
         #expect(try loaded() == picture)
     }
 

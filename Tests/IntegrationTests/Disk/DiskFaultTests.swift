@@ -136,8 +136,7 @@ import WorkerProtocol
         }
         try programs.plan(error: error, from: 0)
         let after = try broker.waitUntilIdle(workers: 1)
-        #expect(after[.workerRestarts] == before[.workerRestarts])
-        #expect(after[.reservedBytes] == 0)
+        #expect(after[.workerRestarts, .reservedBytes] == [before[.workerRestarts], 0])
         #expect(try client.load(origin.url("/7")).image().width == 200)
         #expect(try client.load(origin.url("/1")).image().source == .memory)
     }

@@ -29,9 +29,7 @@ import WorkerProtocol
             #expect(source == .disk)
         }
         let report = try setting.client.stats()
-        #expect(report[.diskHits] == 10)
-        #expect(report[.decodes] == 0)
-        #expect(report[.downloads] == 0)
+        #expect(report[.diskHits, .decodes, .downloads] == [10, 0, 0])
         // Full-size pixels are decoded from the originals on disk.
         for number in 0..<10 {
             let (picture, source) = try setting.load(number)
@@ -153,8 +151,7 @@ import WorkerProtocol
         try second.wait(for: "the broker reports the state") { $0.diskState == "locked" }
         #expect(second.logLines.contains { $0.contains("locked") })
         let incoming = try client.load(setting.url(1))
-        #expect(try client.picture(incoming) == flat(1))
-        #expect(try incoming.image().source == .network)
+        #expect(try (client.picture(incoming), incoming.image().source) == (flat(1), .network))
         #expect(try setting.client.stats().diskState == "on")
         // When the first exits, the second takes over.
         try setting.end()

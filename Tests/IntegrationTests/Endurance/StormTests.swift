@@ -111,9 +111,7 @@ import Testing
         guests = []
         try setting.broker.wait(for: "all clients have disconnected") { $0[.clients] == 1 }
         let report = try setting.idle()
-        #expect(report.ended == report[.requests])
-        #expect(report[.reservedBytes] == 0)
-        #expect(report[.leasedBytes] == 0)
+        #expect((report.ended, report[.reservedBytes], report[.leasedBytes]) == (report[.requests], 0, 0))
         #expect(report[.evictedLeasedBytes] == 0)
         #expect(report[.memoryBytes] <= report[.memoryLimitBytes])
         // Some workers were killed twice.

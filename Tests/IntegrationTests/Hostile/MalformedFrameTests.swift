@@ -126,9 +126,7 @@ import Testing
         switch each.fate {
         case .closed:
             let frames = try each.client.receiveUntilEnd()
-            #expect(frames.count == 1)
-            #expect(frames.first?.error?.code == .badFrame)
-            #expect(frames.first?.reply.id == nil)
+            #expect((frames.count, frames.first?.error?.code, frames.first?.reply.id) == (1, .badFrame, nil))
         case .stays:
             let error = try #require(try each.client.next().error)
             #expect([.badRequest, .forbidden, .unsupportedScheme, .emptyImage].contains(error.code))
@@ -180,8 +178,7 @@ import Testing
         try client.send(#"{"type":"stats","id":\#(id)}"#)
         for _ in 0..<2 {
             let answer = try client.next()
-            #expect(answer.reply.id == nil)
-            #expect(answer.error?.code == .badRequest)
+            #expect((answer.reply.id, answer.error?.code) == (nil, .badRequest))
         }
         setting.origin.gate("/a").open()
         #expect(try client.picture(try client.answer(to: id)) == tile(1))

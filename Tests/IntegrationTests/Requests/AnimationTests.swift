@@ -46,11 +46,9 @@ import Testing
 
         // A single frame, the first frame as a still image, and scaled frames.
         let third = try client.load(setting.url("/a"), #""variant":{"frame":2,"alpha":"straight"}"#)
-        #expect(try client.picture(third) == shown[2])
-        #expect(try third.image().timing == nil)
+        #expect(try (client.picture(third), third.image().timing) == (shown[2], nil))
         let still = try client.load(setting.url("/a"), #""variant":{"alpha":"straight"}"#)
-        #expect(try client.picture(still) == shown[0])
-        #expect(try still.image().frameCount == shown.count)
+        #expect(try (client.picture(still), still.image().frameCount) == (shown[0], shown.count))
         let small = try client.load(setting.url("/a"), #""variant":{"frame":"all","width":7}"#)
         image = try small.image()
         #expect((image.width, image.height, image.bytes) == (7, 5, 7 * 5 * 4 * shown.count))
@@ -58,8 +56,7 @@ import Testing
 
         // As a file that has them all.
         let encoded = try client.load(setting.url("/a"), #""variant":{"frame":"all"},"as":"webp""#)
-        #expect(try encoded.image().contentType == "image/webp")
-        #expect(try encoded.image().frameCount == shown.count)
+        #expect(try (encoded.image().contentType, encoded.image().frameCount) == ("image/webp", shown.count))
         #expect(try encoded.image().timing == nil)
         let copy = try Setting(routes: ["/b": .ok(try client.bytes(of: encoded))])
         let again = try copy.client().load(copy.url("/b"), #""variant":{"frame":"all"}"#).image()
@@ -70,8 +67,7 @@ import Testing
         #expect(error.code == .badRequest)
         // The same from memory, without another download.
         let repeated = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
-        #expect(try repeated.image().source == .memory)
-        #expect(try repeated.image().timing?.loops == loops)
+        #expect(try (repeated.image().source, repeated.image().timing?.loops) == (.memory, loops))
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 

@@ -38,8 +38,7 @@ import Testing
     private func cancel(_ client: RawClient, _ id: Int) throws {
         #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
         let error = try client.answer(to: id).error
-        #expect(error?.code == .cancelled)
-        #expect(error?.isRetryable == false)
+        #expect((error?.code, error?.isRetryable) == (.cancelled, false))
     }
 
     /// Waits until the broker has taken `count` requests besides that of `init`. What two clients send may come in any order.
@@ -74,8 +73,7 @@ import Testing
         try cancel(other, ids[1])
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
         let report = try setting.idle()
-        #expect(report[.reservedBytes] == 0)
-        #expect(report[.cancelled] == 2)
+        #expect(report[.reservedBytes, .cancelled] == [0, 2])
         try setting.broker.waitForSettledDescriptors(warm)
         // It can be loaded again at once.
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2, side: 64))
@@ -116,9 +114,7 @@ import Testing
         setting.origin.gate("/a").open()
         #expect(try other.picture(try other.answer(to: staying)) == tile(2, side: 64))
         let report = try setting.idle()
-        #expect(report[.cancelled] == 2)
-        #expect(report.ended == report[.requests])
-        #expect(report[.reservedBytes] == 0)
+        #expect((report[.cancelled], report.ended, report[.reservedBytes]) == (2, report[.requests], 0))
         // Images in memory, none of which is leased any more; the client that left has no descriptor.
         try setting.broker.waitForSettledDescriptors(besides, images: report[.memoryEntries])
     }
@@ -139,8 +135,7 @@ import Testing
         try taken(1)
         let late = try client.get(setting.url("/silent"), #""timeoutMs":300"#)
         let error = try #require(try client.answer(to: late).error)
-        #expect(error.code == .timeout)
-        #expect(error.isRetryable)
+        #expect((error.code, error.isRetryable) == (.timeout, true))
         // The request with the longer timeout still waits, and others are served.
         #expect(try client.picture(try client.load(setting.url("/fast"))) == tile(5, side: 64))
         #expect(setting.origin.statistics("/silent").abandoned == 0)

@@ -101,19 +101,16 @@ import Testing
         #expect([.emptyImage, .decodeFailed].contains(nothing.code))
         // Five redirects are followed; the answer names the requested URL.
         let far = try client.load(setting.url("/five"))
-        #expect(try far.image().url == setting.url("/five"))
-        #expect(try client.picture(far) == Self.picture)
+        #expect(try (far.image().url, client.picture(far)) == (setting.url("/five"), Self.picture))
         let report = try setting.idle()
         #expect(report[.failed] == cases.count + 1)
         #expect(report.failures.values.reduce(0, +) == cases.count + 1)
-        #expect(report[.workerRestarts] == 0)
-        #expect(report[.reservedBytes] == 0)
+        #expect(report[.workerRestarts, .reservedBytes] == [0, 0])
         #expect(setting.origin.statistics("/loop").requests == 6)
         // Recently failed URLs are not tried again.
         for (path, code) in [("/corrupt", ErrorCode.decodeFailed), ("/404", .httpStatus), ("/long", .tooLarge)] {
             let again = try client.failure(setting.url(path))
-            #expect(again.code == .recentlyFailed)
-            #expect(again.cause == code)
+            #expect((again.code, again.cause) == (.recentlyFailed, code))
             #expect(setting.origin.statistics(path).requests == 1)
         }
         // Retryable failures are tried again.
@@ -122,8 +119,7 @@ import Testing
         // `Retry-After` applies to all URLs of the origin.
         let isShort = #""totalTimeoutMs":6000"#
         let patience = try client.failure(setting.url("/503"), isShort)
-        #expect(patience.code == .httpStatus)
-        #expect(patience.retryAfterMs == 7000)
+        #expect((patience.code, patience.retryAfterMs) == (.httpStatus, 7000))
         let next = try client.failure(setting.url("/500"), isShort)
         #expect(next.code == .hostUnavailable)
         #expect((1...7000).contains(next.retryAfterMs ?? 0))
@@ -152,8 +148,7 @@ import Testing
         let setting = try Setting(routes: [:])
         let client = try setting.client()
         let refused = try client.failure(closed.url("/a"))
-        #expect(refused.code == .connectFailed)
-        #expect(refused.isRetryable)
+        #expect((refused.code, refused.isRetryable) == (.connectFailed, true))
         let unknown = try client.failure("http://nobody.invalid/a.png", #""timeoutMs":25000"#)
         // Without a reachable name server the resolver times out.
         #expect([.dnsFailed, .timeout].contains(unknown.code))

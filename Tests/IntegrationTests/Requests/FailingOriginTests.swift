@@ -15,14 +15,11 @@ import Testing
         let client = try setting.client()
         _ = try client.load(setting.url("/cached"))
         let first = try client.failure(setting.url("/a"))
-        #expect(first.code == .httpStatus)
-        #expect(first.httpStatus == 503)
-        #expect(first.retryAfterMs == 300_000)
+        #expect((first.code, first.httpStatus, first.retryAfterMs) == (.httpStatus, 503, 300_000))
         #expect(!first.recentlyFailed)
         for path in ["/a", "/b"] {
             let error = try client.failure(setting.url(path))
-            #expect(error.code == .hostUnavailable)
-            #expect(error.code.isRetryable)
+            #expect((error.code, error.code.isRetryable) == (.hostUnavailable, true))
             #expect((1...300_000).contains(error.retryAfterMs ?? 0))
         }
         // Cached entries are still served.
@@ -69,11 +66,9 @@ import Testing
         }
         for (path, code) in [("/gone", ErrorCode.httpStatus), ("/text", .unsupportedFormat), ("/mended", .httpStatus)] {
             let first = try client.failure(setting.url(path))
-            #expect(first.code == code)
-            #expect(first.recentlyFailed)
+            #expect((first.code, first.recentlyFailed) == (code, true))
             let second = try client.failure(setting.url(path))
-            #expect(second.code == .recentlyFailed)
-            #expect(second.cause == code)
+            #expect((second.code, second.cause) == (.recentlyFailed, code))
             #expect(setting.origin.requests(path).count == 1)
         }
         #expect(
@@ -125,9 +120,7 @@ import Testing
             #expect(setting.origin.requests(path).count == 2)
         }
         let report = try client.stats()
-        #expect(report[.networkLoads] == 2)
-        #expect(report.failures.isEmpty)
-        #expect(report[.recentlyFailedURLs] == 0)
+        #expect((report[.networkLoads], report.failures.isEmpty, report[.recentlyFailedURLs]) == (2, true, 0))
     }
 
     @Test func noRetryWithoutWaiters() throws {

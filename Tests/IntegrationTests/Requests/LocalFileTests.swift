@@ -48,8 +48,7 @@ import WorkerProtocol
         #expect(reply.source == .file && reply.url == nil && reply.etag == nil && first.fields["url"] == nil)
         let other = try setting.client(as: 20_021)
         let second = try ask(file, by: other)
-        #expect(try second.image().source == .memory)
-        #expect(try other.picture(second) == tile(3))
+        #expect(try (second.image().source, other.picture(second)) == (.memory, tile(3)))
     }
 
     private func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
@@ -63,8 +62,7 @@ import WorkerProtocol
         #expect(reply.source == .file && reply.url == nil)
         let other = try setting.client(as: 20_021)
         let second = try ask(sealed(tile(3).png), by: other)
-        #expect(try second.image().source == .memory)
-        #expect(try other.picture(second) == tile(3))
+        #expect(try (second.image().source, other.picture(second)) == (.memory, tile(3)))
         // Of other bytes nothing is known.
         #expect(try ask(sealed(tile(4).png), #""cache":"only-if-cached""#).error?.code == .notCached)
         let query = try ask(sealed(tile(3).png), type: "query")
@@ -319,8 +317,7 @@ import WorkerProtocol
         #expect(!kept.contains { $0.range(of: Data(picture.png.prefix(4000).suffix(1000))) != nil })
         try disk.restart()
         let second = try ask(file, #""variant":{"width":300}"#, by: disk.client)
-        #expect(try second.image().source == .disk)
-        #expect(try disk.client.picture(second) == shown)
+        #expect(try (second.image().source, disk.client.picture(second)) == (.disk, shown))
         // A changed file has no raster.
         try Data(tile(1).png).write(to: URL(filePath: path))
         #expect(try ask(try settled(path), #""variant":{"width":300}"#, by: disk.client).image().source == .file)

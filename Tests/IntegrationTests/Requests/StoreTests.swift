@@ -25,8 +25,7 @@ import WorkerProtocol
         let image = try incoming.image()
         // An original that is on disk leaves memory.
         #expect(image.source != .network)
-        #expect(!image.stale)
-        #expect(image.contentType == "image/png")
+        #expect((image.stale, image.contentType) == (false, "image/png"))
         return try client.picture(incoming) == picture.premultiplied
     }
 
@@ -60,8 +59,7 @@ import WorkerProtocol
         let original = try client.load(url, #""as":"original""#)
         #expect(try client.bytes(of: original) == picture.png)
         let answer = try client.ask("query", #""url":"\#(url)""#).fields
-        #expect(answer["memory"] as? Bool == true)
-        #expect(answer["fresh"] as? Bool == true)
+        #expect((answer["memory"] as? Bool, answer["fresh"] as? Bool) == (true, true))
         #expect(setting.origin.requests.isEmpty)
         // Another upload replaces it.
         #expect(succeeded(try client.store(url, tile(1).png)))
@@ -219,9 +217,7 @@ import WorkerProtocol
         }
         #expect(try client.ask("clear", #""tier":"all""#).fields["removed"] as? Int == 50)
         let report = try setting.idle()
-        #expect(report[.memoryEntries] == 0)
-        #expect(report[.memoryBytes] == 0)
-        #expect(report[.reservedBytes] == 0)
+        #expect(report[.memoryEntries, .memoryBytes, .reservedBytes] == [0, 0, 0])
         try setting.broker.waitForSettledDescriptors(warm)
     }
 

@@ -84,8 +84,7 @@ import WorkerProtocol
             #expect(Array(bytes.prefix(244)) == Array(picture.bytes.prefix(244)))
         }
         let report = try client.stats()
-        #expect(report[.decodes] == 0)
-        #expect(report[.memoryBytes] == sealed.size)
+        #expect(report[.decodes, .memoryBytes] == [0, sealed.size])
         #expect(setting.origin.requests.isEmpty)
     }
 

@@ -46,8 +46,7 @@ struct UserIsolationTests {
         // From the cache, too, each user gets the own image.
         for (user, picture) in zip(users, pictures) {
             let again = try user.load(url, members)
-            #expect(try again.image().source == .memory)
-            #expect(try user.picture(again) == picture)
+            #expect(try (again.image().source, user.picture(again)) == (.memory, picture))
         }
         #expect(setting.origin.requests.count == 2)
         // Root has an identity of its own and no access to the users' entries.
@@ -103,8 +102,7 @@ struct UserIsolationTests {
         #expect(pictures[0] != pictures[2])
         for (user, picture) in zip(users, pictures) {
             let again = try user.load(url)
-            #expect(try again.image().source == .memory)
-            #expect(try user.picture(again) == picture)
+            #expect(try (again.image().source, user.picture(again)) == (.memory, picture))
         }
         #expect(setting.origin.requests.count == 2)
         #expect(try setting.client().load(url).image().source == .network)
@@ -198,8 +196,7 @@ struct UserIsolationTests {
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
         let own = try first.load(url)
-        #expect(try first.picture(own) == tile(1))
-        #expect(try own.image().source == .disk)
+        #expect(try (first.picture(own), own.image().source) == (tile(1), .disk))
         #expect(try second.picture(try second.load(url)) == tile(251))
         #expect(try first.picture(try first.load(url)) == tile(1))
     }
@@ -210,8 +207,7 @@ struct UserIsolationTests {
         // The shared entry is in memory first.
         #expect(try second.picture(try second.load(url)) == tile(251))
         let own = try first.load(url)
-        #expect(try first.picture(own) == tile(1))
-        #expect(try own.image().source == .disk)
+        #expect(try (first.picture(own), own.image().source) == (tile(1), .disk))
     }
 
     @Test func removeCoversOwnAndSharedEntries() throws {

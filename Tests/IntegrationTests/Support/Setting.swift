@@ -106,6 +106,9 @@ extension TestBroker {
 }
 
 extension StatsReport {
+    /// Several figures, in this order.
+    subscript(first: Figure, second: Figure, others: Figure...) -> [Int] { ([first, second] + others).map { self[$0] } }
+
     /// The number of requests that have ended.
     var ended: Int { StatsReport.Figure.outcomes.reduce(0) { $0 + self[$1] } }
 }

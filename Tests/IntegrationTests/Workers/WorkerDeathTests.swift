@@ -47,9 +47,7 @@ import Testing
             #expect(try client.picture(try client.answer(to: id)) == tile(number, side: 80))
         }
         let report = try setting.idle()
-        #expect(report[.workerRestarts] == killed)
-        #expect(report[.failed] == 0)
-        #expect(report[.reservedBytes] == 0)
+        #expect(report[.workerRestarts, .failed, .reservedBytes] == [killed, 0, 0])
         // The buffers stay; their clients disconnect.
         for client in clients { client.close() }
         try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
@@ -84,14 +82,11 @@ import Testing
             }
         }
         for error in [try client.answer(to: id).error, try other.answer(to: joined).error] {
-            #expect(error?.code == .decoderCrashed)
-            #expect(error?.isRetryable == false)
+            #expect((error?.code, error?.isRetryable) == (.decoderCrashed, false))
         }
         #expect(try client.picture(try client.load(setting.url("/good"))) == tile(2))
         let report = try setting.idle()
-        #expect(report[.reservedBytes] == 0)
-        #expect(report[.failed] == 2)
-        #expect(report.workerDeaths == [.signal: 2])
+        #expect((report[.reservedBytes], report[.failed], report.workerDeaths) == (0, 2, [.signal: 2]))
         // The original of the bad image stays, and the original and pixels of the good one.
         #expect(report[.memoryEntries] == 3)
         for client in [client, other] { client.close() }
@@ -114,8 +109,7 @@ import Testing
         }
         #expect(try client.answer(to: id).image().bytes == 100_000_000)
         let report = try setting.idle()
-        #expect(report[.reservedBytes] == 0)
-        #expect(report.workerDeaths == [.outside: 5])
+        #expect((report[.reservedBytes], report.workerDeaths) == (0, [.outside: 5]))
     }
 
     @Test func stoppedDecodeWorkerIsReplaced() throws {
@@ -147,8 +141,7 @@ import Testing
         #expect(Instant.now.microseconds(since: begun) > 9_000_000)
         for worker in standing { try eventually("\(worker.pid) is gone") { !worker.isAlive } }
         let report = try setting.idle()
-        #expect(report[.workerRestarts] == 2)
-        #expect(report.workerDeaths == [.deadline: 2])
+        #expect((report[.workerRestarts], report.workerDeaths) == (2, [.deadline: 2]))
     }
 
     /// Transfers restart with another worker; received bytes are not counted twice.
@@ -169,9 +162,7 @@ import Testing
         }
         for id in ids { #expect(try client.picture(try client.answer(to: id)) == picture) }
         let report = try setting.idle()
-        #expect(report[.reservedBytes] == 0)
-        #expect(report[.downloads] == 3)
-        #expect(report[.workerRestarts] == 1)
+        #expect(report[.reservedBytes, .downloads, .workerRestarts] == [0, 3, 1])
     }
 
     /// With stopped download workers a request ends by its own timeout.
