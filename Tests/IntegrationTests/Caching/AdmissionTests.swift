@@ -36,18 +36,16 @@ import Testing
         #expect(mostMemory <= limit)
         // The output, and 64 MiB for each of the five workers.
         #expect(mostResident <= limit + 5 * 64 << 20)
-        let report = try setting.idle()
-        #expect(report[.reservedBytes, .workerRestarts, .failed] == [0, 0, 0])
+        #expect(try setting.idle()[.reservedBytes, .workerRestarts, .failed] == [0, 0, 0])
     }
 
     /// An image larger than the whole budget is decoded, too, with no other job beside it.
     @Test func largerThanAllMemory() throws {
         let sides = [2000, 2008, 2016, 2024]
         let files = sides.map { TestPNG.blank(width: $0, height: 2000) }
-        let setting = try Setting(["--memory-limit", "8M"], workers: 3) { request in
+        let (setting, client) = try Setting(["--memory-limit", "8M"], workers: 3) { request in
             Int(request.path.dropFirst()).map { .ok(files[$0]) } ?? .status(404)
-        }
-        let client = try setting.client()
+        }.withClient()
         let ids = try sides.indices.map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
         var mostReserved = 0
         try eventually("all are answered") {

@@ -28,10 +28,9 @@ import WorkerProtocol
     }
 
     @Test func modes() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             Self.tagged(request, request.path.hasSuffix("stale") ? "max-age=0" : "max-age=600")
-        }
-        let client = try setting.client()
+        }.withClient()
         let kept = Outcome(source: .memory)
         let confirmed = Outcome(source: .memory, conditional: 1)
         let stale = Outcome(source: .memory, isStale: true)
@@ -80,23 +79,20 @@ import WorkerProtocol
         #expect(try #require(second.expires) - #require(first.expires) > 4000)
         #expect(third.expires == second.expires)
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\""])
-        let report = try client.stats()
-        #expect(report[.revalidated, .decodes, .downloads, .memoryHits] == [1, 1, 1, 2])
+        #expect(try client.stats()[.revalidated, .decodes, .downloads, .memoryHits] == [1, 1, 1, 2])
     }
 
     @Test func changedImageReplacesTheOldOne() throws {
         let setting = try Setting { Self.tagged($0, "max-age=0", tile($0.number), etag: "\"\($0.number)\"") }
         let client = try setting.client()
         for number in 1...3 {
-            let incoming = try client.load(setting.url("/a"))
-            #expect(try (incoming.image().source, client.picture(incoming)) == (.network, tile(number)))
+            #expect(try client.loaded(setting.url("/a")) == (tile(number), .network))
         }
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", "\"2\""])
     }
 
     @Test func expiredEntryIsRevalidated() throws {
-        let setting = try Setting { Self.tagged($0, "max-age=1") }
-        let client = try setting.client()
+        let (setting, client) = try Setting { Self.tagged($0, "max-age=1") }.withClient()
         _ = try client.load(setting.url("/a"))
         try eventually("the stale entry is revalidated") {
             _ = try client.load(setting.url("/a"))
@@ -131,12 +127,11 @@ import WorkerProtocol
     }
 
     @Test func staleIfErrorServesWithoutTheOrigin() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             if request.number > 1 { return .status(503) }
             let control = request.path == "/a" ? "max-age=0, stale-if-error=600" : "max-age=0"
             return Self.tagged(request, control)
-        }
-        let client = try setting.client()
+        }.withClient()
         for path in ["/a", "/b"] { _ = try client.load(setting.url(path)) }
         let before = try client.stats()[.staleServed]
         for hasStopped in [false, true] {
@@ -151,10 +146,9 @@ import WorkerProtocol
     }
 
     @Test func status410OverridesStaleIfError() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             request.number == 1 ? Self.tagged(request, "max-age=0, stale-if-error=600") : .status(410)
-        }
-        let client = try setting.client()
+        }.withClient()
         _ = try client.load(setting.url("/a"))
         #expect(try client.failure(setting.url("/a")).httpStatus == 410)
         #expect(try client.failure(setting.url("/a"), #""cache":"only-if-cached""#).code == .notCached)
@@ -175,13 +169,12 @@ import WorkerProtocol
     }
 
     @Test func varyHeaders() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             let name = request.path == "/any" ? "*" : String(request.path.dropFirst())
             return Self.tagged(request, "max-age=600", tile(request.number)).with {
                 $0.headers.append(.init("Vary", name))
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         for _ in 0..<2 { #expect(try client.load(setting.url("/any")).image().source == .network) }
         // Request headers are part of the key; headers that the broker adds are constant.
         for (source, languages) in [(ImageReply.Source.network, ["de", "fr"]), (.memory, ["fr", "de"])] {
@@ -201,13 +194,12 @@ import WorkerProtocol
     // MARK: staleFirst
 
     @Test func staleFirstSendsTwoFrames() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             let changes = request.path == "/new" && request.number > 1
             return Self.tagged(request, "max-age=600", tile(changes ? 8 : 7), etag: changes ? "\"2\"" : "\"1\"").with {
                 $0.hold = request.number > 1 ? .beforeHeaders : .never
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         let members = #""cache":"no-cache","staleFirst":true"#
         for (path, last) in [("/new", tile(8)), ("/same", tile(7))] {
             // Without a cached image there is one frame.

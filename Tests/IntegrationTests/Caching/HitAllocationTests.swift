@@ -13,8 +13,7 @@ import Testing
         let counter = try AllocationCounter()
         let origin = try LocalOrigin(routes: ["/picture-with-a-name-of-some-length.png": png(tile(1))])
         defer { origin.stop() }
-        let broker = try TestBroker(
-            environment: counter.environment, folder: Self.folder, in: counter.directory)
+        let broker = try TestBroker(environment: counter.environment, folder: Self.folder, in: counter.directory)
         let client = try RawClient(broker.socketPath)
         try client.mapSegments()
         let url = origin.url("/picture-with-a-name-of-some-length.png")

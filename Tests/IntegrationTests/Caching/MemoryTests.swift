@@ -16,8 +16,7 @@ import Testing
     }
 
     @Test func staysWithinTheLimit() throws {
-        let setting = try start()
-        let client = try setting.client()
+        let (setting, client) = try start().withClient()
         var mostEntries = 0
         for number in 0..<60 {
             let incoming = try client.load(setting.url("/\(number)"))
@@ -122,8 +121,7 @@ import Testing
             #expect((image.source, image.descriptors) == (.memory, 1))
         }
         // The bytes of a packed image after a frame, too.
-        let inline = try client.load(setting.url("/0"), #""delivery":"inline""#)
-        #expect(try client.picture(inline) == tile(0, side: 64))
+        #expect(try client.picture(client.load(setting.url("/0"), #""delivery":"inline""#)) == tile(0, side: 64))
         try setting.idle()
         let report = try client.stats()
         #expect(report[.memoryEntries] >= numbers.count)
@@ -135,8 +133,7 @@ import Testing
     /// An image larger than the whole budget is served and not kept.
     @Test func largerThanTheLimit() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)
-        let setting = try Setting(["--memory-limit", "1M"], routes: ["/big": .ok(file)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(["--memory-limit", "1M"], routes: ["/big": .ok(file)]).withClient()
         let incoming = try client.load(setting.url("/big"))
         #expect(try incoming.image().bytes == 4_000_000)
         let picture = try client.picture(incoming)
@@ -171,10 +168,9 @@ import Testing
 
     /// Originals that wait for decoding cannot be evicted, so downloads wait for the decoders.
     @Test func downloadsWaitForDecoders() throws {
-        let setting = try Setting(["--memory-limit", "1M"], workers: 1) {
+        let (setting, client) = try Setting(["--memory-limit", "1M"], workers: 1) {
             png(Self.picture(Int($0.path.dropFirst()) ?? 0))
-        }
-        let client = try setting.client()
+        }.withClient()
         try setting.idleWorkers()
         let workers = try setting.broker.stopAll(.decode)
         let ids = try (0..<100).map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }

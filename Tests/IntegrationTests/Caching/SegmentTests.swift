@@ -1,5 +1,4 @@
 import CTestSupport
-import Foundation
 import Glibc
 import IPCProtocol
 import LinuxSystem

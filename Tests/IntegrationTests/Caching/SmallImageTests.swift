@@ -42,8 +42,7 @@ import Testing
     @Test func killedWorkersLoseNone() throws {
         let origin = try Self.makeOrigin()
         defer { origin.stop() }
-        let broker = try TestBroker()
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker().withClient()
         try broker.waitUntilIdle(workers: 2)
         var (killed, loaded) = (0, 0)
         var nextKill = Instant.now.adding(milliseconds: 100)
@@ -64,8 +63,7 @@ import Testing
                 killed += 1
             }
         }
-        let report = try broker.waitUntilIdle()
-        #expect(report[.failed, .reservedBytes] == [0, 0])
+        #expect(try broker.waitUntilIdle()[.failed, .reservedBytes] == [0, 0])
         client.close()
         try broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }

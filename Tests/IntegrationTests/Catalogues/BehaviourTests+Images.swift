@@ -139,15 +139,14 @@ extension BehaviourTests {
     }
 
     @Test func requestsLeaveNoResources() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             switch request.path.prefix(4) {
             case "/yes": png(tile(Int(request.path.dropFirst(4)) ?? 0))
             case "/bad": .ok(Array(tile(1).png.prefix(100)))
             case "/hel": png(tile(2)).with { $0.hold = .afterBytes(100) }
             default: .status(404)
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         _ = try client.load(setting.url("/yes0"), #""delivery":"none""#)
         try setting.idle()
         let warm = try setting.broker.settledDescriptorsBesidesImages()

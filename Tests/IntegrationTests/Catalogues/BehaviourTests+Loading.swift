@@ -8,13 +8,12 @@ import Testing
 extension BehaviourTests {
     @Test func eachFailureHasItsOwnError() throws {
         let file = tile(1).png
-        let setting = try Setting(routes: [
+        let (setting, client) = try Setting(routes: [
             "/500": .status(500), "/404": .status(404), "/empty": .ok([], contentType: "image/png"),
             "/page": .ok(Array("<!DOCTYPE html>".utf8), contentType: "image/png"),
             "/half": .ok(Array(file.prefix(file.count / 2)), contentType: "image/png"),
             "/mislabelled": .ok(file, contentType: "text/html"),
-        ])
-        let client = try setting.client()
+        ]).withClient()
         let cases: [(String, ErrorCode, Int?)] = [
             ("/500", .httpStatus, 500), ("/404", .httpStatus, 404), ("/empty", .emptyImage, nil),
             ("/page", .unsupportedFormat, nil), ("/half", .truncated, nil),
@@ -31,14 +30,13 @@ extension BehaviourTests {
     @Test(arguments: [true, false]) func oversizeBodyIsAborted(_ lengthIsKnown: Bool) throws {
         let limit = 64 << 10
         let file = tile(1).png
-        let setting = try Setting(["--max-download", "64K"]) { request in
+        let (setting, client) = try Setting(["--max-download", "64K"]) { request in
             if request.path == "/full" { return .ok(file + [UInt8](repeating: 0, count: limit - file.count)) }
             return .ok([UInt8](repeating: 0, count: limit * 3)).with {
                 $0.framing = lengthIsKnown ? .length : .chunked
                 $0.hold = .afterBytes(lengthIsKnown ? 0 : limit * 2)
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         #expect(try client.failure(setting.url("/a")).code == .tooLarge)
         // The download is aborted.
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
@@ -80,10 +78,9 @@ extension BehaviourTests {
     ]
 
     @Test func interruptedBodyIsResumed() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             Self.breaks.first { $0.path == request.path }?.answer(request) ?? .status(404)
-        }
-        let client = try setting.client()
+        }.withClient()
         let ids = try Self.breaks.map { try client.get(setting.url($0.path)) }
         for (each, id) in zip(Self.breaks, ids) {
             let incoming = try client.answer(to: id)
@@ -101,7 +98,7 @@ extension BehaviourTests {
     /// Also when a request in between is cancelled before the origin has answered it.
     @Test func cancelledBodyIsResumedByTheNextRequest() throws {
         let body = tile(1, side: 100).png
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             .resource(body, etag: #""one""#, for: request).with {
                 switch request.number {
                 case 1:
@@ -110,8 +107,7 @@ extension BehaviourTests {
                 default: break
                 }
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         let first = try client.get(setting.url("/a"), #""progress":true"#)
         while case .progress(_, let received, _) = try client.answer(to: first, orProgress: true).reply {
             if received > 0 { break }
@@ -133,8 +129,7 @@ extension BehaviourTests {
     }
 
     @Test func completeBodyIsNotResumed() throws {
-        let setting = try Setting { .resource(tile(1).png, etag: #""one""#, for: $0) }
-        let client = try setting.client()
+        let (setting, client) = try Setting { .resource(tile(1).png, etag: #""one""#, for: $0) }.withClient()
         for _ in 0..<2 {
             #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
             #expect(try client.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
@@ -143,11 +138,10 @@ extension BehaviourTests {
     }
 
     @Test(arguments: [301, 302, 303, 307, 308]) func redirectsAreFollowed(_ status: Int) throws {
-        let setting = try Setting(routes: [
+        let (setting, client) = try Setting(routes: [
             "/a": .redirect(to: "b/c", status: status), "/b/c": .redirect(to: "../d", status: status),
             "/d": png(tile(1)),
-        ])
-        let client = try setting.client()
+        ]).withClient()
         let incoming = try client.load(setting.url("/a"))
         #expect(try (client.picture(incoming), incoming.image().url) == (tile(1), setting.url("/a")))
         // The entry is found by the requested URL. A temporary redirect without a lifetime is asked for again.
@@ -161,10 +155,9 @@ extension BehaviourTests {
         @Sendable func body(_ number: Int) -> [UInt8] {
             tile(number).png + [UInt8](repeating: UInt8(number), count: 3 << 20)
         }
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             .ok(body(Int(request.path.dropFirst()) ?? 0)).with { $0.hold = .afterBytes(1 << 20) }
-        }
-        let client = try setting.client()
+        }.withClient()
         let ids = try (0..<6).map { try client.get(setting.url("/\($0)"), #""as":"original""#) }
         for number in 0..<6 {
             #expect(setting.origin.wait(for: "/\(number)", seconds: patience) { $0.held == 1 })
@@ -177,7 +170,7 @@ extension BehaviourTests {
     }
 
     @Test func failedTransferIsRetriedOnce() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             switch request.path {
             case "/bad-gateway": .status(502)
             case "/short": png(tile(1)).with { $0.framing = .wrongLength(5000) }
@@ -186,8 +179,7 @@ extension BehaviourTests {
             case "/broken": .status(500)
             default: .status(404)
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         let cases: [(String, requests: Int, ErrorCode?)] = [
             ("/bad-gateway", 2, .httpStatus), ("/short", 2, .transferFailed), ("/mended", 2, nil),
             // Final answers are not retried.
@@ -201,8 +193,7 @@ extension BehaviourTests {
     }
 
     @Test func cancelledRequestIsNotRetried() throws {
-        let setting = try Setting { _ in .status(502).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in .status(502).with { $0.hold = .beforeHeaders } }.withClient()
         let paths = (0..<4).map { "/\($0)" }
         let ids = try paths.map { try client.get(setting.url($0)) }
         for path in paths { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
@@ -221,12 +212,11 @@ extension BehaviourTests {
     }
 
     @Test func staleFirstSendsTheCachedImageFirst() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             // The image changes once, before the third request.
             let version = request.number < 3 ? 1 : 2
             return .resource(tile(version).png, etag: "\"\(version)\"", for: request)
-        }
-        let client = try setting.client()
+        }.withClient()
         let members = #""cache":"no-cache","staleFirst":true"#
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
         for (version, source) in [(1, ImageReply.Source.memory), (2, .network)] {
@@ -243,14 +233,11 @@ extension BehaviourTests {
     }
 
     @Test func onlyIfCachedFailsOnAMiss() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
-        let error = try client.failure(setting.url("/a"), #""cache":"only-if-cached""#)
-        #expect(error.code == .notCached)
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
+        #expect(try client.failure(setting.url("/a"), #""cache":"only-if-cached""#).code == .notCached)
         #expect(setting.origin.requests.isEmpty)
         _ = try client.load(setting.url("/a"))
-        let hit = try client.load(setting.url("/a"), #""cache":"only-if-cached""#)
-        #expect(try client.picture(hit) == tile(1))
+        #expect(try client.picture(client.load(setting.url("/a"), #""cache":"only-if-cached""#)) == tile(1))
         #expect(setting.origin.requests.count == 1)
     }
 }

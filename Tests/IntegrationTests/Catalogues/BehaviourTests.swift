@@ -108,10 +108,9 @@ import WorkerProtocol
     }
 
     @Test func requestRightAfterItsCancellationIsServed() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             png(tile(request.number)).with { $0.hold = request.number == 1 ? .afterBytes(100) : .never }
-        }
-        let client = try setting.client()
+        }.withClient()
         let id = try client.get(setting.url("/a"))
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
         let (cancelling, again) = (client.newID(), client.newID())

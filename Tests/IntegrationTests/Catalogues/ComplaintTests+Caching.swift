@@ -26,8 +26,7 @@ extension ComplaintTests {
         #expect(try setting.client.failure(url).code == .transferFailed)
         let fields = try setting.client.ask("query", #""url":"\#(url)""#).fields
         #expect(["memory", "disk", "fresh"].map { fields[$0] as? Bool } == [false, false, false])
-        let incoming = try setting.client.load(url)
-        #expect(try (setting.client.picture(incoming), incoming.image().source) == (flat(1), .network))
+        #expect(try setting.client.loaded(url) == (flat(1), .network))
         try setting.wait(for: .on, entries: 1)
         #expect(setting.origin.requests.count == 3)
     }
@@ -38,8 +37,7 @@ extension ComplaintTests {
         })
         let url = setting.origin.url("/a")
         // The original is served as received, without decoding.
-        let incoming = try setting.client.load(url, #""as":"original""#)
-        #expect(try setting.client.bytes(of: incoming) == Self.damaged(flat(1)))
+        #expect(try setting.client.bytes(of: setting.client.load(url, #""as":"original""#)) == Self.damaged(flat(1)))
         try setting.wait(for: .on, entries: 1)
         try setting.restart()
         if isMended {
@@ -118,19 +116,16 @@ extension ComplaintTests {
         #expect(Set(order.prefix(6)) == Set((0..<6).map { "/p\($0)" }))
         #expect(order.dropFirst(6).prefix(2) == ["/p7", "/now"])
         for number in 0..<20 { setting.origin.gate("/p\(number)").open() }
-        let end = try client.answer(to: prefetch)
-        #expect(end.fields["type"] as? String == "ok")
+        #expect(try client.answer(to: prefetch).fields["type"] as? String == "ok")
         #expect(setting.origin.requests.count == 21)
         #expect(try client.stats()[.prefetched] == 20)
     }
 
     @Test func signedURLsShareByCacheKey() throws {
-        let setting = try Setting { request in png(tile(request.query.utf8.count)) }
-        let client = try setting.client()
+        let (setting, client) = try Setting { request in png(tile(request.query.utf8.count)) }.withClient()
         let key = #""cacheKey":"a picture""#
         #expect(try client.picture(try client.load(setting.url("/a?signature=1"), key)) == tile(11))
-        let second = try client.load(setting.url("/a?signature=22"), key)
-        #expect(try (second.image().source, client.picture(second)) == (.memory, tile(11)))
+        #expect(try client.loaded(setting.url("/a?signature=22"), key) == (tile(11), .memory))
         #expect(setting.origin.requests.count == 1)
         // Queries are not stripped from URLs, and the cache key does not apply to requests without it.
         #expect(try client.picture(try client.load(setting.url("/a?signature=333"))) == tile(13))
@@ -155,8 +150,7 @@ extension ComplaintTests {
 
     @Test func scaledDownImageIsSeparate() throws {
         let source = flat(5, width: 60, height: 40)
-        let setting = try Setting(["--scale-down-limit", "4000"], routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(["--scale-down-limit", "4000"], routes: ["/a": png(source)]).withClient()
         for _ in 0..<2 {
             let limited = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#)
             #expect(try client.picture(limited) == flat(5, width: 38, height: 25))
@@ -186,10 +180,9 @@ extension ComplaintTests {
 
     @Test func partialImagesEndWithTheRequest() throws {
         let file = ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
-        let setting = try Setting(workers: 1) { request in
+        let (setting, client) = try Setting(workers: 1) { request in
             .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) }
-        }
-        let client = try setting.client()
+        }.withClient()
         try setting.idle()
         let descriptors = try setting.broker.settledDescriptors()
         let id = try client.get(setting.url("/a"), #""progressive":true"#)

@@ -56,10 +56,9 @@ import WorkerProtocol
     @Test func oversizedImagesAreRefusedBeforeDecoding() throws {
         let bomb = Array(TestPNG.blank(width: 30_000, height: 30_000).prefix(5000))
         let large = (0..<4).map { TestPNG.blank(width: 1000 + $0, height: 1000) }
-        let setting = try Setting(["--memory-limit", "6M"], workers: 3) { request in
+        let (setting, client) = try Setting(["--memory-limit", "6M"], workers: 3) { request in
             .ok(request.path == "/bomb" ? bomb : large[Int(request.path.dropFirst()) ?? 0])
-        }
-        let client = try setting.client()
+        }.withClient()
         try setting.idle()
         let before = setting.broker.workers(.decode).map(peak).max() ?? 0
         for variant in ["", #""width":20"#, #""scaleDown":true"#] {
@@ -83,8 +82,7 @@ import WorkerProtocol
     @Test func bodiesAreNotInProcessMemory() throws {
         let file = tile(1).png
         let body = file + [UInt8](repeating: 0, count: 20 << 20)
-        let setting = try Setting(routes: ["/a": .ok(body), "/warm": .ok(file + [0])])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": .ok(body), "/warm": .ok(file + [0])]).withClient()
         _ = try client.load(setting.url("/warm"), #""as":"original""#)
         try setting.idle()
         let processes = [setting.broker.status] + setting.broker.workers(.fetch)
@@ -92,8 +90,7 @@ import WorkerProtocol
         let before = processes.map(peak).max() ?? 0
         let small = try client.load(setting.url("/a"), #""variant":{"width":8}"#).image()
         #expect(small.width == 8)
-        let original = try client.load(setting.url("/a"), #""as":"original","delivery":"none""#).image()
-        #expect(original.bytes == body.count)
+        #expect(try client.load(setting.url("/a"), #""as":"original","delivery":"none""#).image().bytes == body.count)
         for process in processes { #expect(peak(process) - before < 16 << 20, "\(process.name)") }
     }
 
@@ -118,11 +115,10 @@ import WorkerProtocol
     }
 
     @Test func cancelledRequestsEndExactlyOnce() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             let number = Int(request.path.dropFirst()) ?? 0
             return png(tile(number)).with { $0.hold = number % 2 == 0 ? .never : .afterBytes(100) }
-        }
-        let client = try setting.client()
+        }.withClient()
         var asked: Set<Int> = []
         var cancelled: Set<Int> = []
         for number in 0..<40 {
@@ -192,15 +188,14 @@ import WorkerProtocol
         defer { withExtendedLifetime(closed) {} }
         // By state, not by number: a request may time out before it has reached the origin.
         let isWell = Atomic(false)
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             if isWell.load(ordering: .sequentiallyConsistent) { return png(tile(1)) }
             return switch request.path {
             case "/silent": .silent
             case "/short": png(tile(1)).with { $0.framing = .wrongLength(5000) }
             default: .status(502)
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         let cases: [(String, String, ErrorCode)] = [
             (setting.url("/silent"), #""timeoutMs":150"#, .timeout), (setting.url("/short"), "", .transferFailed),
             (setting.url("/failing"), "", .httpStatus), (closed.url("/refused"), "", .connectFailed),
@@ -212,8 +207,7 @@ import WorkerProtocol
             #expect(!error.recentlyFailed && error.isRetryable, "\(url)")
         }
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
-        let list = try client.ask("failed", #""action":"list""#)
-        #expect((list.fields["entries"] as? [Any])?.isEmpty == true)
+        #expect(try (client.ask("failed", #""action":"list""#).fields["entries"] as? [Any])?.isEmpty == true)
         isWell.store(true, ordering: .sequentiallyConsistent)
         // When the network recovers, the images load without `retryFailed`.
         for (url, _, _) in cases.dropLast() { #expect(try client.picture(try client.load(url)) == tile(1), "\(url)") }
@@ -233,8 +227,7 @@ import WorkerProtocol
         #expect(try client.picture(try client.load(url)) == tile(1))
         // `retryFailed` overrides the entry.
         #expect(try client.failure(url, #""cache":"reload""#).recentlyFailed)
-        let insisted = try client.load(url, #""cache":"reload","retryFailed":true"#)
-        #expect(try client.picture(insisted) == tile(1))
+        #expect(try client.picture(client.load(url, #""cache":"reload","retryFailed":true"#)) == tile(1))
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
     }
 
@@ -272,18 +265,16 @@ import WorkerProtocol
         let url = setting.origin.url("/a")
         _ = try setting.client.load(url, #""storage":"disk""#)
         try setting.wait(for: .on, entries: 1)
-        let incoming = try setting.client.load(url, #""storage":"\#(storage)""#)
-        #expect(try (setting.client.picture(incoming), incoming.image().source) == (flat(1), .disk))
+        #expect(try setting.client.loaded(url, #""storage":"\#(storage)""#) == (flat(1), .disk))
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#])
     }
 
     @Test func revalidatedButRemovedImageIsLoadedAgain() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             .resource(tile(1).png, etag: #""one""#, for: request).with {
                 $0.hold = request.number == 2 ? .beforeHeaders : .never
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         _ = try client.load(setting.url("/a"), #""delivery":"none""#)
         let id = try client.get(setting.url("/a"), #""cache":"no-cache""#)
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })

@@ -39,8 +39,7 @@ import WorkerProtocol
     }
 
     @Test func suspendedRequestsTimeOut() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         _ = try client.ask("suspend")
         #expect(try client.failure(setting.url("/1"), #""totalTimeoutMs":50"#).code == .timeout)
         #expect(setting.origin.requests.isEmpty)
@@ -59,8 +58,7 @@ import WorkerProtocol
         #expect(try clients[0].answer(to: prefetch).error?.code == .cancelled)
         #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.abandoned == 1 })
         #expect(setting.origin.wait(for: "/held/2", seconds: patience) { $0.abandoned == 1 })
-        let report = try setting.idle()
-        #expect(report[.cancelled, .reservedBytes] == [3, 0])
+        #expect(try setting.idle()[.cancelled, .reservedBytes] == [3, 0])
         // New requests are served.
         #expect(try clients[1].load(setting.url("/3")).image().source == .network)
     }
@@ -97,8 +95,7 @@ import WorkerProtocol
     }
 
     @Test func clearKeepsLeasedBytes() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         let held = try client.load(setting.url("/1"))
         #expect(try client.ask("clear", #""tier":"memory""#).fields["removed"] as? Int == 1)
         #expect(try client.picture(held) == tile(1))
@@ -125,8 +122,7 @@ import WorkerProtocol
     }
 
     @Test func prefetchFillsMemory() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         let paths = (1...20).map { $0 % 5 == 0 ? "/missing/\($0)" : "/\($0)" }
         let frames = try frames(client, try send(client, prefetch(setting, paths)))
         #expect(succeeded(frames.last!))
@@ -136,18 +132,15 @@ import WorkerProtocol
         #expect(counts.last == [16, 4, 20])
         #expect(counts.allSatisfy { $0[2] == 20 && $0[0] + $0[1] <= 20 })
         #expect(counts.map { $0[0] + $0[1] } == counts.map { $0[0] + $0[1] }.sorted())
-        let report = try client.stats()
-        #expect(report[.prefetched, .requests, .leasedBytes] == [16, 0, 0])
+        #expect(try client.stats()[.prefetched, .requests, .leasedBytes] == [16, 0, 0])
         for number in [1, 19] {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try (incoming.image().source, client.picture(incoming)) == (.memory, tile(number)))
+            #expect(try client.loaded(setting.url("/\(number)")) == (tile(number), .memory))
         }
         #expect(try client.stats()[.decodes] == 16)
     }
 
     @Test func emptyAndRepeatedPrefetch() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         let nothing = try frames(client, try send(client, #""urls":[]"#))
         #expect(succeeded(nothing.last!))
         #expect(nothing.dropLast().map { $0.fields["total"] as? Int } == [0])
@@ -160,8 +153,7 @@ import WorkerProtocol
     }
 
     @Test func prefetchYieldsAndIsJoined() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         // The maximum of downloads from one origin runs; later ones are queued.
         let held = try (1...6).map { try client.get(setting.url("/held/\($0)")) }
         #expect(setting.origin.wait(for: "/held/6", seconds: patience) { $0.held == 1 })
@@ -181,8 +173,7 @@ import WorkerProtocol
     }
 
     @Test func prefetchCanBeCancelled() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         let id = try send(client, prefetch(setting, (1...30).map { "/held/\($0)" }))
         #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.held == 1 })
         let wanted = try client.get(setting.url("/held/1"))
@@ -191,8 +182,7 @@ import WorkerProtocol
         // A download with another waiter continues.
         setting.origin.gate("/held/1").open()
         #expect(try client.picture(try client.answer(to: wanted)) == tile(1))
-        let report = try setting.idle()
-        #expect(report[.prefetched, .reservedBytes] == [0, 0])
+        #expect(try setting.idle()[.prefetched, .reservedBytes] == [0, 0])
         #expect(setting.origin.requests.count <= 8)
     }
 

@@ -176,8 +176,7 @@ import Testing
         segment.fill(64..<128, 1)
         segment.fill(8192..<12_288, 2)
         let (client, id) = try connected(to: broker)
-        try broker.send(
-            .image(id: id, reply(buffer: 7, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: id, reply(buffer: 7, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
         let first = try image(client)
         try broker.send(.image(id: try get(client, of: broker), reply(buffer: 8, offset: 8192, bytes: 4096)))
         let second = try image(client)
@@ -194,8 +193,7 @@ import Testing
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
         let (client, id) = try connected(to: broker)
         let copy = try #require(segment.descriptor).duplicate()
-        try broker.send(
-            .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
         try broker.send(
             .image(id: try get(client, of: broker), reply(buffer: 8, offset: 64, segmentBytes: 16_384)), [copy])
         let images = [try image(client), try image(client)]
@@ -208,8 +206,7 @@ import Testing
     @Test func `a segment that has ended is dropped with its last lease`() throws {
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
         let (client, id) = try connected(to: broker)
-        try broker.send(
-            .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
         try broker.send(.image(id: try get(client, of: broker), reply(buffer: 8, offset: 64)))
         var images = [try image(client), try image(client)]
         try broker.send(.segmentEnded(3))
@@ -234,8 +231,7 @@ import Testing
         segment.fill(0..<64, 4)
         func load() throws -> BrokerImage {
             let (client, id) = try connected(to: broker)
-            try broker.send(
-                .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+            try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
             return try image(client)
         }
         var loaded: BrokerImage? = try load()
@@ -251,8 +247,7 @@ import Testing
         segment.fill(0..<64, 4)
         var broker: PlayedBroker? = try PlayedBroker()
         let (client, id) = try connected(to: try #require(broker))
-        try broker?.send(
-            .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker?.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
         let image = try self.image(client)
         broker = nil
         #expect(throws: ClientError.self) { try client.stats() }
@@ -276,8 +271,7 @@ import Testing
         #expect(try broker.receive() == .release(buffers: [7, 8]))
         #expect(try broker.receive() == .forgetSegments([3]))
         #expect(try broker.receive().id == last)
-        try broker.send(
-            .image(id: last, reply(buffer: 8, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: last, reply(buffer: 8, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
         #expect(bytes(try image(client)) == [UInt8](repeating: 0, count: 64))
         // It is known again, and not forgotten once more.
         try client.returnLeases()
@@ -299,8 +293,7 @@ import Testing
         }
         try broker.send(.hello(id: hello, HelloReply(server: "played/1", formats: [], limits: [:])))
         let id = try #require(broker.receive().id)
-        try broker.send(
-            .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
         try eventually("the image has come") { received.withLock { $0 != nil } }
         received.withLock { $0 = nil }
         #expect(try broker.receive() == .release(buffers: [7]))

@@ -8,7 +8,6 @@ import Testing
 
 /// The command line: exit codes, output and files.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CommandTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     private func object(_ text: String) throws -> [String: Any] {
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
@@ -24,9 +23,9 @@ import Testing
         ["ctl", "stats", "more"], ["ctl", "stats", "--jsn"], ["--user", "nobody-by-this-name"],
     ]) func wrongUse(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
-        let result = try run(Self.program, words, environment: ["IMGBROKER_SOCKET=" + directory.file("s")])
+        let result = try imgbroker(words, environment: ["IMGBROKER_SOCKET=" + directory.file("s")])
         #expect((result.exit, result.output.isEmpty) == (.status(2), true), "\(words)")
-        #expect(result.errors.split(separator: "\n").count == 1, "\(words): \(result.errors)")
+        #expect(result.errorLines.count == 1, "\(words): \(result.errors)")
         // What only the start of a broker finds out is a line of its log.
         #expect(result.errors.hasPrefix("imgbroker: ") || result.errors.contains(" level=error process=imgbroker "))
     }
@@ -38,7 +37,7 @@ import Testing
         ["doctor", "--help"], ["--check-config"], ["--manual", "imgbroker.8"], ["--completion", "bash"],
     ])
     func help(_ words: [String]) throws {
-        let result = try run(Self.program, words)
+        let result = try imgbroker(words)
         #expect((result.exit, result.output.isEmpty, result.errors.isEmpty) == (.status(0), false, true))
     }
 
@@ -46,7 +45,7 @@ import Testing
     @Test func doctorLooksAtTheBroker() throws {
         let setting = try Setting(routes: [:])
         // It waits for workers, whose confinement is not known before.
-        let result = try run(Self.program, ["doctor", "--socket", setting.broker.socketPath])
+        let result = try setting.broker.run(["doctor"])
         #expect([.status(0), .status(1)].contains(result.exit))
         #expect(result.output.contains("serves \(setting.broker.socketPath), sandbox seccomp+landlock"))
         #expect(result.output.split(separator: "\n").count { $0.hasPrefix("ok  ") || $0.hasPrefix("!!  ") } >= 10)
@@ -60,7 +59,7 @@ import Testing
             let unit = "[Service]\nExecStart=/usr/bin/imgbroker http --listen \(place)\n"
             try unit.write(toFile: directory.file("imgbroker-http.service"), atomically: true, encoding: .utf8)
             let words = ["doctor", "--socket", broker.socketPath]
-            let result = try run(Self.program, words, environment: ["SYSTEMD_UNIT_PATH=" + directory.path])
+            let result = try imgbroker(words, environment: ["SYSTEMD_UNIT_PATH=" + directory.path])
             return String(result.output.split(separator: "\n").first { $0.dropFirst(4).hasPrefix("http ") } ?? "")
         }
         #expect(try line("127.0.0.1:1") == "ok  http           imgbroker-http.service is not enabled")
@@ -83,8 +82,8 @@ import Testing
         try FileManager.default.createDirectory(atPath: services, withIntermediateDirectories: true)
         let text = "[D-BUS Service]\nName=org.freedesktop.thumbnails.Thumbnailer1\nExec=/none/imgbroker-thumbnailer\n"
         try text.write(toFile: services + "/a.service", atomically: true, encoding: .utf8)
-        let result = try run(
-            Self.program, ["doctor", "--socket", directory.file("s")], environment: ["XDG_DATA_HOME=" + directory.path])
+        let result = try imgbroker(
+            ["doctor", "--socket", directory.file("s")], environment: ["XDG_DATA_HOME=" + directory.path])
         #expect(result.exit == .status(1))
         #expect(result.output.contains("!!  thumbnails     /none/imgbroker-thumbnailer is missing\n"), "\(result)")
     }
@@ -94,10 +93,10 @@ import Testing
         let server = try Memcached()
         let name = "127.0.0.1:\(server.port)"
         let words = ["doctor", "--socket", directory.file("s"), "--shared-tier"]
-        let answered = try run(Self.program, words + ["memcached:\(name)"])
+        let answered = try imgbroker(words + ["memcached:\(name)"])
         #expect(answered.output.contains("ok  shared tier    1 of 1 servers answer\n"), "\(answered)")
         // Nothing listens at the lowest port.
-        let result = try run(Self.program, words + ["memcached:\(name),127.0.0.1:1"])
+        let result = try imgbroker(words + ["memcached:\(name),127.0.0.1:1"])
         #expect(result.exit == .status(1))
         #expect(result.output.contains("!!  shared tier    1 of 2 servers answer\n"), "\(result)")
         #expect(result.output.contains("or take it from shared-tier: 127.0.0.1:1\n"), "\(result)")
@@ -106,9 +105,8 @@ import Testing
     @Test(arguments: [["get", "http://127.0.0.1/"], ["ctl", "stats"], ["ctl", "stats", "--json"]])
     func noBroker(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
-        let result = try run(Self.program, words + ["--socket", directory.file("s")])
-        #expect((result.exit, result.output.isEmpty) == (.status(3), true))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        let result = try imgbroker(words + ["--socket", directory.file("s")])
+        #expect((result.exit, result.output.isEmpty, result.errorLines.count) == (.status(3), true, 1))
         #expect(result.errors.contains(directory.file("s")))
         #expect(result.errors.hasSuffix("; imgbroker doctor says what to do\n"))
     }
@@ -120,10 +118,8 @@ import Testing
         let directory = try TemporaryDirectory()
         let setting = try Setting(["--segments", segments], routes: ["/a": png(picture)])
         let path = directory.file(name)
-        let result = try run(
-            Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
-        #expect((result.exit, result.errors.isEmpty) == (.status(0), true), "\(result.errors)")
-        #expect(result.output.contains("64 × 48"))
+        let result = try setting.broker.run(["get", setting.url("/a"), "-o", path])
+        #expect(result.exit == .status(0) && result.errors.isEmpty && result.output.contains("64 × 48"), "\(result)")
         #expect(directory.names == [name])
 
         let origin = try LocalOrigin(folder: directory.path)
@@ -154,8 +150,9 @@ import Testing
         let directory = try TemporaryDirectory()
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let path = directory.file("a.jpg")
-        let result = try run(
-            Self.program, ["get", "--original", "--socket", setting.broker.socketPath, "-o", path, setting.url("/a")])
+        let result = try imgbroker([
+            "get", "--original", "--socket", setting.broker.socketPath, "-o", path, setting.url("/a"),
+        ])
         #expect(result.exit == .status(0))
         #expect(FileManager.default.contents(atPath: path) == Data(tile(1).png))
     }
@@ -166,54 +163,46 @@ import Testing
         }
         let socket = ["--socket", setting.broker.socketPath]
         let words = ["get", setting.url("/a"), "--json", "--header", "Accept-Language: de"]
-        let fields = try object(try run(Self.program, words + socket).output)
+        let fields = try object(try imgbroker(words + socket).output)
         #expect((fields["width"] as? Int, fields["source"] as? String) == (16, "network"))
         #expect(fields["url"] as? String == setting.url("/a"))
-        #expect(try object(try run(Self.program, words + socket).output)["source"] as? String == "memory")
+        #expect(try object(try imgbroker(words + socket).output)["source"] as? String == "memory")
 
-        let failed = try run(Self.program, ["get", setting.url("/b"), "--json"] + socket)
+        let failed = try imgbroker(["get", setting.url("/b"), "--json"] + socket)
         #expect(failed.exit == .status(1))
         #expect(try object(failed.output)["code"] as? String == "http-status")
         #expect(try object(failed.output)["httpStatus"] as? Int == 404)
         #expect(failed.errors.isEmpty)
-        let plain = try run(Self.program, ["get", setting.url("/b")] + socket)
-        #expect(plain.exit == .status(1))
-        #expect(plain.errors.split(separator: "\n").count == 1)
-        #expect(plain.output.isEmpty)
-        let absent = try run(Self.program, ["get", setting.url("/c"), "--cache", "only-if-cached"] + socket)
-        #expect(absent.exit == .status(1))
-        #expect(absent.errors.contains("not-cached"))
+        let plain = try imgbroker(["get", setting.url("/b")] + socket)
+        #expect((plain.exit, plain.errorLines.count, plain.output.isEmpty) == (.status(1), 1, true))
+        let absent = try imgbroker(["get", setting.url("/c"), "--cache", "only-if-cached"] + socket)
+        #expect(absent.exit == .status(1) && absent.errors.contains("not-cached"), "\(absent)")
     }
 
     @Test func unwritableOutput() throws {
         let directory = try TemporaryDirectory()
         let setting = try Setting(routes: ["/a": png(tile(1))])
-        let result = try run(
-            Self.program,
-            ["get", setting.url("/a"), "-o", directory.file("no/a.png"), "--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        let result = try setting.broker.run(["get", setting.url("/a"), "-o", directory.file("no/a.png")])
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
     }
 
     @Test func stats() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         for _ in 0..<3 { _ = try client.load(setting.url("/a")) }
         let words = ["ctl", "stats", "--socket", setting.broker.socketPath]
-        let fields = try object(try run(Self.program, words + ["--json"]).output)
+        let fields = try object(try imgbroker(words + ["--json"]).output)
         #expect((fields["requests"] as? Int, fields["memoryHits"] as? Int, fields["networkLoads"] as? Int) == (3, 2, 1))
         #expect((fields["decodeMilliseconds"] as? [String: Any])?.keys.sorted() == ["max", "p50", "p90", "p99"])
         #expect((fields["failures"] as? [String: Int], fields["diskState"] as? String) == ([:], "off"))
-        let table = try run(Self.program, words)
-        #expect(table.exit == .status(0))
-        #expect(table.output.contains("Requests"))
+        let table = try imgbroker(words)
+        #expect(table.exit == .status(0) && table.output.contains("Requests"), "\(table)")
         #expect(table.output.split(separator: "\n").allSatisfy { $0.count <= 100 })
         // The socket may come from the environment.
-        let found = try run(
-            Self.program, ["ctl", "stats", "--json"], environment: ["IMGBROKER_SOCKET=" + setting.broker.socketPath])
+        let found = try imgbroker(
+            ["ctl", "stats", "--json"], environment: ["IMGBROKER_SOCKET=" + setting.broker.socketPath])
         #expect(found.exit == .status(0))
-        let user = try run(
-            Self.program, ["ctl", "stats", "--json"], environment: ["XDG_RUNTIME_DIR=" + setting.broker.directory.path])
+        let user = try imgbroker(
+            ["ctl", "stats", "--json"], environment: ["XDG_RUNTIME_DIR=" + setting.broker.directory.path])
         #expect(user.exit == .status(3) || user.exit == .status(0))
     }
 }

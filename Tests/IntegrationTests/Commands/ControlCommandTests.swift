@@ -12,12 +12,12 @@ import Testing
     static let program = BuiltProducts.folder + "/imgbroker"
 
     private func ctl(_ setting: Setting, _ words: String...) throws -> ProgramResult {
-        try run(Self.program, ["ctl"] + words + ["--socket", setting.broker.socketPath])
+        try setting.broker.run(["ctl"] + words)
     }
 
     /// Runs a command, which must succeed, and returns the JSON object that it prints.
     private func object(_ setting: Setting, _ words: String...) throws -> [String: Any] {
-        let result = try run(Self.program, ["ctl"] + words + ["--json", "--socket", setting.broker.socketPath])
+        let result = try imgbroker(["ctl"] + words + ["--json", "--socket", setting.broker.socketPath])
         #expect((result.exit, result.errors.isEmpty) == (.status(0), true), "\(words): \(result.errors)")
         return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
     }
@@ -32,10 +32,9 @@ import Testing
         ["top", "--interval", "0"], ["top", "--interval", "soon"], ["stats", "--once"],
         ["prefetch", "a", "--interval", "1"],
     ]) func wrongUse(_ words: [String]) throws {
-        let result = try run(Self.program, ["ctl"] + words)
+        let result = try imgbroker(["ctl"] + words)
         #expect((result.exit, result.output.isEmpty) == (.status(2), true), "\(words)")
-        #expect(result.errors.split(separator: "\n").count == 1, "\(words): \(result.errors)")
-        #expect(result.errors.hasPrefix("imgbroker: "))
+        #expect(result.errorLines.count == 1 && result.errors.hasPrefix("imgbroker: "), "\(words): \(result)")
     }
 
     @Test(arguments: [
@@ -43,9 +42,8 @@ import Testing
         ["cancel-all"], ["reload"], ["prefetch", "/dev/null"], ["events"], ["top"], ["top", "--once"],
     ]) func noBroker(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
-        let result = try run(Self.program, ["ctl"] + words + ["--socket", directory.file("s")])
-        #expect(result.exit == .status(3), "\(words)")
-        #expect(result.errors.split(separator: "\n").count == 1)
+        let result = try imgbroker(["ctl"] + words + ["--socket", directory.file("s")])
+        #expect((result.exit, result.errorLines.count) == (.status(3), 1), "\(words)")
     }
 
     @Test func failedList() throws {
@@ -71,8 +69,7 @@ import Testing
     }
 
     @Test func removeAndClear() throws {
-        let setting = try Setting { png(tile($0.path.utf8.count)) }
-        let client = try setting.client()
+        let (setting, client) = try Setting { png(tile($0.path.utf8.count)) }.withClient()
         for path in ["/a", "/bb", "/ccc"] { _ = try client.load(setting.url(path), #""delivery":"none""#) }
         #expect(try ctl(setting, "remove", setting.url("/a")).output == "removed 1 original\n")
         #expect(try object(setting, "remove", setting.url("/a"))["removed"] as? Int == 0)
@@ -86,8 +83,7 @@ import Testing
     }
 
     @Test func suspendAndResume() throws {
-        let setting = try Setting { png(tile($0.path.utf8.count)) }
-        let client = try setting.client()
+        let (setting, client) = try Setting { png(tile($0.path.utf8.count)) }.withClient()
         _ = try client.load(setting.url("/a"))
         #expect(try object(setting, "suspend")["suspended"] as? Bool == true)
         #expect(try client.load(setting.url("/a")).image().source == .memory)
@@ -99,8 +95,7 @@ import Testing
     }
 
     @Test func cancelAll() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let ids = try ["/a", "/b"].map { try client.get(setting.url($0)) }
         for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
         #expect(try ctl(setting, "cancel-all").exit == .status(0))
@@ -126,11 +121,9 @@ import Testing
         try write("\(setting.url("/none"))\nno URL\n\(setting.url("/ccc"))\n")
         let bad = try ctl(setting, "prefetch", list)
         #expect((bad.exit, bad.output) == (.status(1), "1 loaded, 2 failed of 3\n"))
-        #expect(bad.errors.contains("line 2: "))
-        #expect(bad.errors.split(separator: "\n").count == 1)
+        #expect(bad.errors.contains("line 2: ") && bad.errorLines.count == 1, "\(bad)")
         let missing = try ctl(setting, "prefetch", directory.file("no"))
-        #expect(missing.exit == .status(1))
-        #expect(missing.errors.split(separator: "\n").count == 1)
+        #expect((missing.exit, missing.errorLines.count) == (.status(1), 1))
         #expect(try ctl(setting, "prefetch", directory.path).exit == .status(1))
         #expect(try ctl(setting, "prefetch", "/dev/null").output == "0 loaded, 0 failed of 0\n")
     }
@@ -198,9 +191,8 @@ import Testing
         let broker = try TestBroker(["--socket-mode", "0666", "--admin-group", "mail"])
         for words in [["failed", "list"], ["failed", "clear"], ["clear"], ["suspend"], ["resume"], ["cancel-all"]] {
             let refused = try asNobody(group: "daemon", words, broker)
-            #expect(refused.exit == .status(1), "\(words)")
-            #expect(refused.errors.contains("forbidden"))
-            #expect(refused.errors.split(separator: "\n").count == 1)
+            #expect(refused.exit == .status(1) && refused.errors.contains("forbidden"), "\(words): \(refused)")
+            #expect(refused.errorLines.count == 1)
             #expect(try asNobody(group: "mail", words, broker).exit == .status(0), "\(words)")
         }
         for words in [["stats"], ["remove", "http://a/"], ["prefetch", "/dev/null"]] {

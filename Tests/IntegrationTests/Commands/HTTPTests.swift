@@ -10,7 +10,6 @@ import Testing
 /// `imgbroker http` with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HTTPTests {
     private typealias Server = RunningImageServer
-    private static let program = BuiltProducts.folder + "/imgbroker"
     /// The longest body in these tests.
     private static let most = 1 << 20
 
@@ -283,7 +282,7 @@ import Testing
             let server = try Server(broker, "--listen-mode", "0600", path: path)
             var status = stat()
             #expect(unsafe stat(path, &status) == 0 && status.st_mode & 0o777 == 0o600)
-            let taken = try run(Self.program, ["http", "--listen", "unix:\(path)", "--socket", broker.socketPath])
+            let taken = try broker.run(["http", "--listen", "unix:\(path)"])
             #expect(taken.exit == .status(1) && taken.errors.contains("is taken"))
             #expect(server.command.exit(after: SIGTERM) == .status(0))
         }
@@ -295,19 +294,17 @@ import Testing
         ["--listen", "9080"], ["--listen", "localhost:9080"], ["--listen", "unix:"], ["--listen-mode", "9"],
         ["--max-body", "257M"], ["--max-body", "0"], ["--key-file", ""], ["here"], ["--port", "1"],
     ]) func wrongUse(_ words: [String]) throws {
-        let result = try run(Self.program, ["http"] + words)
-        #expect(result.exit == .status(2), "\(words)")
-        #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+        let result = try imgbroker(["http"] + words)
+        #expect(result.exit == .status(2) && result.errorLines.count == 1, "\(words): \(result)")
     }
 
     @Test func `wrong keys are one line`() throws {
         let directory = try TemporaryDirectory()
         try "IMGPROXY_KEY=zz\n".write(toFile: directory.file("keys"), atomically: true, encoding: .utf8)
         for path in [directory.file("keys"), directory.file("none")] {
-            let result = try run(Self.program, ["http", "--listen", "127.0.0.1:0", "--key-file", path])
+            let result = try imgbroker(["http", "--listen", "127.0.0.1:0", "--key-file", path])
             #expect(result.exit == .status(1))
-            #expect(
-                result.errors.split(separator: "\n").count == 1 && result.errors.contains("keys"), "\(result.errors)")
+            #expect(result.errorLines.count == 1 && result.errors.contains("keys"), "\(result.errors)")
         }
     }
 }

@@ -33,10 +33,9 @@ import Testing
     /// The broker's clock is slow, so that a busy machine completes the request before the time for draining is over.
     @Test func drainsRequestsInFlight() throws {
         let directory = try TemporaryDirectory()
-        let setting = try Setting(environment: [try clockShim(in: directory), "SLOW_CLOCK=20"]) { _ in
+        let (setting, client) = try Setting(environment: [try clockShim(in: directory), "SLOW_CLOCK=20"]) { _ in
             png(tile(1)).with { $0.hold = .beforeHeaders }
-        }
-        let client = try setting.client()
+        }.withClient()
         let broker = setting.broker
         let id = try client.get(setting.url("/a"))
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
@@ -56,21 +55,18 @@ import Testing
     /// An inline image that has been started is sent completely, although it is larger than the socket's buffer.
     @Test func drainsPayloads() throws {
         let file = TestPNG.blank(width: 2000, height: 2000)
-        let setting = try Setting(routes: ["/a": .ok(file)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": .ok(file)]).withClient()
         _ = try client.load(setting.url("/a"), #""delivery":"none""#)
         let id = try client.get(setting.url("/a"), #""delivery":"inline""#)
         try setting.broker.wait(for: "the request is a hit") { $0[.memoryHits] == 1 }
         setting.broker.signal(SIGTERM)
         try eventually("the broker has stopped listening") { !setting.broker.directory.names.contains("s") }
-        let incoming = try client.answer(to: id)
-        #expect(incoming.payload.count == 16_000_000)
+        #expect(try client.answer(to: id).payload.count == 16_000_000)
         #expect(try setting.broker.waitForExit() == .status(0))
     }
 
     @Test func workersExitWithAKilledBroker() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         try client.get(setting.url("/a"))
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
         try setting.idleWorkers()
@@ -97,8 +93,7 @@ import Testing
     @Test func secondBrokerRefuses() throws {
         let broker = try TestBroker()
         let second = try run(BuiltProducts.folder + "/imgbroker", ["--socket", broker.socketPath, "--disk-limit", "0"])
-        #expect(second.exit == .status(1))
-        #expect(second.errors.split(separator: "\n").count == 1)
+        #expect((second.exit, second.errorLines.count) == (.status(1), 1))
         #expect(second.errors.contains("in use"))
         // The first broker keeps running.
         #expect(try RawClient(broker.socketPath).stats()[.requests] == 0)

@@ -16,16 +16,14 @@ import Testing
     }
 
     @Test func endsRequestsThatDoNotComplete() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let broker = setting.broker
         let id = try client.get(setting.url("/a"))
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
         let processes = [broker.status] + broker.status.children
         let took = try milliseconds {
             broker.signal(SIGTERM)
-            let error = try client.answer(to: id).error
-            #expect(error?.code == .shuttingDown)
+            #expect(try client.answer(to: id).error?.code == .shuttingDown)
             #expect(try broker.waitForExit() == .status(0))
         }
         #expect(took < Self.soon)
@@ -34,8 +32,7 @@ import Testing
     }
 
     @Test func stoppedWorkerDoesNotDelayShutdown() throws {
-        let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(workers: 1, routes: ["/a": png(tile(1))]).withClient()
         try setting.idle()
         try setting.broker.stopAll(.decode)
         let id = try client.get(setting.url("/a"))

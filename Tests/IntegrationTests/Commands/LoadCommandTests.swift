@@ -13,13 +13,13 @@ import WorkerProtocol
 
     private func get(_ setting: Setting, _ path: String, _ words: String...) throws -> ProgramResult {
         let url = path.hasPrefix("/") ? setting.url(path) : path
-        return try run(Self.program, ["get", url, "--socket", setting.broker.socketPath] + words)
+        return try imgbroker(["get", url, "--socket", setting.broker.socketPath] + words)
     }
 
     /// Runs `get --json` and returns the object that it prints.
     private func fields(_ setting: Setting, _ path: String, _ words: String...) throws -> [String: Any] {
         let url = path.hasPrefix("/") ? setting.url(path) : path
-        let result = try run(Self.program, ["get", url, "--json", "--socket", setting.broker.socketPath] + words)
+        let result = try imgbroker(["get", url, "--json", "--socket", setting.broker.socketPath] + words)
         return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
     }
 
@@ -33,9 +33,8 @@ import WorkerProtocol
         ["--stale-first", "--cache", "reload"], ["--cookies=yes"], ["--older-than", "1d"],
         ["--progressive", "-o", "a.png"], ["--progressive", "--json"],
     ]) func wrongUse(_ words: [String]) throws {
-        let result = try run(Self.program, ["get", "http://a/"] + words)
-        #expect(result.exit == .status(2), "\(words)")
-        #expect(result.errors.split(separator: "\n").count == 1)
+        let result = try imgbroker(["get", "http://a/"] + words)
+        #expect((result.exit, result.errorLines.count) == (.status(2), 1), "\(words)")
         #expect(!result.errors.contains("secret"))
     }
 
@@ -181,8 +180,7 @@ import WorkerProtocol
     @Test func proxy() throws {
         let origin = try LocalOrigin { $0.path == "http://pictures.example/a" ? png(tile(1)) : .status(404) }
         defer { origin.stop() }
-        let broker = try TestBroker(["--proxy", "http://127.0.0.1:\(origin.port)"], allowed: [])
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker(["--proxy", "http://127.0.0.1:\(origin.port)"], allowed: []).withClient()
         #expect(try client.load("http://pictures.example/a").image().width == 16)
         #expect(origin.requests.first?["Host"] == "pictures.example")
     }

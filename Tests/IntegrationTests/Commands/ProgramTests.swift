@@ -31,8 +31,7 @@ import Testing
 
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root sees the descriptors of a process that nobody may trace"))
     func threadsAndDescriptors() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         _ = try client.load(setting.url("/a"))
         try setting.idle()
         let broker = setting.broker
@@ -72,8 +71,7 @@ import Testing
 
     @Test(arguments: ["imgfetch", "imgworker"]) func workersRefuseManualUse(_ program: String) throws {
         let result = try run(BuiltProducts.folder + "/" + program, [])
-        #expect(result.exit == .status(2))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect((result.exit, result.errorLines.count) == (.status(2), 1))
     }
 
     /// Starts a broker with a script in place of the decode worker.
@@ -115,8 +113,7 @@ import Testing
 
     @Test func workersAreConfined() throws {
         let broker = try TestBroker()
-        let report = try broker.waitUntilIdle()
-        #expect(report.sandbox.hasPrefix("seccomp+landlock-"))
+        #expect(try broker.waitUntilIdle().sandbox.hasPrefix("seccomp+landlock-"))
         for worker in try broker.allWorkers(.decode) + broker.allWorkers(.fetch) {
             // A spare may still be starting.
             try eventually("\(worker.name) is confined") { worker.isConfined }
@@ -162,8 +159,7 @@ import Testing
         let directory = try TemporaryDirectory()
         try Programs.install(["imgbroker"], in: directory.path)
         let result = try run(directory.file("imgbroker"), ["--socket", directory.file("s")])
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(directory.names == ["imgbroker"])
     }
 
@@ -184,8 +180,7 @@ import Testing
         let folder = try #require(Self.images)
         let origin = try LocalOrigin(folder: folder)
         defer { origin.stop() }
-        let broker = try TestBroker()
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker().withClient()
         var asked: [(name: String, size: [Int]?, frames: Int, id: Int)] = []
         for line in text(ofFile: folder + "/MANIFEST.md").split(separator: "\n") {
             let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }

@@ -9,7 +9,6 @@ import WorkerProtocol
 
 /// Settings that change while the broker runs.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ReloadTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     private let directory: TemporaryDirectory
     private let origin: LocalOrigin
@@ -29,7 +28,7 @@ import WorkerProtocol
     }
 
     private func reload(_ broker: TestBroker, _ words: String...) throws -> ProgramResult {
-        try run(Self.program, ["ctl", "reload", "--socket", broker.socketPath] + words)
+        try imgbroker(["ctl", "reload", "--socket", broker.socketPath] + words)
     }
 
     @Test func `addresses, limits and the log's level change, the number of workers does not`() throws {

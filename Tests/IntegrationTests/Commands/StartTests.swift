@@ -56,16 +56,14 @@ import WorkerProtocol
         ["--socket", ""], ["--socket="], ["--cache-dir", ""], ["get", "http://a/", "--socket", ""],
         ["get", "http://a/", "-o", ""], ["ctl", "stats", "--socket", ""],
     ]) func `an empty path is refused`(_ words: [String]) throws {
-        let result = try run(Self.program, words)
-        #expect(result.exit == .status(2))
-        #expect(result.errors.contains("needs a path"))
+        let result = try imgbroker(words)
+        #expect(result.exit == .status(2) && result.errors.contains("needs a path"), "\(result)")
     }
 
     @Test func `without enough descriptors it says so`() throws {
         let directory = try TemporaryDirectory()
         let result = try shell("ulimit -n 40; exec \"$0\" --disk-limit 0 --workers 2 --socket \(directory.file("s"))")
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(result.errors.contains("descriptors"), "\(result.errors)")
     }
 
@@ -76,8 +74,7 @@ import WorkerProtocol
                 "--mount", "/bin/sh", "-c", "umount -l /proc && exec \"$0\" --disk-limit 0 --socket /none/s",
                 Self.program,
             ])
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(result.errors.contains("/proc is not mounted"), "\(result.errors)")
     }
 

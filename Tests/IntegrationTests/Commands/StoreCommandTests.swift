@@ -25,7 +25,7 @@ import Testing
     }
 
     private func store(_ words: String...) throws -> ProgramResult {
-        try run(Self.program, ["store", "--socket", setting.broker.socketPath, Self.url] + words)
+        try imgbroker(["store", "--socket", setting.broker.socketPath, Self.url] + words)
     }
 
     /// Loads the stored image as a file, and returns its pixels with straight alpha.
@@ -78,12 +78,10 @@ import Testing
 
     @Test func refusals() throws {
         let result = try store(try write(Array("no image".utf8), "a.png"))
-        #expect(result.exit == .status(1))
-        #expect(result.errors.contains("unsupported-format"), "\(result.errors)")
+        #expect(result.exit == .status(1) && result.errors.contains("unsupported-format"), "\(result)")
         for (path, message) in [(directory.path, "is a directory"), (directory.file("missing"), "does not exist")] {
             let result = try store(path)
-            #expect(result.exit == .status(1))
-            #expect(result.errors.contains(message), "\(result.errors)")
+            #expect(result.exit == .status(1) && result.errors.contains(message), "\(result)")
         }
         let object = try store(directory.file("missing"), "--json")
         #expect(object.output.contains("\"code\":\"bad-request\""), "\(object.output)")

@@ -74,9 +74,9 @@ import WorkerProtocol
             routes: Dictionary(uniqueKeysWithValues: (0..<50).map { ("/\($0)", png(flat($0, width: 60, height: 60))) }))
         defer { origin.stop() }
         // Little memory, so that nearly every request queries the disk tier.
-        let broker = try TestBroker(
-            ["--cache-dir", open + "/cache", "--memory-limit", "128K"], folder: programs.folder.path)
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker(
+            ["--cache-dir", open + "/cache", "--memory-limit", "128K"], folder: programs.folder.path
+        ).withClient()
         func load(_ numbers: [Int]) throws {
             let ids = try numbers.map {
                 try client.get(origin.url("/\($0)"), $0 % 2 == 0 ? "" : Self.thumbnail)
@@ -122,8 +122,7 @@ import WorkerProtocol
             }
         }
         defer { origin.stop() }
-        let broker = try TestBroker(
-            workers: 1, environment: programs.environment, folder: programs.folder.path)
+        let broker = try TestBroker(workers: 1, environment: programs.environment, folder: programs.folder.path)
         let client = try RawClient(broker.socketPath)
         _ = try client.load(origin.url("/1")).image()
         let before = try broker.waitUntilIdle(workers: 1)
@@ -135,8 +134,7 @@ import WorkerProtocol
             #expect(try programs.failed() > 0)
         }
         try programs.plan(error: error, from: 0)
-        let after = try broker.waitUntilIdle(workers: 1)
-        #expect(after[.workerRestarts, .reservedBytes] == [before[.workerRestarts], 0])
+        #expect(try broker.waitUntilIdle(workers: 1)[.workerRestarts, .reservedBytes] == [before[.workerRestarts], 0])
         #expect(try client.load(origin.url("/7")).image().width == 200)
         #expect(try client.load(origin.url("/1")).image().source == .memory)
     }
@@ -152,8 +150,7 @@ import WorkerProtocol
         var number = 10
         func loadUntil(_ state: DiskReport.State) throws {
             try eventually("the disk tier is \(state.rawValue)") {
-                let picture = try setting.load(number).picture
-                #expect(picture == flat(number))
+                #expect(try setting.load(number).picture == flat(number))
                 number += 1
                 return try setting.broker.stats().diskState == state.rawValue
             }
@@ -174,8 +171,7 @@ import WorkerProtocol
         // The directory is gone; the broker creates another while it is in use.
         try files.moveItem(atPath: setting.cache, toPath: aside)
         try eventually("the directory is recreated") {
-            let picture = try setting.load(number).picture
-            #expect(picture == flat(number))
+            #expect(try setting.load(number).picture == flat(number))
             number += 1
             return try setting.isOnDisk(number - 1)
         }

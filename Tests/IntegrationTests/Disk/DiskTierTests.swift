@@ -28,13 +28,10 @@ import WorkerProtocol
             #expect(isThumbnail(picture, of: number))
             #expect(source == .disk)
         }
-        let report = try setting.client.stats()
-        #expect(report[.diskHits, .decodes, .downloads] == [10, 0, 0])
+        #expect(try setting.client.stats()[.diskHits, .decodes, .downloads] == [10, 0, 0])
         // Full-size pixels are decoded from the originals on disk.
         for number in 0..<10 {
-            let (picture, source) = try setting.load(number)
-            #expect(picture == flat(number))
-            #expect(source == .disk)
+            #expect(try setting.load(number) == (flat(number), .disk))
             #expect(setting.downloads(number) == 1)
         }
         #expect(try setting.client.stats()[.decodes] == 10)
@@ -150,8 +147,7 @@ import WorkerProtocol
         let client = try RawClient(second.socketPath)
         try second.wait(for: "the broker reports the state") { $0.diskState == "locked" }
         #expect(second.logLines.contains { $0.contains("locked") })
-        let incoming = try client.load(setting.url(1))
-        #expect(try (client.picture(incoming), incoming.image().source) == (flat(1), .network))
+        #expect(try client.loaded(setting.url(1)) == (flat(1), .network))
         #expect(try setting.client.stats().diskState == "on")
         // When the first exits, the second takes over.
         try setting.end()
@@ -202,9 +198,7 @@ import WorkerProtocol
         let kept = try setting.client.stats()[.diskEntries]
         #expect((5..<30).contains(kept))
         for number in 0..<80 { #expect(try setting.load(number).picture == flat(number)) }
-        let hits = try setting.client.stats()[.diskHits]
-        #expect(hits == kept)
-        #expect(try setting.client.stats()[.failed] == 0)
+        #expect(try setting.client.stats()[.diskHits, .failed] == [kept, 0])
         #expect(setting.temporaries.isEmpty)
         try setting.end()
     }
@@ -284,8 +278,7 @@ import WorkerProtocol
                 killed += 1
             }
             for (number, id) in zip(numbers, ids) {
-                let incoming = try setting.client.answer(to: id)
-                #expect(isThumbnail(try setting.client.picture(incoming), of: number))
+                #expect(try isThumbnail(setting.client.picture(setting.client.answer(to: id)), of: number))
             }
         }
         #expect(killed == 8)

@@ -10,16 +10,14 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CrowdTests {
     @Test func slowReaderGetsEverything() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)
-        let setting = try Setting(routes: ["/big": .ok(file)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/big": .ok(file)]).withClient()
         let ids = try (0..<5).map { _ in try client.get(setting.url("/big"), #""delivery":"inline""#) }
         try setting.broker.wait(for: "five requests have ended") { $0.ended == 5 }
         // The image is removed while most of it is still unsent.
         let other = try setting.client()
         _ = try other.ask("remove", #""url":"\#(setting.url("/big"))""#)
         for id in ids {
-            let picture = try client.picture(try client.answer(to: id))
-            #expect(picture[999, 999] == SIMD4(0, 0, 0, 255))
+            #expect(try client.picture(client.answer(to: id))[999, 999] == SIMD4(0, 0, 0, 255))
         }
         try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }
@@ -95,8 +93,7 @@ import Testing
     }
 
     @Test func tooManyPendingRequests() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let most = try #require(try client.hello().limits["maxPendingRequests"])
         var frames: [UInt8] = []
         let ids = (0..<most + 10).map { _ in client.newID() }

@@ -44,8 +44,7 @@ import Testing
                 let incoming = try other.load(setting.url("/\(number)"))
                 if number >= 1000 { #expect(try other.picture(incoming) == tile(number)) }
                 try other.release([try #require(try incoming.image().buffer)])
-                let again = try other.load(setting.url("/\(number)"), #""delivery":"none""#)
-                #expect(try again.image().source == .memory)
+                #expect(try other.load(setting.url("/\(number)"), #""delivery":"none""#).image().source == .memory)
             }
             other.close()
         }
@@ -199,15 +198,13 @@ import Testing
         try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 1000 }
         setting.origin.gate("/a").open()
         for (client, id) in zip(crowd, ids) { #expect(try client.picture(try client.answer(to: id)) == tile(1)) }
-        let report = try setting.broker.stats()
-        #expect(report[.downloads, .decodes] == [1, 1])
+        #expect(try setting.broker.stats()[.downloads, .decodes] == [1, 1])
     }
 
     // MARK: Lost descriptors
 
     @Test func brokerWithoutDescriptors() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         _ = try client.load(setting.url("/a"))
         try setting.idle()
         _ = try setting.broker.settledDescriptors()

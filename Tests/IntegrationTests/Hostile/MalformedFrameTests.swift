@@ -138,8 +138,7 @@ import Testing
 
     /// A frame sent byte by byte, and many frames in one write.
     @Test func splitAndBatchedFrames() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         for byte in RawClient.frame(RawClient.getText(900, setting.url("/a"))) { try client.send([byte]) }
         #expect(try client.picture(try client.answer(to: 900)) == tile(1))
         let heap = (1000..<3000).flatMap { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }
@@ -152,8 +151,7 @@ import Testing
     }
 
     @Test func unexpectedPayloadsAreSkipped() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         // As frames, its bytes would be malformed.
         let payload = [UInt8](repeating: 0xFF, count: 300_000)
         try client.send(RawClient.frame(#"{"type":"stats","id":1,"payload":300000}"#) + payload)
@@ -171,8 +169,7 @@ import Testing
     }
 
     @Test func idsOfPendingRequestsAreRefused() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let id = try client.get(setting.url("/a"))
         try client.send(RawClient.getText(id, setting.url("/b")))
         try client.send(#"{"type":"stats","id":\#(id)}"#)
@@ -189,8 +186,7 @@ import Testing
 
     /// Bytes behind a malformed frame are ignored, and messages before it are answered.
     @Test func messagesBeforeAMalformedFrameAreAnswered() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         _ = try client.load(setting.url("/a"))
         try client.send(
             RawClient.frame(#"{"type":"stats","id":500}"#) + RawClient.frame("[]")

@@ -72,8 +72,7 @@ import Testing
         try cancel(client, ids[0])
         try cancel(other, ids[1])
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
-        let report = try setting.idle()
-        #expect(report[.reservedBytes, .cancelled] == [0, 2])
+        #expect(try setting.idle()[.reservedBytes, .cancelled] == [0, 2])
         try setting.broker.waitForSettledDescriptors(warm)
         // It can be loaded again at once.
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2, side: 64))
@@ -123,8 +122,7 @@ import Testing
         let ids = try (0..<20).map { try client.get(setting.url("/q\($0)")) }
         for path in 0..<6 { #expect(begun("/q\(path)")) }
         for id in ids.reversed() { try cancel(client, id) }
-        let report = try setting.idle()
-        #expect(report[.cancelled] == 20)
+        #expect(try setting.idle()[.cancelled] == 20)
         #expect(setting.origin.requests.filter { $0.path.hasPrefix("/q") }.count == 6)
         try setting.broker.waitForSettledDescriptors(warm)
         #expect(try client.picture(try client.load(setting.url("/q0"))) == tile(3, side: 64))
@@ -171,8 +169,7 @@ import Testing
     @Test func totalTimeoutIncludesTheQueue() throws {
         let blocking = try (0..<6).map { try other.get(setting.url("/q\($0)")) }
         for path in 0..<6 { #expect(begun("/q\(path)")) }
-        let error = try client.failure(setting.url("/fast2"), #""totalTimeoutMs":200"#)
-        #expect(error.code == .timeout)
+        #expect(try client.failure(setting.url("/fast2"), #""totalTimeoutMs":200"#).code == .timeout)
         #expect(setting.origin.statistics("/fast2").requests == 0)
         for id in blocking { try cancel(other, id) }
         #expect(try setting.idle()[.reservedBytes] == 0)
@@ -193,8 +190,7 @@ import Testing
         #expect(try client.answer(to: pixels).image().width == 4000)
         #expect(try client.bytes(of: try client.answer(to: id)) == file)
         #expect(try client.bytes(of: try client.answer(to: inline)) == file)
-        let report = try single.idle()
-        #expect(report[.memoryBytes] == 0)
+        #expect(try single.idle()[.memoryBytes] == 0)
         client.close()
         try single.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }

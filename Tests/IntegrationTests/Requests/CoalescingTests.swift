@@ -43,8 +43,7 @@ import Testing
 
     @Test func sameBytesBehindTwoURLsAreDecodedOnce() throws {
         let file = picture.png
-        let setting = try Setting { _ in .ok(file).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in .ok(file).with { $0.hold = .beforeHeaders } }.withClient()
         let ids = try ["/a", "/b"].map { try client.get(setting.url($0)) }
         for path in ["/a", "/b"] { setting.origin.gate(path).open() }
         let buffers = try ids.map { try client.answer(to: $0).image().buffer }
@@ -119,8 +118,7 @@ import Testing
         }
         defer { other.stop() }
         let target = other.url("/b")
-        let setting = try Setting { _ in .redirect(to: target) }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in .redirect(to: target) }.withClient()
         for members in [
             #""credentials":{"username":"ann","password":"1"}"#, #""headers":{"Authorization":"x","Cookie":"y"}"#,
         ] {
@@ -143,17 +141,15 @@ import Testing
             for (client, id) in zip(clients, ids) { #expect(try client.answer(to: id).error?.code == code) }
             #expect(setting.origin.statistics(path).requests == 1)
         }
-        let report = try setting.idle()
-        #expect(report[.failed, .reservedBytes] == [20, 0])
+        #expect(try setting.idle()[.failed, .reservedBytes] == [20, 0])
     }
 
     @Test func higherPriorityGoesFirst() throws {
-        let setting = try Setting(workers: 1) { request in
+        let (setting, client) = try Setting(workers: 1) { request in
             png(tile(request.path.utf8.reduce(0) { $0 &* 31 &+ Int($1) })).with {
                 $0.hold = request.path.hasPrefix("/block") ? .beforeHeaders : .never
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         for index in 0..<6 { try client.get(setting.url("/block\(index)"), #""priority":"high""#) }
         #expect(setting.origin.wait(for: "/block5", seconds: patience) { $0.held == 1 })
         let low = try client.get(setting.url("/low"), #""priority":"low""#)

@@ -13,8 +13,7 @@ import WorkerProtocol
     private func cut(_ file: [UInt8]) -> LocalOrigin.Response { .ok(Array(file.prefix(file.count / 2))) }
 
     @Test func acceptedAndRefused() throws {
-        let setting = try Setting(routes: ["/a": cut(Self.picture.png)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": cut(Self.picture.png)]).withClient()
         #expect(try client.hello().features.contains("damaged"))
         let first = try client.load(setting.url("/a"), Self.accept)
         let image = try first.image()
@@ -38,8 +37,7 @@ import WorkerProtocol
 
     /// A sound image is one for both.
     @Test func soundImages() throws {
-        let setting = try Setting(routes: ["/a": png(Self.picture)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(Self.picture)]).withClient()
         let first = try client.load(setting.url("/a"), Self.accept)
         #expect(try (first.fields["damaged"], client.picture(first)) == (nil, Self.picture))
         let second = try client.load(setting.url("/a")).image()
@@ -60,10 +58,9 @@ import WorkerProtocol
     /// A body that is shorter than its Content-Length is not accepted: the transfer has failed.
     @Test func shortTransfers() throws {
         let file = Self.picture.png
-        let setting = try Setting(["--retries", "0"]) { _ in
+        let (setting, client) = try Setting(["--retries", "0"]) { _ in
             .ok(Array(file.prefix(file.count / 2))).with { $0.framing = .wrongLength(file.count) }
-        }
-        let client = try setting.client()
+        }.withClient()
         #expect(try client.failure(setting.url("/a"), Self.accept).code == .transferFailed)
     }
 

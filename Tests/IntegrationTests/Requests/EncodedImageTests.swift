@@ -16,8 +16,7 @@ import WorkerProtocol
 
     @Test func encodedVariantsDecodeToTheImage() throws {
         let source = TestPicture.gradient(width: 200, height: 100, transparent: true)
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let url = setting.url("/a")
         for format in ["png", "jpeg", "webp"] {
             let incoming = try client.load(url, #""as":"\#(format)","variant":{"width":100}"#)
@@ -32,8 +31,7 @@ import WorkerProtocol
             let again = try client.load(url, #""as":"\#(format)","variant":{"width":100},"delivery":"inline""#)
             #expect(try (again.image().source, client.bytes(of: again)) == (.memory, bytes))
         }
-        let whole = try client.load(url, #""as":"png""#)
-        #expect(try decoded(client.bytes(of: whole), client) == source)
+        #expect(try decoded(client.bytes(of: client.load(url, #""as":"png""#)), client) == source)
         // `quality` applies to JPEG and not to PNG.
         let fine = try client.load(url, #""as":"jpeg","quality":95"#).image().bytes
         #expect(try client.load(url, #""as":"jpeg","quality":20"#).image().bytes < fine)
@@ -59,8 +57,7 @@ import WorkerProtocol
 
     @Test func placeholdersInImagesAndQueries() throws {
         let source = TestPicture(width: 60, height: 40) { _, _ in SIMD4(10, 128, 255, 255) }
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let placeholder = try #require(try client.load(setting.url("/a")).image().placeholder)
         #expect(placeholder.averageColor == "#0a80ff")
         let answer = try client.ask("query", #""url":"\#(setting.url("/a"))""#)

@@ -18,8 +18,7 @@ import Testing
                 OriginHeader("Cache-Control", "max-age=1000"),
             ]
         }
-        let setting = try Setting(routes: ["/a": response])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": response]).withClient()
         #expect(try Set(["header", "metadata", "embedded"]).isSubset(of: client.hello().features))
         for source in ["network", "memory"] {
             let reply = try client.load(setting.url("/a"), Self.header)
@@ -38,8 +37,7 @@ import Testing
 
     @Test(arguments: ["", #","delivery":"inline""#, #","delivery":"header""#])
     func `blocks are those of the file`(members: String) throws {
-        let setting = try Setting(routes: ["/a": .ok(Self.file), "/b": .ok(Self.picture.png)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": .ok(Self.file), "/b": .ok(Self.picture.png)]).withClient()
         for mapsSegments in [false, true] {
             if mapsSegments { try client.mapSegments() }
             let reply = try client.load(setting.url("/a"), #""metadata":["exif","xmp"]"# + members)

@@ -15,8 +15,7 @@
             let images = pictures.map { $0.width == 32 ? $0.png : TestBitmap.iconImage($0) }
             let response = LocalOrigin.Response.ok(TestBitmap.icon(images))
             for order in [[nil, 16, 32, 48], [16, 48, 32, nil]] {
-                let setting = try Setting(routes: ["/favicon.ico": response])
-                let client = try setting.client()
+                let (setting, client) = try Setting(routes: ["/favicon.ico": response]).withClient()
                 for round in 0..<2 {
                     for width in order {
                         let members = #""variant":{\#(width.map { "\"width\":\($0)," } ?? "")"alpha":"straight"}"#

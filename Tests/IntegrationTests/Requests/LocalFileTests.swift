@@ -344,8 +344,7 @@ import WorkerProtocol
         let socket = ["--socket", setting.broker.socketPath]
         let result = try run(
             program, ["get", one, two, directory.file("none.png"), "-o", directory.file("{name}.webp")] + socket)
-        #expect(result.exit == .status(1))
-        #expect(result.output.split(separator: "\n").count == 2)
+        #expect(result.exit == .status(1) && result.output.split(separator: "\n").count == 2, "\(result)")
         // The failed one, and the totals.
         let errors = result.errors.split(separator: "\n")
         #expect(errors.count == 2 && errors[0].contains("none.png"), "\(result.errors)")

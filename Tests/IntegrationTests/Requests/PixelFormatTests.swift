@@ -18,8 +18,7 @@ import WorkerProtocol
 
     @Test func formatsWithoutAlpha() throws {
         let source = TestPicture.gradient(width: 61, height: 37, transparent: true)
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let features = try client.hello().features
         #expect(features.contains("rgb8") && features.contains("gray8"))
         let before = try setting.idle()[.memoryBytes]

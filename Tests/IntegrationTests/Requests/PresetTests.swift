@@ -8,7 +8,6 @@ import Testing
 
 /// Presets of a configuration file, with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct PresetTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     @Test func `clients request a preset by its name`() throws {
         let directory = try TemporaryDirectory()
@@ -22,8 +21,7 @@ import Testing
         #expect(hello.features.contains("presets"))
 
         let url = setting.url("/a")
-        let result = try run(
-            Self.program, ["get", url, "--preset", "wide", "--json", "--socket", setting.broker.socketPath])
+        let result = try setting.broker.run(["get", url, "--preset", "wide", "--json"])
         #expect(result.exit == .status(0), "\(result.errors)")
         let reply = try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any]
         #expect(reply?["width"] as? Int == 6 && reply?["height"] as? Int == 2)
@@ -40,10 +38,9 @@ import Testing
 
     @Test func `a preset and a size do not go together on the command line`() throws {
         for words in [["--preset", "a", "--width", "3"], ["--linear", "--preset", "a"], ["--preset", "a b"]] {
-            let result = try run(Self.program, ["get", "http://a/"] + words)
-            #expect(result.exit == .status(2))
-            #expect(result.errors.contains("--preset"))
-            #expect(result.errors.split(separator: "\n").count == 1)
+            let result = try imgbroker(["get", "http://a/"] + words)
+            #expect(result.exit == .status(2) && result.errors.contains("--preset"), "\(result)")
+            #expect(result.errorLines.count == 1)
         }
     }
 }

@@ -7,8 +7,7 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProcessingTests {
     @Test func cropAndSteps() throws {
         let source = TestPicture.gradient(width: 60, height: 40)
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let members =
             ##""variant":{"crop":{"x":7,"y":9,"width":20,"height":30},"steps":[{"op":"rotate","degrees":90},{"op":"invert"}]}"##
         let incoming = try client.load(setting.url("/a"), members)
@@ -35,8 +34,7 @@ import Testing
     /// A crop that leaves the image is an error of this request alone.
     @Test func cropsThatLeaveTheImage() throws {
         let source = TestPicture.gradient(width: 60, height: 40)
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let wrong = ##""variant":{"crop":{"x":50,"y":0,"width":11,"height":1}}"##
         for _ in 0..<2 {
             let error = try client.failure(setting.url("/a"), wrong)
@@ -50,8 +48,7 @@ import Testing
 
     /// The most expensive lists are refused or take their time in a worker, and others are served meanwhile.
     @Test func hostileLists() throws {
-        let setting = try Setting(routes: ["/a": png(.gradient(width: 60, height: 40))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(.gradient(width: 60, height: 40))]).withClient()
         let steps = { (step: String) in [String](repeating: step, count: 16).joined(separator: ",") }
         let pads = try client.failure(
             setting.url("/a"), ##""variant":{"steps":[\##(steps(##"{"op":"pad","width":65535,"height":65535}"##))]}"##)
@@ -65,8 +62,7 @@ import Testing
 
     /// Every frame of an encoded or stored result is processed; `hello` says that there are steps.
     @Test func encodedResults() throws {
-        let setting = try Setting(routes: ["/a": png(.gradient(width: 60, height: 40))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(.gradient(width: 60, height: 40))]).withClient()
         let image = try client.load(
             setting.url("/a"), ##""as":"png","variant":{"width":30,"steps":[{"op":"round","circle":true}]}"##)
         #expect(try (image.image().width, image.image().height, image.image().contentType) == (20, 20, "image/png"))

@@ -62,8 +62,7 @@ import WorkerProtocol
             last = now
         }
         // No partial image follows the last frame.
-        let report = try client.stats()
-        #expect(report[.partialDecodes] == frames.count - 1)
+        #expect(try client.stats()[.partialDecodes] == frames.count - 1)
         func later() throws -> RawClient.Incoming? { try client.nextIfThere() }
         #expect(try later() == nil)
         let buffers = try frames.compactMap { try $0.image().buffer }
@@ -74,10 +73,9 @@ import WorkerProtocol
 
     @Test(arguments: Kind.allCases) func partialImagesAreSpaced(_ kind: Kind) throws {
         let file = kind.file(of: picture)
-        let setting = try Setting(workers: 1) { _ in
+        let (setting, client) = try Setting(workers: 1) { _ in
             .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 120 + 1, 60) }
-        }
-        let client = try setting.client()
+        }.withClient()
         var frames: [RawClient.Incoming] = []
         let took = try milliseconds {
             frames = try client.frames(setting.url("/a"), #""progressive":true,"delivery":"inline""#)
@@ -92,10 +90,9 @@ import WorkerProtocol
     /// A format without progressive decoding yields one frame.
     @Test func otherFormatsYieldOneFrame() throws {
         let file = picture.png
-        let setting = try Setting(workers: 1) { _ in
+        let (setting, client) = try Setting(workers: 1) { _ in
             .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 20 + 1, 30) }
-        }
-        let client = try setting.client()
+        }.withClient()
         let frames = try client.frames(setting.url("/a"), #""progressive":true"#)
         #expect(frames.count == 1)
         #expect(try client.picture(frames[0]) == picture)

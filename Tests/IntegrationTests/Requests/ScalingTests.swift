@@ -32,8 +32,7 @@ import Testing
 
     @Test func everyFit() throws {
         let source = flat(777, width: 60, height: 40)
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         for each in Self.cases {
             for format in [PixelFormat.rgba8, .bgra8] {
                 let members = #""variant":{\#(each.variant),"pixelFormat":"\#(format.rawValue)"}"#
@@ -60,8 +59,7 @@ import Testing
         let bands: [SIMD4<UInt8>] = [SIMD4(255, 0, 0, 255), SIMD4(0, 255, 0, 255), SIMD4(0, 0, 255, 255)]
         let source = TestPicture(width: 60, height: 40) { x, _ in bands[x / 20] }
         let high = TestPicture(width: 40, height: 60) { _, y in bands[y / 20] }
-        let setting = try Setting(routes: ["/wide": png(source), "/high": png(high)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/wide": png(source), "/high": png(high)]).withClient()
         let green = TestPicture(width: 20, height: 40) { _, _ in bands[1] }
         let members = #""variant":{"width":20,"height":40,"fit":"cover"}"#
         #expect(try client.picture(try client.load(setting.url("/wide"), members)) == green)
@@ -88,13 +86,13 @@ import Testing
 
     /// `--max-pixels` bounds the result, `--max-source-pixels` the source.
     @Test func largeSourcesYieldSmallResults() throws {
-        let setting = try Setting(
+        let (setting, client) = try Setting(
             ["--max-pixels", "1M", "--max-source-pixels", "5M"],
             routes: [
                 "/large": .ok(TestPNG.blank(width: 2000, height: 2000)),
                 "/larger": .ok(TestPNG.blank(width: 3000, height: 2000)),
-            ])
-        let client = try setting.client()
+            ]
+        ).withClient()
         #expect(try client.failure(setting.url("/large")).code == .tooManyPixels)
         let small = try client.load(setting.url("/large"), #""variant":{"width":100}"#)
         #expect(try client.picture(small) == TestPicture(width: 100, height: 100) { _, _ in SIMD4(0, 0, 0, 255) })

@@ -24,8 +24,7 @@ import WorkerProtocol
         let incoming = try client.load(url, #""cache":"only-if-cached""#)
         let image = try incoming.image()
         // An original that is on disk leaves memory.
-        #expect(image.source != .network)
-        #expect((image.stale, image.contentType) == (false, "image/png"))
+        #expect(image.source != .network && !image.stale && image.contentType == "image/png", "\(image)")
         return try client.picture(incoming) == picture.premultiplied
     }
 
@@ -51,13 +50,11 @@ import WorkerProtocol
     }
 
     @Test func payloadIsStored() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         let url = setting.url("/a")
         #expect(succeeded(try client.store(url, picture.png, contentType: "image/jpeg")))
         #expect(try has(client, url, picture))
-        let original = try client.load(url, #""as":"original""#)
-        #expect(try client.bytes(of: original) == picture.png)
+        #expect(try client.bytes(of: client.load(url, #""as":"original""#)) == picture.png)
         let answer = try client.ask("query", #""url":"\#(url)""#).fields
         #expect((answer["memory"] as? Bool, answer["fresh"] as? Bool) == (true, true))
         #expect(setting.origin.requests.isEmpty)
@@ -69,18 +66,15 @@ import WorkerProtocol
     }
 
     @Test func sealedDescriptorIsStored() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         let sealed = try memfd(picture.png).seal()
         #expect(succeeded(try client.store(setting.url("/a"), sealed.descriptor)))
         #expect(try has(client, setting.url("/a"), picture))
-        let original = try client.load(setting.url("/a"), #""as":"original""#)
-        #expect(try client.bytes(of: original) == picture.png)
+        #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == picture.png)
     }
 
     @Test func unsealedDescriptorIsCopied() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         let (first, second) = (tile(1).png, tile(2).png)
         let buffer = try memfd(first)
         let id = client.newID()
@@ -89,13 +83,11 @@ import WorkerProtocol
         #expect(succeeded(try client.answer(to: id)))
         try write(Array(second.prefix(first.count)), to: buffer.descriptor)
         #expect(try has(client, setting.url("/a"), tile(1)))
-        let original = try client.load(setting.url("/a"), #""as":"original""#)
-        #expect(try client.bytes(of: original) == first)
+        #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == first)
     }
 
     @Test func otherDescriptorsAreRefused() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
         let url = setting.url("/a")
@@ -124,8 +116,7 @@ import WorkerProtocol
     }
 
     @Test func invalidImageIsNotStored() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         let url = setting.url("/a")
         var damaged = picture.png
         damaged[damaged.count / 2] ^= 0xFF
@@ -148,8 +139,7 @@ import WorkerProtocol
     }
 
     @Test func invalidUploadKeepsThePreviousEntry() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         #expect(succeeded(try client.store(setting.url("/a"), picture.png)))
         #expect(try client.store(setting.url("/a"), [1, 2, 3]).error?.code == .unsupportedFormat)
         #expect(try has(client, setting.url("/a"), picture))
@@ -168,8 +158,7 @@ import WorkerProtocol
     }
 
     @Test func interruptedPayloadIsDiscarded() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         try setting.broker.wait(for: "both clients are connected") { $0[.clients] == 2 }
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
@@ -204,8 +193,7 @@ import WorkerProtocol
     }
 
     @Test func uploadsLeaveNoDescriptors() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
         for round in 0..<50 {
@@ -216,8 +204,7 @@ import WorkerProtocol
             #expect(succeeded(try client.store(setting.url("/\(round)"), tile(round).png)))
         }
         #expect(try client.ask("clear", #""tier":"all""#).fields["removed"] as? Int == 50)
-        let report = try setting.idle()
-        #expect(report[.memoryEntries, .memoryBytes, .reservedBytes] == [0, 0, 0])
+        #expect(try setting.idle()[.memoryEntries, .memoryBytes, .reservedBytes] == [0, 0, 0])
         try setting.broker.waitForSettledDescriptors(warm)
     }
 

@@ -1,4 +1,3 @@
-import Foundation
 import IPCProtocol
 import JSONCoding
 import LinuxSystem
@@ -9,11 +8,9 @@ import Testing
 
 /// Where the time of a request went.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct TraceTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     private func get(_ setting: Setting, _ paths: [String], _ words: String...) throws -> ProgramResult {
-        try run(
-            Self.program, ["get"] + paths.map(setting.url) + ["--socket", setting.broker.socketPath] + words)
+        try imgbroker(["get"] + paths.map(setting.url) + ["--socket", setting.broker.socketPath] + words)
     }
 
     @Test func `a request that joins a running download has its spans`() throws {

@@ -8,12 +8,10 @@ import Testing
 
 /// The spans of a request whose origin pauses: a fetch worker that gets no processor counts a pause as another part.
 @Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct TraceTimingTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     /// The spans of one request by name; of several with the same name, the longest.
     private func spans(_ setting: Setting, _ path: String, _ words: String...) throws -> [String: TraceSpan] {
-        let result = try run(
-            Self.program,
+        let result = try imgbroker(
             ["get", setting.url(path), "--json", "--trace", "--socket", setting.broker.socketPath] + words)
         let object = try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
         let list = try #require(object["spans"] as? [[String: Any]])

@@ -45,8 +45,7 @@ struct UserIsolationTests {
         #expect(pictures[0] != pictures[1])
         // From the cache, too, each user gets the own image.
         for (user, picture) in zip(users, pictures) {
-            let again = try user.load(url, members)
-            #expect(try (again.image().source, user.picture(again)) == (.memory, picture))
+            #expect(try user.loaded(url, members) == (picture, .memory))
         }
         #expect(setting.origin.requests.count == 2)
         // Root has an identity of its own and no access to the users' entries.
@@ -101,8 +100,7 @@ struct UserIsolationTests {
         #expect(pictures[0] == pictures[1])
         #expect(pictures[0] != pictures[2])
         for (user, picture) in zip(users, pictures) {
-            let again = try user.load(url)
-            #expect(try (again.image().source, user.picture(again)) == (.memory, picture))
+            #expect(try user.loaded(url) == (picture, .memory))
         }
         #expect(setting.origin.requests.count == 2)
         #expect(try setting.client().load(url).image().source == .network)
@@ -195,8 +193,7 @@ struct UserIsolationTests {
         let (setting, url) = try restartedWithAPictureOfAnn()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
-        let own = try first.load(url)
-        #expect(try (first.picture(own), own.image().source) == (tile(1), .disk))
+        #expect(try first.loaded(url) == (tile(1), .disk))
         #expect(try second.picture(try second.load(url)) == tile(251))
         #expect(try first.picture(try first.load(url)) == tile(1))
     }
@@ -206,8 +203,7 @@ struct UserIsolationTests {
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         // The shared entry is in memory first.
         #expect(try second.picture(try second.load(url)) == tile(251))
-        let own = try first.load(url)
-        #expect(try (first.picture(own), own.image().source) == (tile(1), .disk))
+        #expect(try first.loaded(url) == (tile(1), .disk))
     }
 
     @Test func removeCoversOwnAndSharedEntries() throws {

@@ -11,8 +11,7 @@ struct RunningExporter {
     let port: Int
 
     init(_ broker: TestBroker, _ options: String..., asNobody: Bool = false) throws {
-        let command = try RunningCommand(
-            ["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
+        let command = try RunningCommand(["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
         self.command = command
         var port: Int?
         try eventually("the exporter serves") {

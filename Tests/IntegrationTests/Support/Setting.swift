@@ -50,6 +50,9 @@ final class Setting {
         return client
     }
 
+    /// This setting, and a connection to its broker.
+    func withClient() throws -> (Setting, RawClient) { (self, try client()) }
+
     /// A connection of another user.
     func client(as uid: UInt32) throws -> RawClient {
         let client = try broker.client(as: uid)
@@ -103,11 +106,24 @@ extension TestBroker {
         _ = unsafe chmod(socketPath, 0o666)
         return try RawClient(socketPath, connectingAs: uid)
     }
+
+    /// This broker, and a connection to it.
+    func withClient() throws -> (TestBroker, RawClient) { (self, try RawClient(socketPath)) }
+}
+
+extension RawClient {
+    /// Loads an image. Returns its pixels and its source.
+    func loaded(_ url: String, _ members: String = "") throws -> (picture: TestPicture, source: ImageReply.Source) {
+        let incoming = try load(url, members)
+        return (try picture(incoming), try incoming.image().source)
+    }
 }
 
 extension StatsReport {
     /// Several figures, in this order.
-    subscript(first: Figure, second: Figure, others: Figure...) -> [Int] { ([first, second] + others).map { self[$0] } }
+    subscript(first: Figure, second: Figure, others: Figure...) -> [Int] {
+        ([first, second] + others).map { self[$0] }
+    }
 
     /// The number of requests that have ended.
     var ended: Int { StatsReport.Figure.outcomes.reduce(0) { $0 + self[$1] } }

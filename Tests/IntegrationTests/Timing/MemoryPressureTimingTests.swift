@@ -17,8 +17,7 @@ struct MemoryPressureTimingTests {
         let picture = TestPNG.blank(width: 1200, height: 900)
         let origin = try LocalOrigin { .ok(picture + Array($0.path.utf8), contentType: "image/png") }
         defer { origin.stop() }
-        let broker = try TestBroker(preparation: group.entering)
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker(preparation: group.entering).withClient()
         // Fills the budget.
         for number in 0..<20 { _ = try client.load(origin.url("/\(number)"), #""delivery":"none""#) }
         // The group may have had to wait already, on a busy machine: from a quarter of the limit, it takes twelve steps of 10 s.

@@ -24,8 +24,7 @@ import Testing
     }
 
     private func start() throws -> TestBroker {
-        try TestBroker(
-            environment: store.environment, preparation: StandInStore.preparation, in: directory)
+        try TestBroker(environment: store.environment, preparation: StandInStore.preparation, in: directory)
     }
 
     private func kill(_ broker: TestBroker) throws {
@@ -63,8 +62,7 @@ import Testing
         let before = origin.requests.count
         let client = try RawClient(broker.socketPath)
         for number in numbers {
-            let answer = try client.load(origin.url("/large/\(number)"))
-            #expect(try (answer.image().source, client.picture(answer)) == (.memory, largeTile(number)), "\(number)")
+            #expect(try client.loaded(origin.url("/large/\(number)")) == (largeTile(number), .memory), "\(number)")
         }
         #expect(origin.requests.count == before)
         #expect(try #require(client.load(origin.url("/small/77")).image().buffer) > last)
@@ -137,8 +135,7 @@ import Testing
         #expect(second.logLines.contains { $0.contains("restored 8 images, 2 refused") }, "\(second.logTail)")
         let client = try RawClient(second.socketPath)
         for number in 1...5 {
-            let answer = try client.load(origin.url("/large/\(number)"))
-            #expect(try (client.picture(answer), answer.image().source) == (largeTile(number), .memory))
+            #expect(try client.loaded(origin.url("/large/\(number)")) == (largeTile(number), .memory))
         }
         #expect(last > 0)
         try eventually("the store has only what the broker needs") {
@@ -173,8 +170,7 @@ import Testing
         defer { origin.stop() }
         let first = try start()
         let last = try fill(first)
-        let result = try run(
-            BuiltProducts.folder + "/imgbroker", ["ctl", "upgrade", "--socket", first.socketPath])
+        let result = try run(BuiltProducts.folder + "/imgbroker", ["ctl", "upgrade", "--socket", first.socketPath])
         #expect(result.exit == .status(0), "\(first.logTail)")
         try check(first, after: last)
         try store.update()

@@ -33,8 +33,7 @@ import Testing
         let id = admin.newID()
         try admin.send(#"{"type":"upgrade","id":\#(id)}"#)
         let (hit, miss) = (try bystander.get(setting.url("/1")), try bystander.get(setting.url("/\(id + 1)")))
-        let error = try admin.answer(to: id).error
-        #expect(error == nil, "\(setting.broker.logTail)")
+        #expect(try admin.answer(to: id).error == nil, "\(setting.broker.logTail)")
         #expect(setting.broker.status.arguments.dropFirst().first == "take-over")
         for (id, number) in [(hit, 1), (miss, id + 1)] {
             let answer = try bystander.answer(to: id)
@@ -238,7 +237,6 @@ import Testing
         bystander.close()
         try setting.broker.wait(for: "the clients are gone") { $0[.clients] == 3 }
         try setting.broker.allChildren()
-        try setting.broker.waitForSettledDescriptors(
-            warm - 1, images: try setting.broker.stats()[.memoryEntries])
+        try setting.broker.waitForSettledDescriptors(warm - 1, images: try setting.broker.stats()[.memoryEntries])
     }
 }

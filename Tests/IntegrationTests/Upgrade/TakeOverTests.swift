@@ -12,7 +12,6 @@ import Testing
 
 /// `imgbroker ctl upgrade`: another program in the place of the running one, with its clients and images.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct TakeOverTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     /// An origin whose paths are numbers of images; those of "/held/" wait for their gate.
     private static func setting(_ arguments: [String] = []) throws -> Setting {
@@ -25,20 +24,18 @@ import Testing
     }
 
     private func upgrade(_ broker: TestBroker) throws -> ProgramResult {
-        try run(Self.program, ["ctl", "upgrade", "--socket", broker.socketPath])
+        try broker.run(["ctl", "upgrade"])
     }
 
     @Test func `connections, leases, images and numbers outlast it`() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         var numbers: [Int] = []
         for number in 1...5 { numbers.append(try #require(client.load(setting.url("/\(number)")).image().buffer)) }
         try setting.idle()
         let before = try client.stats()
         let pid = setting.broker.status.pid
         let result = try upgrade(setting.broker)
-        #expect(result.exit == .status(0), "\(result.errors) \(setting.broker.logTail)")
-        #expect(result.output == "upgraded\n")
+        #expect(result.exit == .status(0) && result.output == "upgraded\n", "\(result) \(setting.broker.logTail)")
         #expect(setting.broker.status.arguments.dropFirst().first == "take-over")
         #expect(setting.broker.status.pid == pid)
         let after = try client.stats()
@@ -159,8 +156,7 @@ import Testing
 
     @Test func `several upgrades leave no descriptors and no processes`() throws {
         let directory = try TemporaryDirectory()
-        let setting = try Self.setting(["--cache-dir", directory.file("cache")])
-        let client = try setting.client()
+        let (setting, client) = try Self.setting(["--cache-dir", directory.file("cache")]).withClient()
         for number in 1...10 { _ = try client.load(setting.url("/large/\(number)")) }
         try setting.idle()
         #expect(try upgrade(setting.broker).exit == .status(0))
@@ -189,8 +185,7 @@ import Testing
         try Programs.install(["imgbroker", "imgfetch", "imgworker", "imgcache"], in: folder)
         let origin = try LocalOrigin { _ in png(tile(1)) }
         defer { origin.stop() }
-        let broker = try TestBroker(folder: folder, in: directory)
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker(folder: folder, in: directory).withClient()
         let number = try client.load(origin.url("/1")).image().buffer
         // Fails when clients are paused already.
         let second = "#!/bin/sh\n[ -e '\(directory.file("first"))' ] && exit 7\n: >'\(directory.file("first"))'\n"
@@ -198,8 +193,7 @@ import Testing
             try? files.removeItem(atPath: folder + "/imgbroker")
             if let script { try Programs.write(script, to: folder + "/imgbroker") }
             let result = try upgrade(broker)
-            #expect(result.exit == .status(1))
-            #expect(result.errors.contains("internal"), "\(result.errors)")
+            #expect(result.exit == .status(1) && result.errors.contains("internal"), "\(result)")
             #expect(broker.status.arguments.dropFirst().first != "take-over")
             #expect(try client.load(origin.url("/1")).image().buffer == number)
         }
@@ -251,11 +245,10 @@ import Testing
 
     @Test func `packed images and unread replies are handed over, too`() throws {
         // So few descriptors that small images are packed.
-        let setting = try Setting(descriptorLimit: 160) { request in
+        let (setting, client) = try Setting(descriptorLimit: 160) { request in
             let number = Int(request.path.split(separator: "/").last ?? "") ?? 0
             return png(request.path.hasPrefix("/large/") ? largeTile(number, side: 400) : tile(number))
-        }
-        let client = try setting.client()
+        }.withClient()
         for number in 1...150 {
             let buffer = try #require(client.load(setting.url("/\(number)")).image().buffer)
             try client.release([buffer])

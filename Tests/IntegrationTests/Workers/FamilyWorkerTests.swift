@@ -81,8 +81,7 @@ import Testing
         try setting.loadOthers(0..<10)
         #expect(try client.answer(to: id).error?.code == .decoderCrashed)
         try setting.loadOthers(10..<15)
-        let report = try setting.broker.waitUntilIdle(workers: 2)
-        #expect(report.workerDeaths == deaths)
+        #expect(try setting.broker.waitUntilIdle(workers: 2).workerDeaths == deaths)
         // No worker of the plain family was replaced.
         #expect(Set(setting.broker.workers(.decode).map(\.pid)) == plain)
         // The next image of the family has a new one, beside which there may be a spare.
@@ -92,8 +91,7 @@ import Testing
 
     /// A worker that was killed from outside is replaced as often as it takes.
     @Test func killed() throws {
-        let setting = try FamilySetting()
-        let client = try setting.client()
+        let (setting, client) = try FamilySetting().withClient()
         let id = try client.get(setting.origin.url("/avif/stand/header"))
         for _ in 0..<4 {
             try eventually("a worker stands") { setting.loaders.count == 1 }
@@ -109,10 +107,8 @@ import Testing
 
     /// A program that is missing is named; installed, it is used after a reload, and removed, no more.
     @Test func installedAndRemoved() throws {
-        let setting = try FamilySetting(loader: nil)
-        let client = try setting.client()
-        let error = try #require(
-            try client.answer(to: try client.get(setting.origin.url("/avif/good/8/8/7"))).error)
+        let (setting, client) = try FamilySetting(loader: nil).withClient()
+        let error = try #require(try client.answer(to: try client.get(setting.origin.url("/avif/good/8/8/7"))).error)
         #expect(error.code == .unsupportedFormat && error.message.contains("imgbroker-loader-avif"))
         try setting.install("imgprobe")
         let broker = BuiltProducts.folder + "/imgbroker"

@@ -26,8 +26,7 @@ import Testing
         let programs = try ProgramFolder([
             .fetch: .init(environment: ["LD_PRELOAD=\(library)", "SEAL_EXIT=\(state)"])
         ])
-        let broker = try TestBroker(["--retries", "0"], folder: programs.path)
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker(["--retries", "0"], folder: programs.path).withClient()
         #expect(try client.picture(try client.load(origin.url("/a"))) == picture)
         #expect(try String(contentsOfFile: state, encoding: .utf8) == "0")
         let report = try broker.waitUntilIdle()

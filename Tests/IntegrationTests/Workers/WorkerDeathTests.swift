@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import IPCProtocol
 import LinuxSystem
@@ -98,8 +97,7 @@ import Testing
     /// Kills from outside never count against the image.
     @Test func repeatedKillsFromOutside() throws {
         let file = TestPNG.blank(width: 5000, height: 5000)
-        let setting = try Setting(workers: 1, routes: ["/a": .ok(file)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(workers: 1, routes: ["/a": .ok(file)]).withClient()
         let id = try client.get(setting.url("/a"))
         for restarts in 1...5 {
             // The output is reserved: the decoding is in progress.
@@ -115,10 +113,10 @@ import Testing
     @Test func stoppedDecodeWorkerIsReplaced() throws {
         // Of different widths, because equal bytes would share one decoding.
         let (first, second) = (TestPNG.blank(width: 5000, height: 5000), TestPNG.blank(width: 5008, height: 5000))
-        let setting = try Setting(
+        let (setting, client) = try Setting(
             ["--decode-deadline", "10"], workers: 2,
-            routes: ["/1": .ok(first), "/2": .ok(second), "/small": png(tile(3))])
-        let client = try setting.client()
+            routes: ["/1": .ok(first), "/2": .ok(second), "/small": png(tile(3))]
+        ).withClient()
         try setting.idle()
         let begun = Instant.now
         let big = try ["/1", "/2"].map { try client.get(setting.url($0), #""delivery":"none""#) }
@@ -134,8 +132,7 @@ import Testing
             standing.append(found)
         }
         // The spare takes no job while two workers are busy.
-        let small = try client.get(setting.url("/small"))
-        #expect(try client.picture(try client.answer(to: small)) == tile(3))
+        #expect(try client.picture(client.answer(to: client.get(setting.url("/small")))) == tile(3))
         for id in big { _ = try client.answer(to: id).image() }
         // Not before the deadline, which starts with the decoding.
         #expect(Instant.now.microseconds(since: begun) > 9_000_000)
@@ -148,8 +145,7 @@ import Testing
     @Test func killedFetchWorker() throws {
         let picture = TestPicture.gradient(width: 100, height: 100)
         let file = picture.png
-        let setting = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(20_000) } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(20_000) } }.withClient()
         let ids = try (0..<3).map { try client.get(setting.url("/\($0)"), #""progress":true"#) }
         for path in ["/0", "/1", "/2"] {
             #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 })
@@ -161,14 +157,12 @@ import Testing
             setting.origin.gate(path).open()
         }
         for id in ids { #expect(try client.picture(try client.answer(to: id)) == picture) }
-        let report = try setting.idle()
-        #expect(report[.reservedBytes, .downloads, .workerRestarts] == [0, 3, 1])
+        #expect(try setting.idle()[.reservedBytes, .downloads, .workerRestarts] == [0, 3, 1])
     }
 
     /// With stopped download workers a request ends by its own timeout.
     @Test func stoppedFetchWorker() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         try setting.idle()
         let workers = try setting.broker.stopAll(.fetch)
         #expect(try client.failure(setting.url("/a"), #""timeoutMs":300"#).code == .timeout)
