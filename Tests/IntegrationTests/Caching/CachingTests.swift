@@ -8,15 +8,12 @@ import WorkerProtocol
 
 /// HTTP caching: modes, revalidation, stale answers and private entries.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CachingTests {
-    /// An image with an entity tag and `cacheControl`.
     private static func tagged(
         _ request: LocalOrigin.Request, _ cacheControl: String, _ picture: TestPicture = tile(7),
         etag: String = "\"1\""
     ) -> LocalOrigin.Response {
         .resource(picture.png, etag: etag, cacheControl: cacheControl, contentType: "image/png", for: request)
     }
-
-    // MARK: Modes
 
     private struct Outcome: Equatable {
         var source: ImageReply.Source?
@@ -101,8 +98,6 @@ import WorkerProtocol
         #expect(setting.origin.requests[1]["If-None-Match"] == "\"1\"")
     }
 
-    // MARK: Stale answers
-
     @Test func staleWhileRevalidateSendsOneRequest() throws {
         let setting = try Setting { request in
             if request.number == 1 { return Self.tagged(request, "max-age=0, stale-while-revalidate=600") }
@@ -154,8 +149,6 @@ import WorkerProtocol
         #expect(try client.failure(setting.url("/a"), #""cache":"only-if-cached""#).code == .notCached)
     }
 
-    // MARK: Uncacheable and varying answers
-
     @Test(arguments: [false, true]) func uncacheableIsNotCached(hasFiles: Bool) throws {
         let setting = try DiskSetting(hasFiles: hasFiles) { Self.tagged($0, "no-store") }
         try setting.wait(for: .on)
@@ -191,8 +184,6 @@ import WorkerProtocol
         #expect(setting.origin.requests("/cookie").count == 2)
     }
 
-    // MARK: staleFirst
-
     @Test func staleFirstSendsTwoFrames() throws {
         let (setting, client) = try Setting { request in
             let changes = request.path == "/new" && request.number > 1
@@ -202,7 +193,6 @@ import WorkerProtocol
         }.withClient()
         let members = #""cache":"no-cache","staleFirst":true"#
         for (path, last) in [("/new", tile(8)), ("/same", tile(7))] {
-            // Without a cached image there is one frame.
             #expect(try client.frames(setting.url(path), members).count == 1)
             let id = try client.get(setting.url(path), members)
             let preview = try client.answer(to: id, orProgress: true)
@@ -213,7 +203,6 @@ import WorkerProtocol
             let final = try client.answer(to: id, orProgress: true)
             #expect(try (final.image().final, client.picture(final)) == (true, last))
             #expect(try final.image().source == (path == "/new" ? .network : .memory))
-            // No frame follows.
             _ = try client.hello()
             #expect(try client.nextIfThere() == nil)
         }

@@ -94,7 +94,6 @@ import Testing
         // A descriptor that the broker would refuse gets nothing.
         let writing = unsafe FileDescriptor(owning: open(path, O_WRONLY | O_CLOEXEC))
         #expect(broker.kept(file: writing) == nil)
-        // Other options are another image, and a reload is a request.
         var options = GetOptions()
         options.variant.width = 4
         #expect(try broker.get(path: path, options).reply.width == 4)
@@ -102,7 +101,6 @@ import Testing
         options.cache = .reload
         #expect(try broker.get(path: path, options) !== first)
         #expect(broker.kept(file: file) == nil)
-        // Removing it ends what is kept, too.
         #expect(try broker.kept(file: file) === broker.get(path: path))
         #expect(try broker.remove(file: file) == 1)
         #expect(broker.kept(file: file) == nil)
@@ -156,14 +154,12 @@ import Testing
         }
         #expect(first.reply.source == .memory)
         #expect(try setting.broker.stats()[.requests] == before)
-        // Another request has an entry of its own.
         var options = GetOptions()
         options.variant.width = 8
         let small = try [broker.get(url, options), broker.get(url, options), broker.get(url, options)]
         #expect(small.map(\.reply.width) == [8, 8, 8])
         #expect(small[1] === small[2])
         #expect(try broker.get(url) === first)
-        // `reload` is answered by the origin.
         options = GetOptions()
         options.cache = .reload
         #expect(try broker.get(url, options).reply.source == .network)
@@ -189,7 +185,6 @@ import Testing
         var ends: [ProcessExit?] = []
         repeat { ends.append(try exit()) } while ends.last == .signal(SIGKILL) && ends.count < 5
         #expect(ends.last == .status(0))
-        // One more call is detected.
         #expect(try exit(["call"]) == .signal(SIGKILL))
     }
 
@@ -201,7 +196,6 @@ import Testing
         let image = try broker.get(setting.url("/a"))
         func bytes() -> [UInt8] { image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } } }
         for _ in 0..<3 { #expect(bytes() == picture.bytes) }
-        // Nested access.
         image.withBytes { outer in
             #expect(unsafe outer.withUnsafeBytes { unsafe Array($0) } == picture.bytes)
             #expect(bytes() == picture.bytes)
@@ -258,7 +252,6 @@ import Testing
         #expect(version(first) == 1)
     }
 
-    /// Bounds by number of images and by bytes.
     @Test(arguments: [(3, 1 << 20), (100, 3 * 1024)]) func keptImagesAreBounded(images: Int, bytes: Int) throws {
         let setting = try Setting { picture($0.path.utf8.count) }
         let broker = try ImageBroker(

@@ -120,7 +120,6 @@ import Testing
             let image = try load(number, #""cache":"only-if-cached""#).image()
             #expect((image.source, image.descriptors) == (.memory, 1))
         }
-        // The bytes of a packed image after a frame, too.
         #expect(try client.picture(client.load(setting.url("/0"), #""delivery":"inline""#)) == tile(0, side: 64))
         try setting.idle()
         let report = try client.stats()

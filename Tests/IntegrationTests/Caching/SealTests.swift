@@ -32,7 +32,6 @@ import Testing
             #expect(ftruncate(raw, off_t(size)) == -1)
             #expect([EPERM, EINVAL, EBADF].contains(errno))
         }
-        // Opening the same file again does not help.
         let path = "/proc/self/fd/\(raw)"
         let again = unsafe Glibc.open(path, O_RDWR | O_CLOEXEC)
         if again >= 0 {
@@ -43,7 +42,6 @@ import Testing
         #expect(try client.bytes(of: incoming) == bytes)
     }
 
-    /// Writes to a private mapping are not visible to others.
     @Test func privateWritesStayPrivate() throws {
         let (setting, client) = try Setting(routes: ["/a": png(tile(5, side: 64))]).withClient()
         let incoming = try client.load(setting.url("/a"))

@@ -39,7 +39,6 @@ import Testing
             #expect(try answer.image().segment == image.segment && answer.image().descriptors == 0)
             #expect(try client.picture(answer) == self.number(number))
         }
-        // No memfd was made for any of them.
         let names = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
         #expect(names.filter { $0.contains("imgbroker-segment") }.count == 1)
         #expect(!names.contains { $0.contains("imgbroker-pixels") || $0.contains("imgbroker-shared") })
@@ -99,7 +98,6 @@ import Testing
         let segment = try #require(try own.image().segment)
         #expect(owner.segments[segment] == nil)
         #expect(try owner.load(setting.url("/2")).image().segment == nil)
-        // To state another's number changes nothing.
         try owner.send(#"{"type":"forgetSegments","segments":[\#(segment),9007199254740991]}"#)
         let again = try other.load(setting.url("/2"))
         #expect(try again.image().segment == segment && again.image().descriptors == 0)

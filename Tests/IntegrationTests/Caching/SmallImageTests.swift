@@ -12,7 +12,6 @@ import Testing
     private static let release = BuiltProducts.package + "/.build/release"
     private static let pending = 64
 
-    /// An origin with a small image at each path that is a number.
     private static func makeOrigin() throws -> LocalOrigin {
         try LocalOrigin { request in
             guard let number = Int(request.path.dropFirst()) else { return .status(404) }

@@ -19,7 +19,6 @@ extension BehaviourTests {
         #expect(small.picture == flat(1, width: 20, height: 20))
         // An original that is on disk is read from there.
         #expect(small.source == .disk)
-        // A restarted broker reads the original from disk, too.
         try setting.restart()
         let other = try setting.load(1, #""variant":{"width":10}"#)
         #expect(other.picture == flat(1, width: 10, height: 10))
@@ -46,7 +45,6 @@ extension BehaviourTests {
         for (number, (storage, memory, disk)) in cases.enumerated() {
             #expect(try query(number) == [memory, disk], "\(storage)")
         }
-        // A query for a variant does not report the original.
         let variant = "," + Self.thumbnail
         #expect(try query(3, variant) == [false, true])
         _ = try setting.load(3, Self.thumbnail)
@@ -98,7 +96,6 @@ extension BehaviourTests {
         }
         #expect(try source(0) == .network)
         for number in 1...4 { #expect(try source(number) == .network) }
-        // Nothing is evicted while there is room.
         #expect(try client.stats()[.evictions] == 0)
         for number in 0...4 { #expect(try source(number) == .memory) }
         // An entry's value is multiplied by its uses, so that an entry used once has a higher value only when its load

@@ -29,7 +29,6 @@ extension BehaviourTests {
         #expect(try client.picture(full) == picture.shown(orientation: orientation))
         let (width, height) = orientation > 4 ? (32, 48) : (48, 32)
         #expect(try full.image().originalWidth == width)
-        // A scaled variant has the sides of the upright image.
         let half = try client.picture(try client.load(url, #""variant":{"width":\#(width / 2)}"#))
         #expect((half.width, half.height) == (width / 2, height / 2))
         let shown = quarters(24, 16).shown(orientation: orientation)
@@ -47,7 +46,6 @@ extension BehaviourTests {
             let incoming = try client.load(url, #""variant":{\#(variant)}"#)
             #expect(try client.picture(incoming) == picture, "\(variant)")
         }
-        // `contain` enlarges.
         let large = try client.load(url, #""variant":{"width":60,"fit":"contain"}"#).image()
         #expect((large.width, large.height) == (60, 40))
     }
@@ -128,7 +126,6 @@ extension BehaviourTests {
     /// A damaged beginning of a file yields no partial image, and no error before the last frame.
     @Test func undecodablePartYieldsNoPartialImage() throws {
         var file = ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
-        // An invalid header of the compressed data.
         let start = try #require((8..<200).first { Array(file[$0..<$0 + 4]) == Array("IDAT".utf8) }) + 4
         file.replaceSubrange(start..<start + 2, with: [0xFF, 0xFF])
         let setting = try Setting(workers: 1) { [file] _ in

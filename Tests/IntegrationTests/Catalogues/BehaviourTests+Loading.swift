@@ -38,7 +38,6 @@ extension BehaviourTests {
             }
         }.withClient()
         #expect(try client.failure(setting.url("/a")).code == .tooLarge)
-        // The download is aborted.
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
         #expect(setting.origin.statistics("/a").requests == 1)
         #expect(try client.picture(try client.load(setting.url("/full"))) == tile(1))
@@ -213,7 +212,6 @@ extension BehaviourTests {
 
     @Test func staleFirstSendsTheCachedImageFirst() throws {
         let (setting, client) = try Setting { request in
-            // The image changes once, before the third request.
             let version = request.number < 3 ? 1 : 2
             return .resource(tile(version).png, etag: "\"\(version)\"", for: request)
         }.withClient()

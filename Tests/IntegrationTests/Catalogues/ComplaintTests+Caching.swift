@@ -36,7 +36,6 @@ extension ComplaintTests {
             .ok(request.number == 1 || !isMended ? Self.damaged(flat(1)) : flat(1).png)
         })
         let url = setting.origin.url("/a")
-        // The original is served as received, without decoding.
         #expect(try setting.client.bytes(of: setting.client.load(url, #""as":"original""#)) == Self.damaged(flat(1)))
         try setting.wait(for: .on, entries: 1)
         try setting.restart()
@@ -65,7 +64,6 @@ extension ComplaintTests {
             return setting.file(39) != nil && sizes.reduce(0, +) <= disk
         }
         try setting.broker.wait(for: "the report is within the limit") { $0[.diskBytes] <= disk + 20 << 10 }
-        // Eviction removes the oldest entries and keeps the others.
         #expect(setting.files("originals").count >= 8)
         #expect(setting.file(0) == nil)
         #expect(try setting.broker.stats()[.evictions] > 0)
@@ -168,7 +166,6 @@ extension ComplaintTests {
         let limited = try client.load(setting.url("/a"), #""variant":{"frame":"all","scaleDown":true}"#).image()
         #expect((limited.timing?.delaysMs.count, limited.width, limited.height) == (5, 24, 16))
         #expect(limited.bytes == 5 * 24 * 16 * 4)
-        // A request for one frame, or without scaleDown, gets more pixels.
         let one = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#).image()
         #expect((one.width, one.height) == (54, 36))
         let all = try client.load(setting.url("/a"), #""variant":{"frame":"all"}"#).image()

@@ -105,7 +105,6 @@ import WorkerProtocol
         for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
         try setting.broker.wait(for: "all requests are taken") { $0[.requests] == 3 }
         dying.close()
-        // A download without other waiters is aborted.
         #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
         setting.origin.gate("/a").open()
         #expect(try staying.picture(try staying.answer(to: id)) == tile(1))
@@ -170,7 +169,6 @@ import WorkerProtocol
         for (id, (_, width, height)) in asked {
             #expect(try client.picture(try client.answer(to: id)) == flat(7, width: width, height: height))
         }
-        // Cached variants are not mistaken for each other.
         for (variant, width, height) in variants.reversed() {
             let incoming = try client.load(setting.url("/a"), #""variant":{\#(variant)}"#)
             #expect(try incoming.image().source == .memory)
@@ -209,7 +207,6 @@ import WorkerProtocol
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
         #expect(try (client.ask("failed", #""action":"list""#).fields["entries"] as? [Any])?.isEmpty == true)
         isWell.store(true, ordering: .sequentiallyConsistent)
-        // When the network recovers, the images load without `retryFailed`.
         for (url, _, _) in cases.dropLast() { #expect(try client.picture(try client.load(url)) == tile(1), "\(url)") }
         #expect(try client.failure(cases[3].0).code == .connectFailed)
     }
@@ -225,7 +222,6 @@ import WorkerProtocol
         #expect(setting.origin.requests.count == 1)
         #expect(try client.ask("failed", #""action":"clear","url":"\#(url)""#).fields["removed"] as? Int == 1)
         #expect(try client.picture(try client.load(url)) == tile(1))
-        // `retryFailed` overrides the entry.
         #expect(try client.failure(url, #""cache":"reload""#).recentlyFailed)
         #expect(try client.picture(client.load(url, #""cache":"reload","retryFailed":true"#)) == tile(1))
         #expect(try client.stats()[.recentlyFailedURLs] == 0)

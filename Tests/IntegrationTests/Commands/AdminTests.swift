@@ -28,7 +28,6 @@ import WorkerProtocol
         #expect(try client.load(setting.url("/1")).image().source == .memory)
         try setting.broker.wait(for: "the requests are queued") { $0[.queued] == 3 && $0[.running] == 0 }
         #expect(setting.origin.requests.count == 1)
-        // A queued request can be cancelled.
         _ = try client.ask("cancel", #""request":\#(ids[2])"#)
         #expect(try client.answer(to: ids[2]).error?.code == .cancelled)
         #expect(succeeded(try root.ask("resume")))
@@ -59,7 +58,6 @@ import WorkerProtocol
         #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.abandoned == 1 })
         #expect(setting.origin.wait(for: "/held/2", seconds: patience) { $0.abandoned == 1 })
         #expect(try setting.idle()[.cancelled, .reservedBytes] == [3, 0])
-        // New requests are served.
         #expect(try clients[1].load(setting.url("/3")).image().source == .network)
     }
 
@@ -101,8 +99,6 @@ import WorkerProtocol
         #expect(try client.picture(held) == tile(1))
         #expect(try client.load(setting.url("/1")).image().source == .network)
     }
-
-    // MARK: prefetch
 
     private func prefetch(_ setting: Setting, _ paths: [String], _ members: String = "") -> String {
         let urls = paths.map { "\"\(setting.url($0))\"" }.joined(separator: ",")
@@ -179,14 +175,11 @@ import WorkerProtocol
         let wanted = try client.get(setting.url("/held/1"))
         _ = try client.ask("cancel", #""request":\#(id)"#)
         #expect(try client.answer(to: id).error?.code == .cancelled)
-        // A download with another waiter continues.
         setting.origin.gate("/held/1").open()
         #expect(try client.picture(try client.answer(to: wanted)) == tile(1))
         #expect(try setting.idle()[.prefetched, .reservedBytes] == [0, 0])
         #expect(setting.origin.requests.count <= 8)
     }
-
-    // MARK: Events
 
     @Test func downloadEventsAreInOrder() throws {
         let setting = try Self.setting()

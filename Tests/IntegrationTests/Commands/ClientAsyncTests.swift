@@ -16,7 +16,6 @@ import Testing
         image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } }
     }
 
-    /// A response that is fresh for a minute.
     private static func fresh(_ picture: TestPicture) -> LocalOrigin.Response {
         png(picture).with { $0.headers.append(.init("Cache-Control", "max-age=60")) }
     }
@@ -220,7 +219,6 @@ import Testing
         let url = setting.url("/a")
         #expect(broker.keptImage(at: url) == nil)
         _ = try await broker.image(at: url, width: 8)
-        // A hit is kept.
         let first = try await broker.image(at: url, width: 8)
         #expect(broker.keptImage(at: url) == nil)
         #expect(broker.keptImage(at: url, width: 8) === first)

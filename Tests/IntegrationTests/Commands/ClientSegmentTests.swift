@@ -34,7 +34,6 @@ import Testing
             return channel
         }
 
-        /// Returns the next message.
         func receive() throws -> ClientMessage {
             let channel = try connection()
             while true {
@@ -120,7 +119,6 @@ import Testing
             }
         }
 
-        /// The number of descriptors of this process.
         func descriptors() throws -> Int {
             let folder = "/proc/self/fd/"
             return try FileManager.default.contentsOfDirectory(atPath: folder).count {
@@ -145,7 +143,6 @@ import Testing
         return image
     }
 
-    /// Receives the next reply, which must be an image.
     private func image(_ client: ImageBroker) throws -> BrokerImage {
         guard case .image(_, let image) = try client.receive() else { throw TestFailure("no image") }
         return image
@@ -184,7 +181,6 @@ import Testing
         #expect(bytes(second) == [UInt8](repeating: 2, count: 4096))
         try segment.awaitReaders(1)
         #expect(try segment.descriptors() == 0)
-        // Nothing is copied, neither before nor by an access.
         segment.fill(64..<128, 5)
         #expect(bytes(first) == [UInt8](repeating: 5, count: 64))
     }
@@ -303,8 +299,6 @@ import Testing
         try segment.awaitReaders(0)
         withExtendedLifetime(client) {}
     }
-
-    // MARK: Kept images
 
     private static let slots = 64
 

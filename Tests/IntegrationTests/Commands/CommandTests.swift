@@ -140,7 +140,6 @@ import Testing
                 }
             }
         }
-        // A truncated file is refused.
         let whole = try #require(FileManager.default.contents(atPath: path))
         try whole.prefix(whole.count / 2).write(to: URL(fileURLWithPath: directory.file("half")))
         #expect(try client.failure(origin.url("/half")).code == .truncated)
@@ -197,7 +196,6 @@ import Testing
         let table = try imgbroker(words)
         #expect(table.exit == .status(0) && table.output.contains("Requests"), "\(table)")
         #expect(table.output.split(separator: "\n").allSatisfy { $0.count <= 100 })
-        // The socket may come from the environment.
         let found = try imgbroker(
             ["ctl", "stats", "--json"], environment: ["IMGBROKER_SOCKET=" + setting.broker.socketPath])
         #expect(found.exit == .status(0))

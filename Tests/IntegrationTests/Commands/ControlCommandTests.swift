@@ -103,8 +103,6 @@ import Testing
         #expect(try object(setting, "cancel-all")["cancelled"] as? Bool == true)
     }
 
-    // MARK: prefetch
-
     @Test func prefetch() throws {
         let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile($0.path.utf8.count, side: 64)) }
         let directory = try TemporaryDirectory()
@@ -143,8 +141,6 @@ import Testing
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 
-    // MARK: events
-
     @Test func events() throws {
         let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile(1)) }
         let all = try RunningCommand(["ctl", "events"], setting.broker)
@@ -174,8 +170,6 @@ import Testing
         #expect(try setting.broker.stop() == .status(0))
         #expect(some.exit() == .status(1))
     }
-
-    // MARK: Permissions
 
     /// Runs a command as user nobody with one group.
     private func asNobody(group: String, _ words: [String], _ broker: TestBroker) throws -> ProgramResult {

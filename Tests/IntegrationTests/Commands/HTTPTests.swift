@@ -201,14 +201,12 @@ import Testing
         #expect(try server.request("POST", "/fit?width=8", body: tile(1).png).status == 405)
         #expect(try server.request("GET", "/pipeline").status == 405)
         #expect(try server.request("GET", "/health", fields: ["Host: evil.example"]).status == 400)
-        // Without a stated length.
         let socket = try server.connect()
         let head = "POST \(target) HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         Server.send(Array(head.utf8), to: socket)
         let chunk = Array("10000\r\n".utf8) + [UInt8](repeating: 7, count: 1 << 16) + [13, 10]
         for _ in 0..<40 { Server.send(chunk, to: socket) }
         #expect(try Server.answer(from: socket).status == 413)
-        // Bytes that are no HTTP, and headers without an end.
         for bytes in [Array("\0\0\0\0\r\n\r\n".utf8), [UInt8](repeating: 65, count: 1 << 17)] {
             let socket = try server.connect()
             Server.send(bytes, to: socket)

@@ -95,9 +95,7 @@ import Testing
         let second = try run(BuiltProducts.folder + "/imgbroker", ["--socket", broker.socketPath, "--disk-limit", "0"])
         #expect((second.exit, second.errorLines.count) == (.status(1), 1))
         #expect(second.errors.contains("in use"))
-        // The first broker keeps running.
         #expect(try RawClient(broker.socketPath).stats()[.requests] == 0)
-        // A file that is not a socket is not replaced.
         let path = broker.directory.file("file")
         #expect(FileManager.default.createFile(atPath: path, contents: Data("keep".utf8)))
         #expect(try run(BuiltProducts.folder + "/imgbroker", ["--socket", path]).exit == .status(1))
@@ -141,7 +139,6 @@ import Testing
         #expect(try RawClient(directory.file("s")).stats()[.requests] == 0)
     }
 
-    /// The old broker does not remove a socket file that it did not create.
     @Test func keepsTheSocketOfASuccessor() throws {
         let directory = try TemporaryDirectory()
         let first = try TestBroker(in: directory)

@@ -16,7 +16,6 @@ import WorkerProtocol
         return try imgbroker(["get", url, "--socket", setting.broker.socketPath] + words)
     }
 
-    /// Runs `get --json` and returns the object that it prints.
     private func fields(_ setting: Setting, _ path: String, _ words: String...) throws -> [String: Any] {
         let url = path.hasPrefix("/") ? setting.url(path) : path
         let result = try imgbroker(["get", url, "--json", "--socket", setting.broker.socketPath] + words)
@@ -122,8 +121,6 @@ import WorkerProtocol
         let lax = try Setting(["--allow-invalid-certificates"], routes: routes)
         #expect(try get(lax, "/a", "--allow-invalid-certificates").exit == .status(0))
     }
-
-    // MARK: The broker's flags
 
     @Test func lifetimes() throws {
         let stale = picture(1, ("Cache-Control", "max-age=0"))

@@ -8,7 +8,6 @@ import WorkerProtocol
 
 /// The log of a running broker and its workers.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LogTests {
-    /// The lines of a broker that writes JSON.
     private func lines(_ setting: Setting) throws -> [[String: Any]] {
         try setting.broker.logLines.map {
             try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any], "\($0)")

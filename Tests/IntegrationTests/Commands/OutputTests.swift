@@ -223,7 +223,6 @@ import Testing
             #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         }
         #expect(directory.names.isEmpty)
-        // A name as long as names can be.
         let long = directory.file(String(repeating: "a", count: 255))
         #expect(try get(to: long).exit == .status(0))
     }

@@ -163,8 +163,6 @@ import Testing
         #expect(directory.names == ["imgbroker"])
     }
 
-    // MARK: Sample images
-
     /// The folder `shared/images` beside the package or one of its parent folders.
     static let images: String? = {
         var folder = BuiltProducts.package

@@ -14,7 +14,6 @@ import Testing
         try String(contentsOfFile: BuiltProducts.package + "/docs/protocol.md", encoding: .utf8)
     }
 
-    /// Runs a program and returns its output.
     private func output(of program: String, _ arguments: [String]) throws -> (status: Int32, text: String) {
         let (process, pipe) = (Process(), Pipe())
         process.executableURL = URL(filePath: program)

@@ -58,7 +58,6 @@ import WorkerProtocol
         try eventually("the former download workers are gone") {
             before.isDisjoint(with: broker.workers(.fetch).map(\.pid)) && broker.hasFullCrew
         }
-        // A signal does the same, and the broker goes on.
         try write("memory-limit = 32M\nfetchers = 2\n")
         broker.signal(SIGHUP)
         try eventually("the signal is obeyed") {
@@ -112,7 +111,6 @@ import WorkerProtocol
         try first.send(#"{"type":"upgrade","id":3}"#)
         #expect(try first.next().error?.code == .overloaded)
         #expect(try client.load(origin.url("/1")).image().source == .memory)
-        // Once the reading has ended, the settings can be read again.
         silent.end()
         try write("log-level = info\n")
         try eventually("the settings are read again") {

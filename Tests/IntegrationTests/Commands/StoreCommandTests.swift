@@ -69,7 +69,6 @@ import Testing
         )
         #expect(result.exit == .status(0), "\(result.errors)")
         #expect(try loaded() == picture)
-        // One byte less.
         _ = try write([UInt8](bytes.dropLast()), "a.bgra")
         let short = try store(path, "--pixels", "21x13", "--stride", "87", "--offset", "5")
         #expect(short.exit == .status(1))

@@ -25,7 +25,6 @@ import WorkerProtocol
     /// The programs, one of which has failing calls.
     private final class Programs {
         let folder: ProgramFolder
-        /// The broker's environment variables.
         let environment: [String]
         private let directory: TemporaryDirectory
         private let control: FileHandle
@@ -97,7 +96,6 @@ import WorkerProtocol
             try load((0..<20).map { ($0 + round * 5) % 50 })
         }
         #expect(try programs.failed() > 0)
-        // No call fails from here on.
         try programs.plan(error: error, from: 0)
         try load(Array(0..<50))
         #expect(try client.stats()[.failed] == 0)
@@ -155,14 +153,12 @@ import WorkerProtocol
                 return try setting.broker.stats().diskState == state.rawValue
             }
         }
-        // A file in the directory's place.
         try files.moveItem(atPath: setting.cache, toPath: aside)
         try Data("mine".utf8).write(to: URL(filePath: setting.cache))
         try loadUntil(.off)
         #expect(files.contents(atPath: setting.cache) == Data("mine".utf8))
         #expect(setting.broker.logLines.contains { $0.contains("warning") && $0.contains("disk tier is off") })
         try setting.end()
-        // The old directory is back.
         try files.removeItem(atPath: setting.cache)
         try files.moveItem(atPath: aside, toPath: setting.cache)
         try setting.start()

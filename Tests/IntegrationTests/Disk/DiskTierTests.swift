@@ -29,7 +29,6 @@ import WorkerProtocol
             #expect(source == .disk)
         }
         #expect(try setting.client.stats()[.diskHits, .decodes, .downloads] == [10, 0, 0])
-        // Full-size pixels are decoded from the originals on disk.
         for number in 0..<10 {
             #expect(try setting.load(number) == (flat(number), .disk))
             #expect(setting.downloads(number) == 1)
@@ -47,7 +46,6 @@ import WorkerProtocol
         #expect(setting.origin.requests.count == 10)
     }
 
-    /// The broker is killed repeatedly while it writes.
     @Test func killedWhileWriting() throws {
         let setting = try DiskSetting(hasFiles: true)
         var found = 0
@@ -77,7 +75,6 @@ import WorkerProtocol
             let picture = try setting.load(number, number % 2 == 0 ? "" : Self.thumbnail).picture
             #expect(number % 2 == 0 ? picture == flat(number) : isThumbnail(picture, of: number))
         }
-        // Most entries survived.
         let hits = try setting.client.stats()[.diskHits]
         #expect(found > 200)
         #expect(hits > 250)
@@ -112,7 +109,6 @@ import WorkerProtocol
             #expect(source == (damaged[number] == nil ? .disk : .network), "\(number)")
             #expect(setting.downloads(number) == (damaged[number] == nil ? 1 : 2), "\(number)")
         }
-        // Damaged entries are replaced.
         try setting.wait(for: .on, entries: 10)
         try setting.restart()
         for number in 0..<10 { #expect(try setting.load(number).source == .disk, "\(number)") }
@@ -149,7 +145,6 @@ import WorkerProtocol
         #expect(second.logLines.contains { $0.contains("locked") })
         #expect(try client.loaded(setting.url(1)) == (flat(1), .network))
         #expect(try setting.client.stats().diskState == "on")
-        // When the first exits, the second takes over.
         try setting.end()
         try second.wait(for: "the second broker takes over") { $0.diskState == "on" }
         _ = try client.load(setting.url(2))
@@ -167,7 +162,6 @@ import WorkerProtocol
             number += 1
             return try setting.isOnDisk(number - 1)
         }
-        // Lost entries cause no failure.
         for number in 0..<5 { #expect(try setting.load(number, #""cache":"reload""#).picture == flat(number)) }
         try setting.wait(for: .on)
         #expect(CurrentProcess.exists(setting.cache + "/CACHEDIR.TAG"))
@@ -223,7 +217,6 @@ import WorkerProtocol
         #expect(try broker.stats()[.failed] == 0)
         try broker.stop()
 
-        // An empty directory.
         let empty = directory.file("empty")
         try FileSystem.makeDirectory(empty, mode: 0o755)
         let emptyMount = try Mount(readingOnly: empty, at: directory.file("n"))

@@ -57,7 +57,6 @@ import WorkerProtocol
         #expect(try load(setting, "/3?0", #""cache":"only-if-cached""#).source == .disk)
         #expect(setting.origin.requests.count == before)
         #expect(try setting.client.failure(setting.url(5), #""cache":"only-if-cached""#).code == .notCached)
-        // The bytes come from disk.
         #expect(try load(setting, "/4?0").source == .disk)
         #expect(setting.origin.requests.count == before + 1)
         #expect(setting.origin.requests.last?["If-None-Match"] == "\"1\"")

@@ -26,7 +26,6 @@ import Testing
     private static let modes = ["default", "default", "default", "default", "no-cache", "reload", "no-store"]
     private static let deliveries = ["fd", "fd", "inline"]
 
-    /// A requested image, by number, and variant.
     private struct Wish: Hashable {
         let number: Int
         let variant: Int

@@ -10,7 +10,6 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10)), .enabled(if: ControlGroup.isPossible)) struct MemoryGroupTests {
     /// Forms of large images, of which 30 fill the memory: not scaled, because that takes long without optimization.
     private static let large = [#""delivery":"none""#, #""delivery":"none","variant":{"pixelFormat":"bgra8"}"#, ""]
-    /// Forms of small images.
     private static let small = [
         #""delivery":"inline""#, #""variant":{"width":64}"#, #""as":"original""#, #""as":"webp","delivery":"none""#,
     ]

@@ -8,7 +8,6 @@ import Testing
 
 /// All operations and worker deaths at once, in an order that a seed determines.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StormTests {
-    /// A client with its pending requests.
     private final class Guest {
         let client: RawClient
         var pending: Set<Int> = []

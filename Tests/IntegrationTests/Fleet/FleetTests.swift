@@ -32,7 +32,6 @@ import Testing
 
         deinit { origin.stop() }
 
-        /// Requests that have reached the origin.
         var originRequests: Int { origin.requests.count }
 
         func clients() throws -> [RawClient] { try brokers.map { try RawClient($0.socketPath) } }

@@ -100,7 +100,6 @@ import Testing
         for id in ids { frames += RawClient.frame(RawClient.getText(id, setting.url("/a"))) }
         try client.send(frames)
         for id in ids.suffix(10) { #expect(try client.answer(to: id).error?.code == .quotaExceeded) }
-        // Another client has its own share.
         let other = try setting.client()
         let late = try other.get(setting.url("/a"))
         try setting.broker.wait(for: "all requests are counted") { $0[.requests] == most + 11 }

@@ -94,7 +94,6 @@ import Testing
         withExtendedLifetime(peers) {}
     }
 
-    /// The broker closes a connection whose messages it has not received.
     @Test func connectionsWithUnreceivedDescriptors() throws {
         let warm = try setting.broker.settledDescriptors()
         var peers: [FileDescriptor] = []
@@ -128,7 +127,6 @@ import Testing
             }
         }
         expectFast(slowest)
-        // Another user's descriptors are received by another process.
         let stranger = try setting.client(as: 20_012)
         let good = try WritableBuffer(name: "given").descriptor
         let bytes = tile(7).png

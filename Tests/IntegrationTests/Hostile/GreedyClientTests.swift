@@ -33,7 +33,6 @@ import Testing
         #expect((4...18).contains(errors.count))
         #expect(errors.allSatisfy { $0 == .quotaExceeded })
         #expect(try setting.broker.stats()[.evictedLeasedBytes] < 64 << 20)
-        // Nor does it read answers.
         for number in 0..<24 { try greedy.get(setting.url("/\(number)"), #""delivery":"inline""#) }
         // Its own decodings would evict the images that others have released.
         try setting.broker.wait(for: "its requests are processed") {
@@ -102,7 +101,6 @@ import Testing
             return codes.count >= refused
         }
         #expect(codes == Array(repeating: .quotaExceeded, count: refused))
-        // Incomplete frames of a megabyte.
         for _ in 0..<40 {
             let client = try setting.client(as: 20_011)
             try? client.sendWhatIsTaken([0, 16, 0, 0] + [UInt8](repeating: 0x20, count: 300_000))
@@ -138,7 +136,6 @@ import Testing
         }
         let requests = try observer.stats()[.requests]
         #expect(requests < 400 + 400)
-        // When it reads, it gets all answers.
         var came = 0
         try eventually("all requests are answered") {
             while try deaf.nextIfThere() != nil { came += 1 }
@@ -184,13 +181,11 @@ import Testing
             let other = user == 0 ? try setting.client() : try setting.client(as: user)
             #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
         }
-        // When they have closed their sockets, there is room again.
         crowd = []
         again = []
         try eventually("the user can connect again") { try comer() != nil }
     }
 
-    /// A thousand clients wait for one image.
     @Test func thousandWaiters() throws {
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let crowd = try (0..<1000).map { _ in try setting.client() }
@@ -200,8 +195,6 @@ import Testing
         for (client, id) in zip(crowd, ids) { #expect(try client.picture(try client.answer(to: id)) == tile(1)) }
         #expect(try setting.broker.stats()[.downloads, .decodes] == [1, 1])
     }
-
-    // MARK: Lost descriptors
 
     @Test func brokerWithoutDescriptors() throws {
         let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
@@ -250,7 +243,6 @@ import Testing
                         exit(Int32(10 + round))
                     } catch ClientError.descriptorLost {}
                 }
-                // The connection stays usable.
                 _ = try broker.stats()
                 taken.removeAll()
                 do {
@@ -258,15 +250,12 @@ import Testing
                     let color = image.withBytes { unsafe $0.unsafeLoad(fromByteOffset: 0, as: UInt8.self) }
                     guard color == 1 else { exit(2) }
                 }
-                // The descriptor is closed, too.
                 try broker.returnLeases()
                 _ = try broker.stats()
             }
             _ = try broker.get(setting.url("/b"))
         }
     }
-
-    // MARK: Reuse of numbers
 
     /// Over many images a client always maps the requested one, and neither its mappings nor the broker's descriptors
     /// grow. In a process of its own, because other tests map images, too.

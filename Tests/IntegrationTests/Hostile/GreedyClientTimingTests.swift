@@ -36,10 +36,8 @@ import Testing
             }
         }.max()
         #expect(try #require(slowest) < 5000 + 10 * undisturbed.slowest)
-        // Workers still get descriptors.
         #expect(try client.picture(try client.load(setting.url("/100"))) == tile(100))
         #expect(try setting.broker.stats()[.workerRestarts] == 0)
-        // Clients that receive get all answers.
         for each in deaf.prefix(5) {
             for id in 1...20 { #expect(try each.picture(try each.answer(to: id)) == tile(id - 1)) }
         }

@@ -24,7 +24,6 @@ import Testing
         #expect(count == bytes.count)
     }
 
-    /// An unused path in memory.
     private static func newPath() -> String { "/dev/shm/given-\(UInt32.random(in: .min ... .max))" }
 
     private func memfd(_ bytes: [UInt8]) throws -> FileDescriptor {
@@ -128,7 +127,6 @@ import Testing
         func send(_ text: String, _ descriptors: [FileDescriptor]) throws {
             try client.send(RawClient.frame(text), descriptors: descriptors)
         }
-        // The first descriptor counts.
         let many = [good] + Array(repeating: bad, count: 252)
         try send(RawClient.storeText(1, setting.url("/a"), #""fds":1"#), many)
         #expect(try client.answer(to: 1).error == nil)

@@ -179,7 +179,6 @@ import Testing
         }
         setting.origin.gate("/a").open()
         #expect(try client.picture(try client.answer(to: id)) == tile(1))
-        // The id is free after the answer.
         try client.send(#"{"type":"stats","id":\#(id)}"#)
         #expect(try client.next().reply.id == id)
     }

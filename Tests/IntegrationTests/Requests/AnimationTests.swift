@@ -63,7 +63,6 @@ import Testing
 
         let error = try client.failure(setting.url("/a"), #""variant":{"frame":\#(shown.count)}"#)
         #expect(error.code == .badRequest)
-        // The same from memory, without another download.
         let repeated = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
         #expect(try (repeated.image().source, repeated.image().timing?.loops) == (.memory, loops))
         #expect(setting.origin.statistics("/a").requests == 1)

@@ -74,7 +74,6 @@ import Testing
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
         #expect(try setting.idle()[.reservedBytes, .cancelled] == [0, 2])
         try setting.broker.waitForSettledDescriptors(warm)
-        // It can be loaded again at once.
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2, side: 64))
         #expect(setting.origin.statistics("/a").requests == 2)
     }
@@ -91,7 +90,6 @@ import Testing
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 
-    /// An id is free as soon as the cancelled request is answered.
     @Test func reusedID() throws {
         let id = try client.get(setting.url("/a"))
         #expect(begun("/a"))
@@ -165,7 +163,6 @@ import Testing
         Issue.record("the origin sent no body without pauses above a second")
     }
 
-    /// The total timeout includes the time in the queue.
     @Test func totalTimeoutIncludesTheQueue() throws {
         let blocking = try (0..<6).map { try other.get(setting.url("/q\($0)")) }
         for path in 0..<6 { #expect(begun("/q\(path)")) }

@@ -84,7 +84,6 @@ import Testing
         for (client, id) in asked { pictures.insert(try client.picture(try client.answer(to: id)).bytes) }
         #expect(pictures.count == members.count)
         #expect(setting.origin.requests.count == members.count)
-        // Cached entries are not shared either.
         for (members, (client, _)) in zip(members, asked) {
             let image = try client.load(setting.url("/a"), members).image()
             #expect((image.source, image.descriptors) == (.memory, 0))

@@ -27,7 +27,6 @@ import WorkerProtocol
             #expect(bytes.count == image.bytes)
             let picture = try decoded(bytes, client)
             #expect((picture.width, picture.height) == (100, 50))
-            // The same from memory, delivered inline.
             let again = try client.load(url, #""as":"\#(format)","variant":{"width":100},"delivery":"inline""#)
             #expect(try (again.image().source, client.bytes(of: again)) == (.memory, bytes))
         }

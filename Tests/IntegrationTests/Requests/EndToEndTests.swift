@@ -55,7 +55,6 @@ import Testing
         let second = try client.load(url)
         #expect(try (second.image().source, second.image().buffer) == (.memory, first.buffer))
         #expect(try (second.image().descriptors, second.fields["fds"] as? Int ?? 0) == (0, 0))
-        // Another connection gets its own descriptor for the same buffer.
         let other = try setting.client()
         let third = try other.load(url)
         #expect(try (third.image().buffer, third.image().descriptors) == (first.buffer, 1))
@@ -241,7 +240,6 @@ import Testing
             let name = members.split(separator: "\"")[0]
             #expect(error.message.contains(name), "\(members): \(error.message)")
         }
-        // Options with default values and unknown members are accepted.
         _ = try client.load(
             url,
             #""retryFailed":true,"staleFirst":false,"storage":"both","progressive":false,"cookies":false,"#

@@ -84,7 +84,6 @@ import Testing
             ("/header-crc", .decodeFailed, false), ("/huge", .tooManyPixels, false),
             ("/wide", .tooManyPixels, false),
         ]
-        // All concurrently.
         let ids = try cases.map { try client.get(setting.url($0.0)) }
         for ((path, code, retryable), id) in zip(cases, ids) {
             let incoming = try client.answer(to: id)
@@ -105,13 +104,11 @@ import Testing
         #expect(report.failures.values.reduce(0, +) == cases.count + 1)
         #expect(report[.workerRestarts, .reservedBytes] == [0, 0])
         #expect(setting.origin.statistics("/loop").requests == 6)
-        // Recently failed URLs are not tried again.
         for (path, code) in [("/corrupt", ErrorCode.decodeFailed), ("/404", .httpStatus), ("/long", .tooLarge)] {
             let again = try client.failure(setting.url(path))
             #expect((again.code, again.cause) == (.recentlyFailed, code))
             #expect(setting.origin.statistics(path).requests == 1)
         }
-        // Retryable failures are tried again.
         #expect(try client.failure(setting.url("/500")).code == .httpStatus)
         #expect(setting.origin.statistics("/500").requests == 2)
         // `Retry-After` applies to all URLs of the origin.

@@ -21,7 +21,6 @@ import Testing
             #expect((error.code, error.code.isRetryable) == (.hostUnavailable, true))
             #expect((1...300_000).contains(error.retryAfterMs ?? 0))
         }
-        // Cached entries are still served.
         #expect(try client.load(setting.url("/cached")).image().source == .memory)
         #expect(setting.origin.requests.count == 2)
     }

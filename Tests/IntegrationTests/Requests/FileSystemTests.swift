@@ -19,8 +19,6 @@ import Testing
 
     private func ask(_ file: FileDescriptor) throws -> RawClient.Incoming { try client.ask("get", of: file) }
 
-    // MARK: A full file system
-
     /// A file in a tmpfs without a free page is read like any other, also its holes, for which the file system would need pages if
     /// the file were mapped.
     @Test(.enabled("a file system can be mounted") { Mount.isPossible }) func aFullFileSystem() throws {
@@ -50,8 +48,6 @@ import Testing
         #expect(try setting.broker.stats()[.reservedBytes] == 0)
         withExtendedLifetime(mounted) {}
     }
-
-    // MARK: File systems of another process
 
     @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
     func aFileSystemThatAnswers() throws {

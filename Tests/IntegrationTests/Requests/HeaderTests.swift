@@ -31,7 +31,6 @@ import Testing
             #expect(reply.fields["length"] as? Int == Self.file.count && reply.fields["bytes"] as? Int == 0)
             #expect(reply.fields["buffer"] == nil)
         }
-        // Nothing was decoded.
         #expect(try client.stats()[.decodes] == 0)
     }
 

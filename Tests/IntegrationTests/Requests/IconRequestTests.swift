@@ -31,7 +31,6 @@
             }
         }
 
-        /// Files of all formats of the family.
         @Test func formats() throws {
             let pixels = TestBitmap.rows(2, 1, bits: 24) { x, _ in x }
             let files: [(String, [UInt8])] = [

@@ -299,8 +299,6 @@ import WorkerProtocol
         try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
     }
 
-    // MARK: Disk
-
     /// After a restart, a scaled image is found by the file's identity; the file itself is nowhere in the cache.
     @Test func scaledImagesOutliveTheBroker() throws {
         let disk = try DiskSetting()
@@ -322,8 +320,6 @@ import WorkerProtocol
         try Data(tile(1).png).write(to: URL(filePath: path))
         #expect(try ask(try settled(path), #""variant":{"width":300}"#, by: disk.client).image().source == .file)
     }
-
-    // MARK: The client library and the command
 
     @Test func clientLibrary() throws {
         let path = try write(tile(3))

@@ -40,7 +40,6 @@ import WorkerProtocol
             return UInt8((sum + 500) / 1000)
         }
         #expect(try client.bytes(of: gray) == luma)
-        // Inline, and with the default background in another spelling, the same result.
         let again = try client.load(
             setting.url("/a"),
             ##""delivery":"inline","variant":{"background":"#FFFFFF","alpha":"straight","pixelFormat":"rgb8"}"##)
@@ -54,7 +53,6 @@ import WorkerProtocol
         #expect(try client.failure(setting.url("/a"), #""variant":{"background":"white"}"#).code == .badRequest)
     }
 
-    /// A kept raster has the format's own length.
     @Test func onDisk() throws {
         let picture = TestPicture.gradient(width: 61, height: 37)
         let setting = try DiskSetting(picture: { _ in picture })

@@ -26,7 +26,6 @@ import Testing
             let again = try client.load(setting.url("/a"), text)
             #expect(try (again.image().source, again.image().buffer) == (.memory, image.buffer))
         }
-        // Other edits of the same original are other images.
         #expect(try client.picture(try client.load(setting.url("/a"))) == source)
         #expect(setting.origin.statistics("/a").requests == 1)
     }

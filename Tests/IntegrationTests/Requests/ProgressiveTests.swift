@@ -61,7 +61,6 @@ import WorkerProtocol
             #expect(now < last)
             last = now
         }
-        // No partial image follows the last frame.
         #expect(try client.stats()[.partialDecodes] == frames.count - 1)
         func later() throws -> RawClient.Incoming? { try client.nextIfThere() }
         #expect(try later() == nil)
@@ -114,7 +113,6 @@ import WorkerProtocol
         #expect(image.reply.final)
         #expect(parts.count == 1 && parts[0].reply.final == false)
         #expect(parts[0].withBytes { $0.byteCount } == 300 * 200 * 4)
-        // The same on the command line.
         let held = setting.origin.gate("/b")
         let command = try RunningCommand(["get", setting.url("/b"), "--progressive"], setting.broker)
         try eventually("a partial image is printed") { !command.lines.isEmpty }

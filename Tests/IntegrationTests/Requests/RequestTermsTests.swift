@@ -34,7 +34,6 @@ import Testing
         let error = try setting.client().failure(setting.url("/1"), alternatives(setting, ["/2", "/3", "/4", "/5"]))
         #expect(error.code == .tooManyRedirects)
         #expect(setting.origin.requests.count <= 5 * 21)
-        // The broker is as before.
         #expect(try setting.broker.waitUntilIdle()[.running] == 0)
     }
 

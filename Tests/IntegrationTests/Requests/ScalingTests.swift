@@ -44,17 +44,14 @@ import Testing
                 let expected = flat(777, width: each.width, height: each.height)
                 let picture = try client.picture(incoming)
                 #expect(picture == (format == .rgba8 ? expected : expected.bgra), "\(each.variant)")
-                // The same from memory, delivered inline.
                 let again = try client.load(setting.url("/a"), members + #","delivery":"inline""#)
                 #expect(try (again.image().source, client.picture(again)) == (.memory, picture), "\(each.variant)")
             }
         }
         #expect(setting.origin.statistics("/a").requests == 1)
-        // A request without a size gets the full size.
         #expect(try client.picture(try client.load(setting.url("/a"))) == source)
     }
 
-    /// `cover` crops equally on both sides.
     @Test func coverTakesTheMiddle() throws {
         let bands: [SIMD4<UInt8>] = [SIMD4(255, 0, 0, 255), SIMD4(0, 255, 0, 255), SIMD4(0, 0, 255, 255)]
         let source = TestPicture(width: 60, height: 40) { x, _ in bands[x / 20] }
@@ -97,7 +94,6 @@ import Testing
         let small = try client.load(setting.url("/large"), #""variant":{"width":100}"#)
         #expect(try client.picture(small) == TestPicture(width: 100, height: 100) { _, _ in SIMD4(0, 0, 0, 255) })
         #expect(try client.failure(setting.url("/larger"), #""variant":{"width":100}"#).code == .tooManyPixels)
-        // The result exceeds its limit.
         let wide = #""variant":{"width":2000,"height":1000,"fit":"fill"}"#
         #expect(try client.failure(setting.url("/large"), wide).code == .tooManyPixels)
     }

@@ -12,7 +12,6 @@ import WorkerProtocol
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoreTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
 
-    /// Starts a broker and an origin that answers 404.
     private func setting(_ arguments: [String] = []) throws -> Setting {
         try Setting(arguments) { _ in .status(404) }
     }
@@ -58,7 +57,6 @@ import WorkerProtocol
         let answer = try client.ask("query", #""url":"\#(url)""#).fields
         #expect((answer["memory"] as? Bool, answer["fresh"] as? Bool) == (true, true))
         #expect(setting.origin.requests.isEmpty)
-        // Another upload replaces it.
         #expect(succeeded(try client.store(url, tile(1).png)))
         #expect(try has(client, url, tile(1)))
         #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 1)
@@ -102,7 +100,6 @@ import WorkerProtocol
         for descriptor in [file, pipe] {
             for _ in 0..<20 { #expect(try client.store(url, descriptor).error?.code == .badRequest) }
         }
-        // A descriptor that is announced and missing.
         let id = client.newID()
         try client.send(RawClient.storeText(id, url, #""fds":1"#))
         #expect(try client.answer(to: id).error?.code == .badRequest)
@@ -133,7 +130,6 @@ import WorkerProtocol
             }
         }
         try expectNothingKept(setting, client, url)
-        // The URL does not count as recently failed.
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
         try setting.broker.waitForSettledDescriptors(warm)
     }

@@ -77,7 +77,6 @@ import WorkerProtocol
             #expect((image.offset, image.pixels?.stride) == (offset, stride ?? 244))
             let file = try #require(incoming.descriptors.first)
             #expect(Self.inode(file) == Self.inode(sealed.descriptor))
-            // Inline, only the rows are sent.
             let inline = try client.load(url, #""delivery":"inline","variant":{"alpha":"straight"}"#)
             let bytes = try client.bytes(of: inline)
             #expect(bytes.count == layout.rowBytes)

@@ -28,8 +28,6 @@ struct UserIsolationTests {
 
     private func stored(_ incoming: RawClient.Incoming) -> Bool { incoming.fields["type"] as? String == "ok" }
 
-    // MARK: Downloads
-
     @Test(arguments: [
         #""headers":{"Authorization":"Bearer abc"}"#, #""headers":{"Cookie":"a=1"}"#, #""cookies":true"#,
         #""credentials":{"username":"u","password":"p"}"#, #""cacheKey":"one""#,
@@ -153,8 +151,6 @@ struct UserIsolationTests {
         #expect(setting.origin.requests("/a").map { $0["Cookie"] } == [nil, nil, "id=ann", "id=bob", "id=ann"])
     }
 
-    // MARK: Uploads
-
     @Test func uploadsArePrivateAndTakePrecedence() throws {
         let setting = try changingOrigin(holds: false)
         let (first, second, root) = (
@@ -170,7 +166,6 @@ struct UserIsolationTests {
         #expect(try root.picture(try root.load(url)) == tile(2))
         #expect(try first.picture(try first.load(url)) == tile(1))
         #expect(setting.origin.requests.count == 1)
-        // Another connection of the same user.
         let other = try setting.client(as: ann)
         #expect(try other.picture(try other.load(url)) == tile(1))
     }
@@ -267,8 +262,6 @@ struct UserIsolationTests {
         #expect(answer.code == .notCached)
     }
 
-    // MARK: Permissions
-
     @Test func ordinaryUsersMayNotAdministrate() throws {
         let setting = try changingOrigin(holds: false)
         let client = try setting.client(as: ann)
@@ -278,7 +271,6 @@ struct UserIsolationTests {
         ] {
             #expect(try client.ask(type, members).error?.code == .forbidden, "\(type)")
         }
-        // None of the commands had an effect.
         #expect(try client.load(setting.url("/a")).image().source == .network)
         #expect(try setting.broker.stats().failures == [.forbidden: 8])
     }

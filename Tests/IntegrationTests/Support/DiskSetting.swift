@@ -72,7 +72,6 @@ final class DiskSetting {
         for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
     }
 
-    /// Starts the next broker.
     func start() throws {
         broker = try Self.start(programs, arguments, in: directory)
         client = try RawClient(broker.socketPath)
@@ -84,7 +83,6 @@ final class DiskSetting {
         try TestBroker(arguments, folder: programs?.path ?? BuiltProducts.folder, in: directory)
     }
 
-    /// Stops the broker and starts another.
     func restart(_ signal: Int32 = SIGTERM) throws {
         try end(signal)
         try start()
@@ -132,7 +130,6 @@ final class DiskSetting {
         return (try client.picture(incoming), image.source)
     }
 
-    /// The sorted paths of the entries' files of a kind.
     func files(_ kind: String) -> [String] {
         let found = FileManager.default.enumerator(atPath: "\(cache)/\(kind)")?.compactMap { $0 as? String } ?? []
         return found.filter { $0.contains("/") }.map { "\(cache)/\(kind)/\($0)" }.sorted()
@@ -144,7 +141,6 @@ final class DiskSetting {
         return files("originals").first { FileManager.default.contents(atPath: $0)?.range(of: name) != nil }
     }
 
-    /// The names of temporary files in the directory.
     var temporaries: [String] {
         let names = FileManager.default.enumerator(atPath: cache)?.compactMap { $0 as? String } ?? []
         return names.filter { $0.contains(".tmp") }

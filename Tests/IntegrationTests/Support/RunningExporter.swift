@@ -62,13 +62,11 @@ final class TricklingRequest {
         _ = unsafe send(socket.raw, begin, begin.count, Int32(MSG_NOSIGNAL))
     }
 
-    /// Sends the next byte; nothing when the connection is closed.
     func sendByte() {
         var byte = UInt8(ascii: "a")
         _ = unsafe send(socket.raw, &byte, 1, Int32(MSG_NOSIGNAL))
     }
 
-    /// Whether the exporter has closed the connection.
     var isClosed: Bool {
         var byte: UInt8 = 0
         let count = unsafe recv(socket.raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))

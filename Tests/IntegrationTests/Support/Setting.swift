@@ -11,7 +11,6 @@ final class Setting {
     let broker: TestBroker
     let workers: Int
 
-    /// Starts both; the broker with `arguments` and `environment`.
     init(
         _ arguments: [String] = [], workers: Int = 2, environment: [String] = [], descriptorLimit: Int? = nil,
         _ handler: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response
@@ -53,7 +52,6 @@ final class Setting {
     /// This setting, and a connection to its broker.
     func withClient() throws -> (Setting, RawClient) { (self, try client()) }
 
-    /// A connection of another user.
     func client(as uid: UInt32) throws -> RawClient {
         let client = try broker.client(as: uid)
         client.owner = self
@@ -95,7 +93,6 @@ func largeTile(_ seed: Int, side: Int = 200) -> TestPicture {
     }
 }
 
-/// A response with the image as PNG.
 func png(_ picture: TestPicture) -> LocalOrigin.Response {
     .ok(picture.png, contentType: "image/png")
 }

@@ -15,7 +15,6 @@ final class SilentFileSystem: Sendable {
         case initialize = 26, forgetMany = 42
     }
 
-    /// The path of the file.
     var path: String { directory.path + "/file" }
 
     private let directory: TemporaryDirectory

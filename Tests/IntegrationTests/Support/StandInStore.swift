@@ -6,7 +6,6 @@ import TestSupport
 final class StandInStore {
     let path: String
     private let socket: FileDescriptor
-    /// The names and descriptors in the store.
     var stored: [(name: String, descriptor: FileDescriptor)] = []
 
     init(in directory: TemporaryDirectory) throws {

@@ -75,14 +75,12 @@ import Testing
         try kill(first)
         let second = try start()
         try check(second, after: last)
-        // Small images were not stored.
         #expect(try RawClient(second.socketPath).load(origin.url("/small/1")).image().source == .network)
         // After a while it counts as sound.
         try eventually("the mark is removed") {
             try store.update()
             return store.names("trial").isEmpty
         }
-        // What is removed leaves the store, too.
         let client = try RawClient(second.socketPath)
         #expect(try client.ask("remove", #""url":"\#(origin.url("/large/3"))""#).fields["removed"] as? Int == 1)
         try eventually("a removed image leaves the store") {

@@ -71,7 +71,6 @@ import Testing
         return id
     }
 
-    /// Its descriptors without those of helpers.
     private var descriptors: Int {
         setting.broker.status.descriptors - 2 * setting.broker.descriptorHelpers.count
     }

@@ -47,7 +47,6 @@ import Testing
             #expect(image.source == .memory && image.buffer == numbers[number - 1] && image.descriptors == 0)
             #expect(try client.picture(answer) == tile(number))
         }
-        // A new client gets the same memory; a new image has a new number.
         let other = try setting.client()
         let shared = try other.load(setting.url("/3"))
         #expect(try shared.image().buffer == numbers[2] && other.picture(shared) == tile(3))
@@ -66,7 +65,6 @@ import Testing
         try first.send(
             #"{"type":"prefetch","id":\#(list),"urls":["\#(setting.url("/2"))","\#(setting.url("/held/3"))"]}"#)
         #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.held == 1 })
-        // Half of a frame, and half of a payload.
         let id = second.newID()
         let frame = RawClient.frame(RawClient.getText(id, setting.url("/4")))
         try second.send(Array(frame.prefix(20)))
@@ -197,7 +195,6 @@ import Testing
             #expect(broker.status.arguments.dropFirst().first != "take-over")
             #expect(try client.load(origin.url("/1")).image().buffer == number)
         }
-        // With a program that can, it works after all.
         try Programs.install(["imgbroker"], in: folder)
         #expect(try upgrade(broker).exit == .status(0), "\(broker.logTail)")
         #expect(try client.load(origin.url("/1")).image().buffer == number)
@@ -253,7 +250,6 @@ import Testing
             let buffer = try #require(client.load(setting.url("/\(number)")).image().buffer)
             try client.release([buffer])
         }
-        // Replies that the client does not read: with descriptors, and with bytes that follow.
         let slow = try setting.client()
         let first = try slow.get(setting.url("/large/200"), #""delivery":"inline""#)
         let second = try slow.get(setting.url("/large/201"), #""delivery":"inline""#)

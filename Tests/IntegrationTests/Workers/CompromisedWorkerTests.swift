@@ -236,8 +236,6 @@ final class AttackedSetting {
         try setting.loadGood(7, from: .network)
     }
 
-    // MARK: Many deaths
-
     /// The quarantine of dangerous files outlives the broker, until the decoders change.
     @Test func quarantineSurvivesARestart() throws {
         let cache = try TemporaryDirectory()

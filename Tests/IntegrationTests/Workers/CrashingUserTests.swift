@@ -37,7 +37,6 @@ struct CrashingUserTests {
         #expect(try setting.broker.stats().workerDeaths.keys.elementsEqual([.signal]))
     }
 
-    /// The same for files that a user brings.
     @Test func emptyTilesInBytes() throws {
         let setting = try Setting { .ok(CrashingImage.harmlessSVG($0.number), contentType: "image/svg+xml") }
         try setting.idle()

@@ -39,7 +39,6 @@ import Testing
 
         deinit { origin.stop() }
 
-        /// Makes a program imgworker-avif.
         func install(_ program: String) throws { try Self.install(program, programs) }
         func uninstall() throws { try FileManager.default.removeItem(atPath: programs.file("imgworker-avif")) }
 
@@ -82,7 +81,6 @@ import Testing
         #expect(try client.answer(to: id).error?.code == .decoderCrashed)
         try setting.loadOthers(10..<15)
         #expect(try setting.broker.waitUntilIdle(workers: 2).workerDeaths == deaths)
-        // No worker of the plain family was replaced.
         #expect(Set(setting.broker.workers(.decode).map(\.pid)) == plain)
         // The next image of the family has a new one, beside which there may be a spare.
         #expect(try client.load(setting.origin.url("/avif/good/8/8/7")).image().width == 8)
@@ -114,7 +112,6 @@ import Testing
         let broker = BuiltProducts.folder + "/imgbroker"
         let reload = ["ctl", "reload", "--socket", setting.broker.socketPath]
         #expect(try run(broker, reload).output.contains("avif"))
-        // The failure is not remembered.
         #expect(try client.load(setting.origin.url("/avif/good/8/8/7")).image().width == 8)
         #expect(setting.loaders.count == 1)
         try setting.uninstall()

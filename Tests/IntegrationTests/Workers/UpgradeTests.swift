@@ -10,7 +10,6 @@ import Testing
 
 /// The programs are replaced while the broker runs, as an update of the package does.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct UpgradeTests {
-    /// What becomes of the programs.
     enum Change: CaseIterable {
         case removed, replaced, folderRemoved, folderRenamed
     }

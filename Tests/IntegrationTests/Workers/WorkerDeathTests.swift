@@ -47,7 +47,6 @@ import Testing
         }
         let report = try setting.idle()
         #expect(report[.workerRestarts, .failed, .reservedBytes] == [killed, 0, 0])
-        // The buffers stay; their clients disconnect.
         for client in clients { client.close() }
         try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
         try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
