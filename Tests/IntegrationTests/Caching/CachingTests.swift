@@ -205,9 +205,11 @@ import WorkerProtocol
             #expect(try final.image().source == (path == "/new" ? .network : .memory))
             _ = try client.hello()
             #expect(try client.nextIfThere() == nil)
+            #expect(setting.origin.requests(path).map { $0["If-None-Match"] } == [nil, "\"1\""])
         }
+        #expect(try client.loaded(setting.url("/new")) == (tile(8), .memory))
         let report = try client.stats()
-        #expect((report.ended, report[.requests]) == (4, 4))
+        #expect((report.ended, report[.requests]) == (5, 5))
     }
 
     @Test func staleFirstEndsWithAnError() throws {

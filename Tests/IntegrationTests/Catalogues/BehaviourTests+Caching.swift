@@ -51,22 +51,6 @@ extension BehaviourTests {
         #expect(try query(3, variant) == [true, true])
     }
 
-    @Test(arguments: [false, true]) func removedDirectoryIsRecreated(hasFiles: Bool) throws {
-        let setting = try DiskSetting(hasFiles: hasFiles)
-        _ = try setting.load(0)
-        try setting.wait(for: .on, entries: 1)
-        try FileManager.default.removeItem(atPath: setting.cache)
-        var number = 0
-        try eventually("the disk tier stores again") {
-            number += 1
-            guard try setting.load(number).picture == flat(number) else { throw TestFailure("\(number) is wrong") }
-            return try setting.isOnDisk(number)
-        }
-        try setting.restart()
-        #expect(try setting.load(number).source == .disk)
-        #expect(setting.downloads(number) == 1)
-    }
-
     @Test func agedEntryIsRevalidated() throws {
         let (setting, client) = try Setting { request in
             // The first answer for /old expires as it arrives.

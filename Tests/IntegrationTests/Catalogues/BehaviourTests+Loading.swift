@@ -6,27 +6,6 @@ import Testing
 
 /// Loading from the origin: behaviours 11 to 17.
 extension BehaviourTests {
-    @Test func eachFailureHasItsOwnError() throws {
-        let file = tile(1).png
-        let (setting, client) = try Setting(routes: [
-            "/500": .status(500), "/404": .status(404), "/empty": .ok([], contentType: "image/png"),
-            "/page": .ok(Array("<!DOCTYPE html>".utf8), contentType: "image/png"),
-            "/half": .ok(Array(file.prefix(file.count / 2)), contentType: "image/png"),
-            "/mislabelled": .ok(file, contentType: "text/html"),
-        ]).withClient()
-        let cases: [(String, ErrorCode, Int?)] = [
-            ("/500", .httpStatus, 500), ("/404", .httpStatus, 404), ("/empty", .emptyImage, nil),
-            ("/page", .unsupportedFormat, nil), ("/half", .truncated, nil),
-        ]
-        for (path, code, status) in cases {
-            let error = try client.failure(setting.url(path))
-            #expect((error.code, error.httpStatus) == (code, status), "\(path): \(error)")
-        }
-        #expect(try client.failure("").code == .badRequest)
-        // The format is detected from the bytes, not from the content type.
-        #expect(try client.picture(try client.load(setting.url("/mislabelled"))) == tile(1))
-    }
-
     @Test(arguments: [true, false]) func oversizeBodyIsAborted(_ lengthIsKnown: Bool) throws {
         let limit = 64 << 10
         let file = tile(1).png
@@ -206,36 +185,7 @@ extension BehaviourTests {
         }
         #expect(try client.ask("resume").error == nil)
         for id in ids[2...] { #expect(try client.answer(to: id).error?.httpStatus == 502) }
-        try setting.idle()
+        #expect(try setting.idle()[.reservedBytes] == 0)
         #expect(paths.map { setting.origin.statistics($0).requests } == [1, 1, 2, 2])
-    }
-
-    @Test func staleFirstSendsTheCachedImageFirst() throws {
-        let (setting, client) = try Setting { request in
-            let version = request.number < 3 ? 1 : 2
-            return .resource(tile(version).png, etag: "\"\(version)\"", for: request)
-        }.withClient()
-        let members = #""cache":"no-cache","staleFirst":true"#
-        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
-        for (version, source) in [(1, ImageReply.Source.memory), (2, .network)] {
-            let id = try client.get(setting.url("/a"), members)
-            let first = try client.answer(to: id, orProgress: true)
-            #expect(try (first.image().final, client.picture(first)) == (false, tile(1)))
-            let last = try client.answer(to: id, orProgress: true)
-            #expect(
-                try (last.image().final, last.image().source, client.picture(last)) == (true, source, tile(version)))
-        }
-        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2))
-        #expect(try client.nextIfThere() == nil)
-        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", "\"1\""])
-    }
-
-    @Test func onlyIfCachedFailsOnAMiss() throws {
-        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
-        #expect(try client.failure(setting.url("/a"), #""cache":"only-if-cached""#).code == .notCached)
-        #expect(setting.origin.requests.isEmpty)
-        _ = try client.load(setting.url("/a"))
-        #expect(try client.picture(client.load(setting.url("/a"), #""cache":"only-if-cached""#)) == tile(1))
-        #expect(setting.origin.requests.count == 1)
     }
 }

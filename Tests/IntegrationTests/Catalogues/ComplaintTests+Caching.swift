@@ -146,17 +146,6 @@ extension ComplaintTests {
         #expect((report[.requests], report[.networkLoads], report[.decodes]) == (5, 1, 1))
     }
 
-    @Test func scaledDownImageIsSeparate() throws {
-        let source = flat(5, width: 60, height: 40)
-        let (setting, client) = try Setting(["--scale-down-limit", "4000"], routes: ["/a": png(source)]).withClient()
-        for _ in 0..<2 {
-            let limited = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#)
-            #expect(try client.picture(limited) == flat(5, width: 38, height: 25))
-            #expect(try client.picture(try client.load(setting.url("/a"))) == source)
-        }
-        #expect(setting.origin.requests.count == 1)
-    }
-
     @Test func scaledDownAnimationKeepsItsFrames() throws {
         var animation = TestAnimation(width: 60, height: 40, frames: [])
         animation.frames = (0..<5).map { .init(0, 0, flat($0, width: 60, height: 40), .keep, isBlended: false) }

@@ -13,7 +13,7 @@ import WorkerProtocol
 //
 //  1   Decoding takes memory until the process dies            oversizedImagesAreRefusedBeforeDecoding
 //  2   So does the body itself                                 bodiesAreNotInProcessMemory
-//  3   Cancelling one cancels all that share                   exitOfOneClientLeavesOthers
+//  3   Cancelling one cancels all that share                   CancelTests.disconnectDuringTransfer
 //  4   Completion is lost or doubled on cancel                 cancelledRequestsEndExactlyOnce
 //  5   One URL in several sizes: wrong size, double work       eachSizeIsSeparate
 //  6   URL is blocked after a passing failure                  passingFailuresAreNotRemembered,
@@ -29,7 +29,7 @@ import WorkerProtocol
 //  12  Prefetching starves others, or joiners stay behind      prefetchYieldsToRequests
 //  13  Signed URLs defeat the cache                            signedURLsShareByCacheKey
 //  14  Separate pipelines load twice                           processesShareOneDownload
-//  15  Scaling down changes what others get                    scaledDownImageIsSeparate,
+//  15  Scaling down changes what others get                    ScalingTests.scaleDown,
 //                                                              scaledDownAnimationKeepsItsFrames
 //  16  Work starts after the cancellation                      noStepStartsAfterACancellation
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ComplaintTests {
@@ -96,23 +96,6 @@ import WorkerProtocol
 
     // MARK: 3 and 4: cancelling
 
-    @Test func exitOfOneClientLeavesOthers() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .afterBytes(100) } }
-        let (dying, staying) = (try setting.client(), try setting.client())
-        try dying.get(setting.url("/a"), #""priority":"high""#)
-        let id = try staying.get(setting.url("/a"))
-        try dying.get(setting.url("/b"))
-        for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
-        try setting.broker.wait(for: "all requests are taken") { $0[.requests] == 3 }
-        dying.close()
-        #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
-        setting.origin.gate("/a").open()
-        #expect(try staying.picture(try staying.answer(to: id)) == tile(1))
-        #expect(setting.origin.statistics("/a").requests == 1)
-        let report = try setting.idle()
-        #expect((report[.requests], report.ended, report[.cancelled]) == (3, 3, 2))
-    }
-
     @Test func cancelledRequestsEndExactlyOnce() throws {
         let (setting, client) = try Setting { request in
             let number = Int(request.path.dropFirst()) ?? 0
@@ -161,18 +144,20 @@ import WorkerProtocol
         let variants: [(String, Int, Int)] = [
             (#""width":30"#, 30, 20), ("", 60, 40), (#""height":10"#, 15, 10),
             (#""width":30,"height":30,"fit":"cover""#, 30, 30), (#""width":30,"height":30,"fit":"fill""#, 30, 30),
-            (#""width":30,"height":30"#, 30, 20),
+            (#""width":30,"height":30"#, 30, 20), (#""width":45"#, 45, 30), (#""width":3"#, 3, 2),
         ]
-        let asked = try variants.map { (try client.get(setting.url("/a"), #""variant":{\#($0.0)}"#), $0) }
+        let asked = try variants.map { variant in
+            let client = try setting.client()
+            return (client, try client.get(setting.url("/a"), #""variant":{\#(variant.0)}"#), variant)
+        }
         try setting.broker.wait(for: "all requests are pending") { $0[.requests] == variants.count }
         setting.origin.gate("/a").open()
-        for (id, (_, width, height)) in asked {
+        for (client, id, (_, width, height)) in asked {
             #expect(try client.picture(try client.answer(to: id)) == flat(7, width: width, height: height))
         }
         for (variant, width, height) in variants.reversed() {
-            let incoming = try client.load(setting.url("/a"), #""variant":{\#(variant)}"#)
-            #expect(try incoming.image().source == .memory)
-            #expect(try client.picture(incoming) == flat(7, width: width, height: height))
+            let loaded = try client.loaded(setting.url("/a"), #""variant":{\#(variant)}"#)
+            #expect(loaded == (flat(7, width: width, height: height), .memory))
         }
         #expect(setting.origin.requests.count == 1)
         #expect(try client.stats()[.decodes] <= variants.count)

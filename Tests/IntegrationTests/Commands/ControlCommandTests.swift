@@ -23,21 +23,6 @@ import Testing
     }
 
     @Test(arguments: [
-        ["failed"], ["failed", "dance"], ["failed", "list", "http://a/", "more"], ["failed", "clear", "a"], ["remove"],
-        ["remove", "nowhere"], ["remove", "http://a/", "http://b/"], ["clear", "everything"],
-        ["clear", "all", "--older-than", "soon"], ["clear", "all", "--older-than", "-1"], ["suspend", "now"],
-        ["stats", "--older-than", "1d"], ["resume", "--width", "3"], ["prefetch"], ["prefetch", "a", "b"],
-        ["prefetch", "a", "--width", "0"], ["prefetch", "a", "--older-than", "1d"], ["events", "all"],
-        ["cancel-all", "http://a/"], ["reload", "now"], ["--json"], ["top", "now"], ["top", "--json"],
-        ["top", "--interval", "0"], ["top", "--interval", "soon"], ["stats", "--once"],
-        ["prefetch", "a", "--interval", "1"],
-    ]) func wrongUse(_ words: [String]) throws {
-        let result = try imgbroker(["ctl"] + words)
-        #expect((result.exit, result.output.isEmpty) == (.status(2), true), "\(words)")
-        #expect(result.errorLines.count == 1 && result.errors.hasPrefix("imgbroker: "), "\(words): \(result)")
-    }
-
-    @Test(arguments: [
         ["failed", "list"], ["failed", "clear"], ["remove", "http://a/"], ["clear"], ["suspend"], ["resume"],
         ["cancel-all"], ["reload"], ["prefetch", "/dev/null"], ["events"], ["top"], ["top", "--once"],
     ]) func noBroker(_ words: [String]) throws {

@@ -26,17 +26,6 @@ import WorkerProtocol
         png(tile(number)).with { $0.headers += headers.map { LocalOrigin.Header($0.0, $0.1) } }
     }
 
-    @Test(arguments: [
-        ["--cache", "sometimes"], ["--storage", "tape"], ["--priority", "max"], ["--credentials", "secret"],
-        ["--cache-key", ""], ["--timeout-ms", "0"], ["--total-timeout-ms", "x"], ["--fit", "tight"],
-        ["--stale-first", "--cache", "reload"], ["--cookies=yes"], ["--older-than", "1d"],
-        ["--progressive", "-o", "a.png"], ["--progressive", "--json"],
-    ]) func wrongUse(_ words: [String]) throws {
-        let result = try imgbroker(["get", "http://a/"] + words)
-        #expect((result.exit, result.errorLines.count) == (.status(2), 1), "\(words)")
-        #expect(!result.errors.contains("secret"))
-    }
-
     /// Mistakes that a first use makes.
     @Test func messages() throws {
         let setting = try Setting(routes: ["/a": picture(), "/text": .ok(Array("no image".utf8))])

@@ -22,10 +22,7 @@ import Testing
     }
 
     /// Noise, so that its file has several pages.
-    private static let large = TestPicture(width: 80, height: 80) { x, y in
-        let noise = UInt32(truncatingIfNeeded: x &* 7919 &+ y &* 104_729) &* 2_654_435_761
-        return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(noise >> 8 & 0xFF), 255)
-    }
+    private static let large = noise(width: 80, height: 80)
 
     private func get(_ image: String = "/a", to path: String) throws -> ProgramResult {
         try setting.broker.run(["get", setting.url(image), "--original", "-o", path])

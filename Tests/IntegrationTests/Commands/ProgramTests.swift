@@ -9,26 +9,6 @@ import Testing
 
 /// The programs' libraries, threads, descriptors, sandbox and failures.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProgramTests {
-    private func libraries(_ program: String) throws -> [String] {
-        let result = try run("/usr/bin/ldd", [BuiltProducts.folder + "/" + program])
-        try #require(result.exit == .status(0))
-        return result.output.split(separator: "\n").compactMap { line in
-            line.split(separator: " ").first.map { $0.trimmingCharacters(in: .whitespaces) }
-        }
-    }
-
-    @Test(arguments: [
-        ("imgbroker", ["curl", "png", "jpeg", "webp", "Foundation"]),
-        ("imgfetch", ["png", "jpeg", "webp", "Foundation"]),
-        ("imgworker", ["curl", "ssl", "gnutls", "Foundation"]),
-    ]) func unwantedLibraries(_ program: String, _ unwanted: [String]) throws {
-        let linked = try libraries(program)
-        #expect(linked.contains { $0.hasPrefix("libc.so") })
-        for name in unwanted {
-            #expect(!linked.contains { $0.hasPrefix("lib\(name)") || $0.hasPrefix("libswift\(name)") }, "\(name)")
-        }
-    }
-
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root sees the descriptors of a process that nobody may trace"))
     func threadsAndDescriptors() throws {
         let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()

@@ -8,7 +8,7 @@ import Testing
 import WorkerProtocol
 
 /// Settings that change while the broker runs.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct ReloadTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) final class ReloadTests {
 
     private let directory: TemporaryDirectory
     private let origin: LocalOrigin
@@ -21,6 +21,8 @@ import WorkerProtocol
         }
     }
 
+    deinit { origin.stop() }
+
     private func write(_ text: String) throws { try text.write(toFile: file, atomically: true, encoding: .utf8) }
 
     private func start(_ arguments: [String] = []) throws -> TestBroker {
@@ -32,7 +34,6 @@ import WorkerProtocol
     }
 
     @Test func `addresses, limits and the log's level change, the number of workers does not`() throws {
-        defer { origin.stop() }
         try write("memory-limit = 64M\n")
         let broker = try start()
         let client = try RawClient(broker.socketPath)
@@ -70,7 +71,6 @@ import WorkerProtocol
     }
 
     @Test func `a file with an error changes nothing, and the answer names the line`() throws {
-        defer { origin.stop() }
         try write("memory-limit = 64M\n")
         let broker = try start(["--allow-address", "127.0.0.0/8"])
         try write("memory-limit = 32M\nretries = 9\n")
@@ -88,7 +88,6 @@ import WorkerProtocol
 
     @Test(.enabled(if: SilentFileSystem.isPossible)) func `a file system that does not answer holds up nobody`() throws
     {
-        defer { origin.stop() }
         try write("")
         let broker = try start(["--allow-address", "127.0.0.0/8"])
         let silent = try SilentFileSystem()
@@ -122,7 +121,6 @@ import WorkerProtocol
     @Test(.enabled(if: SilentFileSystem.isPossible)) func `an upgrade whose settings cannot be read pauses no client`()
         throws
     {
-        defer { origin.stop() }
         try write("")
         let broker = try start(["--allow-address", "127.0.0.0/8"])
         let client = try RawClient(broker.socketPath)
@@ -159,7 +157,6 @@ import WorkerProtocol
     }
 
     @Test func `a transfer goes on while its worker is replaced`() throws {
-        defer { origin.stop() }
         try write("")
         let broker = try start(["--allow-address", "127.0.0.0/8"])
         let client = try RawClient(broker.socketPath)
@@ -177,7 +174,6 @@ import WorkerProtocol
     }
 
     @Test func `the disk cache shrinks, and stays small after its process was replaced`() throws {
-        defer { origin.stop() }
         try write("disk-limit = 1G\n")
         let setting = try DiskSetting(["--config", file], hasFiles: true)
         try setting.wait(for: .on)

@@ -168,6 +168,8 @@ import WorkerProtocol
         try eventually("the disk tier stores again") { try setting.isOnDisk(4) }
         try setting.restart()
         #expect(try setting.load(4).source == .disk)
+        // Loaded and reloaded before.
+        #expect(setting.downloads(4) == 2)
         #expect(try setting.client.stats()[.failed] == 0)
     }
 

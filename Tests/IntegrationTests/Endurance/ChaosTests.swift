@@ -41,12 +41,7 @@ import Testing
     }
 
     /// Noise, so that the file is large enough for kills during its transfer.
-    private static func picture(_ number: Int) -> TestPicture {
-        TestPicture(width: 120, height: 90) { x, y in
-            let noise = UInt32(truncatingIfNeeded: (x &* 7919 &+ y &* 104_729 &+ number &* 15_485_863) &* 2_654_435_761)
-            return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(truncatingIfNeeded: number), 255)
-        }
-    }
+    private static func picture(_ number: Int) -> TestPicture { noise(number, width: 120, height: 90) }
 
     private func ask(_ wish: Wish, _ guest: Guest, _ setting: DiskSetting, _ random: inout SeededRandom) throws {
         let members =

@@ -31,17 +31,14 @@ import Testing
     }
 
     /// Connections that are closed while their descriptors wait for a helper count for their user.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func connectionsOfAUserWithoutHelpers() throws {
+    @Test(.needsSilentFileSystem) func connectionsOfAUserWithoutHelpers() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
         let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
         try setting.idle()
         for _ in 0..<400 {
             guard let hostile = try? setting.client(as: 20_011) else { continue }
-            try? hostile.send(
-                RawClient.frame(RawClient.storeText(1, setting.url("/b"), #""fds":1"#)),
-                descriptors: [try silent.open()])
+            try? hostile.send(RawClient.storeText(1, setting.url("/b"), #""fds":1"#), with: try silent.open())
             hostile.close()
         }
         let other = try setting.client(as: 20_012)
@@ -85,7 +82,7 @@ import Testing
             do {
                 let large = try WritableBuffer(name: "given").descriptor
                 try large.allocate(1 << 30)
-                try client.send(RawClient.frame(message), descriptors: [large])
+                try client.send(message, with: large)
             }
             #expect(try client.answer(to: id).error?.code == (isStored ? .tooLarge : nil))
         }
@@ -99,8 +96,7 @@ import Testing
         let before = try setting.broker.stats()[.clients]
         do {
             let dead = try setting.client()
-            try dead.sendWhatIsTaken(
-                Array((0..<6000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+            try dead.sendWhatIsTaken(RawClient.floodOfRequests(6000))
             try? dead.send(
                 RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [dead.socket].compactMap(\.self)
             )
@@ -111,16 +107,13 @@ import Testing
     }
 
     /// Four users hold up all processes that they may, and those of a fifth one are still received.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func filesOfSilentFileSystemsOfFourUsers() throws {
+    @Test(.needsSilentFileSystem) func filesOfSilentFileSystemsOfFourUsers() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
         let hostile = try (0..<4).map { try setting.client(as: 20_020 + UInt32($0)) }
         for client in hostile {
             for number in 1...4 {
-                try client.send(
-                    RawClient.frame(RawClient.storeText(number, setting.url("/b"), #""fds":1"#)),
-                    descriptors: [try silent.open()])
+                try client.send(RawClient.storeText(number, setting.url("/b"), #""fds":1"#), with: try silent.open())
             }
         }
         // Two of each, and one for others.
@@ -142,12 +135,11 @@ import Testing
     }
 
     /// Why a process that is held up is not killed and replaced: closing a file of FUSE cannot be interrupted.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func processesThatCloseFilesOfASilentFileSystemCannotBeKilled() throws {
+    @Test(.needsSilentFileSystem) func processesThatCloseFilesOfASilentFileSystemCannotBeKilled() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
         let text = RawClient.storeText(1, setting.url("/b"), #""fds":1"#)
-        try client.send(RawClient.frame(text), descriptors: [try silent.open()])
+        try client.send(text, with: try silent.open())
         #expect(try client.answer(to: 1).error?.code == .badRequest)
         // Named before, because an exiting process has no command line.
         let helpers = setting.broker.descriptorHelpers

@@ -100,12 +100,11 @@ import Testing
         let slowest = try slowestHit {
             let hostile = try setting.client()
             // More replies than the connection and the broker take, so that the broker stops receiving.
-            try hostile.sendWhatIsTaken(
-                Array((0..<6000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+            try hostile.sendWhatIsTaken(RawClient.floodOfRequests(6000))
             for _ in 0..<3 {
                 let (socket, peer) = try lingeringSocket(seconds: 3)
                 peers.append(peer)
-                try? hostile.send(RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [socket])
+                try? hostile.send(#"{"type":"hello","id":1,"protocol":1}"#, with: socket)
             }
             hostile.close()
         }
@@ -115,15 +114,14 @@ import Testing
     }
 
     /// A file of a file system whose process never answers: asking for its size or closing it waits for that process.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func filesOfASilentFileSystem() throws {
+    @Test(.needsSilentFileSystem) func filesOfASilentFileSystem() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
         let slowest = try slowestHit {
             for number in 0..<3 {
                 let file = try silent.open()
                 let text = RawClient.storeText(number + 1, setting.url("/b"), #""fds":1"#)
-                try client.send(RawClient.frame(text), descriptors: [file])
+                try client.send(text, with: file)
             }
         }
         expectFast(slowest)

@@ -211,14 +211,10 @@ import Testing
         }
         // A lost descriptor is not replaced by that of the next message.
         let (first, second) = (client.newID(), client.newID())
-        try client.send(
-            RawClient.frame(RawClient.storeText(first, setting.url("/c"), #""fds":1"#)), descriptors: [given.descriptor]
-        )
+        try client.send(RawClient.storeText(first, setting.url("/c"), #""fds":1"#), with: given.descriptor)
         #expect(try client.answer(to: first).error?.code == .overloaded)
         _ = try setting.broker.limitDescriptors(limit)
-        try client.send(
-            RawClient.frame(RawClient.storeText(second, setting.url("/b"), #""fds":1"#)),
-            descriptors: [given.descriptor])
+        try client.send(RawClient.storeText(second, setting.url("/b"), #""fds":1"#), with: given.descriptor)
         #expect(try client.answer(to: second).error == nil)
         #expect(try client.picture(try client.load(setting.url("/b"))) == tile(2))
         #expect(try client.failure(setting.url("/c"), #""cache":"only-if-cached""#).code == .notCached)

@@ -107,8 +107,7 @@ import Testing
             if isSealed { try file.seal() }
             var answers = [try client.store(url, writing)]
             let id = client.newID()
-            try client.send(
-                RawClient.frame(#"{"type":"store","id":\#(id),"url":"\#(url)",\#(pixels)}"#), descriptors: [writing])
+            try client.send(#"{"type":"store","id":\#(id),"url":"\#(url)",\#(pixels)}"#, with: writing)
             answers.append(try client.answer(to: id))
             for type in ["get", "query", "remove"] { answers.append(try client.ask(type, "", of: writing)) }
             for answer in answers {

@@ -30,8 +30,7 @@ import Testing
             let large = try WritableBuffer(name: "given").descriptor
             try large.allocate(31 << 20)
             let id = client.newID()
-            try client.send(
-                RawClient.frame(RawClient.storeText(id, setting.url("/a"), #""fds":1"#)), descriptors: [large])
+            try client.send(RawClient.storeText(id, setting.url("/a"), #""fds":1"#), with: large)
             if round % 2 == 1 {
                 usleep(UInt32(round) * 1000)
                 try large.truncate(to: 1000)

@@ -58,7 +58,8 @@ import Testing
         try cancel(client, first)
         setting.origin.gate("/a").open()
         #expect(try other.picture(try other.answer(to: second)) == tile(2, side: 64))
-        #expect(setting.origin.statistics("/a").abandoned == 0)
+        let figures = setting.origin.statistics("/a")
+        #expect((figures.requests, figures.abandoned) == (1, 0))
         // To cancel a finished or unknown request is no error.
         #expect(try client.ask("cancel", #""request":\#(first)"#).error == nil)
         #expect(try client.ask("cancel", #""request":424242"#).error == nil)
@@ -82,11 +83,14 @@ import Testing
         let id = try client.get(setting.url("/a"))
         #expect(begun("/a"))
         let (cancelling, again) = (client.newID(), client.newID())
+        // In one write, so that the broker reads both messages together.
         try client.send(
             RawClient.frame(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
                 + RawClient.frame(RawClient.getText(again, setting.url("/a"))))
         #expect(try client.answer(to: id).error?.code == .cancelled)
+        #expect(try client.answer(to: cancelling).error == nil)
         #expect(try client.picture(try client.answer(to: again)) == tile(2, side: 64))
+        #expect(setting.origin.statistics("/a").requests == 2)
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 
@@ -101,7 +105,7 @@ import Testing
     @Test func disconnectDuringTransfer() throws {
         let besides = try setting.broker.settledDescriptorsBesidesImages()
         let leaving = try setting.client()
-        try leaving.get(setting.url("/a"))
+        try leaving.get(setting.url("/a"), #""priority":"high""#)
         let staying = try other.get(setting.url("/a"))
         try leaving.get(setting.url("/b"))
         #expect(begun("/a") && begun("/b"))
@@ -110,6 +114,7 @@ import Testing
         #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
         setting.origin.gate("/a").open()
         #expect(try other.picture(try other.answer(to: staying)) == tile(2, side: 64))
+        #expect(setting.origin.statistics("/a").requests == 1)
         let report = try setting.idle()
         #expect((report[.cancelled], report.ended, report[.reservedBytes]) == (2, report[.requests], 0))
         // Images in memory, none of which is leased any more; the client that left has no descriptor.

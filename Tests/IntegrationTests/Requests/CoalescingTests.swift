@@ -41,16 +41,6 @@ import Testing
         #expect(report[.networkLoads, .memoryEntries] == [1, 4])
     }
 
-    @Test func sameBytesBehindTwoURLsAreDecodedOnce() throws {
-        let file = picture.png
-        let (setting, client) = try Setting { _ in .ok(file).with { $0.hold = .beforeHeaders } }.withClient()
-        let ids = try ["/a", "/b"].map { try client.get(setting.url($0)) }
-        for path in ["/a", "/b"] { setting.origin.gate(path).open() }
-        let buffers = try ids.map { try client.answer(to: $0).image().buffer }
-        #expect(buffers[0] == buffers[1])
-        #expect(try client.stats()[.decodes, .downloads] == [1, 2])
-    }
-
     /// Starts an origin whose answer depends on a header or on the credentials.
     private func personalOrigin() throws -> Setting {
         try Setting { request in
@@ -128,19 +118,23 @@ import Testing
 
     @Test func errorsReachAllWaiters() throws {
         let setting = try Setting { request in
-            let response = request.path == "/gone" ? LocalOrigin.Response.status(410) : .ok(Array("no picture".utf8))
+            let status = Int(request.path.dropFirst())
+            let response = status.map { LocalOrigin.Response.status($0) } ?? .ok(Array("no picture".utf8))
             return response.with { $0.hold = .beforeHeaders }
         }
-        let clients = try (0..<10).map { _ in try setting.client() }
-        for (path, code) in [("/gone", ErrorCode.httpStatus), ("/text", .unsupportedFormat)] {
+        let clients = try (0..<20).map { _ in try setting.client() }
+        for (path, code) in [("/404", ErrorCode.httpStatus), ("/410", .httpStatus), ("/text", .unsupportedFormat)] {
             let before = try setting.broker.stats()[.requests]
             let ids = try clients.map { try $0.get(setting.url(path)) }
-            try setting.broker.wait(for: "all requests are pending") { $0[.requests] == before + 10 }
+            try setting.broker.wait(for: "all requests are pending") { $0[.requests] == before + 20 }
             setting.origin.gate(path).open()
-            for (client, id) in zip(clients, ids) { #expect(try client.answer(to: id).error?.code == code) }
+            for (client, id) in zip(clients, ids) {
+                let error = try client.answer(to: id).error
+                #expect((error?.code, error?.httpStatus) == (code, Int(path.dropFirst())))
+            }
             #expect(setting.origin.statistics(path).requests == 1)
         }
-        #expect(try setting.idle()[.failed, .reservedBytes] == [20, 0])
+        #expect(try setting.idle()[.failed, .reservedBytes] == [60, 0])
     }
 
     @Test func higherPriorityGoesFirst() throws {

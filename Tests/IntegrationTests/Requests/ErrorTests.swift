@@ -13,7 +13,8 @@ import Testing
         let file = picture.png
         let healthy = LocalOrigin.Response.ok(file, contentType: "image/png")
         switch request.path {
-        case "/a": return healthy
+        // The format is detected from the bytes, not from the content type.
+        case "/a": return .ok(file, contentType: "text/html")
         case "/404": return .status(404)
         case "/500": return .status(500)
         case "/503": return .status(503, headers: [LocalOrigin.Header("Retry-After", "7")])

@@ -117,26 +117,6 @@ import Testing
         #expect((report[.networkLoads], report.failures.isEmpty, report[.recentlyFailedURLs]) == (2, true, 0))
     }
 
-    @Test func noRetryWithoutWaiters() throws {
-        let (setting, client) = try Setting { request in
-            if request.number > 1 { return png(tile(1)) }
-            return .status(503).with { $0.hold = request.path == "/cancelled" ? .beforeHeaders : .never }
-        }.withClient()
-        let id = try client.get(setting.url("/cancelled"))
-        #expect(setting.origin.wait(for: "/cancelled", seconds: patience) { $0.held == 1 })
-        // Suspended, the broker does not start the retry before the request is cancelled.
-        #expect(try client.ask("suspend").error == nil)
-        setting.origin.gate("/cancelled").open()
-        try setting.broker.wait(for: "the retry is queued") { $0[.queued] == 1 }
-        _ = try client.ask("cancel", #""request":\#(id)"#)
-        #expect(try client.answer(to: id).error?.code == .cancelled)
-        #expect(try client.ask("resume").error == nil)
-        // The cancelled request's retry would start before the retries of these.
-        for path in ["/1", "/2", "/3", "/4"] { _ = try client.load(setting.url(path)) }
-        #expect(setting.origin.requests("/cancelled").count == 1)
-        #expect(try setting.idle()[.reservedBytes] == 0)
-    }
-
     @Test func refusingHostIsPaused() throws {
         let setting = try Setting { _ in png(tile(1)) }
         let closed = try LocalOrigin { _ in .status(200) }

@@ -49,8 +49,7 @@ import Testing
         withExtendedLifetime(mounted) {}
     }
 
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func aFileSystemThatAnswers() throws {
+    @Test(.needsSilentFileSystem) func aFileSystemThatAnswers() throws {
         let picture = tile(3)
         let answering = try SilentFileSystem(contents: picture.png, answering: .max)
         defer { answering.end() }
@@ -61,15 +60,12 @@ import Testing
 
     /// The process of a file system ends in the middle of a read. The read fails, and is tried again until the request's time has
     /// passed.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func aFileSystemThatEndsWhileItIsRead() throws {
+    @Test(.needsSilentFileSystem) func aFileSystemThatEndsWhileItIsRead() throws {
         let contents = [UInt8](repeating: 1, count: 1_000_000)
         let stopping = try SilentFileSystem(contents: contents, answering: 400_000)
         defer { stopping.end() }
         let id = client.newID()
-        try client.send(
-            RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":3000}"#),
-            descriptors: [try stopping.open()])
+        try client.send(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":3000}"#, with: try stopping.open())
         try eventually("a part was read") { stopping.isSilent }
         stopping.end()
         let error = try client.answer(to: id).error

@@ -178,9 +178,9 @@ import WorkerProtocol
         try client.send(#"{"type":"get","id":1,"fds":1}"#)
         #expect(try client.answer(to: 1).error?.code == .badRequest)
         let file = try FileDescriptor.open(readingAt: try write(tile(1)))
-        try client.send(RawClient.frame(#"{"type":"get","id":2,"fds":2}"#), descriptors: [file, file])
+        try client.send(#"{"type":"get","id":2,"fds":2}"#, with: file, file)
         #expect(try client.answer(to: 2).error?.code == .badRequest)
-        try client.send(RawClient.frame(#"{"type":"get","id":3,"url":"\#(setting.url("/a"))"}"#), descriptors: [file])
+        try client.send(#"{"type":"get","id":3,"url":"\#(setting.url("/a"))"}"#, with: file)
         #expect(try client.picture(try client.answer(to: 3)) == tile(1))
     }
 
@@ -244,9 +244,7 @@ import WorkerProtocol
         let path = try write(tile(7))
         for _ in 0..<500 {
             let other = try setting.client()
-            try other.send(
-                RawClient.frame(#"{"type":"get","id":1,"fds":1}"#),
-                descriptors: [try FileDescriptor.open(readingAt: path)])
+            try other.send(#"{"type":"get","id":1,"fds":1}"#, with: try FileDescriptor.open(readingAt: path))
             other.close()
         }
         try eventually("no helper has the file open") {
@@ -288,8 +286,7 @@ import WorkerProtocol
         for round in 0..<50 {
             let other = try setting.client()
             let id = other.newID()
-            try other.send(
-                RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"cache":"reload"}"#), descriptors: [file])
+            try other.send(#"{"type":"get","id":\#(id),"fds":1,"cache":"reload"}"#, with: file)
             if round % 2 == 0 { try other.send(#"{"type":"cancel","id":100,"request":\#(id)}"#) }
             if round % 3 == 0 { _ = try other.answer(to: id) }
             other.close()

@@ -29,8 +29,7 @@ import Testing
         return try FileDescriptor.open(readingAt: path)
     }
 
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func aDeadFileSystemHoldsUpNobodyElse() throws {
+    @Test(.needsSilentFileSystem) func aDeadFileSystemHoldsUpNobodyElse() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
         _ = try client.load(setting.url("/a"))
@@ -40,9 +39,7 @@ import Testing
         let file = try file(tile(5))
         let begun = Instant.now
         for id in 1...5 {
-            try hostile.send(
-                RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":1000}"#),
-                descriptors: [try silent.open()])
+            try hostile.send(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":1000}"#, with: try silent.open())
         }
         var slowest = 0
         for _ in 0..<50 {
@@ -57,8 +54,7 @@ import Testing
 
     /// The process of a file system stops in the middle of a read: the request ends when its time has passed, others are served at once,
     /// and so is the same user.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func aFileSystemThatStopsWhileItIsRead() throws {
+    @Test(.needsSilentFileSystem) func aFileSystemThatStopsWhileItIsRead() throws {
         let contents = [UInt8](repeating: 1, count: 1_000_000)
         let stopping = try SilentFileSystem(contents: contents, answering: 400_000)
         defer { stopping.end() }
@@ -68,9 +64,7 @@ import Testing
         let other = try setting.client(as: 20_025)
         let good = try file(tile(5))
         let id = owner.newID()
-        try owner.send(
-            RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":3000}"#),
-            descriptors: [try stopping.open()])
+        try owner.send(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":3000}"#, with: try stopping.open())
         try eventually("a part was read") { stopping.isSilent }
         var slowest = 0
         for _ in 0..<50 {

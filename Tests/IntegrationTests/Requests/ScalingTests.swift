@@ -74,10 +74,14 @@ import Testing
         let small = flat(6, width: 20, height: 10)
         let setting = try Setting(["--scale-down-limit", "4000"], routes: ["/a": png(source), "/small": png(small)])
         let client = try setting.client()
-        let limited = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#)
-        // The limit of 4,000 bytes leaves 1,000 pixels: 38 × 25 at a ratio of 3 to 2.
-        #expect(try (client.picture(limited), limited.image().originalWidth) == (flat(5, width: 38, height: 25), 60))
-        #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+        for _ in 0..<2 {
+            let limited = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#)
+            // The limit of 4,000 bytes leaves 1,000 pixels: 38 × 25 at a ratio of 3 to 2.
+            #expect(
+                try (client.picture(limited), limited.image().originalWidth) == (flat(5, width: 38, height: 25), 60))
+            #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+        }
+        #expect(setting.origin.statistics("/a").requests == 1)
         #expect(try client.picture(try client.load(setting.url("/small"), #""variant":{"scaleDown":true}"#)) == small)
     }
 

@@ -76,8 +76,7 @@ import WorkerProtocol
         let (first, second) = (tile(1).png, tile(2).png)
         let buffer = try memfd(first)
         let id = client.newID()
-        try client.send(
-            RawClient.frame(RawClient.storeText(id, setting.url("/a"), #""fds":1"#)), descriptors: [buffer.descriptor])
+        try client.send(RawClient.storeText(id, setting.url("/a"), #""fds":1"#), with: buffer.descriptor)
         #expect(succeeded(try client.answer(to: id)))
         try write(Array(second.prefix(first.count)), to: buffer.descriptor)
         #expect(try has(client, setting.url("/a"), tile(1)))

@@ -54,7 +54,7 @@ import WorkerProtocol
         let client = client ?? self.client
         let id = client.newID()
         let text = #"{"type":"store","id":\#(id),"url":"\#(url)",\#(members)}"#
-        try client.send(RawClient.frame(text), descriptors: [file])
+        try client.send(text, with: file)
         return try client.answer(to: id).error
     }
 

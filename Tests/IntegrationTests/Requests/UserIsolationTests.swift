@@ -170,8 +170,8 @@ struct UserIsolationTests {
         #expect(try other.picture(try other.load(url)) == tile(1))
     }
 
-    /// Starts a broker, stores an image of ann's on disk and restarts it; the origin serves other images.
-    private func restartedWithAPictureOfAnn() throws -> (DiskSetting, url: String) {
+    @Test(arguments: [false, true])
+    func uploadsOnDiskArePrivateAndTakePrecedence(overSharedEntryInMemory: Bool) throws {
         let setting = try DiskSetting { request in png(tile(request.number * 251)) }
         try setting.wait(for: .on)
         let url = setting.url(1)
@@ -181,24 +181,12 @@ struct UserIsolationTests {
         client.close()
         try setting.restart()
         try setting.wait(for: .on)
-        return (setting, url)
-    }
-
-    @Test func uploadsArePrivateAfterARestart() throws {
-        let (setting, url) = try restartedWithAPictureOfAnn()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
+        if overSharedEntryInMemory { #expect(try second.picture(second.load(url)) == tile(251)) }
         #expect(try first.loaded(url) == (tile(1), .disk))
-        #expect(try second.picture(try second.load(url)) == tile(251))
-        #expect(try first.picture(try first.load(url)) == tile(1))
-    }
-
-    @Test func uploadOnDiskTakesPrecedenceOverMemory() throws {
-        let (setting, url) = try restartedWithAPictureOfAnn()
-        let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
-        // The shared entry is in memory first.
-        #expect(try second.picture(try second.load(url)) == tile(251))
-        #expect(try first.loaded(url) == (tile(1), .disk))
+        #expect(try second.picture(second.load(url)) == tile(251))
+        #expect(try first.picture(first.load(url)) == tile(1))
     }
 
     @Test func removeCoversOwnAndSharedEntries() throws {

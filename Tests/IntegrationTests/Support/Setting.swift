@@ -86,6 +86,14 @@ func tile(_ seed: Int, side: Int = 16) -> TestPicture {
     }
 }
 
+/// Noise, which no format compresses well.
+func noise(_ seed: Int = 0, width: Int, height: Int) -> TestPicture {
+    TestPicture(width: width, height: height) { x, y in
+        let noise = UInt32(truncatingIfNeeded: (x &* 7919 &+ y &* 104_729 &+ seed &* 15_485_863) &* 2_654_435_761)
+        return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(noise >> 8 & 0xFF), 255)
+    }
+}
+
 /// An image whose pixels take more than 64 KiB.
 func largeTile(_ seed: Int, side: Int = 200) -> TestPicture {
     TestPicture(width: side, height: side) { x, y in
@@ -104,11 +112,25 @@ extension TestBroker {
         return try RawClient(socketPath, connectingAs: uid)
     }
 
-    /// This broker, and a connection to it.
-    func withClient() throws -> (TestBroker, RawClient) { (self, try RawClient(socketPath)) }
+    /// This broker, and a connection that keeps it alive.
+    func withClient() throws -> (TestBroker, RawClient) {
+        let client = try RawClient(socketPath)
+        client.owner = self
+        return (self, client)
+    }
 }
 
 extension RawClient {
+    /// The bytes of many requests for statistics.
+    static func floodOfRequests(_ count: Int) -> [UInt8] {
+        (0..<count).flatMap { frame(#"{"type":"stats","id":\#($0)}"#) }
+    }
+
+    /// Sends a frame with descriptors.
+    func send(_ text: String, with descriptors: FileDescriptor...) throws {
+        try send(Self.frame(text), descriptors: descriptors)
+    }
+
     /// Loads an image. Returns its pixels and its source.
     func loaded(_ url: String, _ members: String = "") throws -> (picture: TestPicture, source: ImageReply.Source) {
         let incoming = try load(url, members)

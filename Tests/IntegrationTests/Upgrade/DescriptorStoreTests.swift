@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// Images that outlast a broker in the service manager's descriptor store.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct DescriptorStoreTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) final class DescriptorStoreTests {
     private let directory: TemporaryDirectory
     private let origin: LocalOrigin
     private let store: StandInStore
@@ -22,6 +22,8 @@ import Testing
             return png(request.path.hasPrefix("/large/") ? largeTile(number) : tile(number))
         }
     }
+
+    deinit { origin.stop() }
 
     private func start() throws -> TestBroker {
         try TestBroker(environment: store.environment, preparation: StandInStore.preparation, in: directory)
@@ -69,7 +71,6 @@ import Testing
     }
 
     @Test func `after SIGKILL large images are hits, and numbers go on`() throws {
-        defer { origin.stop() }
         let first = try start()
         let last = try fill(first)
         try kill(first)
@@ -90,7 +91,6 @@ import Testing
     }
 
     @Test func `an ordered end stores what is there`() throws {
-        defer { origin.stop() }
         let first = try start()
         let client = try RawClient(first.socketPath)
         for number in 1...5 { _ = try client.load(origin.url("/large/\(number)")) }
@@ -106,7 +106,6 @@ import Testing
     }
 
     @Test func `what cannot be verified is dropped`() throws {
-        defer { origin.stop() }
         let first = try start()
         let last = try fill(first)
         try kill(first)
@@ -145,7 +144,6 @@ import Testing
     }
 
     @Test func `after three processes that end at once, one starts empty`() throws {
-        defer { origin.stop() }
         let first = try start()
         _ = try fill(first)
         try kill(first)
@@ -165,7 +163,6 @@ import Testing
     }
 
     @Test func `an upgrade keeps the store, and an end after it`() throws {
-        defer { origin.stop() }
         let first = try start()
         let last = try fill(first)
         let result = try run(BuiltProducts.folder + "/imgbroker", ["ctl", "upgrade", "--socket", first.socketPath])

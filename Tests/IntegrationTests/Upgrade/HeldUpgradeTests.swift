@@ -67,7 +67,7 @@ import Testing
 
     private func sendFile(_ file: FileDescriptor, by client: RawClient) throws -> Int {
         let id = client.newID()
-        try client.send(RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#), descriptors: [file])
+        try client.send(#"{"type":"get","id":\#(id),"fds":1}"#, with: file)
         return id
     }
 
@@ -82,8 +82,7 @@ import Testing
         let before = descriptors
         do {
             let dead = try setting.client(as: 20_042)
-            try dead.sendWhatIsTaken(
-                Array((0..<2000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+            try dead.sendWhatIsTaken(RawClient.floodOfRequests(2000))
             try? dead.send(
                 RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [dead.socket].compactMap(\.self)
             )
@@ -142,8 +141,7 @@ import Testing
     }
 
     /// Its calls cannot be interrupted, so helpers are left over. They count for their user after upgrades, too.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func `files of a silent file system`() throws {
+    @Test(.needsSilentFileSystem) func `files of a silent file system`() throws {
         let silent = try SilentFileSystem()
         let stopping = try SilentFileSystem(contents: [UInt8](repeating: 1, count: 1_000_000), answering: 400_000)
         defer {
@@ -195,10 +193,9 @@ import Testing
     @Test func `a connection with a socket that lingers is left in the queue of those to be closed`() throws {
         for _ in 0..<3 {
             let hostile = try setting.client(as: 20_042)
-            try hostile.sendWhatIsTaken(
-                Array((0..<6000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+            try hostile.sendWhatIsTaken(RawClient.floodOfRequests(6000))
             let (socket, peer) = try lingeringSocket(seconds: 3600)
-            try? hostile.send(RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [socket])
+            try? hostile.send(#"{"type":"hello","id":1,"protocol":1}"#, with: socket)
             hostile.close()
             withExtendedLifetime(peer) {}
             try upgrade()
@@ -207,8 +204,7 @@ import Testing
     }
 
     /// Several of each at once, by several users, while upgrades go on.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func `all at once`() throws {
+    @Test(.needsSilentFileSystem) func `all at once`() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
         try upgrade()

@@ -74,8 +74,7 @@ import Testing
         }
     }
 
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func `files of a silent file system`() throws {
+    @Test(.needsSilentFileSystem) func `files of a silent file system`() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
         var clients: [RawClient] = []
@@ -83,8 +82,7 @@ import Testing
             for user in UInt32(0)..<4 {
                 let client = try setting.client(as: 20_050 + user)
                 for id in 1...4 {
-                    try client.send(
-                        RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#), descriptors: [try silent.open()])
+                    try client.send(#"{"type":"get","id":\#(id),"fds":1}"#, with: try silent.open())
                 }
                 clients.append(client)
             }
@@ -114,11 +112,10 @@ import Testing
             for _ in 0..<200 { clients.append(try setting.client(as: 20_050)) }
             for isClosed in [false, true] {
                 let hostile = try setting.client(as: 20_051)
-                try hostile.sendWhatIsTaken(
-                    Array((0..<6000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+                try hostile.sendWhatIsTaken(RawClient.floodOfRequests(6000))
                 let (socket, peer) = try lingeringSocket(seconds: 20)
                 peers.append(peer)
-                try? hostile.send(RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [socket])
+                try? hostile.send(#"{"type":"hello","id":1,"protocol":1}"#, with: socket)
                 if isClosed { hostile.close() } else { clients.append(hostile) }
             }
         }

@@ -124,13 +124,6 @@ final class AttackedSetting {
         #expect((result.error.message, result.deaths.isEmpty) == ("refused: \(errors)", true))
     }
 
-    /// A result that is larger than its place, or than it should be, ends the worker.
-    @Test(arguments: ["early-short", "wrong-size", "half-sealed"])
-    func falseResultsInMemory(attack: String) throws {
-        let result = try attempt(attack, arguments: Self.longDeadline)
-        #expect((result.error.code, result.deaths) == (.decoderCrashed, [.protocol: 2]))
-    }
-
     @Test(arguments: [
         ("socket", DeathCause.seccomp), ("execve", .seccomp), ("fork", .seccomp), ("ptrace", .seccomp),
         ("kill", .seccomp), ("memfd", .seccomp), ("mprotect-exec", .seccomp),
@@ -144,12 +137,6 @@ final class AttackedSetting {
         // The broker notices the worker's exit: the client does not wait as long as the deadline.
         let result = try attempt(attack, arguments: Self.longDeadline)
         #expect((result.error.code, result.deaths) == (.decoderCrashed, [cause: 2]))
-    }
-
-    /// Refused by the seals.
-    @Test func resizedOutput() throws {
-        let result = try attempt("resize")
-        #expect((result.error.message, result.deaths.isEmpty) == ("refused: \(EPERM) \(EPERM)", true))
     }
 
     /// A mapping prevents sealing. The broker does not wait for it.

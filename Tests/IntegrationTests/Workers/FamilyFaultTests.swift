@@ -77,12 +77,20 @@ import Testing
         }
     }
 
-    /// A signal as of a broken library ends two processes, and the image is given up.
-    @Test(arguments: SlowImage.all) func crashes(_ image: SlowImage) throws {
-        let faults = try FaultSetting(image)
-        let answer = try faults.answer { faults.setting.broker.signal($0, SIGSEGV) }
+    /// A signal that each process gets while it decodes, the broker's options, and the deaths after which the image is given up.
+    private static let faults: [(name: String, signal: Int32?, options: [String], deaths: [DeathCause: Int])] = [
+        ("crashes", SIGSEGV, [], [.signal: 2]), ("hangs", SIGSTOP, ["--decode-deadline", "2"], [.deadline: 2]),
+        ("takes too long", nil, ["--decode-time", "1", "--decode-deadline", "60"], [.cpu: 1]),
+    ]
+
+    @Test(arguments: SlowImage.all, faults)
+    func faultWhileItDecodes(
+        _ image: SlowImage, _ fault: (name: String, signal: Int32?, options: [String], deaths: [DeathCause: Int])
+    ) throws {
+        let faults = try FaultSetting(image, fault.options)
+        let answer = try faults.answer { if let signal = fault.signal { faults.setting.broker.signal($0, signal) } }
         #expect(answer.error?.code == .decoderCrashed)
-        #expect(try faults.setting.broker.stats().workerDeaths == [.signal: 2])
+        #expect(try faults.setting.broker.stats().workerDeaths == fault.deaths)
         try faults.expectRecovery()
     }
 
@@ -91,22 +99,6 @@ import Testing
         let faults = try FaultSetting(image)
         let answer = try faults.answer(#""totalTimeoutMs":5000"#) { faults.setting.broker.signal($0, SIGKILL) }
         #expect(answer.error?.code == .timeout)
-        try faults.expectRecovery()
-    }
-
-    @Test(arguments: SlowImage.all) func hangs(_ image: SlowImage) throws {
-        let faults = try FaultSetting(image, ["--decode-deadline", "2"])
-        let answer = try faults.answer { faults.setting.broker.signal($0, SIGSTOP) }
-        #expect(answer.error?.code == .decoderCrashed)
-        #expect(try faults.setting.broker.stats().workerDeaths == [.deadline: 2])
-        try faults.expectRecovery()
-    }
-
-    @Test(arguments: SlowImage.all) func takesTooLong(_ image: SlowImage) throws {
-        let faults = try FaultSetting(image, ["--decode-time", "1", "--decode-deadline", "60"])
-        let answer = try faults.answer { _ in }
-        #expect(answer.error?.code == .decoderCrashed)
-        #expect(try faults.setting.broker.stats().workerDeaths == [.cpu: 1])
         try faults.expectRecovery()
     }
 

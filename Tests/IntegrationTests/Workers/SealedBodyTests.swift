@@ -11,10 +11,7 @@ import Testing
         let (library, state) = (directory.file("seal.so"), directory.file("state"))
         try Compiler.makeLibrary(library, of: "Tests/SealShim/SealShim.c")
         try Data("1".utf8).write(to: URL(filePath: state))
-        let picture = TestPicture(width: 300, height: 200) { x, y in
-            let noise = UInt32(truncatingIfNeeded: (x &* 7919 &+ y &* 104_729) &* 2_654_435_761)
-            return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(noise >> 8 & 0xFF), 255)
-        }
+        let picture = noise(width: 300, height: 200)
         let file = picture.png
         let origin = try LocalOrigin { request in
             .resource(file, etag: "\"1\"", contentType: "image/png", for: request).with {
