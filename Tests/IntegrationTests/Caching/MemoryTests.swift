@@ -19,9 +19,7 @@ import Testing
         let (setting, client) = try start().withClient()
         var mostEntries = 0
         for number in 0..<60 {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try client.picture(incoming) == Self.picture(number))
-            try client.release([try #require(try incoming.image().buffer)])
+            #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == Self.picture(number))
             let report = try client.stats()
             #expect(report[.memoryBytes] <= 1 << 20)
             mostEntries = max(mostEntries, report[.memoryEntries])
@@ -73,9 +71,7 @@ import Testing
         #expect(report[.evictedLeasedBytes] >= 99 << 16 - 1 << 20)
         let modest = try setting.client()
         for number in 100..<120 {
-            let incoming = try modest.load(setting.url("/\(number)"))
-            #expect(try modest.picture(incoming) == Self.picture(number))
-            try modest.release([try #require(try incoming.image().buffer)])
+            #expect(try modest.loaded(setting.url("/\(number)"), releasing: true).picture == Self.picture(number))
             // Images without leases are kept before leased ones, so that there is room for this one.
             #expect(try modest.load(setting.url("/\(number)"), #""delivery":"none""#).image().source == .memory)
         }

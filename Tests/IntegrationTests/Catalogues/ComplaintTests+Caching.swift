@@ -114,7 +114,7 @@ extension ComplaintTests {
         #expect(Set(order.prefix(6)) == Set((0..<6).map { "/p\($0)" }))
         #expect(order.dropFirst(6).prefix(2) == ["/p7", "/now"])
         for number in 0..<20 { setting.origin.gate("/p\(number)").open() }
-        #expect(try client.answer(to: prefetch).fields["type"] as? String == "ok")
+        #expect(try client.answer(to: prefetch).isOK)
         #expect(setting.origin.requests.count == 21)
         #expect(try client.stats()[.prefetched] == 20)
     }
@@ -206,7 +206,7 @@ extension ComplaintTests {
         let cache = try broker.stopAll(.cache)
         let looking = try client.get(setting.url(1))
         try broker.wait(for: "the disk look-up is running") { $0[.running] == 1 }
-        try cancel(client, looking)
+        try client.cancel(looking)
         resume(cache)
 
         let failing = try client.get(setting.origin.url("/failing"))
@@ -214,7 +214,7 @@ extension ComplaintTests {
         #expect(try client.ask("suspend").error == nil)
         setting.origin.gate("/failing").open()
         try broker.wait(for: "the retry is queued") { $0[.queued] == 1 }
-        try cancel(client, failing)
+        try client.cancel(failing)
         #expect(try client.ask("resume").error == nil)
 
         // A damaged original would be loaded once more.
@@ -223,7 +223,7 @@ extension ComplaintTests {
         let decoders = try broker.stopAll(.decode)
         let decoding = try client.get(url)
         try broker.wait(for: "the decoding is running") { $0[.running] == 1 && $0[.queued] == 0 }
-        try cancel(client, decoding)
+        try client.cancel(decoding)
         resume(decoders)
 
         // A later step of the cancelled requests would run before this request ends, which takes the same path.

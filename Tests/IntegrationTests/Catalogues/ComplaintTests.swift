@@ -46,11 +46,6 @@ import WorkerProtocol
         return line.flatMap { Int($0.filter(\.isNumber)) }.map { $0 << 10 } ?? 0
     }
 
-    func cancel(_ client: RawClient, _ id: Int) throws {
-        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
-        #expect(try client.answer(to: id).error?.code == .cancelled)
-    }
-
     // MARK: 1 and 2: memory
 
     @Test func oversizedImagesAreRefusedBeforeDecoding() throws {

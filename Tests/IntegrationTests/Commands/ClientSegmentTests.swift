@@ -154,10 +154,6 @@ import Testing
         return id
     }
 
-    private func bytes(_ image: BrokerImage) -> [UInt8] {
-        image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } }
-    }
-
     /// Connects, sends a request, and receives the messages before it.
     private func connected(to broker: PlayedBroker) throws -> (client: ImageBroker, id: Int) {
         let client = try ImageBroker(path: broker.path)
@@ -177,12 +173,12 @@ import Testing
         let first = try image(client)
         try broker.send(.image(id: try get(client, of: broker), reply(buffer: 8, offset: 8192, bytes: 4096)))
         let second = try image(client)
-        #expect(bytes(first) == [UInt8](repeating: 1, count: 64) && first.buffer == nil)
-        #expect(bytes(second) == [UInt8](repeating: 2, count: 4096))
+        #expect(first.copiedBytes == [UInt8](repeating: 1, count: 64) && first.buffer == nil)
+        #expect(second.copiedBytes == [UInt8](repeating: 2, count: 4096))
         try segment.awaitReaders(1)
         #expect(try segment.descriptors() == 0)
         segment.fill(64..<128, 5)
-        #expect(bytes(first) == [UInt8](repeating: 5, count: 64))
+        #expect(first.copiedBytes == [UInt8](repeating: 5, count: 64))
     }
 
     @Test func `another descriptor of a mapped segment is closed`() throws {
@@ -232,7 +228,7 @@ import Testing
         }
         var loaded: BrokerImage? = try load()
         #expect(try !broker.hasEnded())
-        #expect(bytes(try #require(loaded)) == [UInt8](repeating: 4, count: 64))
+        #expect(loaded?.copiedBytes == [UInt8](repeating: 4, count: 64))
         loaded = nil
         #expect(try broker.hasEnded())
         try segment.awaitReaders(0)
@@ -247,7 +243,7 @@ import Testing
         let image = try self.image(client)
         broker = nil
         #expect(throws: ClientError.self) { try client.stats() }
-        #expect(bytes(image) == [UInt8](repeating: 4, count: 64))
+        #expect(image.copiedBytes == [UInt8](repeating: 4, count: 64))
     }
 
     /// It is requested again, because the broker assumes that it is mapped until it is forgotten.
@@ -268,7 +264,7 @@ import Testing
         #expect(try broker.receive() == .forgetSegments([3]))
         #expect(try broker.receive().id == last)
         try broker.send(.image(id: last, reply(buffer: 8, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
-        #expect(bytes(try image(client)) == [UInt8](repeating: 0, count: 64))
+        #expect(try image(client).copiedBytes == [UInt8](repeating: 0, count: 64))
         // It is known again, and not forgotten once more.
         try client.returnLeases()
         #expect(try broker.receive() == .release(buffers: [8]))

@@ -14,10 +14,6 @@ import Testing
         [broker.status] + broker.status.children
     }
 
-    private func isGone(_ processes: [ProcessStatus]) throws {
-        for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
-    }
-
     @Test(arguments: [SIGTERM, SIGINT]) func exitsOnSignal(_ signal: Int32) throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         _ = try setting.client().load(setting.url("/a"))
@@ -26,7 +22,7 @@ import Testing
         let processes = [broker.status] + (try broker.allChildren())
         broker.signal(signal)
         #expect(try broker.waitForExit() == .status(0))
-        try isGone(processes)
+        try waitForExit(of: processes)
         #expect(broker.directory.names == ["log"])
     }
 
@@ -48,7 +44,7 @@ import Testing
         #expect(try client.picture(try client.answer(to: id)) == tile(1))
         // Nothing is left to wait for: it exits before the 80 s that draining may take by its clock.
         #expect(try broker.waitForExit() == .status(0))
-        try isGone(processes)
+        try waitForExit(of: processes)
         #expect(broker.directory.names == ["log"])
     }
 
@@ -75,7 +71,7 @@ import Testing
         let processes = [setting.broker.status] + (try setting.broker.allChildren())
         setting.broker.signal(SIGKILL)
         #expect(try setting.broker.waitForExit() == .signal(SIGKILL))
-        try isGone(processes)
+        try waitForExit(of: processes)
     }
 
     @Test func staleSocketIsReplaced() throws {
@@ -180,10 +176,6 @@ import Testing
     /// The limit in milliseconds for a shutdown that waits at most four seconds for requests in flight.
     private static let soon = 15_000
 
-    private func isGone(_ processes: [ProcessStatus]) throws {
-        for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
-    }
-
     @Test func endsRequestsThatDoNotComplete() throws {
         let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let broker = setting.broker
@@ -192,11 +184,12 @@ import Testing
         let processes = [broker.status] + broker.status.children
         let took = try milliseconds {
             broker.signal(SIGTERM)
-            #expect(try client.answer(to: id).error?.code == .shuttingDown)
+            let error = try client.answer(to: id).error
+            #expect(error?.code == .shuttingDown)
             #expect(try broker.waitForExit() == .status(0))
         }
         #expect(took < Self.soon)
-        try isGone(processes)
+        try waitForExit(of: processes)
         #expect(broker.directory.names == ["log"])
     }
 
@@ -213,6 +206,6 @@ import Testing
         }
         #expect(took < Self.soon)
         #expect(try client.answer(to: id).error?.code == .shuttingDown)
-        try isGone(processes)
+        try waitForExit(of: processes)
     }
 }

@@ -150,7 +150,7 @@ import WorkerProtocol
         try write("")
         try eventually("an upgrade succeeds") {
             try requester.send(#"{"type":"upgrade","id":3}"#)
-            return try requester.next().fields["type"] as? String == "ok"
+            return try requester.next().isOK
         }
         #expect(try client.load(origin.url("/1")).image().source == .memory)
         #expect(try broker.stop() == .status(0))

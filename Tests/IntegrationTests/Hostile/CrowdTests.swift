@@ -32,9 +32,7 @@ import Testing
         try setting.broker.wait(for: "all clients are connected") { $0[.clients] == 1001 }
         try setting.broker.waitForSettledDescriptors(warm + 1000)
         let client = try setting.client()
-        let incoming = try client.load(setting.url("/a"))
-        #expect(try client.picture(incoming) == tile(1))
-        try client.release([try #require(try incoming.image().buffer)])
+        #expect(try client.loaded(setting.url("/a"), releasing: true).picture == tile(1))
         for each in stride(from: 0, to: 1000, by: 100) {
             #expect(try crowd[each].picture(try crowd[each].load(setting.url("/a"))) == tile(1))
         }
@@ -48,16 +46,12 @@ import Testing
         let client = try setting.client()
         // Far more images and connections than descriptors.
         for number in 0..<100 {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try client.picture(incoming) == tile(number))
-            try client.release([try #require(try incoming.image().buffer)])
+            #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == tile(number))
         }
         var crowd: [RawClient] = []
         for _ in 0..<100 { crowd.append(try setting.client()) }
         for number in 100..<130 {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try client.picture(incoming) == tile(number))
-            try client.release([try #require(try incoming.image().buffer)])
+            #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == tile(number))
         }
         // Connections that wait to be accepted cost no processor time.
         let before = setting.broker.status.processorTime
@@ -83,9 +77,7 @@ import Testing
         #expect((10..<100).contains(errors.count))
         let client = try setting.client()
         for number in 100..<110 {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try client.picture(incoming) == tile(number))
-            try client.release([try #require(try incoming.image().buffer)])
+            #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == tile(number))
         }
         hoarder.close()
         try setting.broker.wait(for: "its leases are released") { $0[.leasedBytes] == 0 }

@@ -121,10 +121,7 @@ import Testing
         try eventually("all are held up") { setting.broker.descriptorHelpers.count >= 8 }
         let stranger = try setting.client(as: 20_012)
         for seed in 1...3 {
-            let good = try WritableBuffer(name: "given").descriptor
-            let bytes = tile(seed).png
-            _ = unsafe bytes.withUnsafeBytes { unsafe pwrite(good.raw, $0.baseAddress, $0.count, 0) }
-            #expect(try stranger.store(setting.url("/c\(seed)"), good).error == nil)
+            #expect(try stranger.store(setting.url("/c\(seed)"), memoryFile(tile(seed).png)).error == nil)
         }
         #expect(setting.broker.descriptorHelpers.count <= 10)
         // The others are answered when their file system has ended, and no process is left over.
@@ -276,10 +273,7 @@ import Testing
         }
         expectFast(slowest)
         let stranger = try setting.client(as: 20_012)
-        let good = try WritableBuffer(name: "given").descriptor
-        let bytes = tile(7).png
-        _ = unsafe bytes.withUnsafeBytes { unsafe pwrite(good.raw, $0.baseAddress, $0.count, 0) }
-        #expect(try stranger.store(setting.url("/c"), good).error == nil)
+        #expect(try stranger.store(setting.url("/c"), memoryFile(tile(7).png)).error == nil)
         silent.end()
         #expect(try client.answer(to: 1).error?.code == .badRequest)
     }

@@ -201,20 +201,19 @@ import Testing
         _ = try client.load(setting.url("/a"))
         try setting.idle()
         _ = try setting.broker.settledDescriptors()
-        let given = try WritableBuffer(name: "given", size: tile(2).png.count)
-        unsafe try tile(2).png.withUnsafeBytes { unsafe try given.descriptor.write($0, at: 0) }
+        let given = try memoryFile(tile(2).png)
         let limit = try setting.broker.limitDescriptors(setting.broker.status.lowestFreeDescriptor)
         for _ in 0..<5 {
-            let error = try client.store(setting.url("/b"), given.descriptor).error
+            let error = try client.store(setting.url("/b"), given).error
             #expect((error?.code, error?.isRetryable) == (.overloaded, true))
             #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
         }
         // A lost descriptor is not replaced by that of the next message.
         let (first, second) = (client.newID(), client.newID())
-        try client.send(RawClient.storeText(first, setting.url("/c"), #""fds":1"#), with: given.descriptor)
+        try client.send(RawClient.storeText(first, setting.url("/c"), #""fds":1"#), with: given)
         #expect(try client.answer(to: first).error?.code == .overloaded)
         _ = try setting.broker.limitDescriptors(limit)
-        try client.send(RawClient.storeText(second, setting.url("/b"), #""fds":1"#), with: given.descriptor)
+        try client.send(RawClient.storeText(second, setting.url("/b"), #""fds":1"#), with: given)
         #expect(try client.answer(to: second).error == nil)
         #expect(try client.picture(try client.load(setting.url("/b"))) == tile(2))
         #expect(try client.failure(setting.url("/c"), #""cache":"only-if-cached""#).code == .notCached)
@@ -329,9 +328,7 @@ import Testing
         let slowest = try (0..<40).map { number in
             try undisturbed.loadFromOrigin()
             return try milliseconds {
-                let incoming = try client.load(setting.url("/\(number)"))
-                #expect(try client.picture(incoming) == tile(number))
-                try client.release([try #require(try incoming.image().buffer)])
+                #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == tile(number))
             }
         }.max()
         #expect(try #require(slowest) < 5000 + 10 * undisturbed.slowest)

@@ -20,17 +20,10 @@ import Testing
     }
 
     private func write(_ bytes: [UInt8], to file: FileDescriptor) throws {
-        let count = unsafe bytes.withUnsafeBytes { unsafe pwrite(file.raw, $0.baseAddress, $0.count, 0) }
-        #expect(count == bytes.count)
+        try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
     }
 
     private static func newPath() -> String { "/dev/shm/given-\(UInt32.random(in: .min ... .max))" }
-
-    private func memfd(_ bytes: [UInt8]) throws -> FileDescriptor {
-        let file = try WritableBuffer(name: "given").descriptor
-        try write(bytes, to: file)
-        return file
-    }
 
     private func opened(_ path: String, _ flags: Int32) throws -> FileDescriptor {
         let raw = unsafe open(path, flags | O_CLOEXEC, 0o600)
@@ -40,14 +33,14 @@ import Testing
 
     @Test func readableDescriptorsAreCopied() throws {
         let bytes = picture.png
-        let partly = try memfd(bytes)
+        let partly = try memoryFile(bytes)
         // All seals but the one against writing; 1033 is F_ADD_SEALS.
         #expect(fcntl(partly.raw, 1033, 0b0111) == 0)
         let path = Self.newPath()
         defer { unsafe unlink(path) }
         let file = try opened(path, O_CREAT | O_RDWR)
         try write(bytes, to: file)
-        for (number, given) in [try memfd(bytes), partly, file, try opened(path, O_RDONLY)].enumerated() {
+        for (number, given) in [try memoryFile(bytes), partly, file, try opened(path, O_RDONLY)].enumerated() {
             let url = setting.url("/\(number)")
             #expect(try client.store(url, given).error == nil)
             // Later changes by the owner have no effect.
@@ -102,7 +95,7 @@ import Testing
         let pixels =
             #""pixels":{"width":2,"height":2,"stride":8,"pixelFormat":"rgba8","alpha":"straight"},"fds":1"#
         for isSealed in [true, false] {
-            let file = try memfd(picture.png)
+            let file = try memoryFile(picture.png)
             let writing = try opened(FileSystem.path(ofDescriptor: file.raw), O_WRONLY)
             if isSealed { try file.seal() }
             var answers = [try client.store(url, writing)]
@@ -121,8 +114,8 @@ import Testing
 
     @Test func excessDescriptorsAreIgnored() throws {
         let warm = try setting.broker.settledDescriptors()
-        let good = try memfd(picture.png)
-        let bad = try memfd([1, 2, 3])
+        let good = try memoryFile(picture.png)
+        let bad = try memoryFile([1, 2, 3])
         func send(_ text: String, _ descriptors: [FileDescriptor]) throws {
             try client.send(RawClient.frame(text), descriptors: descriptors)
         }

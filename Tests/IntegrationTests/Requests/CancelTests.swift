@@ -35,12 +35,6 @@ import Testing
         warm = try setting.broker.settledDescriptors()
     }
 
-    private func cancel(_ client: RawClient, _ id: Int) throws {
-        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
-        let error = try client.answer(to: id).error
-        #expect((error?.code, error?.isRetryable) == (.cancelled, false))
-    }
-
     /// Waits until the broker has taken `count` requests besides that of `init`. What two clients send may come in any order.
     private func taken(_ count: Int) throws {
         try setting.broker.wait(for: "the requests are taken") { $0[.requests] == count + 1 }
@@ -55,7 +49,7 @@ import Testing
         let second = try other.get(setting.url("/a"))
         #expect(begun("/a"))
         try taken(2)
-        try cancel(client, first)
+        try client.cancel(first)
         setting.origin.gate("/a").open()
         #expect(try other.picture(try other.answer(to: second)) == tile(2, side: 64))
         let figures = setting.origin.statistics("/a")
@@ -70,8 +64,8 @@ import Testing
         let ids = [try client.get(setting.url("/a")), try other.get(setting.url("/a"))]
         #expect(begun("/a"))
         try taken(2)
-        try cancel(client, ids[0])
-        try cancel(other, ids[1])
+        try client.cancel(ids[0])
+        try other.cancel(ids[1])
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
         #expect(try setting.idle()[.reservedBytes, .cancelled] == [0, 2])
         try setting.broker.waitForSettledDescriptors(warm)
@@ -97,7 +91,7 @@ import Testing
     @Test func reusedID() throws {
         let id = try client.get(setting.url("/a"))
         #expect(begun("/a"))
-        try cancel(client, id)
+        try client.cancel(id)
         try client.send(RawClient.getText(id, setting.url("/a")))
         #expect(try client.picture(try client.answer(to: id)) == tile(2, side: 64))
     }
@@ -124,7 +118,7 @@ import Testing
     @Test func queuedRequestsAreCancelled() throws {
         let ids = try (0..<20).map { try client.get(setting.url("/q\($0)")) }
         for path in 0..<6 { #expect(begun("/q\(path)")) }
-        for id in ids.reversed() { try cancel(client, id) }
+        for id in ids.reversed() { try client.cancel(id) }
         #expect(try setting.idle()[.cancelled] == 20)
         #expect(setting.origin.requests.filter { $0.path.hasPrefix("/q") }.count == 6)
         try setting.broker.waitForSettledDescriptors(warm)
@@ -140,7 +134,7 @@ import Testing
         // The request with the longer timeout still waits, and others are served.
         #expect(try client.picture(try client.load(setting.url("/fast"))) == tile(5, side: 64))
         #expect(setting.origin.statistics("/silent").abandoned == 0)
-        try cancel(other, patient)
+        try other.cancel(patient)
         #expect(setting.origin.wait(for: "/silent", seconds: patience) { $0.abandoned == 1 })
     }
 
@@ -173,7 +167,7 @@ import Testing
         for path in 0..<6 { #expect(begun("/q\(path)")) }
         #expect(try client.failure(setting.url("/fast2"), #""totalTimeoutMs":200"#).code == .timeout)
         #expect(setting.origin.statistics("/fast2").requests == 0)
-        for id in blocking { try cancel(other, id) }
+        for id in blocking { try other.cancel(id) }
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 

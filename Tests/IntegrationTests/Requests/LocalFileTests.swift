@@ -196,13 +196,11 @@ import WorkerProtocol
     /// Files in memory reach the broker itself, which hands them on.
     @Test func filesInMemory() throws {
         let bytes = tile(4).png
-        let unsealed = try WritableBuffer(name: "image").descriptor
-        try unsafe bytes.withUnsafeBytes { try unsafe unsealed.write($0, at: 0) }
-        #expect(try client.picture(try ask(unsealed)) == tile(4))
-        let sealed = try unsafe bytes.withUnsafeBytes { try unsafe SealedBuffer(copying: $0, name: "image") }
+        #expect(try client.picture(try ask(memoryFile(bytes))) == tile(4))
+        let sealed = try sealed(bytes)
         usleep(30_000)
-        #expect(try client.picture(try ask(sealed.descriptor)) == tile(4))
-        #expect(try ask(sealed.descriptor).image().source == .memory)
+        #expect(try client.picture(try ask(sealed)) == tile(4))
+        #expect(try ask(sealed).image().source == .memory)
     }
 
     /// A helper receives several messages for one order. Each gets its own file, and those between them are in order.
@@ -210,9 +208,7 @@ import WorkerProtocol
         let paths = try (0..<6).map { try write(tile($0), to: "\($0).png") }
         usleep(30_000)
         _ = try ask(try FileDescriptor.open(readingAt: paths[0]))
-        let inMemory = try WritableBuffer(name: "image").descriptor
-        let bytes = tile(9).png
-        try unsafe bytes.withUnsafeBytes { try unsafe inMemory.write($0, at: 0) }
+        let inMemory = try memoryFile(tile(9).png)
         let first = 1000
         for id in first..<first + 120 {
             let text = RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#)

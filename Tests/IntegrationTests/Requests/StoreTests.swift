@@ -16,8 +16,6 @@ import WorkerProtocol
         try Setting(arguments) { _ in .status(404) }
     }
 
-    private func succeeded(_ answer: RawClient.Incoming) -> Bool { answer.fields["type"] as? String == "ok" }
-
     /// Whether the entry for `url` is the image, without a request to the origin.
     private func has(_ client: RawClient, _ url: String, _ picture: TestPicture) throws -> Bool {
         let incoming = try client.load(url, #""cache":"only-if-cached""#)
@@ -51,13 +49,13 @@ import WorkerProtocol
     @Test func payloadIsStored() throws {
         let (setting, client) = try setting().withClient()
         let url = setting.url("/a")
-        #expect(succeeded(try client.store(url, picture.png, contentType: "image/jpeg")))
+        #expect(try client.store(url, picture.png, contentType: "image/jpeg").isOK)
         #expect(try has(client, url, picture))
         #expect(try client.bytes(of: client.load(url, #""as":"original""#)) == picture.png)
         let answer = try client.ask("query", #""url":"\#(url)""#).fields
         #expect((answer["memory"] as? Bool, answer["fresh"] as? Bool) == (true, true))
         #expect(setting.origin.requests.isEmpty)
-        #expect(succeeded(try client.store(url, tile(1).png)))
+        #expect(try client.store(url, tile(1).png).isOK)
         #expect(try has(client, url, tile(1)))
         #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 1)
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
@@ -66,7 +64,7 @@ import WorkerProtocol
     @Test func sealedDescriptorIsStored() throws {
         let (setting, client) = try setting().withClient()
         let sealed = try memfd(picture.png).seal()
-        #expect(succeeded(try client.store(setting.url("/a"), sealed.descriptor)))
+        #expect(try client.store(setting.url("/a"), sealed.descriptor).isOK)
         #expect(try has(client, setting.url("/a"), picture))
         #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == picture.png)
     }
@@ -77,7 +75,7 @@ import WorkerProtocol
         let buffer = try memfd(first)
         let id = client.newID()
         try client.send(RawClient.storeText(id, setting.url("/a"), #""fds":1"#), with: buffer.descriptor)
-        #expect(succeeded(try client.answer(to: id)))
+        #expect(try client.answer(to: id).isOK)
         try write(Array(second.prefix(first.count)), to: buffer.descriptor)
         #expect(try has(client, setting.url("/a"), tile(1)))
         #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == first)
@@ -135,7 +133,7 @@ import WorkerProtocol
 
     @Test func invalidUploadKeepsThePreviousEntry() throws {
         let (setting, client) = try setting().withClient()
-        #expect(succeeded(try client.store(setting.url("/a"), picture.png)))
+        #expect(try client.store(setting.url("/a"), picture.png).isOK)
         #expect(try client.store(setting.url("/a"), [1, 2, 3]).error?.code == .unsupportedFormat)
         #expect(try has(client, setting.url("/a"), picture))
     }
@@ -181,7 +179,7 @@ import WorkerProtocol
             try client.send([byte])
             if index % 500 == 0 { _ = try other.hello() }
         }
-        #expect(succeeded(try client.answer(to: 1)))
+        #expect(try client.answer(to: 1).isOK)
         #expect(try client.answer(to: 2).error?.httpStatus == 404)
         _ = (client.newID(), client.newID())
         #expect(try has(client, setting.url("/a"), TestPicture.gradient(width: 50, height: 40)))
@@ -194,9 +192,9 @@ import WorkerProtocol
         for round in 0..<50 {
             let sealed = try memfd(tile(round).png).seal()
             let unsealed = try memfd(tile(round + 1000).png)
-            #expect(succeeded(try client.store(setting.url("/\(round)"), sealed.descriptor)))
-            #expect(succeeded(try client.store(setting.url("/\(round)"), unsealed.descriptor)))
-            #expect(succeeded(try client.store(setting.url("/\(round)"), tile(round).png)))
+            #expect(try client.store(setting.url("/\(round)"), sealed.descriptor).isOK)
+            #expect(try client.store(setting.url("/\(round)"), unsealed.descriptor).isOK)
+            #expect(try client.store(setting.url("/\(round)"), tile(round).png).isOK)
         }
         #expect(try client.ask("clear", #""tier":"all""#).fields["removed"] as? Int == 50)
         #expect(try setting.idle()[.memoryEntries, .memoryBytes, .reservedBytes] == [0, 0, 0])
@@ -207,7 +205,7 @@ import WorkerProtocol
         let setting = try DiskSetting()
         try setting.wait(for: .on)
         let client = setting.client
-        #expect(succeeded(try client.store(setting.url(1), picture.png)))
+        #expect(try client.store(setting.url(1), picture.png).isOK)
         #expect(try has(client, setting.url(1), picture))
         try eventually("the original is on disk") { try setting.isOnDisk(1) }
         try setting.restart()

@@ -69,7 +69,7 @@ final class DiskSetting {
         client.close()
         broker.signal(signal)
         _ = try broker.waitForExit()
-        for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
+        try waitForExit(of: processes)
     }
 
     func start() throws {
@@ -124,10 +124,7 @@ final class DiskSetting {
 
     /// Loads an image, releases its lease, and returns its pixels and source.
     func load(_ number: Int, _ members: String = "") throws -> (picture: TestPicture, source: ImageReply.Source) {
-        let incoming = try client.load(url(number), members)
-        let image = try incoming.image()
-        defer { if let buffer = image.buffer { try? client.release([buffer]) } }
-        return (try client.picture(incoming), image.source)
+        try client.loaded(url(number), members, releasing: true)
     }
 
     func files(_ kind: String) -> [String] {

@@ -4,6 +4,7 @@ import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport
+import Testing
 
 /// An origin and a broker that may load from it.
 final class Setting {
@@ -131,11 +132,28 @@ extension RawClient {
         try send(Self.frame(text), descriptors: descriptors)
     }
 
-    /// Loads an image. Returns its pixels and its source.
-    func loaded(_ url: String, _ members: String = "") throws -> (picture: TestPicture, source: ImageReply.Source) {
+    /// Loads an image, and releases its lease if `releasing`. Returns its pixels and its source.
+    func loaded(
+        _ url: String, _ members: String = "", releasing: Bool = false
+    ) throws -> (picture: TestPicture, source: ImageReply.Source) {
         let incoming = try load(url, members)
-        return (try picture(incoming), try incoming.image().source)
+        let image = try incoming.image()
+        let picture = try picture(incoming)
+        if releasing, image.payload == 0 { try release([try #require(image.buffer)]) }
+        return (picture, image.source)
     }
+
+    /// Cancels a request, which must end as cancelled.
+    func cancel(_ id: Int) throws {
+        #expect(try ask("cancel", #""request":\#(id)"#).error == nil)
+        let error = try answer(to: id).error
+        #expect((error?.code, error?.isRetryable) == (.cancelled, false))
+    }
+}
+
+extension RawClient.Incoming {
+    /// Whether the request has succeeded without a result.
+    var isOK: Bool { fields["type"] as? String == "ok" }
 }
 
 extension StatsReport {

@@ -25,7 +25,7 @@ import Testing
             #expect(try client.answer(to: id).error?.code == .shuttingDown)
             #expect(try setting.broker.waitForExit() == .status(0))
         }
-        for process in processes { try eventually("\(process.pid) has exited") { !process.isAlive } }
+        try waitForExit(of: processes)
         return took
     }
 

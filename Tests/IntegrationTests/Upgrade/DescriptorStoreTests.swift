@@ -110,9 +110,7 @@ import Testing
         let last = try fill(first)
         try kill(first)
         func memory(_ bytes: [UInt8], isSealed: Bool = true) throws -> FileDescriptor {
-            let buffer = try WritableBuffer(name: "foreign")
-            _ = try unsafe bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
-            let descriptor = buffer.descriptor
+            let descriptor = try memoryFile(bytes)
             if isSealed { try descriptor.seal() }
             return descriptor
         }

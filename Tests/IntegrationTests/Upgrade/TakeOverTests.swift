@@ -84,12 +84,12 @@ import Testing
         try second.send(Array(frame.dropFirst(20)))
         #expect(try second.picture(second.answer(to: id)) == tile(4))
         try third.send(Array(bytes.dropFirst(30)))
-        #expect(try third.answer(to: store).fields["type"] as? String == "ok")
+        #expect(try third.answer(to: store).isOK)
         try fourth.send(Array(repeating: 1, count: 600))
         #expect(try fourth.picture(fourth.load(setting.url("/6"))) == tile(6))
         for name in ["/held/1", "/held/3"] { setting.origin.gate(name).open() }
         #expect(try first.picture(first.answer(to: held)) == tile(1))
-        #expect(try first.answer(to: list).fields["type"] as? String == "ok")
+        #expect(try first.answer(to: list).isOK)
         try setting.idle()
     }
 
