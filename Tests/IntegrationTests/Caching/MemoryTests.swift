@@ -90,8 +90,7 @@ import Testing
         let setting = try Setting(descriptorLimit: 160) { png(largeTile(Int($0.path.dropFirst()) ?? 0)) }
         let client = try setting.client()
         for number in 0..<100 {
-            let image = try client.load(setting.url("/\(number)")).image()
-            try client.release([try #require(image.buffer)])
+            try client.release([try #require(client.load(setting.url("/\(number)")).image().buffer)])
         }
         try setting.idle()
         let report = try setting.broker.stats()

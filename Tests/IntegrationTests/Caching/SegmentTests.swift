@@ -94,8 +94,7 @@ import Testing
             #expect(try client.picture(answer) == tile(1))
         }
         // What the other has asked for first is in a segment of its own.
-        let own = try other.load(setting.url("/2"))
-        let segment = try #require(try own.image().segment)
+        let segment = try #require(try other.load(setting.url("/2")).image().segment)
         #expect(owner.segments[segment] == nil)
         #expect(try owner.load(setting.url("/2")).image().segment == nil)
         try owner.send(#"{"type":"forgetSegments","segments":[\#(segment),9007199254740991]}"#)
@@ -158,8 +157,7 @@ import Testing
     @Test func segmentsOutlastAnUpgrade() throws {
         let client = try client()
         let held = try client.load(setting.url("/1"))
-        let free = try client.load(setting.url("/2"))
-        try client.release([try #require(try free.image().buffer)])
+        try client.release([try #require(try client.load(setting.url("/2")).image().buffer)])
         #expect(try client.ask("upgrade").error == nil, "\(setting.broker.logTail)")
         for number in [1, 2] {
             let answer = try client.load(setting.url("/\(number)"))

@@ -65,8 +65,7 @@ import WorkerProtocol
         // Of an image that is certainly not on disk, there is no look-up.
         _ = try setting.load(1)
         try setting.wait(for: .on, entries: 1)
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let workers = try setting.broker.stopAll(.cache)
         let id = try setting.client.get(setting.url(1))
         try setting.broker.wait(for: "the disk look-up is running") { $0[.requests] == 1 && $0[.running] == 1 }

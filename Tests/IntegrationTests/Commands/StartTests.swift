@@ -124,8 +124,7 @@ import WorkerProtocol
         let worker = try #require(broker.children.first { $0.name == "imgfetch" })
         kill(worker.pid, SIGKILL)
         try eventually("the worker is gone") { !broker.children.contains(worker) }
-        let stats = try RawClient(directory.file("s")).stats()
-        #expect(stats.workerDeaths.values.reduce(0, +) == 1)
+        #expect(try RawClient(directory.file("s")).stats().workerDeaths.values.reduce(0, +) == 1)
     }
 
     /// The cache process runs as another user, who may not search the directory above.
@@ -138,8 +137,7 @@ import WorkerProtocol
         try setting.wait(for: .on)
         _ = try setting.load(1)
         try setting.broker.wait(for: "the original is saved") { $0[.diskEntries] > 0 }
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         #expect(try setting.load(1).source == .disk)
         #expect(setting.downloads(1) == 1)
         #expect(FileManager.default.fileExists(atPath: setting.cache + "/index.sqlite"))

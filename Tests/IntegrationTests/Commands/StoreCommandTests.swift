@@ -35,8 +35,7 @@ import Testing
     }
 
     @Test func encodedImages() throws {
-        let path = try write(picture.png, "a.png")
-        let result = try store(path, "--content-type", "image/png")
+        let result = try store(write(picture.png, "a.png"), "--content-type", "image/png")
         #expect((result.exit, result.output) == (.status(0), "stored \(Self.url)\n"), "\(result.errors)")
         #expect(try loaded() == picture)
     }

@@ -37,8 +37,7 @@ import WorkerProtocol
         try setting.wait(for: .on, entries: 2)
         let again = try storages.indices.map { try load(setting, "/\($0)?600", #""storage":"none""#).source }
         #expect(again == [.memory, .memory, .disk, .network])
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let later = try storages.indices.map { try load(setting, "/\($0)?600").source }
         #expect(later == [.disk, .network, .disk, .network])
     }
@@ -47,8 +46,7 @@ import WorkerProtocol
         let setting = try setting()
         for path in ["/1?600", "/2?0", "/3?0", "/4?0"] { _ = try load(setting, path) }
         try setting.wait(for: .on, entries: 4)
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let before = setting.origin.requests.count
         let fresh = try load(setting, "/1?600")
         #expect((fresh.source, fresh.stale) == (.disk, false))
@@ -73,8 +71,7 @@ import WorkerProtocol
         #expect(try setting.load(1).source == .network)
         try setting.wait(for: .on, entries: 1)
         #expect(try setting.load(1).source == .memory)
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         #expect(try setting.load(1).source == .disk)
         #expect(setting.downloads(1) == 2)
     }

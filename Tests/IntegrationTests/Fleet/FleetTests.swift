@@ -35,6 +35,14 @@ import Testing
         var originRequests: Int { origin.requests.count }
 
         func clients() throws -> [RawClient] { try brokers.map { try RawClient($0.socketPath) } }
+
+        /// Loads images by each client at once. Returns the number of requests that have reached the origin for that.
+        func load(_ numbers: Range<Int>, by clients: [RawClient]) throws -> Int {
+            let before = originRequests
+            let ids = try clients.map { client in try numbers.map { try client.get(origin.url("/\($0)")) } }
+            for (client, ids) in zip(clients, ids) { for id in ids { _ = try client.answer(to: id).image() } }
+            return originRequests - before
+        }
     }
 
     static let image: @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = { request in
@@ -175,16 +183,9 @@ struct FleetTimingTests {
         var requests: [Int] = []
         try eventually("500 images cause at most 525 requests", within: 120) {
             try #require(requests.count < 8, "\(requests)")
-            let before = fleet.originRequests
             let first = requests.count * 500
-            let ids = try clients.map { client in
-                try (first..<first + 500).map { try client.get(fleet.origin.url("/\($0)")) }
-            }
-            for (client, ids) in zip(clients, ids) {
-                for id in ids { _ = try client.answer(to: id).image() }
-            }
-            requests.append(fleet.originRequests - before)
-            return fleet.originRequests - before <= 525
+            requests.append(try fleet.load(first..<first + 500, by: clients))
+            return requests.last! <= 525
         }
         let stats = try fleet.brokers.map { try $0.stats() }
         #expect(requests.allSatisfy { $0 >= 500 }, "\(requests)")
@@ -215,23 +216,11 @@ struct FleetTimingTests {
         let other = try TestBroker(["--shared-tier", "memcached:127.0.0.1:\(relay.port)"], workers: 1)
         try other.wait(for: "the tier is asked") { $0.sharedServers.count == 1 }
         let clients = try fleet.clients() + [RawClient(other.socketPath)]
-
-        func load(_ numbers: Range<Int>) throws -> Int {
-            let before = fleet.originRequests
-            let ids = try clients.map { client in
-                try numbers.map { try client.get(fleet.origin.url("/\($0)")) }
-            }
-            for (client, ids) in zip(clients, ids) {
-                for id in ids { _ = try client.answer(to: id).image() }
-            }
-            return fleet.originRequests - before
-        }
-
         var next = 0
         /// Loads 20 further images by all brokers until they cause `count` requests. They never cause fewer.
         func load(untilRequests count: Int, _ what: String) throws {
             try eventually(what, within: 120) {
-                let requests = try load(next..<next + 20)
+                let requests = try fleet.load(next..<next + 20, by: clients)
                 next += 20
                 #expect(requests >= count)
                 return requests == count

@@ -136,8 +136,7 @@ import Testing
     @Test(.needsSilentFileSystem) func processesThatCloseFilesOfASilentFileSystemCannotBeKilled() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
-        let text = RawClient.storeText(1, setting.url("/b"), #""fds":1"#)
-        try client.send(text, with: try silent.open())
+        try client.send(RawClient.storeText(1, setting.url("/b"), #""fds":1"#), with: try silent.open())
         #expect(try client.answer(to: 1).error?.code == .badRequest)
         // Named before, because an exiting process has no command line.
         let helpers = setting.broker.descriptorHelpers
@@ -267,8 +266,7 @@ import Testing
         let slowest = try slowestHit {
             for number in 0..<3 {
                 let file = try silent.open()
-                let text = RawClient.storeText(number + 1, setting.url("/b"), #""fds":1"#)
-                try client.send(text, with: file)
+                try client.send(RawClient.storeText(number + 1, setting.url("/b"), #""fds":1"#), with: file)
             }
         }
         expectFast(slowest)

@@ -185,8 +185,7 @@ import WorkerProtocol
     }
 
     @Test func sizes() throws {
-        let path = directory.file("large")
-        let file = try FileDescriptor.create(at: path)
+        let file = try FileDescriptor.create(at: directory.file("large"))
         #expect(try ask(file).error?.code == .emptyImage)
         try file.truncate(to: 1 << 20 + 1)
         let error = try #require(try ask(file).error)

@@ -63,8 +63,7 @@ import WorkerProtocol
 
     @Test func sealedDescriptorIsStored() throws {
         let (setting, client) = try setting().withClient()
-        let sealed = try memfd(picture.png).seal()
-        #expect(try client.store(setting.url("/a"), sealed.descriptor).isOK)
+        #expect(try client.store(setting.url("/a"), memfd(picture.png).seal().descriptor).isOK)
         #expect(try has(client, setting.url("/a"), picture))
         #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == picture.png)
     }
@@ -145,8 +144,7 @@ import WorkerProtocol
         #expect(try client.store(setting.url("/a"), memfd(large).descriptor).error?.code == .tooLarge)
         // A payload that is too large closes the connection.
         try other.send(RawClient.storeText(1, setting.url("/a"), #""payload":5000"#))
-        let frames = try other.receiveUntilEnd()
-        #expect(frames.map { $0.error?.code } == [.badFrame])
+        #expect(try other.receiveUntilEnd().map { $0.error?.code } == [.badFrame])
         try expectNothingKept(setting, client, setting.url("/a"))
     }
 
@@ -208,8 +206,7 @@ import WorkerProtocol
         #expect(try client.store(setting.url(1), picture.png).isOK)
         #expect(try has(client, setting.url(1), picture))
         try eventually("the original is on disk") { try setting.isOnDisk(1) }
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let (found, source) = try setting.load(1)
         #expect(found == picture.premultiplied)
         #expect(source == .disk)

@@ -177,8 +177,7 @@ struct UserIsolationTests {
         #expect(try client.store(url, tile(1).png).isOK)
         try eventually("the original is on disk") { try setting.isOnDisk(url, for: client) }
         client.close()
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
         if overSharedEntryInMemory { #expect(try second.picture(second.load(url)) == tile(251)) }
@@ -215,8 +214,7 @@ struct UserIsolationTests {
             #expect(try client.store(url, tile(Int(uid)).png).isOK)
             try eventually("the original is on disk") { try setting.isOnDisk(url, for: client) }
         }
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let removed = try setting.broker.client(as: ann).ask("remove", #""url":"\#(url)""#)
         #expect(removed.fields["removed"] as? Int == 1)
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
@@ -244,8 +242,7 @@ struct UserIsolationTests {
             #expect(try query(bob, members) == [false, false, false])
             #expect(try query(0, members) == [false, false, false])
         }
-        let answer = try setting.broker.client(as: bob).failure(url, #""cache":"only-if-cached""#)
-        #expect(answer.code == .notCached)
+        #expect(try setting.broker.client(as: bob).failure(url, #""cache":"only-if-cached""#).code == .notCached)
     }
 
     @Test func ordinaryUsersMayNotAdministrate() throws {

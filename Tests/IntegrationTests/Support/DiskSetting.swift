@@ -88,6 +88,12 @@ final class DiskSetting {
         try start()
     }
 
+    /// Starts another broker, and waits until its disk tier is on.
+    func restartUntilReady() throws {
+        try restart()
+        try wait(for: .on)
+    }
+
     func url(_ number: Int) -> String { origin.url("/\(number)") }
 
     /// The number of requests to the origin for an image.

@@ -153,8 +153,7 @@ import Testing
         try eventually("a part was read") { stopping.isSilent }
         try upgrade(untilEndOf: [reading], ids: [read])
         let opening = try setting.client(as: 20_042)
-        let opened = try sendFile(silent.open(), by: opening)
-        try upgrade(untilEndOf: [opening], ids: [opened])
+        try upgrade(untilEndOf: [opening], ids: [sendFile(silent.open(), by: opening)])
         // Messages beyond the user's share of helpers stay in their connections, which are handed over.
         var clients: [RawClient] = []
         for _ in 0..<4 {

@@ -165,8 +165,7 @@ final class AttackedSetting {
     @Test func endlessMemory() throws {
         let limit = ["--worker-memory", "128M"]
         let asking = try attempt("allocate", arguments: limit)
-        let words = asking.error.message.split(separator: " ")
-        let mebibytes = try #require(words.dropLast().last.flatMap { Int($0) })
+        let mebibytes = try #require(asking.error.message.split(separator: " ").dropLast().last.flatMap { Int($0) })
         #expect((64...128).contains(mebibytes))
         #expect(asking.deaths.isEmpty)
         #expect(try attempt("allocate-trap", arguments: limit).deaths == [.memory: 2])
