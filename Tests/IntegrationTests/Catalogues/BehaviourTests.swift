@@ -115,19 +115,21 @@ import WorkerProtocol
         for index in 0..<6 {
             #expect(setting.origin.wait(for: "/block\(index)", seconds: patience) { $0.held == 1 })
         }
-        var ids = try [("/left", "low"), ("/low", "low"), ("/joined", "low"), ("/normal", "normal")].map {
+        let paths = [("/left", "low"), ("/low", "low"), ("/joined", "low"), ("/raised", "low"), ("/normal", "normal")]
+        var ids = try (paths + [("/high", "high"), ("/raised", "high")]).map {
             try client.get(setting.url($0), #""priority":"\#($1)""#)
         }
         let joined = try other.get(setting.url("/joined"), #""priority":"high""#)
         let left = try other.get(setting.url("/left"), #""priority":"high""#)
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 12 && $0[.queued] == 4 }
+        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 15 && $0[.queued] == 6 }
         try other.cancel(left)
         // Downloads run one at a time from here on.
         setting.origin.gate("/block0").open()
         #expect(try other.picture(try other.answer(to: joined)) == tile(7))
         while let id = ids.popLast() { _ = try client.answer(to: id).image() }
         let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/block") }
-        #expect(order == ["/joined", "/normal", "/left", "/low"])
+        // Requests of one priority run in the order of arrival, whenever their priority was raised.
+        #expect(order == ["/joined", "/raised", "/high", "/normal", "/left", "/low"])
     }
 
     @Test func originalAndPixelsShareOneDownload() throws {

@@ -48,8 +48,7 @@ import Testing
 
     @Test(arguments: [
         ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["info", "--help"],
-        ["store", "--help"],
-        ["ctl", "--help"],
+        ["store", "--help"], ["ctl", "--help"],
         ["doctor", "--help"], ["--check-config"], ["--manual", "imgbroker.8"], ["--completion", "bash"],
     ])
     func help(_ words: [String]) throws {

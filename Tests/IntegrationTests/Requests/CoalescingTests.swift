@@ -136,27 +136,4 @@ import Testing
         }
         #expect(try setting.idle()[.failed, .reservedBytes] == [60, 0])
     }
-
-    @Test func higherPriorityGoesFirst() throws {
-        let (setting, client) = try Setting(workers: 1) { request in
-            png(tile(request.path.utf8.reduce(0) { $0 &* 31 &+ Int($1) })).with {
-                $0.hold = request.path.hasPrefix("/block") ? .beforeHeaders : .never
-            }
-        }.withClient()
-        for index in 0..<6 { try client.get(setting.url("/block\(index)"), #""priority":"high""#) }
-        #expect(setting.origin.wait(for: "/block5", seconds: patience) { $0.held == 1 })
-        let low = try client.get(setting.url("/low"), #""priority":"low""#)
-        let normal = try client.get(setting.url("/normal"))
-        let raised = try client.get(setting.url("/raised"), #""priority":"low""#)
-        let high = try client.get(setting.url("/high"), #""priority":"high""#)
-        let raiser = try client.get(setting.url("/raised"), #""priority":"high""#)
-        // The last one joins a queued one.
-        try setting.broker.wait(for: "four jobs are queued") { $0[.queued] == 4 && $0[.requests] == 11 }
-        // Downloads run one at a time from here on.
-        setting.origin.gate("/block0").open()
-        for id in [low, normal, raised, high, raiser] { _ = try client.answer(to: id) }
-        let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/block") }
-        // Requests of one priority run in the order of arrival, whenever their priority was raised.
-        #expect(order == ["/raised", "/high", "/normal", "/low"])
-    }
 }

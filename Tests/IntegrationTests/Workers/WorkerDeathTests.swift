@@ -53,16 +53,6 @@ import Testing
         try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
     }
 
-    @Test func oneCrashIsRetried() throws {
-        let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 5000, height: 5000))])
-        let client = try setting.client()
-        try setting.idle()
-        let id = try client.get(setting.url("/a"))
-        setting.broker.signal(try setting.broker.busyWorker(.decode), SIGSEGV)
-        #expect(try client.answer(to: id).image().bytes == 100_000_000)
-        #expect(try setting.idle()[.workerRestarts] == 1)
-    }
-
     @Test func twoCrashesFailTheImage() throws {
         let file = TestPNG.blank(width: 7000, height: 7000)
         let setting = try Setting(workers: 1, routes: ["/bad": .ok(file), "/good": png(tile(2))])
@@ -94,20 +84,23 @@ import Testing
         #expect(setting.origin.statistics("/bad").requests == 1)
     }
 
-    /// Kills from outside never count against the image.
-    @Test func repeatedKillsFromOutside() throws {
+    /// One crash is retried. Kills from outside never count against the image.
+    @Test(arguments: [(SIGSEGV, 1, DeathCause.signal), (SIGKILL, 5, .outside)])
+    func deathsThatAreRetried(signal: Int32, count: Int, cause: DeathCause) throws {
         let file = TestPNG.blank(width: 5000, height: 5000)
         let (setting, client) = try Setting(workers: 1, routes: ["/a": .ok(file)]).withClient()
+        try setting.idle()
         let id = try client.get(setting.url("/a"))
-        for restarts in 1...5 {
+        for restarts in 1...count {
             // The output is reserved: the decoding is in progress.
             try setting.broker.wait(for: "the decoding is in progress") { $0[.reservedBytes] == 100_000_000 }
-            setting.broker.signal(try setting.broker.busyWorker(.decode), SIGKILL)
+            setting.broker.signal(try setting.broker.busyWorker(.decode), signal)
             try setting.broker.wait(for: "the worker is replaced") { $0[.workerRestarts] == restarts }
         }
         #expect(try client.answer(to: id).image().bytes == 100_000_000)
         let report = try setting.idle()
-        #expect((report[.reservedBytes], report.workerDeaths) == (0, [.outside: 5]))
+        #expect(report[.workerRestarts, .reservedBytes] == [count, 0])
+        #expect(report.workerDeaths == [cause: count])
     }
 
     @Test func stoppedDecodeWorkerIsReplaced() throws {
