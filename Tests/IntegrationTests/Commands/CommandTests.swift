@@ -164,10 +164,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let path = directory.file("a.jpg")
-        let result = try imgbroker([
-            "get", "--original", "--socket", setting.broker.socketPath, "-o", path, setting.url("/a"),
-        ])
-        #expect(result.exit == .status(0))
+        #expect(try setting.broker.run(["get", "--original", "-o", path, setting.url("/a")]).failure == nil)
         #expect(FileManager.default.contents(atPath: path) == Data(tile(1).png))
     }
 
@@ -175,21 +172,20 @@ import Testing
         let setting = try Setting { request in
             request.path == "/a" && request["Accept-Language"] == "de" ? png(tile(1)) : .status(404)
         }
-        let socket = ["--socket", setting.broker.socketPath]
         let words = ["get", setting.url("/a"), "--json", "--header", "Accept-Language: de"]
-        let fields = try object(try imgbroker(words + socket).output)
+        let fields = try object(try setting.broker.run(words).output)
         #expect((fields["width"] as? Int, fields["source"] as? String) == (16, "network"))
         #expect(fields["url"] as? String == setting.url("/a"))
-        #expect(try object(try imgbroker(words + socket).output)["source"] as? String == "memory")
+        #expect(try object(try setting.broker.run(words).output)["source"] as? String == "memory")
 
-        let failed = try imgbroker(["get", setting.url("/b"), "--json"] + socket)
+        let failed = try setting.broker.run(["get", setting.url("/b"), "--json"])
         #expect(failed.exit == .status(1))
         #expect(try object(failed.output)["code"] as? String == "http-status")
         #expect(try object(failed.output)["httpStatus"] as? Int == 404)
         #expect(failed.errors.isEmpty)
-        let plain = try imgbroker(["get", setting.url("/b")] + socket)
+        let plain = try setting.broker.run(["get", setting.url("/b")])
         #expect((plain.exit, plain.errorLines.count, plain.output.isEmpty) == (.status(1), 1, true))
-        let absent = try imgbroker(["get", setting.url("/c"), "--cache", "only-if-cached"] + socket)
+        let absent = try setting.broker.run(["get", setting.url("/c"), "--cache", "only-if-cached"])
         #expect(absent.exit == .status(1) && absent.errors.contains("not-cached"), "\(absent)")
     }
 
@@ -203,12 +199,11 @@ import Testing
     @Test func stats() throws {
         let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         for _ in 0..<3 { _ = try client.load(setting.url("/a")) }
-        let words = ["ctl", "stats", "--socket", setting.broker.socketPath]
-        let fields = try object(try imgbroker(words + ["--json"]).output)
+        let fields = try object(try setting.broker.run(["ctl", "stats", "--json"]).output)
         #expect((fields["requests"] as? Int, fields["memoryHits"] as? Int, fields["networkLoads"] as? Int) == (3, 2, 1))
         #expect((fields["decodeMilliseconds"] as? [String: Any])?.keys.sorted() == ["max", "p50", "p90", "p99"])
         #expect((fields["failures"] as? [String: Int], fields["diskState"] as? String) == ([:], "off"))
-        let table = try imgbroker(words)
+        let table = try setting.broker.run(["ctl", "stats"])
         #expect(table.exit == .status(0) && table.output.contains("Requests"), "\(table)")
         #expect(table.output.split(separator: "\n").allSatisfy { $0.count <= 100 })
         let found = try imgbroker(

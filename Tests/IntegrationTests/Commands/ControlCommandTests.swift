@@ -17,7 +17,7 @@ import Testing
 
     /// Runs a command, which must succeed, and returns the JSON object that it prints.
     private func object(_ setting: Setting, _ words: String...) throws -> [String: Any] {
-        let result = try imgbroker(["ctl"] + words + ["--json", "--socket", setting.broker.socketPath])
+        let result = try setting.broker.run(["ctl"] + words + ["--json"])
         #expect((result.exit, result.errors.isEmpty) == (.status(0), true), "\(words): \(result.errors)")
         return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
     }

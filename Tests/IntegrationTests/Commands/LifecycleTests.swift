@@ -184,8 +184,7 @@ import Testing
         let processes = [broker.status] + broker.status.children
         let took = try milliseconds {
             broker.signal(SIGTERM)
-            let error = try client.answer(to: id).error
-            #expect(error?.code == .shuttingDown)
+            #expect(try client.answer(to: id).error?.code == .shuttingDown)
             #expect(try broker.waitForExit() == .status(0))
         }
         #expect(took < Self.soon)

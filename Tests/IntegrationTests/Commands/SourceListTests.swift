@@ -94,8 +94,7 @@ import Testing
             default: String(word)
             }
         }
-        let result = try setting.broker.run(words)
-        #expect(result.exit == .status(0), "\(result.errors)")
+        #expect(try setting.broker.run(words).failure == nil)
         let file = try Data(contentsOf: URL(filePath: directory.file("thumbnail")))
         #expect(file.starts(with: [0x89, 0x50, 0x4E, 0x47]))
     }

@@ -66,13 +66,14 @@ import WorkerProtocol
 
     @Test func command() throws {
         let setting = try Setting(routes: ["/a": cut(Self.picture.jpeg(.baseline))])
-        let program = BuiltProducts.folder + "/imgbroker"
-        let words = ["get", setting.url("/a"), "--socket", setting.broker.socketPath]
-        let accepted = try run(program, words + ["--accept-damage"])
+        func get(_ words: String...) throws -> ProgramResult {
+            try setting.broker.run(["get", setting.url("/a")] + words)
+        }
+        let accepted = try get("--accept-damage")
         #expect(accepted.exit == .status(0))
         #expect(accepted.output.contains("damaged (The JPEG file ends before all pixels are decoded"))
-        let object = try run(program, words + ["--accept-damage", "--json"])
+        let object = try get("--accept-damage", "--json")
         #expect(object.output.contains(#""damaged":true"#) || object.output.contains(#""damaged": true"#))
-        #expect(try run(program, words).exit == .status(1))
+        #expect(try get().exit == .status(1))
     }
 }

@@ -73,14 +73,12 @@ import Testing
 
     @Test func `the command prints a table, and objects`() throws {
         let setting = try Setting(routes: ["/a": .ok(Self.file)])
-        let program = BuiltProducts.folder + "/imgbroker"
-        let socket = ["--socket", setting.broker.socketPath]
-        let table = try run(program, ["info", setting.url("/a")] + socket)
+        let table = try setting.broker.run(["info", setting.url("/a")])
         #expect(table.exit == .status(0))
         #expect(table.output.contains("48 × 80") && table.output.contains("JPEG, image/jpeg"))
-        let object = try run(program, ["info", setting.url("/a"), setting.url("/b"), "--json"] + socket)
+        let object = try setting.broker.run(["info", setting.url("/a"), setting.url("/b"), "--json"])
         #expect(object.exit == .status(1))
         #expect(object.output.contains(#""format":"jpeg""#) && object.output.contains(#""code":"http-status""#))
-        #expect(try run(program, ["info"] + socket).exit == .status(2))
+        #expect(try setting.broker.run(["info"]).exit == .status(2))
     }
 }

@@ -327,24 +327,20 @@ import WorkerProtocol
     }
 
     @Test func command() throws {
-        let program = BuiltProducts.folder + "/imgbroker"
         let (one, two) = (try write(tile(1), to: "one.png"), try write(tile(2), to: "two.png"))
-        let socket = ["--socket", setting.broker.socketPath]
-        let result = try run(
-            program, ["get", one, two, directory.file("none.png"), "-o", directory.file("{name}.webp")] + socket)
+        let result = try setting.broker.run(
+            ["get", one, two, directory.file("none.png"), "-o", directory.file("{name}.webp")])
         #expect(result.exit == .status(1) && result.output.split(separator: "\n").count == 2, "\(result)")
         // The failed one, and the totals.
-        let errors = result.errors.split(separator: "\n")
-        #expect(errors.count == 2 && errors[0].contains("none.png"), "\(result.errors)")
-        for name in ["one.webp", "two.webp"] {
-            #expect(FileManager.default.fileExists(atPath: directory.file(name)))
-        }
-        let json = try run(program, ["get", one, two, "--json"] + socket)
+        #expect(result.errorLines.count == 2 && result.errorLines[0].contains("none.png"), "\(result.errors)")
+        #expect(directory.names == ["one.png", "one.webp", "two.png", "two.webp"])
+        let json = try setting.broker.run(["get", one, two, "--json"])
         #expect(json.exit == .status(0))
         #expect(json.output.split(separator: "\n").allSatisfy { $0.contains(#""input":"#) })
-        let piped = try run("/bin/sh", ["-c", "cat \(one) | \(program) get - --socket \(setting.broker.socketPath)"])
+        let get = "\(BuiltProducts.folder)/imgbroker get - --socket \(setting.broker.socketPath)"
+        let piped = try run("/bin/sh", ["-c", "cat \(one) | \(get)"])
         #expect(piped.exit == .status(0) && piped.output.contains("16 × 16"), "\(piped.errors)")
-        let folder = try run(program, ["get", directory.path] + socket)
+        let folder = try setting.broker.run(["get", directory.path])
         #expect(folder.exit == .status(1) && folder.errors.contains("is a directory. Its files are loaded by: find "))
     }
 }

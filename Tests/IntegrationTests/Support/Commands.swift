@@ -1,6 +1,7 @@
 import ImageBrokerClient
 import LinuxSystem
 import SharedCache
+import SystemValues
 import TestSupport
 
 /// Runs `imgbroker` with its words.
@@ -16,6 +17,9 @@ extension TestBroker {
 extension ProgramResult {
     /// The lines of its standard error.
     var errorLines: [Substring] { errors.split(separator: "\n") }
+
+    /// The exit and the output of a command that has failed; nil when it has succeeded.
+    var failure: String? { exit == .status(0) ? nil : "\(self)" }
 }
 
 extension BrokerImage {

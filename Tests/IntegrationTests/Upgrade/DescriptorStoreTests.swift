@@ -163,8 +163,7 @@ import Testing
     @Test func `an upgrade keeps the store, and an end after it`() throws {
         let first = try start()
         let last = try fill(first)
-        let result = try run(BuiltProducts.folder + "/imgbroker", ["ctl", "upgrade", "--socket", first.socketPath])
-        #expect(result.exit == .status(0), "\(first.logTail)")
+        #expect(try first.run(["ctl", "upgrade"]).exit == .status(0), "\(first.logTail)")
         try check(first, after: last)
         try store.update()
         #expect(store.names("image-").count == 10)

@@ -109,13 +109,11 @@ import Testing
         let error = try #require(try client.answer(to: try client.get(setting.origin.url("/avif/good/8/8/7"))).error)
         #expect(error.code == .unsupportedFormat && error.message.contains("imgbroker-loader-avif"))
         try setting.install("imgprobe")
-        let broker = BuiltProducts.folder + "/imgbroker"
-        let reload = ["ctl", "reload", "--socket", setting.broker.socketPath]
-        #expect(try run(broker, reload).output.contains("avif"))
+        #expect(try setting.broker.run(["ctl", "reload"]).output.contains("avif"))
         #expect(try client.load(setting.origin.url("/avif/good/8/8/7")).image().width == 8)
         #expect(setting.loaders.count == 1)
         try setting.uninstall()
-        _ = try run(broker, reload)
+        _ = try setting.broker.run(["ctl", "reload"])
         try eventually("its worker has exited") { setting.loaders.isEmpty }
         let refused = try client.get(setting.origin.url("/avif/good/9/9/7"))
         #expect(try client.answer(to: refused).error?.code == .unsupportedFormat)

@@ -99,8 +99,7 @@ import Testing
         }
         #expect(try client.answer(to: id).image().bytes == 100_000_000)
         let report = try setting.idle()
-        #expect(report[.workerRestarts, .reservedBytes] == [count, 0])
-        #expect(report.workerDeaths == [cause: count])
+        #expect((report[.workerRestarts, .reservedBytes], report.workerDeaths) == ([count, 0], [cause: count]))
     }
 
     @Test func stoppedDecodeWorkerIsReplaced() throws {
