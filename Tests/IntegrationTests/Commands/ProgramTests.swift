@@ -185,3 +185,78 @@ import Testing
         }
     }
 }
+
+/// Each program links the libraries of its role and no others.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct LinkageTests {
+    private static let codecs = ["libjpeg", "libpng", "libwebp", "libgif"]
+    private static let families = ["libavif", "libheif", "libjxl", "libopenjp2", "librsvg", "libtiff"]
+    private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
+
+    @Test(arguments: [
+        ("imgbroker", ["libseccomp"], codecs + families + network + ["libsqlite3", "libmicrohttpd"]),
+        ("imgexporter", ["libmicrohttpd"], codecs + ["libcurl", "libseccomp", "libsqlite3"]),
+        ("imghttp", ["libmicrohttpd", "libseccomp"], codecs + families + ["libcurl", "libsqlite3"]),
+        ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
+        ("imgworker", codecs, families + network + ["libgnutls", "libsqlite3"]),
+        ("imgcache", ["libsqlite3"], codecs + network),
+        (
+            "imgtier", ["libmemcached"],
+            codecs + families + ["libcurl", "libnghttp2", "libsqlite3", "libmicrohttpd"]
+        ),
+    ])
+    func libraries(program: String, needed: [String], forbidden: [String]) throws {
+        let result = try run("/usr/bin/ldd", [BuiltProducts.folder + "/" + program])
+        let linked = result.output
+        #expect(result.exit == .status(0) && linked.contains("libc.so"), "\(result)")
+        for library in needed { #expect(linked.contains(library), "\(program) lacks \(library)") }
+        for library in forbidden + ["libFoundation", "libswiftFoundation", "libxml2"] {
+            #expect(!linked.contains(library), "\(program) links \(library)")
+        }
+    }
+}
+
+/// Kernels that cannot confine workers, as in some containers: the broker reports it and decodes nothing, unless an
+/// option allows it.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct UnconfinedTests {
+    /// Creates a folder whose `imgbroker` runs as on a kernel without Landlock.
+    private func folder(in directory: TemporaryDirectory) throws -> String {
+        let program = directory.file("oldkernel")
+        try Compiler.makeProgram(program, of: "Tests/OldKernel/OldKernel.c")
+        let folder = directory.file("bin")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        let script = "#!/bin/sh\nexec \(program) \(BuiltProducts.folder)/imgbroker \"$@\"\n"
+        try Programs.write(script, to: folder + "/imgbroker")
+        return folder
+    }
+
+    @Test func noDecodingWithoutLandlock() throws {
+        let directory = try TemporaryDirectory()
+        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
+        defer { origin.stop() }
+        let broker = try TestBroker(folder: folder(in: directory), in: directory)
+        try eventually("the log states the reason and the remedy") {
+            broker.logLines.contains { $0.contains("refused") && $0.contains("--allow-unsandboxed") }
+        }
+        let client = try RawClient(broker.socketPath)
+        let error = try client.failure(origin.url("/a"), #""totalTimeoutMs":1000"#)
+        #expect([.timeout, .decoderUnavailable].contains(error.code))
+        #expect(origin.requests.isEmpty)
+        let report = try broker.stats()
+        #expect((report[.workers], report.sandbox) == (0, "seccomp"))
+        #expect(try broker.stop() == .status(0))
+    }
+
+    @Test func allowUnsandboxed() throws {
+        let directory = try TemporaryDirectory()
+        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
+        defer { origin.stop() }
+        let broker = try TestBroker(["--allow-unsandboxed"], folder: folder(in: directory), in: directory)
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.picture(client.load(origin.url("/a"))) == tile(1))
+        #expect(try broker.stats().sandbox == "seccomp")
+        try eventually("the processes for descriptors say what they lack") {
+            broker.logLines.contains { $0.contains("the process for descriptors is not confined in full") }
+        }
+        #expect(try broker.stop() == .status(0))
+    }
+}

@@ -22,7 +22,7 @@ import Testing
             return try run(try #require(Self.python), ["-c", String(script)])
         }
         let good = try example("/picture.png")
-        #expect(good.exit == .status(0) && good.output == "3 2 first pixel: 10 20 30 255\n", "\(good)")
+        #expect(good.exit == .status(0) && good.output + good.errors == "3 2 first pixel: 10 20 30 255\n", "\(good)")
         let missing = try example("/none.png")
         #expect(missing.exit == .status(1) && (missing.output + missing.errors).contains("404"), "\(missing)")
     }
