@@ -10,7 +10,6 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// The client for tasks, with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct ClientAsyncTests {
     private static func fresh(_ picture: TestPicture) -> LocalOrigin.Response {
         png(picture).with { $0.headers.append(.init("Cache-Control", "max-age=60")) }

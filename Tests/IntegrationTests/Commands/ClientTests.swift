@@ -10,7 +10,6 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// The client library with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ClientTests {
     /// A thread that loads an image from its origin again and again, until it is stopped or the broker exits.
     private final class Loader: Sendable {

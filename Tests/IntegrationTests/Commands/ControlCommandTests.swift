@@ -7,7 +7,6 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// `imgbroker ctl` with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ControlCommandTests {
     static let program = BuiltProducts.folder + "/imgbroker"
 

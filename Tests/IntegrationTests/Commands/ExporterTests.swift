@@ -7,7 +7,6 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// `imgbroker exporter` with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ExporterTests {
 
     /// The metric of each figure, by the names that `stats` and Prometheus have for it.

@@ -7,7 +7,6 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// `imgbroker http` with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HTTPTests {
     private typealias Server = RunningImageServer
     /// The longest body in these tests.

@@ -171,7 +171,6 @@ import Testing
     }
 }
 
-/// The time of a shutdown with requests in flight.
 @Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct LifecycleTimingTests {
     /// The limit in milliseconds for a shutdown that waits at most four seconds for requests in flight.
     private static let soon = 15_000

@@ -6,7 +6,6 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The log of a running broker and its workers.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LogTests {
     private func lines(_ setting: Setting) throws -> [[String: Any]] {
         try setting.broker.logLines.map {

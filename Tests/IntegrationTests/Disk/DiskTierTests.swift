@@ -285,7 +285,6 @@ import WorkerProtocol
     }
 }
 
-/// Cached entries after a restart.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct RestartCachingTests {
     /// Starts an origin whose images have the lifetime in seconds that the query states.
     private func setting() throws -> DiskSetting {

@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Encoded variants and placeholders.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct EncodedImageTests {
     /// Decodes the bytes of an answer by storing them.
     private func decoded(_ bytes: [UInt8], _ client: RawClient) throws -> TestPicture {

@@ -4,7 +4,6 @@
     import TestSupport
     import Testing
 
-    /// Icons over the socket.
     @Suite(.blocking, .timeLimit(.minutes(10))) struct IconRequestTests {
         /// Each size is served from its own image, in any order, from memory again, and without another download.
         @Test func sizes() throws {

@@ -6,7 +6,6 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// Presets of a configuration file, with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct PresetTests {
 
     @Test func `clients request a preset by its name`() throws {

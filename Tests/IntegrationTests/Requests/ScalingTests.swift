@@ -3,7 +3,6 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Scaled variants.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ScalingTests {
     private struct Case {
         let variant: String

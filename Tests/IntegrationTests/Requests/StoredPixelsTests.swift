@@ -10,7 +10,6 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Pixels that clients store.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoredPixelsTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
     private let setting: Setting
