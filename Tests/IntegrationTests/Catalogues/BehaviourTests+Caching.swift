@@ -1,8 +1,6 @@
 import Foundation
-import Glibc
 import HTTPValues
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport

@@ -1,6 +1,5 @@
 import Foundation
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport

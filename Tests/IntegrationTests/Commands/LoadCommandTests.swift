@@ -165,7 +165,7 @@ import WorkerProtocol
     @Test func proxy() throws {
         let origin = try LocalOrigin { $0.path == "http://pictures.example/a" ? png(tile(1)) : .status(404) }
         defer { origin.stop() }
-        let (broker, client) = try TestBroker(["--proxy", "http://127.0.0.1:\(origin.port)"], allowed: []).withClient()
+        let (_, client) = try TestBroker(["--proxy", "http://127.0.0.1:\(origin.port)"], allowed: []).withClient()
         #expect(try client.load("http://pictures.example/a").image().width == 16)
         #expect(origin.requests.first?["Host"] == "pictures.example")
     }

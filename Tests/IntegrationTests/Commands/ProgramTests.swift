@@ -158,7 +158,7 @@ import Testing
         let folder = try #require(Self.images)
         let origin = try LocalOrigin(folder: folder)
         defer { origin.stop() }
-        let (broker, client) = try TestBroker().withClient()
+        let (_, client) = try TestBroker().withClient()
         var asked: [(name: String, size: [Int]?, frames: Int, id: Int)] = []
         for line in text(ofFile: folder + "/MANIFEST.md").split(separator: "\n") {
             let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }

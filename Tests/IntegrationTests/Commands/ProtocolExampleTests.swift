@@ -1,4 +1,5 @@
 import Foundation
+import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport

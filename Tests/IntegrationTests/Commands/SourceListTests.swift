@@ -1,6 +1,5 @@
 import BrokerHarness
 import Foundation
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport

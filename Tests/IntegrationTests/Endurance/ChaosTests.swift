@@ -3,7 +3,6 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SharedCache
 import SystemValues
 import TestSupport
 import Testing

@@ -1,6 +1,5 @@
 import Glibc
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport

@@ -39,7 +39,8 @@ import WorkerProtocol
     @Test func soundImages() throws {
         let (setting, client) = try Setting(routes: ["/a": png(Self.picture)]).withClient()
         let first = try client.load(setting.url("/a"), Self.accept)
-        #expect(try (first.fields["damaged"], client.picture(first)) == (nil, Self.picture))
+        #expect(first.fields["damaged"] == nil)
+        #expect(try client.picture(first) == Self.picture)
         let second = try client.load(setting.url("/a")).image()
         #expect(try (second.source, second.buffer) == (.memory, first.image().buffer))
     }

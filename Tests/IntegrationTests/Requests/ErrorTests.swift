@@ -139,7 +139,7 @@ import Testing
         let closed = try LocalOrigin(routes: [:])
         closed.stop()
         defer { withExtendedLifetime(closed) {} }
-        let (setting, client) = try Setting(routes: [:]).withClient()
+        let (_, client) = try Setting(routes: [:]).withClient()
         let refused = try client.failure(closed.url("/a"))
         #expect((refused.code, refused.isRetryable) == (.connectFailed, true))
         let unknown = try client.failure("http://nobody.invalid/a.png", #""timeoutMs":25000"#)
@@ -151,7 +151,7 @@ import Testing
     @Test func forbiddenAddresses() throws {
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }
-        let (broker, client) = try TestBroker(allowed: []).withClient()
+        let (_, client) = try TestBroker(allowed: []).withClient()
         for host in [
             "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0.0.0.0", "localhost", "[::1]",
             "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254", "192.168.1.1", "[fe80::1]", "[fd00::1]",
@@ -169,7 +169,7 @@ import Testing
             request.path == "/a" ? png(tile(1)) : .redirect(to: "http://127.0.0.3/a")
         }
         defer { origin.stop() }
-        let (broker, client) = try TestBroker(allowed: ["127.0.0.2/32"]).withClient()
+        let (_, client) = try TestBroker(allowed: ["127.0.0.2/32"]).withClient()
         #expect(try client.picture(try client.load(origin.url("/a"))) == tile(1))
         #expect(try client.failure(origin.url("/b")).code == .forbiddenAddress)
         #expect(try client.failure(origin.url("/a", host: "127.0.0.1")).code == .forbiddenAddress)

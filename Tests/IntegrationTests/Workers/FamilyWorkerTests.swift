@@ -1,7 +1,5 @@
 import Foundation
-import Glibc
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import TestSupport
 import Testing
@@ -89,7 +87,8 @@ import Testing
 
     /// A worker that was killed from outside is replaced as often as it takes.
     @Test func killed() throws {
-        let (setting, client) = try FamilySetting().withClient()
+        let setting = try FamilySetting()
+        let client = try setting.client()
         let id = try client.get(setting.origin.url("/avif/stand/header"))
         for _ in 0..<4 {
             try eventually("a worker stands") { setting.loaders.count == 1 }
@@ -105,7 +104,8 @@ import Testing
 
     /// A program that is missing is named; installed, it is used after a reload, and removed, no more.
     @Test func installedAndRemoved() throws {
-        let (setting, client) = try FamilySetting(loader: nil).withClient()
+        let setting = try FamilySetting(loader: nil)
+        let client = try setting.client()
         let error = try #require(try client.answer(to: try client.get(setting.origin.url("/avif/good/8/8/7"))).error)
         #expect(error.code == .unsupportedFormat && error.message.contains("imgbroker-loader-avif"))
         try setting.install("imgprobe")

@@ -1,9 +1,7 @@
 import Digests
 import Foundation
-import Glibc
 import HTTPValues
 import IPCProtocol
-import LinuxSystem
 import SystemValues
 import TestSupport
 import Testing

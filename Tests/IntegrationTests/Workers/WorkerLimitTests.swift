@@ -1,7 +1,5 @@
 import Foundation
-import Glibc
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport
