@@ -16,13 +16,10 @@ import Testing
     }
 
     @Test func staysWithinTheLimit() throws {
-        let setting = try start()
-        let client = try setting.client()
+        let (setting, client) = try start().withClient()
         var mostEntries = 0
         for number in 0..<60 {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try client.picture(incoming) == Self.picture(number))
-            try client.release([try #require(try incoming.image().buffer)])
+            #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == Self.picture(number))
             let report = try client.stats()
             #expect(report[.memoryBytes] <= 1 << 20)
             mostEntries = max(mostEntries, report[.memoryEntries])
@@ -30,8 +27,7 @@ import Testing
         let report = try client.stats()
         #expect(report[.evictions] >= 90)
         #expect(mostEntries >= 12)
-        #expect(report[.leasedBytes] == 0)
-        #expect(report[.evictedLeasedBytes] == 0)
+        #expect(report[.leasedBytes, .evictedLeasedBytes] == [0, 0])
         // The most recent image stays. Which others stay depends on the time each load took.
         #expect(try client.load(setting.url("/59"), #""cache":"only-if-cached""#).image().source == .memory)
         let left = (0..<60).count {
@@ -49,13 +45,11 @@ import Testing
         // All images are leased, so even a leased one is evicted.
         try setting.broker.wait(for: "leased images are evicted") { $0[.evictedLeasedBytes] > 1 << 20 }
         let again = try holder.load(setting.url("/0"))
-        #expect(try again.image().source == .memory)
-        #expect(try again.image().descriptors == 0)
+        #expect(try (again.image().source, again.image().descriptors) == (.memory, 0))
         #expect(try holder.picture(again) == Self.picture(0))
         let other = try setting.client()
         let shared = try other.load(setting.url("/0"))
-        #expect(try shared.image().buffer == held.image().buffer)
-        #expect(try shared.image().descriptors == 1)
+        #expect(try (shared.image().buffer, shared.image().descriptors) == (held.image().buffer, 1))
         #expect(try other.picture(shared) == Self.picture(0))
         #expect(setting.origin.statistics("/0").requests == 1)
         #expect(try setting.broker.stats()[.memoryBytes] <= 1 << 20)
@@ -77,9 +71,7 @@ import Testing
         #expect(report[.evictedLeasedBytes] >= 99 << 16 - 1 << 20)
         let modest = try setting.client()
         for number in 100..<120 {
-            let incoming = try modest.load(setting.url("/\(number)"))
-            #expect(try modest.picture(incoming) == Self.picture(number))
-            try modest.release([try #require(try incoming.image().buffer)])
+            #expect(try modest.loaded(setting.url("/\(number)"), releasing: true).picture == Self.picture(number))
             // Images without leases are kept before leased ones, so that there is room for this one.
             #expect(try modest.load(setting.url("/\(number)"), #""delivery":"none""#).image().source == .memory)
         }
@@ -98,8 +90,7 @@ import Testing
         let setting = try Setting(descriptorLimit: 160) { png(largeTile(Int($0.path.dropFirst()) ?? 0)) }
         let client = try setting.client()
         for number in 0..<100 {
-            let image = try client.load(setting.url("/\(number)")).image()
-            try client.release([try #require(image.buffer)])
+            try client.release([try #require(client.load(setting.url("/\(number)")).image().buffer)])
         }
         try setting.idle()
         let report = try setting.broker.stats()
@@ -122,17 +113,13 @@ import Testing
         for number in numbers { _ = try load(number) }
         for number in numbers {
             let image = try load(number, #""cache":"only-if-cached""#).image()
-            #expect(image.source == .memory)
-            #expect(image.descriptors == 1)
+            #expect((image.source, image.descriptors) == (.memory, 1))
         }
-        // The bytes of a packed image after a frame, too.
-        let inline = try client.load(setting.url("/0"), #""delivery":"inline""#)
-        #expect(try client.picture(inline) == tile(0, side: 64))
+        #expect(try client.picture(client.load(setting.url("/0"), #""delivery":"inline""#)) == tile(0, side: 64))
         try setting.idle()
         let report = try client.stats()
         #expect(report[.memoryEntries] >= numbers.count)
-        #expect(report[.evictions] == 0)
-        #expect(report[.networkLoads] == numbers.count)
+        #expect(report[.evictions, .networkLoads] == [0, numbers.count])
         let files = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
         #expect(files.count <= 128)
     }
@@ -140,13 +127,11 @@ import Testing
     /// An image larger than the whole budget is served and not kept.
     @Test func largerThanTheLimit() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)
-        let setting = try Setting(["--memory-limit", "1M"], routes: ["/big": .ok(file)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(["--memory-limit", "1M"], routes: ["/big": .ok(file)]).withClient()
         let incoming = try client.load(setting.url("/big"))
         #expect(try incoming.image().bytes == 4_000_000)
         let picture = try client.picture(incoming)
-        #expect(picture[0, 0] == SIMD4(0, 0, 0, 255))
-        #expect(picture[999, 999] == SIMD4(0, 0, 0, 255))
+        #expect((picture[0, 0], picture[999, 999]) == (SIMD4(0, 0, 0, 255), SIMD4(0, 0, 0, 255)))
         let report = try client.stats()
         #expect(report[.memoryBytes] <= 1 << 20)
         #expect(report[.evictedLeasedBytes] == 4_000_000)
@@ -177,10 +162,9 @@ import Testing
 
     /// Originals that wait for decoding cannot be evicted, so downloads wait for the decoders.
     @Test func downloadsWaitForDecoders() throws {
-        let setting = try Setting(["--memory-limit", "1M"], workers: 1) {
+        let (setting, client) = try Setting(["--memory-limit", "1M"], workers: 1) {
             png(Self.picture(Int($0.path.dropFirst()) ?? 0))
-        }
-        let client = try setting.client()
+        }.withClient()
         try setting.idleWorkers()
         let workers = try setting.broker.stopAll(.decode)
         let ids = try (0..<100).map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
@@ -195,5 +179,60 @@ import Testing
         for worker in workers { setting.broker.signal(worker, SIGCONT) }
         for id in ids { #expect(try client.answer(to: id).image().width == 128) }
         #expect(try setting.idle()[.leasedBytes] == 0)
+    }
+}
+
+/// Jobs reserve their bytes before they start.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct AdmissionTests {
+    /// Eight images of nearly 200 MB each, and memory for one.
+    @Test func largePicturesQueue() throws {
+        let limit = 300 << 20
+        let files = (0..<8).map { TestPNG.blank(width: 7000 + 8 * $0, height: 7000) }
+        let setting = try Setting(["--memory-limit", "300M"], workers: 4) { request in
+            Int(request.path.dropFirst()).map { .ok(files[$0]) } ?? .status(404)
+        }
+        try setting.idle()
+        let client = try setting.client()
+        let ids = try (0..<8).map {
+            try client.get(setting.url("/\($0)"), #""delivery":"none","totalTimeoutMs":110000"#)
+        }
+        var (mostReserved, mostMemory, mostResident) = (0, 0, 0)
+        try eventually("all are answered", within: 100) {
+            let report = try setting.broker.stats()
+            mostReserved = max(mostReserved, report[.reservedBytes])
+            mostMemory = max(mostMemory, report[.memoryBytes] + report[.reservedBytes])
+            let resident = setting.broker.workers(.decode).reduce(0) { $0 + $1.residentBytes }
+            mostResident = max(mostResident, resident)
+            return report.ended == 8
+        }
+        for (number, id) in ids.enumerated() {
+            #expect(try client.answer(to: id).image().width == 7000 + 8 * number)
+        }
+        // At least one reservation was observed, and never two at once.
+        #expect(mostReserved >= 196_000_000)
+        #expect(mostReserved <= limit)
+        #expect(mostMemory <= limit)
+        // The output, and 64 MiB for each of the five workers.
+        #expect(mostResident <= limit + 5 * 64 << 20)
+        #expect(try setting.idle()[.reservedBytes, .workerRestarts, .failed] == [0, 0, 0])
+    }
+
+    /// An image larger than the whole budget is decoded, too, with no other job beside it.
+    @Test func largerThanAllMemory() throws {
+        let sides = [2000, 2008, 2016, 2024]
+        let files = sides.map { TestPNG.blank(width: $0, height: 2000) }
+        let (setting, client) = try Setting(["--memory-limit", "8M"], workers: 3) { request in
+            Int(request.path.dropFirst()).map { .ok(files[$0]) } ?? .status(404)
+        }.withClient()
+        let ids = try sides.indices.map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
+        var mostReserved = 0
+        try eventually("all are answered") {
+            let report = try setting.broker.stats()
+            mostReserved = max(mostReserved, report[.reservedBytes])
+            return report.ended == sides.count
+        }
+        for (side, id) in zip(sides, ids) { #expect(try client.answer(to: id).image().width == side) }
+        #expect(mostReserved < 2 * 16_000_000)
+        #expect(try setting.idle()[.reservedBytes] == 0)
     }
 }

@@ -10,8 +10,7 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10))) struct SealTests {
     @Test(arguments: ["", #""as":"original""#]) func receivedBuffersCannotBeChanged(_ members: String) throws {
         let picture = TestPicture.gradient(width: 300, height: 200)
-        let setting = try Setting(routes: ["/a": png(picture)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(picture)]).withClient()
         let incoming = try client.load(setting.url("/a"), members)
         let bytes = try client.bytes(of: incoming)
         let descriptor = try #require(incoming.descriptors.first)
@@ -33,7 +32,6 @@ import Testing
             #expect(ftruncate(raw, off_t(size)) == -1)
             #expect([EPERM, EINVAL, EBADF].contains(errno))
         }
-        // Opening the same file again does not help.
         let path = "/proc/self/fd/\(raw)"
         let again = unsafe Glibc.open(path, O_RDWR | O_CLOEXEC)
         if again >= 0 {
@@ -44,10 +42,8 @@ import Testing
         #expect(try client.bytes(of: incoming) == bytes)
     }
 
-    /// Writes to a private mapping are not visible to others.
     @Test func privateWritesStayPrivate() throws {
-        let setting = try Setting(routes: ["/a": png(tile(5, side: 64))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(5, side: 64))]).withClient()
         let incoming = try client.load(setting.url("/a"))
         let raw = try #require(incoming.descriptors.first).raw
         let address = unsafe mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, raw, 0)

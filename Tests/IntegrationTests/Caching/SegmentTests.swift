@@ -1,5 +1,4 @@
 import CTestSupport
-import Foundation
 import Glibc
 import IPCProtocol
 import LinuxSystem
@@ -40,7 +39,6 @@ import Testing
             #expect(try answer.image().segment == image.segment && answer.image().descriptors == 0)
             #expect(try client.picture(answer) == self.number(number))
         }
-        // No memfd was made for any of them.
         let names = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
         #expect(names.filter { $0.contains("imgbroker-segment") }.count == 1)
         #expect(!names.contains { $0.contains("imgbroker-pixels") || $0.contains("imgbroker-shared") })
@@ -96,11 +94,9 @@ import Testing
             #expect(try client.picture(answer) == tile(1))
         }
         // What the other has asked for first is in a segment of its own.
-        let own = try other.load(setting.url("/2"))
-        let segment = try #require(try own.image().segment)
+        let segment = try #require(try other.load(setting.url("/2")).image().segment)
         #expect(owner.segments[segment] == nil)
         #expect(try owner.load(setting.url("/2")).image().segment == nil)
-        // To state another's number changes nothing.
         try owner.send(#"{"type":"forgetSegments","segments":[\#(segment),9007199254740991]}"#)
         let again = try other.load(setting.url("/2"))
         #expect(try again.image().segment == segment && again.image().descriptors == 0)
@@ -161,14 +157,12 @@ import Testing
     @Test func segmentsOutlastAnUpgrade() throws {
         let client = try client()
         let held = try client.load(setting.url("/1"))
-        let free = try client.load(setting.url("/2"))
-        try client.release([try #require(try free.image().buffer)])
+        try client.release([try #require(try client.load(setting.url("/2")).image().buffer)])
         #expect(try client.ask("upgrade").error == nil, "\(setting.broker.logTail)")
         for number in [1, 2] {
             let answer = try client.load(setting.url("/\(number)"))
             #expect(try answer.image().source == .memory && answer.image().descriptors == 0)
-            #expect(try answer.image().segment == held.image().segment)
-            #expect(try client.picture(answer) == tile(number))
+            #expect(try (answer.image().segment, client.picture(answer)) == (held.image().segment, tile(number)))
         }
         // A new image needs a segment to which the new process can write.
         let new = try client.load(setting.url("/3"))

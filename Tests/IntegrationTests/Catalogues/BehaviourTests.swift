@@ -7,34 +7,34 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-// Behaviours that in-process image loaders have, and that a broker must have too. Each has a test here with a broker
-// and an origin; details are tested in the suites of the components.
+// Behaviours that in-process image loaders have, and that a broker must have too. Each has a test with a broker and an
+// origin, here or in the suite that is named; details are tested in the suites of the components.
 //
 //      Sharing (this file)
 //  1   concurrentRequestsShareOneDownload
-//  2   concurrentRequestsShareTheFailure
-//  3   cancellingTheFirstOfTwoLeavesTheSecond
-//  4   cancellingTheLastStopsTheTransfer
-//  5   requestRightAfterItsCancellationIsServed
+//  2   CoalescingTests.errorsReachAllWaiters
+//  3   CancelTests.cancelOfOneOfTwo
+//  4   CancelTests.lastCancelAbortsTheTransfer
+//  5   CancelTests.getRightAfterCancel
 //  6   cancelDuringDiskLookupAnswersOnce
-//  7   concurrentSizesShareOneDownload
+//  7   ComplaintTests.eachSizeIsSeparate
 //  8   sameVariantIsDecodedOnce
 //  9   joinerRaisesThePriorityWhileItWaits
 //  10  originalAndPixelsShareOneDownload
 //
 //      Loading (BehaviourTests+Loading.swift)
-//  11  eachFailureHasItsOwnError
+//  11  ErrorTests.eachHasItsCode
 //  12  oversizeBodyIsAborted
 //  13  interruptedBodyIsResumed, cancelledBodyIsResumedByTheNextRequest, completeBodyIsNotResumed
 //  14  redirectsAreFollowed, largeBodiesArriveConcurrently
 //  15  failedTransferIsRetriedOnce, cancelledRequestIsNotRetried
-//  16  staleFirstSendsTheCachedImageFirst
-//  17  onlyIfCachedFailsOnAMiss
+//  16  CachingTests.staleFirstSendsTwoFrames
+//  17  CachingTests.modes
 //
 //      Caching (BehaviourTests+Caching.swift)
 //  18  variantIsDecodedFromTheCachedOriginal
 //  19  storageSelectsTheTiers
-//  20  removedDirectoryIsRecreated
+//  20  DiskTierTests.removedDirectory
 //  21  agedEntryIsRevalidated, frequentUseKeepsAnEntryInMemory, leastRecentlyUsedEntryIsEvictedFromDisk
 //  22  fileNamesDoNotContainURLs
 //  23  damagedFilesAreMisses, removedFileIsAMiss
@@ -45,11 +45,6 @@ import WorkerProtocol
 //  25  requestsLeaveNoResources, undecodablePartYieldsNoPartialImage (also: ProgressiveTests)
 @Suite(.blocking, .timeLimit(.minutes(10))) struct BehaviourTests {
     static let thumbnail = #""variant":{"width":20,"height":20}"#
-
-    /// Cancels a request without waiting for its last frame.
-    func cancel(_ client: RawClient, _ id: Int) throws {
-        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
-    }
 
     @Test func concurrentRequestsShareOneDownload() throws {
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
@@ -65,78 +60,16 @@ import WorkerProtocol
         #expect((report[.networkLoads], report[.coalesced], report[.decodes]) == (1, 19, 1))
     }
 
-    @Test func concurrentRequestsShareTheFailure() throws {
-        let setting = try Setting { _ in .status(404).with { $0.hold = .beforeHeaders } }
-        let clients = try (0..<20).map { _ in try setting.client() }
-        let ids = try clients.map { try $0.get(setting.url("/a")) }
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 20 }
-        setting.origin.gate("/a").open()
-        for (client, id) in zip(clients, ids) {
-            let error = try #require(try client.answer(to: id).error)
-            #expect((error.code, error.httpStatus) == (.httpStatus, 404))
-        }
-        #expect(setting.origin.requests.count == 1)
-        #expect(try setting.broker.stats()[.failed] == 20)
-    }
-
-    @Test func cancellingTheFirstOfTwoLeavesTheSecond() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .afterBytes(100) } }
-        let (client, other) = (try setting.client(), try setting.client())
-        let first = try client.get(setting.url("/a"))
-        let second = try other.get(setting.url("/a"))
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
-        try setting.broker.wait(for: "both requests are taken") { $0[.requests] == 2 }
-        try cancel(client, first)
-        #expect(try client.answer(to: first).error?.code == .cancelled)
-        setting.origin.gate("/a").open()
-        #expect(try other.picture(try other.answer(to: second)) == tile(1))
-        #expect(setting.origin.statistics("/a").requests == 1)
-        #expect(setting.origin.statistics("/a").abandoned == 0)
-    }
-
-    @Test func cancellingTheLastStopsTheTransfer() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .afterBytes(100) } }
-        let (client, other) = (try setting.client(), try setting.client())
-        let asked = [(client, try client.get(setting.url("/a"))), (other, try other.get(setting.url("/a")))]
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
-        try setting.broker.wait(for: "both requests are taken") { $0[.requests] == 2 }
-        for (client, id) in asked {
-            try cancel(client, id)
-            #expect(try client.answer(to: id).error?.code == .cancelled)
-        }
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
-        #expect(try setting.idle()[.reservedBytes] == 0)
-    }
-
-    @Test func requestRightAfterItsCancellationIsServed() throws {
-        let setting = try Setting { request in
-            png(tile(request.number)).with { $0.hold = request.number == 1 ? .afterBytes(100) : .never }
-        }
-        let client = try setting.client()
-        let id = try client.get(setting.url("/a"))
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
-        let (cancelling, again) = (client.newID(), client.newID())
-        // In one write, so that the broker reads both messages together.
-        try client.send(
-            RawClient.frame(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
-                + RawClient.frame(RawClient.getText(again, setting.url("/a"))))
-        #expect(try client.answer(to: id).error?.code == .cancelled)
-        #expect(try client.answer(to: cancelling).error == nil)
-        #expect(try client.picture(try client.answer(to: again)) == tile(2))
-    }
-
     @Test func cancelDuringDiskLookupAnswersOnce() throws {
         let setting = try DiskSetting()
         // Of an image that is certainly not on disk, there is no look-up.
         _ = try setting.load(1)
         try setting.wait(for: .on, entries: 1)
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let workers = try setting.broker.stopAll(.cache)
         let id = try setting.client.get(setting.url(1))
         try setting.broker.wait(for: "the disk look-up is running") { $0[.requests] == 1 && $0[.running] == 1 }
-        try cancel(setting.client, id)
-        #expect(try setting.client.answer(to: id).error?.code == .cancelled)
+        try setting.client.cancel(id)
         for worker in workers { setting.broker.signal(worker, SIGCONT) }
         // A second answer to the cancelled request would come before the answer to this one.
         #expect(try setting.load(2).picture == flat(2))
@@ -146,25 +79,10 @@ import WorkerProtocol
         #expect((report[.requests], report.ended, report[.cancelled]) == (2, 2, 1))
     }
 
-    @Test func concurrentSizesShareOneDownload() throws {
-        let setting = try Setting { _ in png(flat(7, width: 90, height: 60)).with { $0.hold = .beforeHeaders } }
-        let sizes = [(90, 60), (45, 30), (30, 20), (15, 10), (3, 2)]
-        let asked = try sizes.map { width, height in
-            let client = try setting.client()
-            return (client, try client.get(setting.url("/a"), #""variant":{"width":\#(width)}"#), width, height)
-        }
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == sizes.count }
-        setting.origin.gate("/a").open()
-        for (client, id, width, height) in asked {
-            #expect(try client.picture(try client.answer(to: id)) == flat(7, width: width, height: height))
-        }
-        #expect(setting.origin.requests.count == 1)
-    }
-
     /// The step is decoding one original at one size: it is shared by all URLs with the same bytes and by all requests.
     @Test func sameVariantIsDecodedOnce() throws {
         let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.hold = .beforeHeaders } }
-        var asked: [(RawClient, Int, TestPicture)] = []
+        var (asked, buffers): ([(RawClient, Int, TestPicture)], Set<Int?>) = ([], [])
         for path in ["/a", "/b"] {
             for (width, height) in [(30, 20), (15, 10)] {
                 for _ in 0..<3 {
@@ -176,9 +94,13 @@ import WorkerProtocol
         }
         try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 12 }
         for path in ["/a", "/b"] { setting.origin.gate(path).open() }
-        for (client, id, picture) in asked { #expect(try client.picture(try client.answer(to: id)) == picture) }
-        let report = try setting.broker.stats()
-        #expect((report[.downloads], report[.decodes]) == (2, 2))
+        for (client, id, picture) in asked {
+            let incoming = try client.answer(to: id)
+            #expect(try client.picture(incoming) == picture)
+            buffers.insert(try incoming.image().buffer)
+        }
+        #expect(buffers.count == 2)
+        #expect(try setting.broker.stats()[.downloads, .decodes] == [2, 2])
     }
 
     @Test func joinerRaisesThePriorityWhileItWaits() throws {
@@ -193,20 +115,21 @@ import WorkerProtocol
         for index in 0..<6 {
             #expect(setting.origin.wait(for: "/block\(index)", seconds: patience) { $0.held == 1 })
         }
-        var ids = try [("/left", "low"), ("/low", "low"), ("/joined", "low"), ("/normal", "normal")].map {
+        let paths = [("/left", "low"), ("/low", "low"), ("/joined", "low"), ("/raised", "low"), ("/normal", "normal")]
+        var ids = try (paths + [("/high", "high"), ("/raised", "high")]).map {
             try client.get(setting.url($0), #""priority":"\#($1)""#)
         }
         let joined = try other.get(setting.url("/joined"), #""priority":"high""#)
         let left = try other.get(setting.url("/left"), #""priority":"high""#)
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 12 && $0[.queued] == 4 }
-        try cancel(other, left)
-        #expect(try other.answer(to: left).error?.code == .cancelled)
+        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 15 && $0[.queued] == 6 }
+        try other.cancel(left)
         // Downloads run one at a time from here on.
         setting.origin.gate("/block0").open()
         #expect(try other.picture(try other.answer(to: joined)) == tile(7))
         while let id = ids.popLast() { _ = try client.answer(to: id).image() }
         let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/block") }
-        #expect(order == ["/joined", "/normal", "/left", "/low"])
+        // Requests of one priority run in the order of arrival, whenever their priority was raised.
+        #expect(order == ["/joined", "/raised", "/high", "/normal", "/left", "/low"])
     }
 
     @Test func originalAndPixelsShareOneDownload() throws {

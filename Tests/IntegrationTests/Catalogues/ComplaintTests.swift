@@ -13,7 +13,7 @@ import WorkerProtocol
 //
 //  1   Decoding takes memory until the process dies            oversizedImagesAreRefusedBeforeDecoding
 //  2   So does the body itself                                 bodiesAreNotInProcessMemory
-//  3   Cancelling one cancels all that share                   exitOfOneClientLeavesOthers
+//  3   Cancelling one cancels all that share                   CancelTests.disconnectDuringTransfer
 //  4   Completion is lost or doubled on cancel                 cancelledRequestsEndExactlyOnce
 //  5   One URL in several sizes: wrong size, double work       eachSizeIsSeparate
 //  6   URL is blocked after a passing failure                  passingFailuresAreNotRemembered,
@@ -29,7 +29,7 @@ import WorkerProtocol
 //  12  Prefetching starves others, or joiners stay behind      prefetchYieldsToRequests
 //  13  Signed URLs defeat the cache                            signedURLsShareByCacheKey
 //  14  Separate pipelines load twice                           processesShareOneDownload
-//  15  Scaling down changes what others get                    scaledDownImageIsSeparate,
+//  15  Scaling down changes what others get                    ScalingTests.scaleDown,
 //                                                              scaledDownAnimationKeepsItsFrames
 //  16  Work starts after the cancellation                      noStepStartsAfterACancellation
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ComplaintTests {
@@ -46,20 +46,14 @@ import WorkerProtocol
         return line.flatMap { Int($0.filter(\.isNumber)) }.map { $0 << 10 } ?? 0
     }
 
-    func cancel(_ client: RawClient, _ id: Int) throws {
-        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
-        #expect(try client.answer(to: id).error?.code == .cancelled)
-    }
-
     // MARK: 1 and 2: memory
 
     @Test func oversizedImagesAreRefusedBeforeDecoding() throws {
         let bomb = Array(TestPNG.blank(width: 30_000, height: 30_000).prefix(5000))
         let large = (0..<4).map { TestPNG.blank(width: 1000 + $0, height: 1000) }
-        let setting = try Setting(["--memory-limit", "6M"], workers: 3) { request in
+        let (setting, client) = try Setting(["--memory-limit", "6M"], workers: 3) { request in
             .ok(request.path == "/bomb" ? bomb : large[Int(request.path.dropFirst()) ?? 0])
-        }
-        let client = try setting.client()
+        }.withClient()
         try setting.idle()
         let before = setting.broker.workers(.decode).map(peak).max() ?? 0
         for variant in ["", #""width":20"#, #""scaleDown":true"#] {
@@ -83,8 +77,7 @@ import WorkerProtocol
     @Test func bodiesAreNotInProcessMemory() throws {
         let file = tile(1).png
         let body = file + [UInt8](repeating: 0, count: 20 << 20)
-        let setting = try Setting(routes: ["/a": .ok(body), "/warm": .ok(file + [0])])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": .ok(body), "/warm": .ok(file + [0])]).withClient()
         _ = try client.load(setting.url("/warm"), #""as":"original""#)
         try setting.idle()
         let processes = [setting.broker.status] + setting.broker.workers(.fetch)
@@ -92,37 +85,17 @@ import WorkerProtocol
         let before = processes.map(peak).max() ?? 0
         let small = try client.load(setting.url("/a"), #""variant":{"width":8}"#).image()
         #expect(small.width == 8)
-        let original = try client.load(setting.url("/a"), #""as":"original","delivery":"none""#).image()
-        #expect(original.bytes == body.count)
+        #expect(try client.load(setting.url("/a"), #""as":"original","delivery":"none""#).image().bytes == body.count)
         for process in processes { #expect(peak(process) - before < 16 << 20, "\(process.name)") }
     }
 
     // MARK: 3 and 4: cancelling
 
-    @Test func exitOfOneClientLeavesOthers() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .afterBytes(100) } }
-        let (dying, staying) = (try setting.client(), try setting.client())
-        try dying.get(setting.url("/a"), #""priority":"high""#)
-        let id = try staying.get(setting.url("/a"))
-        try dying.get(setting.url("/b"))
-        for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
-        try setting.broker.wait(for: "all requests are taken") { $0[.requests] == 3 }
-        dying.close()
-        // A download without other waiters is aborted.
-        #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
-        setting.origin.gate("/a").open()
-        #expect(try staying.picture(try staying.answer(to: id)) == tile(1))
-        #expect(setting.origin.statistics("/a").requests == 1)
-        let report = try setting.idle()
-        #expect((report[.requests], report.ended, report[.cancelled]) == (3, 3, 2))
-    }
-
     @Test func cancelledRequestsEndExactlyOnce() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             let number = Int(request.path.dropFirst()) ?? 0
             return png(tile(number)).with { $0.hold = number % 2 == 0 ? .never : .afterBytes(100) }
-        }
-        let client = try setting.client()
+        }.withClient()
         var asked: Set<Int> = []
         var cancelled: Set<Int> = []
         for number in 0..<40 {
@@ -166,19 +139,20 @@ import WorkerProtocol
         let variants: [(String, Int, Int)] = [
             (#""width":30"#, 30, 20), ("", 60, 40), (#""height":10"#, 15, 10),
             (#""width":30,"height":30,"fit":"cover""#, 30, 30), (#""width":30,"height":30,"fit":"fill""#, 30, 30),
-            (#""width":30,"height":30"#, 30, 20),
+            (#""width":30,"height":30"#, 30, 20), (#""width":45"#, 45, 30), (#""width":3"#, 3, 2),
         ]
-        let asked = try variants.map { (try client.get(setting.url("/a"), #""variant":{\#($0.0)}"#), $0) }
+        let asked = try variants.map { variant in
+            let client = try setting.client()
+            return (client, try client.get(setting.url("/a"), #""variant":{\#(variant.0)}"#), variant)
+        }
         try setting.broker.wait(for: "all requests are pending") { $0[.requests] == variants.count }
         setting.origin.gate("/a").open()
-        for (id, (_, width, height)) in asked {
+        for (client, id, (_, width, height)) in asked {
             #expect(try client.picture(try client.answer(to: id)) == flat(7, width: width, height: height))
         }
-        // Cached variants are not mistaken for each other.
         for (variant, width, height) in variants.reversed() {
-            let incoming = try client.load(setting.url("/a"), #""variant":{\#(variant)}"#)
-            #expect(try incoming.image().source == .memory)
-            #expect(try client.picture(incoming) == flat(7, width: width, height: height))
+            let loaded = try client.loaded(setting.url("/a"), #""variant":{\#(variant)}"#)
+            #expect(loaded == (flat(7, width: width, height: height), .memory))
         }
         #expect(setting.origin.requests.count == 1)
         #expect(try client.stats()[.decodes] <= variants.count)
@@ -192,15 +166,14 @@ import WorkerProtocol
         defer { withExtendedLifetime(closed) {} }
         // By state, not by number: a request may time out before it has reached the origin.
         let isWell = Atomic(false)
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             if isWell.load(ordering: .sequentiallyConsistent) { return png(tile(1)) }
             return switch request.path {
             case "/silent": .silent
             case "/short": png(tile(1)).with { $0.framing = .wrongLength(5000) }
             default: .status(502)
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         let cases: [(String, String, ErrorCode)] = [
             (setting.url("/silent"), #""timeoutMs":150"#, .timeout), (setting.url("/short"), "", .transferFailed),
             (setting.url("/failing"), "", .httpStatus), (closed.url("/refused"), "", .connectFailed),
@@ -212,10 +185,8 @@ import WorkerProtocol
             #expect(!error.recentlyFailed && error.isRetryable, "\(url)")
         }
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
-        let list = try client.ask("failed", #""action":"list""#)
-        #expect((list.fields["entries"] as? [Any])?.isEmpty == true)
+        #expect(try (client.ask("failed", #""action":"list""#).fields["entries"] as? [Any])?.isEmpty == true)
         isWell.store(true, ordering: .sequentiallyConsistent)
-        // When the network recovers, the images load without `retryFailed`.
         for (url, _, _) in cases.dropLast() { #expect(try client.picture(try client.load(url)) == tile(1), "\(url)") }
         #expect(try client.failure(cases[3].0).code == .connectFailed)
     }
@@ -231,10 +202,8 @@ import WorkerProtocol
         #expect(setting.origin.requests.count == 1)
         #expect(try client.ask("failed", #""action":"clear","url":"\#(url)""#).fields["removed"] as? Int == 1)
         #expect(try client.picture(try client.load(url)) == tile(1))
-        // `retryFailed` overrides the entry.
         #expect(try client.failure(url, #""cache":"reload""#).recentlyFailed)
-        let insisted = try client.load(url, #""cache":"reload","retryFailed":true"#)
-        #expect(try client.picture(insisted) == tile(1))
+        #expect(try client.picture(client.load(url, #""cache":"reload","retryFailed":true"#)) == tile(1))
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
     }
 
@@ -272,27 +241,27 @@ import WorkerProtocol
         let url = setting.origin.url("/a")
         _ = try setting.client.load(url, #""storage":"disk""#)
         try setting.wait(for: .on, entries: 1)
-        let incoming = try setting.client.load(url, #""storage":"\#(storage)""#)
-        #expect(try setting.client.picture(incoming) == flat(1))
-        #expect(try incoming.image().source == .disk)
+        #expect(try setting.client.loaded(url, #""storage":"\#(storage)""#) == (flat(1), .disk))
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#])
     }
 
-    @Test func revalidatedButRemovedImageIsLoadedAgain() throws {
-        let setting = try Setting { request in
-            .resource(tile(1).png, etag: #""one""#, for: request).with {
+    /// Removed by another client, or by the one that waits.
+    @Test(arguments: ["", #""cache":"no-cache""#])
+    func revalidatedButRemovedImageIsLoadedAgain(_ members: String) throws {
+        let (setting, client) = try Setting { request in
+            let cacheControl = members.isEmpty ? "max-age=0" : "max-age=600"
+            return .resource(tile(1).png, etag: #""one""#, cacheControl: cacheControl, for: request).with {
                 $0.hold = request.number == 2 ? .beforeHeaders : .never
             }
-        }
-        let client = try setting.client()
+        }.withClient()
+        let other = members.isEmpty ? try setting.client() : client
         _ = try client.load(setting.url("/a"), #""delivery":"none""#)
-        let id = try client.get(setting.url("/a"), #""cache":"no-cache""#)
+        let id = try client.get(setting.url("/a"), members)
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
-        #expect(try client.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
+        #expect(try other.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
         setting.origin.gate("/a").open()
         let incoming = try client.answer(to: id)
-        #expect(try client.picture(incoming) == tile(1))
-        #expect(try incoming.image().source == .network)
+        #expect(try (client.picture(incoming), incoming.image().source) == (tile(1), .network))
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#, nil])
     }
 }

@@ -17,21 +17,17 @@ import WorkerProtocol
         }
     }
 
-    private func succeeded(_ answer: RawClient.Incoming) -> Bool { answer.fields["type"] as? String == "ok" }
-
     @Test func suspensionServesHitsAndQueuesLoads() throws {
         let setting = try Self.setting()
         let (client, root) = (try setting.client(), try setting.client())
         _ = try client.load(setting.url("/1"))
-        #expect(succeeded(try root.ask("suspend")))
+        #expect(try root.ask("suspend").isOK)
         let ids = try (2..<5).map { try client.get(setting.url("/\($0)")) }
         #expect(try client.load(setting.url("/1")).image().source == .memory)
         try setting.broker.wait(for: "the requests are queued") { $0[.queued] == 3 && $0[.running] == 0 }
         #expect(setting.origin.requests.count == 1)
-        // A queued request can be cancelled.
-        _ = try client.ask("cancel", #""request":\#(ids[2])"#)
-        #expect(try client.answer(to: ids[2]).error?.code == .cancelled)
-        #expect(succeeded(try root.ask("resume")))
+        try client.cancel(ids[2])
+        #expect(try root.ask("resume").isOK)
         for (id, number) in zip(ids.dropLast(), 2...) {
             #expect(try client.picture(try client.answer(to: id)) == tile(number))
         }
@@ -39,8 +35,7 @@ import WorkerProtocol
     }
 
     @Test func suspendedRequestsTimeOut() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         _ = try client.ask("suspend")
         #expect(try client.failure(setting.url("/1"), #""totalTimeoutMs":50"#).code == .timeout)
         #expect(setting.origin.requests.isEmpty)
@@ -54,15 +49,12 @@ import WorkerProtocol
         let prefetch = clients[0].newID()
         try clients[0].send(#"{"type":"prefetch","id":\#(prefetch),"urls":["\#(setting.url("/held/2"))"]}"#)
         #expect(setting.origin.wait(for: "/held/2", seconds: patience) { $0.held == 1 })
-        #expect(succeeded(try clients[2].ask("cancelAll")))
+        #expect(try clients[2].ask("cancelAll").isOK)
         for (client, id) in zip(clients, ids) { #expect(try client.answer(to: id).error?.code == .cancelled) }
         #expect(try clients[0].answer(to: prefetch).error?.code == .cancelled)
         #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.abandoned == 1 })
         #expect(setting.origin.wait(for: "/held/2", seconds: patience) { $0.abandoned == 1 })
-        let report = try setting.idle()
-        #expect(report[.cancelled] == 3)
-        #expect(report[.reservedBytes] == 0)
-        // New requests are served.
+        #expect(try setting.idle()[.cancelled, .reservedBytes] == [3, 0])
         #expect(try clients[1].load(setting.url("/3")).image().source == .network)
     }
 
@@ -81,8 +73,7 @@ import WorkerProtocol
         #expect(try clear(#""tier":"all","olderThanSeconds":3600"#).removed == 0)
         #expect(try client.stats()[.memoryBytes] == memory)
         let fromMemory = try clear(#""tier":"memory""#)
-        #expect(fromMemory.removed == 3)
-        #expect(fromMemory.bytes == memory)
+        #expect((fromMemory.removed, fromMemory.bytes) == (3, memory))
         #expect(try client.stats()[.memoryBytes] == 0)
         #expect(try setting.load(1).source == .disk)
         let fromDisk = try clear(#""tier":"disk""#)
@@ -99,15 +90,12 @@ import WorkerProtocol
     }
 
     @Test func clearKeepsLeasedBytes() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         let held = try client.load(setting.url("/1"))
         #expect(try client.ask("clear", #""tier":"memory""#).fields["removed"] as? Int == 1)
         #expect(try client.picture(held) == tile(1))
         #expect(try client.load(setting.url("/1")).image().source == .network)
     }
-
-    // MARK: prefetch
 
     private func prefetch(_ setting: Setting, _ paths: [String], _ members: String = "") -> String {
         let urls = paths.map { "\"\(setting.url($0))\"" }.joined(separator: ",")
@@ -127,37 +115,30 @@ import WorkerProtocol
     }
 
     @Test func prefetchFillsMemory() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         let paths = (1...20).map { $0 % 5 == 0 ? "/missing/\($0)" : "/\($0)" }
         let frames = try frames(client, try send(client, prefetch(setting, paths)))
-        #expect(succeeded(frames.last!))
+        #expect(frames.last!.isOK)
         let counts = frames.dropLast().map { frame in
             ["done", "failed", "total"].map { frame.fields[$0] as? Int ?? -1 }
         }
         #expect(counts.last == [16, 4, 20])
         #expect(counts.allSatisfy { $0[2] == 20 && $0[0] + $0[1] <= 20 })
         #expect(counts.map { $0[0] + $0[1] } == counts.map { $0[0] + $0[1] }.sorted())
-        let report = try client.stats()
-        #expect(report[.prefetched] == 16)
-        #expect(report[.requests] == 0)
-        #expect(report[.leasedBytes] == 0)
+        #expect(try client.stats()[.prefetched, .requests, .leasedBytes] == [16, 0, 0])
         for number in [1, 19] {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try incoming.image().source == .memory)
-            #expect(try client.picture(incoming) == tile(number))
+            #expect(try client.loaded(setting.url("/\(number)")) == (tile(number), .memory))
         }
         #expect(try client.stats()[.decodes] == 16)
     }
 
     @Test func emptyAndRepeatedPrefetch() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         let nothing = try frames(client, try send(client, #""urls":[]"#))
-        #expect(succeeded(nothing.last!))
+        #expect(nothing.last!.isOK)
         #expect(nothing.dropLast().map { $0.fields["total"] as? Int } == [0])
         let same = try frames(client, try send(client, prefetch(setting, ["/1", "/1", "/1#a"])))
-        #expect(succeeded(same.last!))
+        #expect(same.last!.isOK)
         #expect(same.dropLast().last?.fields["done"] as? Int == 3)
         #expect(setting.origin.requests.count == 1)
         let many = prefetch(setting, (0...1000).map { "/\($0)" })
@@ -165,8 +146,7 @@ import WorkerProtocol
     }
 
     @Test func prefetchYieldsAndIsJoined() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         // The maximum of downloads from one origin runs; later ones are queued.
         let held = try (1...6).map { try client.get(setting.url("/held/\($0)")) }
         #expect(setting.origin.wait(for: "/held/6", seconds: patience) { $0.held == 1 })
@@ -177,38 +157,30 @@ import WorkerProtocol
         // Downloads run one at a time from here on.
         setting.origin.gate("/held/1").open()
         #expect(try client.picture(try client.answer(to: wanted)) == tile(12))
-        #expect(succeeded(try frames(client, id).last!))
+        #expect(try frames(client, id).last!.isOK)
         for number in 2...6 { setting.origin.gate("/held/\(number)").open() }
         for id in held { _ = try client.answer(to: id) }
         let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/held") }
-        #expect(order.first == "/12")
-        #expect(order.count == 3)
+        #expect((order.first, order.count) == ("/12", 3))
         #expect(try client.stats()[.coalesced] == 1)
     }
 
     @Test func prefetchCanBeCancelled() throws {
-        let setting = try Self.setting()
-        let client = try setting.client()
+        let (setting, client) = try Self.setting().withClient()
         let id = try send(client, prefetch(setting, (1...30).map { "/held/\($0)" }))
         #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.held == 1 })
         let wanted = try client.get(setting.url("/held/1"))
-        _ = try client.ask("cancel", #""request":\#(id)"#)
-        #expect(try client.answer(to: id).error?.code == .cancelled)
-        // A download with another waiter continues.
+        try client.cancel(id)
         setting.origin.gate("/held/1").open()
         #expect(try client.picture(try client.answer(to: wanted)) == tile(1))
-        let report = try setting.idle()
-        #expect(report[.prefetched] == 0)
-        #expect(report[.reservedBytes] == 0)
+        #expect(try setting.idle()[.prefetched, .reservedBytes] == [0, 0])
         #expect(setting.origin.requests.count <= 8)
     }
-
-    // MARK: Events
 
     @Test func downloadEventsAreInOrder() throws {
         let setting = try Self.setting()
         let (client, watcher) = (try setting.client(), try setting.client())
-        #expect(succeeded(try watcher.ask("subscribe", #""events":["started","responded","finished","failed"]"#)))
+        #expect(try watcher.ask("subscribe", #""events":["started","responded","finished","failed"]"#).isOK)
         _ = try client.load(setting.url("/1"))
         _ = try client.load(setting.url("/1"))
         _ = try client.failure(setting.url("/missing"))
@@ -222,7 +194,7 @@ import WorkerProtocol
     @Test func evictionAndWorkerEvents() throws {
         let setting = try Self.setting(["--memory-limit", "64K"])
         let (client, watcher) = (try setting.client(), try setting.client())
-        #expect(succeeded(try watcher.ask("subscribe", #""events":["evicted","worker"]"#)))
+        #expect(try watcher.ask("subscribe", #""events":["evicted","worker"]"#).isOK)
         try setting.idleWorkers()
         for number in 1...60 { _ = try client.load(setting.url("/\(number)"), #""delivery":"none""#) }
         let evicted = try watcher.events { $0.name == .evicted }
@@ -231,8 +203,7 @@ import WorkerProtocol
         let worker = try #require(setting.broker.workers(.decode).first)
         setting.broker.signal(worker, SIGKILL)
         let told = try #require(try watcher.events { $0.name == .worker }.last)
-        #expect(told.pid == Int(worker.pid))
-        #expect(told.reason?.isEmpty == false)
+        #expect((told.pid, told.reason?.isEmpty) == (Int(worker.pid), false))
         try setting.idleWorkers()
     }
 }

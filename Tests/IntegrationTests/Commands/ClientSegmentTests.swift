@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import HTTPValues
 import IPCProtocol
 import IPCTransport
@@ -34,7 +33,6 @@ import Testing
             return channel
         }
 
-        /// Returns the next message.
         func receive() throws -> ClientMessage {
             let channel = try connection()
             while true {
@@ -120,7 +118,6 @@ import Testing
             }
         }
 
-        /// The number of descriptors of this process.
         func descriptors() throws -> Int {
             let folder = "/proc/self/fd/"
             return try FileManager.default.contentsOfDirectory(atPath: folder).count {
@@ -145,7 +142,6 @@ import Testing
         return image
     }
 
-    /// Receives the next reply, which must be an image.
     private func image(_ client: ImageBroker) throws -> BrokerImage {
         guard case .image(_, let image) = try client.receive() else { throw TestFailure("no image") }
         return image
@@ -155,10 +151,6 @@ import Testing
         let id = try client.send(get: try SourceURL(Self.url))
         #expect(try broker.receive() == .get(GetRequest(id: id, url: try SourceURL(Self.url))))
         return id
-    }
-
-    private func bytes(_ image: BrokerImage) -> [UInt8] {
-        image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } }
     }
 
     /// Connects, sends a request, and receives the messages before it.
@@ -176,26 +168,23 @@ import Testing
         segment.fill(64..<128, 1)
         segment.fill(8192..<12_288, 2)
         let (client, id) = try connected(to: broker)
-        try broker.send(
-            .image(id: id, reply(buffer: 7, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: id, reply(buffer: 7, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
         let first = try image(client)
         try broker.send(.image(id: try get(client, of: broker), reply(buffer: 8, offset: 8192, bytes: 4096)))
         let second = try image(client)
-        #expect(bytes(first) == [UInt8](repeating: 1, count: 64) && first.buffer == nil)
-        #expect(bytes(second) == [UInt8](repeating: 2, count: 4096))
+        #expect(first.copiedBytes == [UInt8](repeating: 1, count: 64) && first.buffer == nil)
+        #expect(second.copiedBytes == [UInt8](repeating: 2, count: 4096))
         try segment.awaitReaders(1)
         #expect(try segment.descriptors() == 0)
-        // Nothing is copied, neither before nor by an access.
         segment.fill(64..<128, 5)
-        #expect(bytes(first) == [UInt8](repeating: 5, count: 64))
+        #expect(first.copiedBytes == [UInt8](repeating: 5, count: 64))
     }
 
     @Test func `another descriptor of a mapped segment is closed`() throws {
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
         let (client, id) = try connected(to: broker)
         let copy = try #require(segment.descriptor).duplicate()
-        try broker.send(
-            .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
         try broker.send(
             .image(id: try get(client, of: broker), reply(buffer: 8, offset: 64, segmentBytes: 16_384)), [copy])
         let images = [try image(client), try image(client)]
@@ -208,8 +197,7 @@ import Testing
     @Test func `a segment that has ended is dropped with its last lease`() throws {
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
         let (client, id) = try connected(to: broker)
-        try broker.send(
-            .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
         try broker.send(.image(id: try get(client, of: broker), reply(buffer: 8, offset: 64)))
         var images = [try image(client), try image(client)]
         try broker.send(.segmentEnded(3))
@@ -234,13 +222,12 @@ import Testing
         segment.fill(0..<64, 4)
         func load() throws -> BrokerImage {
             let (client, id) = try connected(to: broker)
-            try broker.send(
-                .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+            try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
             return try image(client)
         }
         var loaded: BrokerImage? = try load()
         #expect(try !broker.hasEnded())
-        #expect(bytes(try #require(loaded)) == [UInt8](repeating: 4, count: 64))
+        #expect(loaded?.copiedBytes == [UInt8](repeating: 4, count: 64))
         loaded = nil
         #expect(try broker.hasEnded())
         try segment.awaitReaders(0)
@@ -251,12 +238,11 @@ import Testing
         segment.fill(0..<64, 4)
         var broker: PlayedBroker? = try PlayedBroker()
         let (client, id) = try connected(to: try #require(broker))
-        try broker?.send(
-            .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker?.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
         let image = try self.image(client)
         broker = nil
         #expect(throws: ClientError.self) { try client.stats() }
-        #expect(bytes(image) == [UInt8](repeating: 4, count: 64))
+        #expect(image.copiedBytes == [UInt8](repeating: 4, count: 64))
     }
 
     /// It is requested again, because the broker assumes that it is mapped until it is forgotten.
@@ -276,9 +262,8 @@ import Testing
         #expect(try broker.receive() == .release(buffers: [7, 8]))
         #expect(try broker.receive() == .forgetSegments([3]))
         #expect(try broker.receive().id == last)
-        try broker.send(
-            .image(id: last, reply(buffer: 8, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
-        #expect(bytes(try image(client)) == [UInt8](repeating: 0, count: 64))
+        try broker.send(.image(id: last, reply(buffer: 8, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
+        #expect(try image(client).copiedBytes == [UInt8](repeating: 0, count: 64))
         // It is known again, and not forgotten once more.
         try client.returnLeases()
         #expect(try broker.receive() == .release(buffers: [8]))
@@ -299,8 +284,7 @@ import Testing
         }
         try broker.send(.hello(id: hello, HelloReply(server: "played/1", formats: [], limits: [:])))
         let id = try #require(broker.receive().id)
-        try broker.send(
-            .image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
         try eventually("the image has come") { received.withLock { $0 != nil } }
         received.withLock { $0 = nil }
         #expect(try broker.receive() == .release(buffers: [7]))
@@ -310,8 +294,6 @@ import Testing
         try segment.awaitReaders(0)
         withExtendedLifetime(client) {}
     }
-
-    // MARK: Kept images
 
     private static let slots = 64
 

@@ -1,6 +1,5 @@
 import Foundation
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport
@@ -8,7 +7,6 @@ import Testing
 
 /// The command line: exit codes, output and files.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CommandTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     private func object(_ text: String) throws -> [String: Any] {
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
@@ -22,34 +20,46 @@ import Testing
         ["get", "--what", "http://a/"], ["get", "http://a/", "-o"],
         ["get", "http://a/", "--cache", "never"], ["get", "http://a/", "--header", "x"], ["ctl"], ["ctl", "dance"],
         ["ctl", "stats", "more"], ["ctl", "stats", "--jsn"], ["--user", "nobody-by-this-name"],
+        ["get", "http://a/", "--cache", "sometimes"], ["get", "http://a/", "--storage", "tape"],
+        ["get", "http://a/", "--priority", "max"], ["get", "http://a/", "--credentials", "secret"],
+        ["get", "http://a/", "--cache-key", ""], ["get", "http://a/", "--timeout-ms", "0"],
+        ["get", "http://a/", "--total-timeout-ms", "x"], ["get", "http://a/", "--fit", "tight"],
+        ["get", "http://a/", "--stale-first", "--cache", "reload"], ["get", "http://a/", "--cookies=yes"],
+        ["get", "http://a/", "--older-than", "1d"], ["get", "http://a/", "--progressive", "-o", "a.png"],
+        ["get", "http://a/", "--progressive", "--json"], ["ctl", "failed"], ["ctl", "failed", "dance"],
+        ["ctl", "failed", "list", "http://a/", "more"], ["ctl", "failed", "clear", "a"], ["ctl", "remove"],
+        ["ctl", "remove", "nowhere"], ["ctl", "remove", "http://a/", "http://b/"], ["ctl", "clear", "everything"],
+        ["ctl", "clear", "all", "--older-than", "soon"], ["ctl", "clear", "all", "--older-than", "-1"],
+        ["ctl", "suspend", "now"], ["ctl", "stats", "--older-than", "1d"], ["ctl", "resume", "--width", "3"],
+        ["ctl", "prefetch"], ["ctl", "prefetch", "a", "b"], ["ctl", "prefetch", "a", "--width", "0"],
+        ["ctl", "prefetch", "a", "--older-than", "1d"], ["ctl", "events", "all"], ["ctl", "cancel-all", "http://a/"],
+        ["ctl", "reload", "now"], ["ctl", "--json"], ["ctl", "top", "now"], ["ctl", "top", "--json"],
+        ["ctl", "top", "--interval", "0"], ["ctl", "top", "--interval", "soon"], ["ctl", "stats", "--once"],
+        ["ctl", "prefetch", "a", "--interval", "1"],
     ]) func wrongUse(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
-        let result = try run(Self.program, words, environment: ["IMGBROKER_SOCKET=" + directory.file("s")])
-        #expect(result.exit == .status(2), "\(words)")
-        #expect(result.output.isEmpty)
-        #expect(result.errors.split(separator: "\n").count == 1, "\(words): \(result.errors)")
+        let result = try imgbroker(words, environment: ["IMGBROKER_SOCKET=" + directory.file("s")])
+        #expect((result.exit, result.output.isEmpty) == (.status(2), true), "\(words)")
+        #expect(result.errorLines.count == 1 && !result.errors.contains("secret"), "\(words): \(result.errors)")
         // What only the start of a broker finds out is a line of its log.
         #expect(result.errors.hasPrefix("imgbroker: ") || result.errors.contains(" level=error process=imgbroker "))
     }
 
     @Test(arguments: [
         ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["info", "--help"],
-        ["store", "--help"],
-        ["ctl", "--help"],
+        ["store", "--help"], ["ctl", "--help"],
         ["doctor", "--help"], ["--check-config"], ["--manual", "imgbroker.8"], ["--completion", "bash"],
     ])
     func help(_ words: [String]) throws {
-        let result = try run(Self.program, words)
-        #expect(result.exit == .status(0))
-        #expect(!result.output.isEmpty)
-        #expect(result.errors.isEmpty)
+        let result = try imgbroker(words)
+        #expect((result.exit, result.output.isEmpty, result.errors.isEmpty) == (.status(0), false, true))
     }
 
     /// Whether the machine lacks something is not known here.
     @Test func doctorLooksAtTheBroker() throws {
         let setting = try Setting(routes: [:])
         // It waits for workers, whose confinement is not known before.
-        let result = try run(Self.program, ["doctor", "--socket", setting.broker.socketPath])
+        let result = try setting.broker.run(["doctor"])
         #expect([.status(0), .status(1)].contains(result.exit))
         #expect(result.output.contains("serves \(setting.broker.socketPath), sandbox seccomp+landlock"))
         #expect(result.output.split(separator: "\n").count { $0.hasPrefix("ok  ") || $0.hasPrefix("!!  ") } >= 10)
@@ -63,7 +73,7 @@ import Testing
             let unit = "[Service]\nExecStart=/usr/bin/imgbroker http --listen \(place)\n"
             try unit.write(toFile: directory.file("imgbroker-http.service"), atomically: true, encoding: .utf8)
             let words = ["doctor", "--socket", broker.socketPath]
-            let result = try run(Self.program, words, environment: ["SYSTEMD_UNIT_PATH=" + directory.path])
+            let result = try imgbroker(words, environment: ["SYSTEMD_UNIT_PATH=" + directory.path])
             return String(result.output.split(separator: "\n").first { $0.dropFirst(4).hasPrefix("http ") } ?? "")
         }
         #expect(try line("127.0.0.1:1") == "ok  http           imgbroker-http.service is not enabled")
@@ -86,8 +96,8 @@ import Testing
         try FileManager.default.createDirectory(atPath: services, withIntermediateDirectories: true)
         let text = "[D-BUS Service]\nName=org.freedesktop.thumbnails.Thumbnailer1\nExec=/none/imgbroker-thumbnailer\n"
         try text.write(toFile: services + "/a.service", atomically: true, encoding: .utf8)
-        let result = try run(
-            Self.program, ["doctor", "--socket", directory.file("s")], environment: ["XDG_DATA_HOME=" + directory.path])
+        let result = try imgbroker(
+            ["doctor", "--socket", directory.file("s")], environment: ["XDG_DATA_HOME=" + directory.path])
         #expect(result.exit == .status(1))
         #expect(result.output.contains("!!  thumbnails     /none/imgbroker-thumbnailer is missing\n"), "\(result)")
     }
@@ -97,10 +107,10 @@ import Testing
         let server = try Memcached()
         let name = "127.0.0.1:\(server.port)"
         let words = ["doctor", "--socket", directory.file("s"), "--shared-tier"]
-        let answered = try run(Self.program, words + ["memcached:\(name)"])
+        let answered = try imgbroker(words + ["memcached:\(name)"])
         #expect(answered.output.contains("ok  shared tier    1 of 1 servers answer\n"), "\(answered)")
         // Nothing listens at the lowest port.
-        let result = try run(Self.program, words + ["memcached:\(name),127.0.0.1:1"])
+        let result = try imgbroker(words + ["memcached:\(name),127.0.0.1:1"])
         #expect(result.exit == .status(1))
         #expect(result.output.contains("!!  shared tier    1 of 2 servers answer\n"), "\(result)")
         #expect(result.output.contains("or take it from shared-tier: 127.0.0.1:1\n"), "\(result)")
@@ -109,10 +119,8 @@ import Testing
     @Test(arguments: [["get", "http://127.0.0.1/"], ["ctl", "stats"], ["ctl", "stats", "--json"]])
     func noBroker(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
-        let result = try run(Self.program, words + ["--socket", directory.file("s")])
-        #expect(result.exit == .status(3))
-        #expect(result.output.isEmpty)
-        #expect(result.errors.split(separator: "\n").count == 1)
+        let result = try imgbroker(words + ["--socket", directory.file("s")])
+        #expect((result.exit, result.output.isEmpty, result.errorLines.count) == (.status(3), true, 1))
         #expect(result.errors.contains(directory.file("s")))
         #expect(result.errors.hasSuffix("; imgbroker doctor says what to do\n"))
     }
@@ -124,11 +132,8 @@ import Testing
         let directory = try TemporaryDirectory()
         let setting = try Setting(["--segments", segments], routes: ["/a": png(picture)])
         let path = directory.file(name)
-        let result = try run(
-            Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(0), "\(result.errors)")
-        #expect(result.errors.isEmpty)
-        #expect(result.output.contains("64 × 48"))
+        let result = try setting.broker.run(["get", setting.url("/a"), "-o", path])
+        #expect(result.exit == .status(0) && result.errors.isEmpty && result.output.contains("64 × 48"), "\(result)")
         #expect(directory.names == [name])
 
         let origin = try LocalOrigin(folder: directory.path)
@@ -149,7 +154,6 @@ import Testing
                 }
             }
         }
-        // A truncated file is refused.
         let whole = try #require(FileManager.default.contents(atPath: path))
         try whole.prefix(whole.count / 2).write(to: URL(fileURLWithPath: directory.file("half")))
         #expect(try client.failure(origin.url("/half")).code == .truncated)
@@ -159,9 +163,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let path = directory.file("a.jpg")
-        let result = try run(
-            Self.program, ["get", "--original", "--socket", setting.broker.socketPath, "-o", path, setting.url("/a")])
-        #expect(result.exit == .status(0))
+        #expect(try setting.broker.run(["get", "--original", "-o", path, setting.url("/a")]).failure == nil)
         #expect(FileManager.default.contents(atPath: path) == Data(tile(1).png))
     }
 
@@ -169,60 +171,45 @@ import Testing
         let setting = try Setting { request in
             request.path == "/a" && request["Accept-Language"] == "de" ? png(tile(1)) : .status(404)
         }
-        let socket = ["--socket", setting.broker.socketPath]
         let words = ["get", setting.url("/a"), "--json", "--header", "Accept-Language: de"]
-        let fields = try object(try run(Self.program, words + socket).output)
-        #expect(fields["width"] as? Int == 16)
-        #expect(fields["source"] as? String == "network")
+        let fields = try object(try setting.broker.run(words).output)
+        #expect((fields["width"] as? Int, fields["source"] as? String) == (16, "network"))
         #expect(fields["url"] as? String == setting.url("/a"))
-        #expect(try object(try run(Self.program, words + socket).output)["source"] as? String == "memory")
+        #expect(try object(try setting.broker.run(words).output)["source"] as? String == "memory")
 
-        let failed = try run(Self.program, ["get", setting.url("/b"), "--json"] + socket)
+        let failed = try setting.broker.run(["get", setting.url("/b"), "--json"])
         #expect(failed.exit == .status(1))
         #expect(try object(failed.output)["code"] as? String == "http-status")
         #expect(try object(failed.output)["httpStatus"] as? Int == 404)
         #expect(failed.errors.isEmpty)
-        let plain = try run(Self.program, ["get", setting.url("/b")] + socket)
-        #expect(plain.exit == .status(1))
-        #expect(plain.errors.split(separator: "\n").count == 1)
-        #expect(plain.output.isEmpty)
-        let absent = try run(Self.program, ["get", setting.url("/c"), "--cache", "only-if-cached"] + socket)
-        #expect(absent.exit == .status(1))
-        #expect(absent.errors.contains("not-cached"))
+        let plain = try setting.broker.run(["get", setting.url("/b")])
+        #expect((plain.exit, plain.errorLines.count, plain.output.isEmpty) == (.status(1), 1, true))
+        let absent = try setting.broker.run(["get", setting.url("/c"), "--cache", "only-if-cached"])
+        #expect(absent.exit == .status(1) && absent.errors.contains("not-cached"), "\(absent)")
     }
 
     @Test func unwritableOutput() throws {
         let directory = try TemporaryDirectory()
         let setting = try Setting(routes: ["/a": png(tile(1))])
-        let result = try run(
-            Self.program,
-            ["get", setting.url("/a"), "-o", directory.file("no/a.png"), "--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        let result = try setting.broker.run(["get", setting.url("/a"), "-o", directory.file("no/a.png")])
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
     }
 
     @Test func stats() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         for _ in 0..<3 { _ = try client.load(setting.url("/a")) }
-        let words = ["ctl", "stats", "--socket", setting.broker.socketPath]
-        let fields = try object(try run(Self.program, words + ["--json"]).output)
-        #expect(fields["requests"] as? Int == 3)
-        #expect(fields["memoryHits"] as? Int == 2)
-        #expect(fields["networkLoads"] as? Int == 1)
+        let fields = try object(try setting.broker.run(["ctl", "stats", "--json"]).output)
+        #expect((fields["requests"] as? Int, fields["memoryHits"] as? Int, fields["networkLoads"] as? Int) == (3, 2, 1))
         #expect((fields["decodeMilliseconds"] as? [String: Any])?.keys.sorted() == ["max", "p50", "p90", "p99"])
-        #expect(fields["failures"] as? [String: Int] == [:])
-        #expect(fields["diskState"] as? String == "off")
-        let table = try run(Self.program, words)
-        #expect(table.exit == .status(0))
-        #expect(table.output.contains("Requests"))
+        #expect((fields["failures"] as? [String: Int], fields["diskState"] as? String) == ([:], "off"))
+        let table = try setting.broker.run(["ctl", "stats"])
+        #expect(table.exit == .status(0) && table.output.contains("Requests"), "\(table)")
         #expect(table.output.split(separator: "\n").allSatisfy { $0.count <= 100 })
-        // The socket may come from the environment.
-        let found = try run(
-            Self.program, ["ctl", "stats", "--json"], environment: ["IMGBROKER_SOCKET=" + setting.broker.socketPath])
+        let found = try imgbroker(
+            ["ctl", "stats", "--json"], environment: ["IMGBROKER_SOCKET=" + setting.broker.socketPath])
         #expect(found.exit == .status(0))
-        let user = try run(
-            Self.program, ["ctl", "stats", "--json"], environment: ["XDG_RUNTIME_DIR=" + setting.broker.directory.path])
+        let user = try imgbroker(
+            ["ctl", "stats", "--json"], environment: ["XDG_RUNTIME_DIR=" + setting.broker.directory.path])
         #expect(user.exit == .status(3) || user.exit == .status(0))
     }
 }

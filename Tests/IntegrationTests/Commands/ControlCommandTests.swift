@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -7,37 +6,18 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// `imgbroker ctl` with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ControlCommandTests {
     static let program = BuiltProducts.folder + "/imgbroker"
 
     private func ctl(_ setting: Setting, _ words: String...) throws -> ProgramResult {
-        try run(Self.program, ["ctl"] + words + ["--socket", setting.broker.socketPath])
+        try setting.broker.run(["ctl"] + words)
     }
 
     /// Runs a command, which must succeed, and returns the JSON object that it prints.
     private func object(_ setting: Setting, _ words: String...) throws -> [String: Any] {
-        let result = try run(Self.program, ["ctl"] + words + ["--json", "--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(0), "\(words): \(result.errors)")
-        #expect(result.errors.isEmpty)
+        let result = try setting.broker.run(["ctl"] + words + ["--json"])
+        #expect((result.exit, result.errors.isEmpty) == (.status(0), true), "\(words): \(result.errors)")
         return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
-    }
-
-    @Test(arguments: [
-        ["failed"], ["failed", "dance"], ["failed", "list", "http://a/", "more"], ["failed", "clear", "a"], ["remove"],
-        ["remove", "nowhere"], ["remove", "http://a/", "http://b/"], ["clear", "everything"],
-        ["clear", "all", "--older-than", "soon"], ["clear", "all", "--older-than", "-1"], ["suspend", "now"],
-        ["stats", "--older-than", "1d"], ["resume", "--width", "3"], ["prefetch"], ["prefetch", "a", "b"],
-        ["prefetch", "a", "--width", "0"], ["prefetch", "a", "--older-than", "1d"], ["events", "all"],
-        ["cancel-all", "http://a/"], ["reload", "now"], ["--json"], ["top", "now"], ["top", "--json"],
-        ["top", "--interval", "0"], ["top", "--interval", "soon"], ["stats", "--once"],
-        ["prefetch", "a", "--interval", "1"],
-    ]) func wrongUse(_ words: [String]) throws {
-        let result = try run(Self.program, ["ctl"] + words)
-        #expect(result.exit == .status(2), "\(words)")
-        #expect(result.output.isEmpty)
-        #expect(result.errors.split(separator: "\n").count == 1, "\(words): \(result.errors)")
-        #expect(result.errors.hasPrefix("imgbroker: "))
     }
 
     @Test(arguments: [
@@ -45,9 +25,8 @@ import Testing
         ["cancel-all"], ["reload"], ["prefetch", "/dev/null"], ["events"], ["top"], ["top", "--once"],
     ]) func noBroker(_ words: [String]) throws {
         let directory = try TemporaryDirectory()
-        let result = try run(Self.program, ["ctl"] + words + ["--socket", directory.file("s")])
-        #expect(result.exit == .status(3), "\(words)")
-        #expect(result.errors.split(separator: "\n").count == 1)
+        let result = try imgbroker(["ctl"] + words + ["--socket", directory.file("s")])
+        #expect((result.exit, result.errorLines.count) == (.status(3), 1), "\(words)")
     }
 
     @Test func failedList() throws {
@@ -60,8 +39,7 @@ import Testing
         #expect(text.contains("http-status") && text.contains(setting.url("/a")))
         let entries = try #require(
             try object(setting, "failed", "list", setting.url("/b"))["entries"] as? [[String: Any]])
-        #expect(entries.count == 1)
-        #expect(entries.first?["url"] as? String == setting.url("/b"))
+        #expect((entries.count, entries.first?["url"] as? String) == (1, setting.url("/b")))
         #expect(entries.first?["code"] as? String == "http-status")
         #expect(abs((entries.first?["expires"] as? Int ?? 0) - Int(time(nil)) - 60) < 30)
         #expect(try ctl(setting, "stats").output.contains("on the failed list"))
@@ -74,8 +52,7 @@ import Testing
     }
 
     @Test func removeAndClear() throws {
-        let setting = try Setting { png(tile($0.path.utf8.count)) }
-        let client = try setting.client()
+        let (setting, client) = try Setting { png(tile($0.path.utf8.count)) }.withClient()
         for path in ["/a", "/bb", "/ccc"] { _ = try client.load(setting.url(path), #""delivery":"none""#) }
         #expect(try ctl(setting, "remove", setting.url("/a")).output == "removed 1 original\n")
         #expect(try object(setting, "remove", setting.url("/a"))["removed"] as? Int == 0)
@@ -89,8 +66,7 @@ import Testing
     }
 
     @Test func suspendAndResume() throws {
-        let setting = try Setting { png(tile($0.path.utf8.count)) }
-        let client = try setting.client()
+        let (setting, client) = try Setting { png(tile($0.path.utf8.count)) }.withClient()
         _ = try client.load(setting.url("/a"))
         #expect(try object(setting, "suspend")["suspended"] as? Bool == true)
         #expect(try client.load(setting.url("/a")).image().source == .memory)
@@ -102,16 +78,13 @@ import Testing
     }
 
     @Test func cancelAll() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let ids = try ["/a", "/b"].map { try client.get(setting.url($0)) }
         for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
         #expect(try ctl(setting, "cancel-all").exit == .status(0))
         for id in ids { #expect(try client.answer(to: id).error?.code == .cancelled) }
         #expect(try object(setting, "cancel-all")["cancelled"] as? Bool == true)
     }
-
-    // MARK: prefetch
 
     @Test func prefetch() throws {
         let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile($0.path.utf8.count, side: 64)) }
@@ -128,13 +101,10 @@ import Testing
 
         try write("\(setting.url("/none"))\nno URL\n\(setting.url("/ccc"))\n")
         let bad = try ctl(setting, "prefetch", list)
-        #expect(bad.exit == .status(1))
-        #expect(bad.output == "1 loaded, 2 failed of 3\n")
-        #expect(bad.errors.contains("line 2: "))
-        #expect(bad.errors.split(separator: "\n").count == 1)
+        #expect((bad.exit, bad.output) == (.status(1), "1 loaded, 2 failed of 3\n"))
+        #expect(bad.errors.contains("line 2: ") && bad.errorLines.count == 1, "\(bad)")
         let missing = try ctl(setting, "prefetch", directory.file("no"))
-        #expect(missing.exit == .status(1))
-        #expect(missing.errors.split(separator: "\n").count == 1)
+        #expect((missing.exit, missing.errorLines.count) == (.status(1), 1))
         #expect(try ctl(setting, "prefetch", directory.path).exit == .status(1))
         #expect(try ctl(setting, "prefetch", "/dev/null").output == "0 loaded, 0 failed of 0\n")
     }
@@ -150,12 +120,9 @@ import Testing
         let result = try run(
             "/bin/sh",
             ["-c", script, Self.program, setting.url("/a"), directory.file("last"), setting.broker.socketPath])
-        #expect(result.exit == .status(1))
-        #expect(result.output == #"{"done":1100,"failed":1,"total":1101}"# + "\n")
+        #expect((result.exit, result.output) == (.status(1), #"{"done":1100,"failed":1,"total":1101}"# + "\n"))
         #expect(setting.origin.statistics("/a").requests == 1)
     }
-
-    // MARK: events
 
     @Test func events() throws {
         let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile(1)) }
@@ -187,8 +154,6 @@ import Testing
         #expect(some.exit() == .status(1))
     }
 
-    // MARK: Permissions
-
     /// Runs a command as user nobody with one group.
     private func asNobody(group: String, _ words: [String], _ broker: TestBroker) throws -> ProgramResult {
         let program = ["--reuid=nobody", "--regid=\(group)", "--clear-groups", Self.program, "ctl"]
@@ -203,9 +168,8 @@ import Testing
         let broker = try TestBroker(["--socket-mode", "0666", "--admin-group", "mail"])
         for words in [["failed", "list"], ["failed", "clear"], ["clear"], ["suspend"], ["resume"], ["cancel-all"]] {
             let refused = try asNobody(group: "daemon", words, broker)
-            #expect(refused.exit == .status(1), "\(words)")
-            #expect(refused.errors.contains("forbidden"))
-            #expect(refused.errors.split(separator: "\n").count == 1)
+            #expect(refused.exit == .status(1) && refused.errors.contains("forbidden"), "\(words): \(refused)")
+            #expect(refused.errorLines.count == 1)
             #expect(try asNobody(group: "mail", words, broker).exit == .status(0), "\(words)")
         }
         for words in [["stats"], ["remove", "http://a/"], ["prefetch", "/dev/null"]] {

@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -7,9 +6,7 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// `imgbroker exporter` with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ExporterTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     /// The metric of each figure, by the names that `stats` and Prometheus have for it.
     private static let figures = [
@@ -50,15 +47,14 @@ import Testing
     ]
 
     @Test func `after a load with failures the metrics are the statistics`() throws {
-        let setting = try Setting { request in
+        let (setting, client) = try Setting { request in
             switch request.path {
             case "/missing": .status(404)
             case "/broken": .ok([1, 2, 3], contentType: "image/png")
             case "/error": .status(503)
             default: png(tile(Int(request.path.dropFirst()) ?? 0))
             }
-        }
-        let client = try setting.client()
+        }.withClient()
         for number in 0..<20 { _ = try client.load(setting.url("/\(number % 12)")) }
         for path in ["/missing", "/missing", "/broken", "/error"] { _ = try client.failure(setting.url(path)) }
         _ = try client.failure("http://127.0.0.1:1/")
@@ -199,18 +195,15 @@ import Testing
         ["--listen", "9464"], ["--listen", "localhost:9464"], ["--listen", "127.0.0.1:99999"], ["--listen", "[::1"],
         ["--allow-host", "a:80"], ["--allow-host", ""], ["here"], ["--port", "1"], ["--listen"],
     ]) func wrongUse(_ words: [String]) throws {
-        let result = try run(Self.program, ["exporter"] + words)
-        #expect(result.exit == .status(2), "\(words)")
-        #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+        let result = try imgbroker(["exporter"] + words)
+        #expect(result.exit == .status(2) && result.errorLines.count == 1, "\(words): \(result)")
     }
 
     @Test func `a port that is taken is one line`() throws {
         let broker = try TestBroker()
         let exporter = try RunningExporter(broker)
-        let result = try run(
-            Self.program, ["exporter", "--listen", "127.0.0.1:\(exporter.port)", "--socket", broker.socketPath])
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        let result = try broker.run(["exporter", "--listen", "127.0.0.1:\(exporter.port)"])
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(result.errors.contains("is taken"))
     }
 }

@@ -31,7 +31,6 @@ import Testing
         server = try RunningImageServer(setting.broker)
     }
 
-    /// The pixels of a result.
     private func result(_ options: String, of path: String = "/picture") throws -> TestPicture {
         let answer = try server.request("GET", "/unsafe/\(options)/plain/\(setting.url(path))@png")
         try #require(answer.status == 200, "\(options): \(answer.text)")

@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -7,10 +6,8 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// `imgbroker http` with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HTTPTests {
     private typealias Server = RunningImageServer
-    private static let program = BuiltProducts.folder + "/imgbroker"
     /// The longest body in these tests.
     private static let most = 1 << 20
 
@@ -35,8 +32,7 @@ import Testing
         for (name, file) in files {
             for type in name == "heif" ? ["jpeg"] : ["png", "jpeg", "webp"] {
                 let fit = try server.request("POST", Server.preview(150, type: type), body: file)
-                #expect(fit.status == 200, "\(name): \(fit.text)")
-                #expect(fit.fields["content-type"] == "image/\(type)")
+                #expect((fit.status, fit.fields["content-type"]) == (200, "image/\(type)"), "\(name): \(fit.text)")
                 #expect([fit.fields["image-width"], fit.fields["image-height"]] == ["150", "100"])
                 #expect(try size(fit.body, broker) == [150, 100])
                 let crop = try server.request(
@@ -70,8 +66,7 @@ import Testing
         let file = TestPicture.gradient(width: 80, height: 80).png
         let answers = try (0..<5).map { _ in try server.request("POST", Server.preview(20), body: file).body }
         #expect(Set(answers).count == 1)
-        #expect(try broker.stats()[.decodes] == 1)
-        #expect(try broker.stats()[.memoryHits] == 4)
+        #expect(try broker.stats()[.decodes, .memoryHits] == [1, 4])
     }
 
     @Test func `its requests are counted by its name, in the statistics and the metrics`() throws {
@@ -204,14 +199,12 @@ import Testing
         #expect(try server.request("POST", "/fit?width=8", body: tile(1).png).status == 405)
         #expect(try server.request("GET", "/pipeline").status == 405)
         #expect(try server.request("GET", "/health", fields: ["Host: evil.example"]).status == 400)
-        // Without a stated length.
         let socket = try server.connect()
         let head = "POST \(target) HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         Server.send(Array(head.utf8), to: socket)
         let chunk = Array("10000\r\n".utf8) + [UInt8](repeating: 7, count: 1 << 16) + [13, 10]
         for _ in 0..<40 { Server.send(chunk, to: socket) }
         #expect(try Server.answer(from: socket).status == 413)
-        // Bytes that are no HTTP, and headers without an end.
         for bytes in [Array("\0\0\0\0\r\n\r\n".utf8), [UInt8](repeating: 65, count: 1 << 17)] {
             let socket = try server.connect()
             Server.send(bytes, to: socket)
@@ -285,7 +278,7 @@ import Testing
             let server = try Server(broker, "--listen-mode", "0600", path: path)
             var status = stat()
             #expect(unsafe stat(path, &status) == 0 && status.st_mode & 0o777 == 0o600)
-            let taken = try run(Self.program, ["http", "--listen", "unix:\(path)", "--socket", broker.socketPath])
+            let taken = try broker.run(["http", "--listen", "unix:\(path)"])
             #expect(taken.exit == .status(1) && taken.errors.contains("is taken"))
             #expect(server.command.exit(after: SIGTERM) == .status(0))
         }
@@ -297,19 +290,17 @@ import Testing
         ["--listen", "9080"], ["--listen", "localhost:9080"], ["--listen", "unix:"], ["--listen-mode", "9"],
         ["--max-body", "257M"], ["--max-body", "0"], ["--key-file", ""], ["here"], ["--port", "1"],
     ]) func wrongUse(_ words: [String]) throws {
-        let result = try run(Self.program, ["http"] + words)
-        #expect(result.exit == .status(2), "\(words)")
-        #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+        let result = try imgbroker(["http"] + words)
+        #expect(result.exit == .status(2) && result.errorLines.count == 1, "\(words): \(result)")
     }
 
     @Test func `wrong keys are one line`() throws {
         let directory = try TemporaryDirectory()
         try "IMGPROXY_KEY=zz\n".write(toFile: directory.file("keys"), atomically: true, encoding: .utf8)
         for path in [directory.file("keys"), directory.file("none")] {
-            let result = try run(Self.program, ["http", "--listen", "127.0.0.1:0", "--key-file", path])
+            let result = try imgbroker(["http", "--listen", "127.0.0.1:0", "--key-file", path])
             #expect(result.exit == .status(1))
-            #expect(
-                result.errors.split(separator: "\n").count == 1 && result.errors.contains("keys"), "\(result.errors)")
+            #expect(result.errorLines.count == 1 && result.errors.contains("keys"), "\(result.errors)")
         }
     }
 }

@@ -1,6 +1,5 @@
 import CTestSupport
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -14,10 +13,6 @@ import Testing
         [broker.status] + broker.status.children
     }
 
-    private func isGone(_ processes: [ProcessStatus]) throws {
-        for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
-    }
-
     @Test(arguments: [SIGTERM, SIGINT]) func exitsOnSignal(_ signal: Int32) throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         _ = try setting.client().load(setting.url("/a"))
@@ -26,17 +21,16 @@ import Testing
         let processes = [broker.status] + (try broker.allChildren())
         broker.signal(signal)
         #expect(try broker.waitForExit() == .status(0))
-        try isGone(processes)
+        try waitForExit(of: processes)
         #expect(broker.directory.names == ["log"])
     }
 
     /// The broker's clock is slow, so that a busy machine completes the request before the time for draining is over.
     @Test func drainsRequestsInFlight() throws {
         let directory = try TemporaryDirectory()
-        let setting = try Setting(environment: [try clockShim(in: directory), "SLOW_CLOCK=20"]) { _ in
+        let (setting, client) = try Setting(environment: [try clockShim(in: directory), "SLOW_CLOCK=20"]) { _ in
             png(tile(1)).with { $0.hold = .beforeHeaders }
-        }
-        let client = try setting.client()
+        }.withClient()
         let broker = setting.broker
         let id = try client.get(setting.url("/a"))
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
@@ -49,28 +43,25 @@ import Testing
         #expect(try client.picture(try client.answer(to: id)) == tile(1))
         // Nothing is left to wait for: it exits before the 80 s that draining may take by its clock.
         #expect(try broker.waitForExit() == .status(0))
-        try isGone(processes)
+        try waitForExit(of: processes)
         #expect(broker.directory.names == ["log"])
     }
 
     /// An inline image that has been started is sent completely, although it is larger than the socket's buffer.
     @Test func drainsPayloads() throws {
         let file = TestPNG.blank(width: 2000, height: 2000)
-        let setting = try Setting(routes: ["/a": .ok(file)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": .ok(file)]).withClient()
         _ = try client.load(setting.url("/a"), #""delivery":"none""#)
         let id = try client.get(setting.url("/a"), #""delivery":"inline""#)
         try setting.broker.wait(for: "the request is a hit") { $0[.memoryHits] == 1 }
         setting.broker.signal(SIGTERM)
         try eventually("the broker has stopped listening") { !setting.broker.directory.names.contains("s") }
-        let incoming = try client.answer(to: id)
-        #expect(incoming.payload.count == 16_000_000)
+        #expect(try client.answer(to: id).payload.count == 16_000_000)
         #expect(try setting.broker.waitForExit() == .status(0))
     }
 
     @Test func workersExitWithAKilledBroker() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         try client.get(setting.url("/a"))
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
         try setting.idleWorkers()
@@ -79,7 +70,7 @@ import Testing
         let processes = [setting.broker.status] + (try setting.broker.allChildren())
         setting.broker.signal(SIGKILL)
         #expect(try setting.broker.waitForExit() == .signal(SIGKILL))
-        try isGone(processes)
+        try waitForExit(of: processes)
     }
 
     @Test func staleSocketIsReplaced() throws {
@@ -97,12 +88,9 @@ import Testing
     @Test func secondBrokerRefuses() throws {
         let broker = try TestBroker()
         let second = try run(BuiltProducts.folder + "/imgbroker", ["--socket", broker.socketPath, "--disk-limit", "0"])
-        #expect(second.exit == .status(1))
-        #expect(second.errors.split(separator: "\n").count == 1)
+        #expect((second.exit, second.errorLines.count) == (.status(1), 1))
         #expect(second.errors.contains("in use"))
-        // The first broker keeps running.
         #expect(try RawClient(broker.socketPath).stats()[.requests] == 0)
-        // A file that is not a socket is not replaced.
         let path = broker.directory.file("file")
         #expect(FileManager.default.createFile(atPath: path, contents: Data("keep".utf8)))
         #expect(try run(BuiltProducts.folder + "/imgbroker", ["--socket", path]).exit == .status(1))
@@ -146,7 +134,6 @@ import Testing
         #expect(try RawClient(directory.file("s")).stats()[.requests] == 0)
     }
 
-    /// The old broker does not remove a socket file that it did not create.
     @Test func keepsTheSocketOfASuccessor() throws {
         let directory = try TemporaryDirectory()
         let first = try TestBroker(in: directory)
@@ -180,5 +167,43 @@ import Testing
             Thread.sleep(forTimeInterval: 2)
             return figures() == before && !before.contains(-1)
         }
+    }
+}
+
+@Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct LifecycleTimingTests {
+    /// The limit in milliseconds for a shutdown that waits at most four seconds for requests in flight.
+    private static let soon = 15_000
+
+    @Test func endsRequestsThatDoNotComplete() throws {
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
+        let broker = setting.broker
+        let id = try client.get(setting.url("/a"))
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        let processes = [broker.status] + broker.status.children
+        let took = try milliseconds {
+            broker.signal(SIGTERM)
+            let error = try client.answer(to: id).error
+            #expect(error?.code == .shuttingDown)
+            #expect(try broker.waitForExit() == .status(0))
+        }
+        #expect(took < Self.soon)
+        try waitForExit(of: processes)
+        #expect(broker.directory.names == ["log"])
+    }
+
+    @Test func stoppedWorkerDoesNotDelayShutdown() throws {
+        let (setting, client) = try Setting(workers: 1, routes: ["/a": png(tile(1))]).withClient()
+        try setting.idle()
+        try setting.broker.stopAll(.decode)
+        let id = try client.get(setting.url("/a"))
+        try setting.broker.wait(for: "the decoding is running") { $0[.reservedBytes] > 0 && $0[.running] == 1 }
+        let processes = [setting.broker.status] + setting.broker.status.children
+        let took = try milliseconds {
+            let exit = try setting.broker.stop()
+            #expect(exit == .status(0))
+        }
+        #expect(took < Self.soon)
+        #expect(try client.answer(to: id).error?.code == .shuttingDown)
+        try waitForExit(of: processes)
     }
 }

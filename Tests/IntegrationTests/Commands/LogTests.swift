@@ -6,9 +6,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The log of a running broker and its workers.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LogTests {
-    /// The lines of a broker that writes JSON.
     private func lines(_ setting: Setting) throws -> [[String: Any]] {
         try setting.broker.logLines.map {
             try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any], "\($0)")
@@ -64,8 +62,7 @@ import WorkerProtocol
     }
 
     @Test func `a flood of failures is counted`() throws {
-        let setting = try Setting(["--log-level", "info"]) { _ in .status(404) }
-        let client = try setting.client()
+        let (setting, client) = try Setting(["--log-level", "info"]) { _ in .status(404) }.withClient()
         for number in 0..<200 {
             #expect(try client.failure(setting.url("/\(number)"), #""cache":"only-if-cached""#).code == .notCached)
         }
@@ -106,8 +103,7 @@ import WorkerProtocol
         let name = "\(try #require(file[.systemNumber] as? Int)):\(try #require(file[.systemFileNumber] as? Int))"
         let setting = try LocalOrigin { _ in png(tile(1)) }
         defer { setting.stop() }
-        let broker = try TestBroker(
-            ["--log-level", "debug"], environment: ["JOURNAL_STREAM=\(name)"], in: directory)
+        let broker = try TestBroker(["--log-level", "debug"], environment: ["JOURNAL_STREAM=\(name)"], in: directory)
         #expect(try RawClient(broker.socketPath).load(setting.url("/1")).image().width > 0)
         #expect(broker.logLines.contains { $0.hasPrefix("<5>process=imgbroker event=started") }, "\(broker.logTail)")
         #expect(broker.logLines.contains { $0.hasPrefix("<7>process=imgfetch event=job") }, "\(broker.logTail)")

@@ -36,8 +36,7 @@ import Testing
     }
 
     @Test func anInlineImageIsItsPayload() throws {
-        let image = try loading(image(bytes: 3, payload: 3), payload: [1, 2, 3]).get()
-        #expect(image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } } == [1, 2, 3])
+        #expect(try loading(image(bytes: 3, payload: 3), payload: [1, 2, 3]).get().copiedBytes == [1, 2, 3])
     }
 
     /// URLs and messages come from other users and from origins.

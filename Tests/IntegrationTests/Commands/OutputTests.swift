@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -22,14 +21,10 @@ import Testing
     }
 
     /// Noise, so that its file has several pages.
-    private static let large = TestPicture(width: 80, height: 80) { x, y in
-        let noise = UInt32(truncatingIfNeeded: x &* 7919 &+ y &* 104_729) &* 2_654_435_761
-        return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(noise >> 8 & 0xFF), 255)
-    }
+    private static let large = noise(width: 80, height: 80)
 
     private func get(_ image: String = "/a", to path: String) throws -> ProgramResult {
-        try run(
-            Self.program, ["get", setting.url(image), "--original", "-o", path, "--socket", setting.broker.socketPath])
+        try setting.broker.run(["get", setting.url(image), "--original", "-o", path])
     }
 
     private func contents(_ path: String) -> [UInt8]? { FileManager.default.contents(atPath: path).map { Array($0) } }
@@ -45,17 +40,16 @@ import Testing
         let source = directory.file("cat.gif")
         try Data(animation.gif()).write(to: URL(filePath: source))
         func get(_ words: String...) throws -> ProgramResult {
-            try run(Self.program, ["get", source, "--socket", setting.broker.socketPath] + words)
+            try imgbroker(["get", source, "--socket", setting.broker.socketPath] + words)
         }
         func frames(_ file: String) throws -> String {
-            try run(Self.program, ["get", directory.file(file), "--socket", setting.broker.socketPath]).output
+            try setting.broker.run(["get", directory.file(file)]).output
         }
         let webp = try get("-o", directory.file("a.webp"), "--width", "10")
         #expect(webp.exit == .status(0) && webp.errors.isEmpty)
         #expect(try frames("a.webp").contains("image/webp, \(count) frames"))
         let png = try get("-o", directory.file("a.png"))
-        #expect(png.exit == .status(0))
-        #expect(png.errors.contains("a.png has the first of \(count) frames"))
+        #expect(png.exit == .status(0) && png.errors.contains("a.png has the first of \(count) frames"), "\(png)")
         #expect(try !frames("a.png").contains("frames"))
         let one = try get("-o", directory.file("b.webp"), "--frame", "1")
         #expect(one.exit == .status(0) && one.errors.isEmpty)
@@ -122,8 +116,7 @@ import Testing
     @Test func `standard output that is for an image has no error either`() throws {
         let result = try shell(
             #""$0" get \#(setting.url("/missing")) --json -o - --socket "$1" >\#(directory.file("copy"))"#)
-        #expect(result.exit == .status(1))
-        #expect(result.errors.contains(#""type":"error""#), "\(result.errors)")
+        #expect(result.exit == .status(1) && result.errors.contains(#""type":"error""#), "\(result)")
         #expect(contents(directory.file("copy")) == [])
     }
 
@@ -158,8 +151,7 @@ import Testing
             #expect(result.exit == .status(0), "\(result.errors)")
         }
         #expect(directory.names == ["in"])
-        let names = try FileManager.default.contentsOfDirectory(atPath: inner)
-        #expect(Set(names) == [name, name + ".png"])
+        #expect(try Set(FileManager.default.contentsOfDirectory(atPath: inner)) == [name, name + ".png"])
         #expect(contents(inner + "/\(name)/x.png") == tile(1).png)
         #expect(contents(inner + "/\(name)/\(name).png") == tile(1).png)
     }
@@ -167,8 +159,7 @@ import Testing
     /// The folder before `{name}` is the user's choice, and may be a link itself.
     @Test func `links in the folder of a name are followed within it only`() throws {
         for folder in ["real/inside", "outside"] {
-            try FileManager.default.createDirectory(
-                atPath: directory.file(folder), withIntermediateDirectories: true)
+            try FileManager.default.createDirectory(atPath: directory.file(folder), withIntermediateDirectories: true)
         }
         try Data("victim".utf8).write(to: URL(filePath: directory.file("outside/a.png")))
         let links = [
@@ -216,8 +207,7 @@ import Testing
         let mount = try Mount(memoryOf: 2 * 4096, at: folder)
         defer { withExtendedLifetime(mount) {} }
         try Data().write(to: URL(filePath: folder + "/empty"))
-        let result = try get("/large", to: folder + "/empty")
-        #expect(result.exit == .status(1))
+        #expect(try get("/large", to: folder + "/empty").exit == .status(1))
         #expect(contents(folder + "/empty") == [])
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["empty"])
     }
@@ -225,13 +215,10 @@ import Testing
     @Test func `a directory or a full device fails, and leaves nothing`() throws {
         for path in [directory.path, "/dev/full"] {
             let result = try get(to: path)
-            #expect(result.exit == .status(1))
-            #expect(result.errors.split(separator: "\n").count == 1)
+            #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         }
         #expect(directory.names.isEmpty)
-        // A name as long as names can be.
-        let long = directory.file(String(repeating: "a", count: 255))
-        #expect(try get(to: long).exit == .status(0))
+        #expect(try get(to: directory.file(String(repeating: "a", count: 255))).exit == .status(0))
     }
 
     @Test(arguments: [
@@ -240,8 +227,7 @@ import Testing
     ])
     func `a full standard output is an error`(_ words: String) throws {
         let result = try shell(#""$0" \#(words) >/dev/full"#)
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1), "\(result.errors)")
     }
 
     /// Without the toolchain and without building.
@@ -268,17 +254,15 @@ import Testing
         }
         #expect(try run(directory.file("usr/bin/imgbroker"), ["--formats"]).exit == .status(0))
         let missing = try run("/usr/bin/make", ["-C", own, "install", "DESTDIR=\(directory.path)", "BUILT=/none"])
-        #expect(missing.exit == .status(2))
-        #expect(missing.errors.contains("run make build first"))
+        #expect(missing.exit == .status(2) && missing.errors.contains("run make build first"), "\(missing)")
     }
 
     @Test(arguments: [["get", "http://a/"], ["ctl", "stats"], ["ctl", "events"], ["ctl", "clear"]])
     func `a stopped broker is given up`(_ words: [String]) throws {
         setting.broker.signal(SIGSTOP)
         defer { setting.broker.signal(SIGCONT) }
-        let result = try run(Self.program, words + ["--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(3))
-        #expect(result.errors.contains("does not answer"), "\(result.errors)")
+        let result = try setting.broker.run(words)
+        #expect(result.exit == .status(3) && result.errors.contains("does not answer"), "\(result)")
     }
 
     /// While nothing happens, the command asks for signs of life and shows none of them.

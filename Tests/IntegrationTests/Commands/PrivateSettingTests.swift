@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LocalOrigin
 import SystemValues
@@ -8,7 +7,6 @@ import Testing
 
 /// Settings whose values are in files of their own: root certificates, and the password for a proxy.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct PrivateSettingTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     private let directory: TemporaryDirectory
     private var file: String { directory.file("conf") }
@@ -22,15 +20,14 @@ import Testing
     }
 
     private func reload(_ broker: TestBroker) throws -> ProgramResult {
-        try run(Self.program, ["ctl", "reload", "--socket", broker.socketPath])
+        try broker.run(["ctl", "reload"])
     }
 
     @Test(.enabled(if: TLSServer.isPossible, "needs openssl and python3"))
     func `a root certificate is trusted from the reload on that reads it`() throws {
         let server = try TLSServer()
         try write("allow-address = 127.0.0.0/8\n", to: file)
-        let broker = try TestBroker(["--config", file], allowed: [], in: directory)
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker(["--config", file], allowed: [], in: directory).withClient()
         #expect(try client.failure(server.url).code == .tlsFailed)
         try write("allow-address = 127.0.0.0/8\nca-file = \(server.certificate)\n", to: file)
         #expect(try reload(broker).output == "ca-file: (none) → \(server.certificate)\n")
@@ -50,8 +47,7 @@ import Testing
         let secret = directory.file("secret")
         try write("me:geheim\n", to: secret)
         try write("proxy = \(proxy.url(""))\nproxy-credentials-file = \(secret)\n", to: file)
-        let broker = try TestBroker(["--config", file], allowed: [], in: directory)
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker(["--config", file], allowed: [], in: directory).withClient()
         #expect(try client.load("http://pictures.example/1").image().source == .network)
         // "me:geheim" in Base64.
         #expect(proxy.requests.last?["Proxy-Authorization"] == "Basic bWU6Z2VoZWlt")
@@ -61,15 +57,14 @@ import Testing
                 #expect(text.range(of: Data("geheim".utf8)) == nil)
             }
         }
-        let check = try run(Self.program, ["--config", file, "--check-config"])
+        let check = try imgbroker(["--config", file, "--check-config"])
         #expect(check.exit == .status(0) && !(check.output + check.errors).contains("geheim"))
         #expect(check.output.contains("proxy-credentials-file = \(secret)"))
         #expect(!broker.logLines.contains { $0.contains("may read the password") || $0.contains("geheim") })
 
         // Another password in the same file, which all users may read.
         try write("me:anders\n", to: secret, mode: 0o644)
-        let result = try reload(broker)
-        #expect(result.output == "proxy-credentials-file: \(secret) → \(secret) (other contents)\n")
+        #expect(try reload(broker).output == "proxy-credentials-file: \(secret) → \(secret) (other contents)\n")
         #expect(broker.logLines.contains { $0.contains("may read the password in \(secret)") })
         #expect(try client.load("http://pictures.example/2").image().source == .network)
         #expect(proxy.requests.last?["Proxy-Authorization"] == "Basic bWU6YW5kZXJz")
@@ -79,8 +74,9 @@ import Testing
     func `a file that is not understood is not quoted`(contents: String) throws {
         let secret = directory.file("secret")
         try write(contents, to: secret)
-        let result = try run(
-            Self.program, ["--check-config", "--proxy", "http://proxy:3128", "--proxy-credentials-file", secret])
+        let result = try imgbroker([
+            "--check-config", "--proxy", "http://proxy:3128", "--proxy-credentials-file", secret,
+        ])
         #expect(result.exit == .status(2))
         let complaint = "--proxy-credentials-file: \(secret) must have one line, USER:PASSWORD, in UTF-8"
         #expect(result.errors == "imgbroker: \(complaint)\n")
@@ -106,10 +102,9 @@ import Testing
             (["--proxy-credentials-file", secret], "needs a --proxy"),
             (["--proxy", "http://you@proxy:1", "--proxy-credentials-file", secret], "is either in the URL"),
         ] {
-            let result = try run(Self.program, ["--check-config"] + words)
-            #expect(result.exit == .status(2))
-            #expect(result.errors.contains(message), "\(result.errors)")
-            #expect(result.errors.split(separator: "\n").count == 1)
+            let result = try imgbroker(["--check-config"] + words)
+            #expect(result.exit == .status(2) && result.errors.contains(message), "\(result)")
+            #expect(result.errorLines.count == 1)
         }
     }
 }

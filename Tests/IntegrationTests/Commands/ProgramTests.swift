@@ -9,30 +9,9 @@ import Testing
 
 /// The programs' libraries, threads, descriptors, sandbox and failures.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProgramTests {
-    private func libraries(_ program: String) throws -> [String] {
-        let result = try run("/usr/bin/ldd", [BuiltProducts.folder + "/" + program])
-        try #require(result.exit == .status(0))
-        return result.output.split(separator: "\n").compactMap { line in
-            line.split(separator: " ").first.map { $0.trimmingCharacters(in: .whitespaces) }
-        }
-    }
-
-    @Test(arguments: [
-        ("imgbroker", ["curl", "png", "jpeg", "webp", "Foundation"]),
-        ("imgfetch", ["png", "jpeg", "webp", "Foundation"]),
-        ("imgworker", ["curl", "ssl", "gnutls", "Foundation"]),
-    ]) func unwantedLibraries(_ program: String, _ unwanted: [String]) throws {
-        let linked = try libraries(program)
-        #expect(linked.contains { $0.hasPrefix("libc.so") })
-        for name in unwanted {
-            #expect(!linked.contains { $0.hasPrefix("lib\(name)") || $0.hasPrefix("libswift\(name)") }, "\(name)")
-        }
-    }
-
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root sees the descriptors of a process that nobody may trace"))
     func threadsAndDescriptors() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         _ = try client.load(setting.url("/a"))
         try setting.idle()
         let broker = setting.broker
@@ -72,8 +51,7 @@ import Testing
 
     @Test(arguments: ["imgfetch", "imgworker"]) func workersRefuseManualUse(_ program: String) throws {
         let result = try run(BuiltProducts.folder + "/" + program, [])
-        #expect(result.exit == .status(2))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect((result.exit, result.errorLines.count) == (.status(2), 1))
     }
 
     /// Starts a broker with a script in place of the decode worker.
@@ -104,8 +82,7 @@ import Testing
                 broker.logLines.contains { $0.contains("--allow-unsandboxed") }
             }
             let report = try broker.stats()
-            #expect(report[.workers] == 0)
-            #expect(report.sandbox == "none")
+            #expect((report[.workers], report.sandbox) == (0, "none"))
             #expect(directory.names.count == 3)
         }
         let (directory, broker) = try broker(imgworker: Self.unconfined, ["--allow-unsandboxed"])
@@ -116,8 +93,7 @@ import Testing
 
     @Test func workersAreConfined() throws {
         let broker = try TestBroker()
-        let report = try broker.waitUntilIdle()
-        #expect(report.sandbox.hasPrefix("seccomp+landlock-"))
+        #expect(try broker.waitUntilIdle().sandbox.hasPrefix("seccomp+landlock-"))
         for worker in try broker.allWorkers(.decode) + broker.allWorkers(.fetch) {
             // A spare may still be starting.
             try eventually("\(worker.name) is confined") { worker.isConfined }
@@ -163,12 +139,9 @@ import Testing
         let directory = try TemporaryDirectory()
         try Programs.install(["imgbroker"], in: directory.path)
         let result = try run(directory.file("imgbroker"), ["--socket", directory.file("s")])
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(directory.names == ["imgbroker"])
     }
-
-    // MARK: Sample images
 
     /// The folder `shared/images` beside the package or one of its parent folders.
     static let images: String? = {
@@ -185,8 +158,7 @@ import Testing
         let folder = try #require(Self.images)
         let origin = try LocalOrigin(folder: folder)
         defer { origin.stop() }
-        let broker = try TestBroker()
-        let client = try RawClient(broker.socketPath)
+        let (_, client) = try TestBroker().withClient()
         var asked: [(name: String, size: [Int]?, frames: Int, id: Int)] = []
         for line in text(ofFile: folder + "/MANIFEST.md").split(separator: "\n") {
             let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
@@ -211,5 +183,80 @@ import Testing
             }
             #expect(origin.statistics("/" + name).requests == 1)
         }
+    }
+}
+
+/// Each program links the libraries of its role and no others.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct LinkageTests {
+    private static let codecs = ["libjpeg", "libpng", "libwebp", "libgif"]
+    private static let families = ["libavif", "libheif", "libjxl", "libopenjp2", "librsvg", "libtiff"]
+    private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
+
+    @Test(arguments: [
+        ("imgbroker", ["libseccomp"], codecs + families + network + ["libsqlite3", "libmicrohttpd"]),
+        ("imgexporter", ["libmicrohttpd"], codecs + ["libcurl", "libseccomp", "libsqlite3"]),
+        ("imghttp", ["libmicrohttpd", "libseccomp"], codecs + families + ["libcurl", "libsqlite3"]),
+        ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
+        ("imgworker", codecs, families + network + ["libgnutls", "libsqlite3"]),
+        ("imgcache", ["libsqlite3"], codecs + network),
+        (
+            "imgtier", ["libmemcached"],
+            codecs + families + ["libcurl", "libnghttp2", "libsqlite3", "libmicrohttpd"]
+        ),
+    ])
+    func libraries(program: String, needed: [String], forbidden: [String]) throws {
+        let result = try run("/usr/bin/ldd", [BuiltProducts.folder + "/" + program])
+        let linked = result.output
+        #expect(result.exit == .status(0) && linked.contains("libc.so"), "\(result)")
+        for library in needed { #expect(linked.contains(library), "\(program) lacks \(library)") }
+        for library in forbidden + ["libFoundation", "libswiftFoundation", "libxml2"] {
+            #expect(!linked.contains(library), "\(program) links \(library)")
+        }
+    }
+}
+
+/// Kernels that cannot confine workers, as in some containers: the broker reports it and decodes nothing, unless an
+/// option allows it.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct UnconfinedTests {
+    /// Creates a folder whose `imgbroker` runs as on a kernel without Landlock.
+    private func folder(in directory: TemporaryDirectory) throws -> String {
+        let program = directory.file("oldkernel")
+        try Compiler.makeProgram(program, of: "Tests/OldKernel/OldKernel.c")
+        let folder = directory.file("bin")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        let script = "#!/bin/sh\nexec \(program) \(BuiltProducts.folder)/imgbroker \"$@\"\n"
+        try Programs.write(script, to: folder + "/imgbroker")
+        return folder
+    }
+
+    @Test func noDecodingWithoutLandlock() throws {
+        let directory = try TemporaryDirectory()
+        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
+        defer { origin.stop() }
+        let broker = try TestBroker(folder: folder(in: directory), in: directory)
+        try eventually("the log states the reason and the remedy") {
+            broker.logLines.contains { $0.contains("refused") && $0.contains("--allow-unsandboxed") }
+        }
+        let client = try RawClient(broker.socketPath)
+        let error = try client.failure(origin.url("/a"), #""totalTimeoutMs":1000"#)
+        #expect([.timeout, .decoderUnavailable].contains(error.code))
+        #expect(origin.requests.isEmpty)
+        let report = try broker.stats()
+        #expect((report[.workers], report.sandbox) == (0, "seccomp"))
+        #expect(try broker.stop() == .status(0))
+    }
+
+    @Test func allowUnsandboxed() throws {
+        let directory = try TemporaryDirectory()
+        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
+        defer { origin.stop() }
+        let broker = try TestBroker(["--allow-unsandboxed"], folder: folder(in: directory), in: directory)
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.picture(client.load(origin.url("/a"))) == tile(1))
+        #expect(try broker.stats().sandbox == "seccomp")
+        try eventually("the processes for descriptors say what they lack") {
+            broker.logLines.contains { $0.contains("the process for descriptors is not confined in full") }
+        }
+        #expect(try broker.stop() == .status(0))
     }
 }

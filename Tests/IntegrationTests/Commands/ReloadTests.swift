@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LocalOrigin
 import SystemValues
@@ -8,8 +7,7 @@ import Testing
 import WorkerProtocol
 
 /// Settings that change while the broker runs.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct ReloadTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
+@Suite(.blocking, .timeLimit(.minutes(10))) final class ReloadTests {
 
     private let directory: TemporaryDirectory
     private let origin: LocalOrigin
@@ -22,6 +20,8 @@ import WorkerProtocol
         }
     }
 
+    deinit { origin.stop() }
+
     private func write(_ text: String) throws { try text.write(toFile: file, atomically: true, encoding: .utf8) }
 
     private func start(_ arguments: [String] = []) throws -> TestBroker {
@@ -29,11 +29,10 @@ import WorkerProtocol
     }
 
     private func reload(_ broker: TestBroker, _ words: String...) throws -> ProgramResult {
-        try run(Self.program, ["ctl", "reload", "--socket", broker.socketPath] + words)
+        try imgbroker(["ctl", "reload", "--socket", broker.socketPath] + words)
     }
 
     @Test func `addresses, limits and the log's level change, the number of workers does not`() throws {
-        defer { origin.stop() }
         try write("memory-limit = 64M\n")
         let broker = try start()
         let client = try RawClient(broker.socketPath)
@@ -59,7 +58,6 @@ import WorkerProtocol
         try eventually("the former download workers are gone") {
             before.isDisjoint(with: broker.workers(.fetch).map(\.pid)) && broker.hasFullCrew
         }
-        // A signal does the same, and the broker goes on.
         try write("memory-limit = 32M\nfetchers = 2\n")
         broker.signal(SIGHUP)
         try eventually("the signal is obeyed") {
@@ -72,13 +70,11 @@ import WorkerProtocol
     }
 
     @Test func `a file with an error changes nothing, and the answer names the line`() throws {
-        defer { origin.stop() }
         try write("memory-limit = 64M\n")
         let broker = try start(["--allow-address", "127.0.0.0/8"])
         try write("memory-limit = 32M\nretries = 9\n")
         let result = try reload(broker)
-        #expect(result.exit == .status(1))
-        #expect(result.output.isEmpty)
+        #expect((result.exit, result.output.isEmpty) == (.status(1), true))
         #expect(result.errors.contains("\(file):2: retries needs a whole number from 0 to 5"), "\(result.errors)")
         #expect(broker.logLines.contains { $0.contains("reload: nothing was changed: \(file):2: retries needs") })
         #expect(try broker.stats()[.memoryLimitBytes] == 64 << 20)
@@ -91,7 +87,6 @@ import WorkerProtocol
 
     @Test(.enabled(if: SilentFileSystem.isPossible)) func `a file system that does not answer holds up nobody`() throws
     {
-        defer { origin.stop() }
         try write("")
         let broker = try start(["--allow-address", "127.0.0.0/8"])
         let silent = try SilentFileSystem()
@@ -114,7 +109,6 @@ import WorkerProtocol
         try first.send(#"{"type":"upgrade","id":3}"#)
         #expect(try first.next().error?.code == .overloaded)
         #expect(try client.load(origin.url("/1")).image().source == .memory)
-        // Once the reading has ended, the settings can be read again.
         silent.end()
         try write("log-level = info\n")
         try eventually("the settings are read again") {
@@ -126,7 +120,6 @@ import WorkerProtocol
     @Test(.enabled(if: SilentFileSystem.isPossible)) func `an upgrade whose settings cannot be read pauses no client`()
         throws
     {
-        defer { origin.stop() }
         try write("")
         let broker = try start(["--allow-address", "127.0.0.0/8"])
         let client = try RawClient(broker.socketPath)
@@ -156,14 +149,13 @@ import WorkerProtocol
         try write("")
         try eventually("an upgrade succeeds") {
             try requester.send(#"{"type":"upgrade","id":3}"#)
-            return try requester.next().fields["type"] as? String == "ok"
+            return try requester.next().isOK
         }
         #expect(try client.load(origin.url("/1")).image().source == .memory)
         #expect(try broker.stop() == .status(0))
     }
 
     @Test func `a transfer goes on while its worker is replaced`() throws {
-        defer { origin.stop() }
         try write("")
         let broker = try start(["--allow-address", "127.0.0.0/8"])
         let client = try RawClient(broker.socketPath)
@@ -181,7 +173,6 @@ import WorkerProtocol
     }
 
     @Test func `the disk cache shrinks, and stays small after its process was replaced`() throws {
-        defer { origin.stop() }
         try write("disk-limit = 1G\n")
         let setting = try DiskSetting(["--config", file], hasFiles: true)
         try setting.wait(for: .on)

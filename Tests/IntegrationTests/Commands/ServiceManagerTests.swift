@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import SystemValues
@@ -11,30 +10,19 @@ import Testing
     /// Stands in for the service manager's end of `NOTIFY_SOCKET`.
     private final class Notifications {
         let path: String
-        private let socket: Int32
+        private let socket: FileDescriptor
 
         init(in directory: TemporaryDirectory) throws {
             path = directory.file("notify")
-            socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
-            var address = sockaddr_un()
-            address.sun_family = sa_family_t(AF_UNIX)
-            unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8) }
-            let status = unsafe withUnsafePointer(to: &address) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    unsafe bind(socket, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-                }
-            }
-            try #require(status == 0)
+            socket = try datagramSocket(at: path)
         }
-
-        deinit { close(socket) }
 
         /// Waits for the next message; nil when there is none for a minute.
         func next() -> String? {
-            var waited = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+            var waited = pollfd(fd: socket.raw, events: Int16(POLLIN), revents: 0)
             guard unsafe poll(&waited, 1, 60_000) == 1 else { return nil }
             var bytes = [UInt8](repeating: 0, count: 4096)
-            let count = unsafe recv(socket, &bytes, bytes.count, 0)
+            let count = unsafe recv(socket.raw, &bytes, bytes.count, 0)
             return count < 0 ? nil : String(decoding: bytes.prefix(count), as: UTF8.self)
         }
     }

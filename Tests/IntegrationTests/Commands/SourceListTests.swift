@@ -1,6 +1,5 @@
 import BrokerHarness
 import Foundation
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport
@@ -29,8 +28,7 @@ import Testing
 
     @Test func listOnStandardInput() throws {
         let result = try shell(#"printf '%s\n\n%s\r\n%s\n' $a $b $a-no | $program get"#)
-        #expect(result.exit == .status(1))
-        #expect(result.output.split(separator: "\n").count == 2)
+        #expect(result.exit == .status(1) && result.output.split(separator: "\n").count == 2, "\(result)")
         let errors = result.errors.split(separator: "\n")
         #expect(errors.count == 2 && errors.first?.contains("http-status") == true)
         #expect(errors.last?.hasPrefix("2 images in ") == true && errors.last?.hasSuffix(", 1 failed") == true)
@@ -38,10 +36,8 @@ import Testing
     }
 
     @Test func listInFile() throws {
-        let result = try shell(
-            #"echo $b >$dir/list; $program get $a -i $dir/list -o "$dir/{name}.webp" && ls $dir"#)
-        #expect(result.exit == .status(0), "\(result.errors)")
-        #expect(result.output.hasSuffix("a.webp\nb.webp\nlist\n"))
+        let result = try shell(#"echo $b >$dir/list; $program get $a -i $dir/list -o "$dir/{name}.webp" && ls $dir"#)
+        #expect(result.exit == .status(0) && result.output.hasSuffix("a.webp\nb.webp\nlist\n"), "\(result)")
     }
 
     @Test func objectsWithoutSummary() throws {
@@ -57,7 +53,7 @@ import Testing
     ]) func wrongUse(_ words: String, _ message: String) throws {
         let result = try shell("echo - >$dir/minus; $program \(words)")
         #expect(result.exit == .status(2))
-        #expect(result.errors.contains(message) && result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+        #expect(result.errors.contains(message) && result.errorLines.count == 1, "\(result.errors)")
     }
 
     /// Runs in a terminal of 80 × 24 characters, which answers `answer`.
@@ -97,8 +93,7 @@ import Testing
             default: String(word)
             }
         }
-        let result = try run(Self.program, words + ["--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(0), "\(result.errors)")
+        #expect(try setting.broker.run(words).failure == nil)
         let file = try Data(contentsOf: URL(filePath: directory.file("thumbnail")))
         #expect(file.starts(with: [0x89, 0x50, 0x4E, 0x47]))
     }

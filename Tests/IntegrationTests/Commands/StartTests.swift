@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -56,16 +55,14 @@ import WorkerProtocol
         ["--socket", ""], ["--socket="], ["--cache-dir", ""], ["get", "http://a/", "--socket", ""],
         ["get", "http://a/", "-o", ""], ["ctl", "stats", "--socket", ""],
     ]) func `an empty path is refused`(_ words: [String]) throws {
-        let result = try run(Self.program, words)
-        #expect(result.exit == .status(2))
-        #expect(result.errors.contains("needs a path"))
+        let result = try imgbroker(words)
+        #expect(result.exit == .status(2) && result.errors.contains("needs a path"), "\(result)")
     }
 
     @Test func `without enough descriptors it says so`() throws {
         let directory = try TemporaryDirectory()
         let result = try shell("ulimit -n 40; exec \"$0\" --disk-limit 0 --workers 2 --socket \(directory.file("s"))")
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(result.errors.contains("descriptors"), "\(result.errors)")
     }
 
@@ -76,8 +73,7 @@ import WorkerProtocol
                 "--mount", "/bin/sh", "-c", "umount -l /proc && exec \"$0\" --disk-limit 0 --socket /none/s",
                 Self.program,
             ])
-        #expect(result.exit == .status(1))
-        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(result.errors.contains("/proc is not mounted"), "\(result.errors)")
     }
 
@@ -127,8 +123,7 @@ import WorkerProtocol
         let worker = try #require(broker.children.first { $0.name == "imgfetch" })
         kill(worker.pid, SIGKILL)
         try eventually("the worker is gone") { !broker.children.contains(worker) }
-        let stats = try RawClient(directory.file("s")).stats()
-        #expect(stats.workerDeaths.values.reduce(0, +) == 1)
+        #expect(try RawClient(directory.file("s")).stats().workerDeaths.values.reduce(0, +) == 1)
     }
 
     /// The cache process runs as another user, who may not search the directory above.
@@ -141,8 +136,7 @@ import WorkerProtocol
         try setting.wait(for: .on)
         _ = try setting.load(1)
         try setting.broker.wait(for: "the original is saved") { $0[.diskEntries] > 0 }
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         #expect(try setting.load(1).source == .disk)
         #expect(setting.downloads(1) == 1)
         #expect(FileManager.default.fileExists(atPath: setting.cache + "/index.sqlite"))

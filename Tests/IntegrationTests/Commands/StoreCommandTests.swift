@@ -25,7 +25,7 @@ import Testing
     }
 
     private func store(_ words: String...) throws -> ProgramResult {
-        try run(Self.program, ["store", "--socket", setting.broker.socketPath, Self.url] + words)
+        try imgbroker(["store", "--socket", setting.broker.socketPath, Self.url] + words)
     }
 
     /// Loads the stored image as a file, and returns its pixels with straight alpha.
@@ -35,10 +35,8 @@ import Testing
     }
 
     @Test func encodedImages() throws {
-        let path = try write(picture.png, "a.png")
-        let result = try store(path, "--content-type", "image/png")
-        #expect(result.exit == .status(0), "\(result.errors)")
-        #expect(result.output == "stored \(Self.url)\n")
+        let result = try store(write(picture.png, "a.png"), "--content-type", "image/png")
+        #expect((result.exit, result.output) == (.status(0), "stored \(Self.url)\n"), "\(result.errors)")
         #expect(try loaded() == picture)
     }
 
@@ -70,7 +68,6 @@ import Testing
         )
         #expect(result.exit == .status(0), "\(result.errors)")
         #expect(try loaded() == picture)
-        // One byte less.
         _ = try write([UInt8](bytes.dropLast()), "a.bgra")
         let short = try store(path, "--pixels", "21x13", "--stride", "87", "--offset", "5")
         #expect(short.exit == .status(1))
@@ -79,12 +76,10 @@ import Testing
 
     @Test func refusals() throws {
         let result = try store(try write(Array("no image".utf8), "a.png"))
-        #expect(result.exit == .status(1))
-        #expect(result.errors.contains("unsupported-format"), "\(result.errors)")
+        #expect(result.exit == .status(1) && result.errors.contains("unsupported-format"), "\(result)")
         for (path, message) in [(directory.path, "is a directory"), (directory.file("missing"), "does not exist")] {
             let result = try store(path)
-            #expect(result.exit == .status(1))
-            #expect(result.errors.contains(message), "\(result.errors)")
+            #expect(result.exit == .status(1) && result.errors.contains(message), "\(result)")
         }
         let object = try store(directory.file("missing"), "--json")
         #expect(object.output.contains("\"code\":\"bad-request\""), "\(object.output)")

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -28,15 +29,9 @@ import WorkerProtocol
             #expect(isThumbnail(picture, of: number))
             #expect(source == .disk)
         }
-        let report = try setting.client.stats()
-        #expect(report[.diskHits] == 10)
-        #expect(report[.decodes] == 0)
-        #expect(report[.downloads] == 0)
-        // Full-size pixels are decoded from the originals on disk.
+        #expect(try setting.client.stats()[.diskHits, .decodes, .downloads] == [10, 0, 0])
         for number in 0..<10 {
-            let (picture, source) = try setting.load(number)
-            #expect(picture == flat(number))
-            #expect(source == .disk)
+            #expect(try setting.load(number) == (flat(number), .disk))
             #expect(setting.downloads(number) == 1)
         }
         #expect(try setting.client.stats()[.decodes] == 10)
@@ -52,7 +47,6 @@ import WorkerProtocol
         #expect(setting.origin.requests.count == 10)
     }
 
-    /// The broker is killed repeatedly while it writes.
     @Test func killedWhileWriting() throws {
         let setting = try DiskSetting(hasFiles: true)
         var found = 0
@@ -82,7 +76,6 @@ import WorkerProtocol
             let picture = try setting.load(number, number % 2 == 0 ? "" : Self.thumbnail).picture
             #expect(number % 2 == 0 ? picture == flat(number) : isThumbnail(picture, of: number))
         }
-        // Most entries survived.
         let hits = try setting.client.stats()[.diskHits]
         #expect(found > 200)
         #expect(hits > 250)
@@ -117,7 +110,6 @@ import WorkerProtocol
             #expect(source == (damaged[number] == nil ? .disk : .network), "\(number)")
             #expect(setting.downloads(number) == (damaged[number] == nil ? 1 : 2), "\(number)")
         }
-        // Damaged entries are replaced.
         try setting.wait(for: .on, entries: 10)
         try setting.restart()
         for number in 0..<10 { #expect(try setting.load(number).source == .disk, "\(number)") }
@@ -152,11 +144,8 @@ import WorkerProtocol
         let client = try RawClient(second.socketPath)
         try second.wait(for: "the broker reports the state") { $0.diskState == "locked" }
         #expect(second.logLines.contains { $0.contains("locked") })
-        let incoming = try client.load(setting.url(1))
-        #expect(try client.picture(incoming) == flat(1))
-        #expect(try incoming.image().source == .network)
+        #expect(try client.loaded(setting.url(1)) == (flat(1), .network))
         #expect(try setting.client.stats().diskState == "on")
-        // When the first exits, the second takes over.
         try setting.end()
         try second.wait(for: "the second broker takes over") { $0.diskState == "on" }
         _ = try client.load(setting.url(2))
@@ -174,13 +163,14 @@ import WorkerProtocol
             number += 1
             return try setting.isOnDisk(number - 1)
         }
-        // Lost entries cause no failure.
         for number in 0..<5 { #expect(try setting.load(number, #""cache":"reload""#).picture == flat(number)) }
         try setting.wait(for: .on)
         #expect(CurrentProcess.exists(setting.cache + "/CACHEDIR.TAG"))
         try eventually("the disk tier stores again") { try setting.isOnDisk(4) }
         try setting.restart()
         #expect(try setting.load(4).source == .disk)
+        // Loaded and reloaded before.
+        #expect(setting.downloads(4) == 2)
         #expect(try setting.client.stats()[.failed] == 0)
     }
 
@@ -205,9 +195,7 @@ import WorkerProtocol
         let kept = try setting.client.stats()[.diskEntries]
         #expect((5..<30).contains(kept))
         for number in 0..<80 { #expect(try setting.load(number).picture == flat(number)) }
-        let hits = try setting.client.stats()[.diskHits]
-        #expect(hits == kept)
-        #expect(try setting.client.stats()[.failed] == 0)
+        #expect(try setting.client.stats()[.diskHits, .failed] == [kept, 0])
         #expect(setting.temporaries.isEmpty)
         try setting.end()
     }
@@ -232,7 +220,6 @@ import WorkerProtocol
         #expect(try broker.stats()[.failed] == 0)
         try broker.stop()
 
-        // An empty directory.
         let empty = directory.file("empty")
         try FileSystem.makeDirectory(empty, mode: 0o755)
         let emptyMount = try Mount(readingOnly: empty, at: directory.file("n"))
@@ -259,8 +246,7 @@ import WorkerProtocol
         #expect(try remove(1) == 1)
         #expect(try query(1) == [false, false, false])
         #expect(setting.file(1) == nil)
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         #expect(try query(2) == [false, true, true])
         #expect(try query(1) == [false, false, false])
         #expect(try remove(2) == 1)
@@ -287,8 +273,7 @@ import WorkerProtocol
                 killed += 1
             }
             for (number, id) in zip(numbers, ids) {
-                let incoming = try setting.client.answer(to: id)
-                #expect(isThumbnail(try setting.client.picture(incoming), of: number))
+                #expect(try isThumbnail(setting.client.picture(setting.client.answer(to: id)), of: number))
             }
         }
         #expect(killed == 8)
@@ -297,5 +282,75 @@ import WorkerProtocol
         #expect(try setting.client.stats()[.failed] == 0)
         try setting.broker.wait(for: "no job is queued or running") { $0[.running] == 0 && $0[.queued] == 0 }
         #expect(setting.temporaries.isEmpty)
+    }
+}
+
+@Suite(.blocking, .timeLimit(.minutes(10))) struct RestartCachingTests {
+    /// Starts an origin whose images have the lifetime in seconds that the query states.
+    private func setting() throws -> DiskSetting {
+        let setting = try DiskSetting { request in
+            .resource(
+                flat(Int(request.path.dropFirst()) ?? 0).png, etag: "\"1\"", cacheControl: "max-age=\(request.query)",
+                contentType: "image/png", for: request)
+        }
+        try setting.wait(for: .on)
+        return setting
+    }
+
+    private func load(_ setting: DiskSetting, _ path: String, _ members: String = "") throws -> ImageReply {
+        let incoming = try setting.client.load(setting.origin.url(path), members)
+        let number = path.dropFirst().split(separator: "?").first.flatMap { Int($0) } ?? 0
+        #expect(try setting.client.picture(incoming) == flat(number))
+        let image = try incoming.image()
+        if let buffer = image.buffer { try setting.client.release([buffer]) }
+        return image
+    }
+
+    @Test func storageAppliesAcrossRestarts() throws {
+        let setting = try setting()
+        let storages = ["both", "memory", "disk", "none"]
+        for (number, storage) in storages.enumerated() {
+            _ = try load(setting, "/\(number)?600", #""storage":"\#(storage)""#)
+        }
+        try setting.wait(for: .on, entries: 2)
+        let again = try storages.indices.map { try load(setting, "/\($0)?600", #""storage":"none""#).source }
+        #expect(again == [.memory, .memory, .disk, .network])
+        try setting.restartUntilReady()
+        let later = try storages.indices.map { try load(setting, "/\($0)?600").source }
+        #expect(later == [.disk, .network, .disk, .network])
+    }
+
+    @Test func freshnessSurvivesARestart() throws {
+        let setting = try setting()
+        for path in ["/1?600", "/2?0", "/3?0", "/4?0"] { _ = try load(setting, path) }
+        try setting.wait(for: .on, entries: 4)
+        try setting.restartUntilReady()
+        let before = setting.origin.requests.count
+        let fresh = try load(setting, "/1?600")
+        #expect((fresh.source, fresh.stale) == (.disk, false))
+        let forced = try load(setting, "/2?0", #""cache":"force-cache""#)
+        #expect((forced.source, forced.stale) == (.disk, true))
+        #expect(try load(setting, "/3?0", #""cache":"only-if-cached""#).source == .disk)
+        #expect(setting.origin.requests.count == before)
+        #expect(try setting.client.failure(setting.url(5), #""cache":"only-if-cached""#).code == .notCached)
+        #expect(try load(setting, "/4?0").source == .disk)
+        #expect(setting.origin.requests.count == before + 1)
+        #expect(setting.origin.requests.last?["If-None-Match"] == "\"1\"")
+        #expect(try setting.client.stats()[.revalidated, .downloads, .diskHits] == [1, 0, 4])
+    }
+
+    @Test func refreshedFreshnessSurvivesARestart() throws {
+        let setting = try DiskSetting { request in
+            .resource(
+                flat(1).png, etag: "\"1\"", cacheControl: request.number == 1 ? "max-age=0" : "max-age=600",
+                contentType: "image/png", for: request)
+        }
+        try setting.wait(for: .on)
+        #expect(try setting.load(1).source == .network)
+        try setting.wait(for: .on, entries: 1)
+        #expect(try setting.load(1).source == .memory)
+        try setting.restartUntilReady()
+        #expect(try setting.load(1).source == .disk)
+        #expect(setting.downloads(1) == 2)
     }
 }

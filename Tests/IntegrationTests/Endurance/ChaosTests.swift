@@ -3,7 +3,6 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SharedCache
 import SystemValues
 import TestSupport
 import Testing
@@ -26,7 +25,6 @@ import Testing
     private static let modes = ["default", "default", "default", "default", "no-cache", "reload", "no-store"]
     private static let deliveries = ["fd", "fd", "inline"]
 
-    /// A requested image, by number, and variant.
     private struct Wish: Hashable {
         let number: Int
         let variant: Int
@@ -42,12 +40,7 @@ import Testing
     }
 
     /// Noise, so that the file is large enough for kills during its transfer.
-    private static func picture(_ number: Int) -> TestPicture {
-        TestPicture(width: 120, height: 90) { x, y in
-            let noise = UInt32(truncatingIfNeeded: (x &* 7919 &+ y &* 104_729 &+ number &* 15_485_863) &* 2_654_435_761)
-            return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(truncatingIfNeeded: number), 255)
-        }
-    }
+    private static func picture(_ number: Int) -> TestPicture { noise(number, width: 120, height: 90) }
 
     private func ask(_ wish: Wish, _ guest: Guest, _ setting: DiskSetting, _ random: inout SeededRandom) throws {
         let members =
@@ -151,8 +144,7 @@ import Testing
         #expect(answered > Self.leastAnswers)
 
         let report = try settle()
-        #expect(report.ended == report[.requests])
-        #expect(report[.failed] == before[.failed])
+        #expect((report.ended, report[.failed]) == (report[.requests], before[.failed]))
         for figure in [
             StatsReport.Figure.queued, .running, .reservedBytes, .leasedBytes, .evictedLeasedBytes, .memoryEntries,
             .memoryBytes,

@@ -1,6 +1,5 @@
 import Glibc
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport
@@ -14,7 +13,6 @@ import Testing
     private static let tolerance = 8 << 20
     private static let users: [UInt32] = getuid() == 0 ? [20_001, 20_002] : [getuid()]
 
-    /// A connection with its pending requests.
     private final class Guest {
         let client: RawClient
         var gets: [Int: Int] = [:]

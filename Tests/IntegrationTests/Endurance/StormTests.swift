@@ -1,6 +1,5 @@
 import Glibc
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport
@@ -8,7 +7,6 @@ import Testing
 
 /// All operations and worker deaths at once, in an order that a seed determines.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StormTests {
-    /// A client with its pending requests.
     private final class Guest {
         let client: RawClient
         var pending: Set<Int> = []
@@ -111,9 +109,7 @@ import Testing
         guests = []
         try setting.broker.wait(for: "all clients have disconnected") { $0[.clients] == 1 }
         let report = try setting.idle()
-        #expect(report.ended == report[.requests])
-        #expect(report[.reservedBytes] == 0)
-        #expect(report[.leasedBytes] == 0)
+        #expect((report.ended, report[.reservedBytes], report[.leasedBytes]) == (report[.requests], 0, 0))
         #expect(report[.evictedLeasedBytes] == 0)
         #expect(report[.memoryBytes] <= report[.memoryLimitBytes])
         // Some workers were killed twice.

@@ -10,16 +10,14 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CrowdTests {
     @Test func slowReaderGetsEverything() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)
-        let setting = try Setting(routes: ["/big": .ok(file)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/big": .ok(file)]).withClient()
         let ids = try (0..<5).map { _ in try client.get(setting.url("/big"), #""delivery":"inline""#) }
         try setting.broker.wait(for: "five requests have ended") { $0.ended == 5 }
         // The image is removed while most of it is still unsent.
         let other = try setting.client()
         _ = try other.ask("remove", #""url":"\#(setting.url("/big"))""#)
         for id in ids {
-            let picture = try client.picture(try client.answer(to: id))
-            #expect(picture[999, 999] == SIMD4(0, 0, 0, 255))
+            #expect(try client.picture(client.answer(to: id))[999, 999] == SIMD4(0, 0, 0, 255))
         }
         try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }
@@ -34,9 +32,7 @@ import Testing
         try setting.broker.wait(for: "all clients are connected") { $0[.clients] == 1001 }
         try setting.broker.waitForSettledDescriptors(warm + 1000)
         let client = try setting.client()
-        let incoming = try client.load(setting.url("/a"))
-        #expect(try client.picture(incoming) == tile(1))
-        try client.release([try #require(try incoming.image().buffer)])
+        #expect(try client.loaded(setting.url("/a"), releasing: true).picture == tile(1))
         for each in stride(from: 0, to: 1000, by: 100) {
             #expect(try crowd[each].picture(try crowd[each].load(setting.url("/a"))) == tile(1))
         }
@@ -50,16 +46,12 @@ import Testing
         let client = try setting.client()
         // Far more images and connections than descriptors.
         for number in 0..<100 {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try client.picture(incoming) == tile(number))
-            try client.release([try #require(try incoming.image().buffer)])
+            #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == tile(number))
         }
         var crowd: [RawClient] = []
         for _ in 0..<100 { crowd.append(try setting.client()) }
         for number in 100..<130 {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try client.picture(incoming) == tile(number))
-            try client.release([try #require(try incoming.image().buffer)])
+            #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == tile(number))
         }
         // Connections that wait to be accepted cost no processor time.
         let before = setting.broker.status.processorTime
@@ -85,9 +77,7 @@ import Testing
         #expect((10..<100).contains(errors.count))
         let client = try setting.client()
         for number in 100..<110 {
-            let incoming = try client.load(setting.url("/\(number)"))
-            #expect(try client.picture(incoming) == tile(number))
-            try client.release([try #require(try incoming.image().buffer)])
+            #expect(try client.loaded(setting.url("/\(number)"), releasing: true).picture == tile(number))
         }
         hoarder.close()
         try setting.broker.wait(for: "its leases are released") { $0[.leasedBytes] == 0 }
@@ -95,15 +85,13 @@ import Testing
     }
 
     @Test func tooManyPendingRequests() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let most = try #require(try client.hello().limits["maxPendingRequests"])
         var frames: [UInt8] = []
         let ids = (0..<most + 10).map { _ in client.newID() }
         for id in ids { frames += RawClient.frame(RawClient.getText(id, setting.url("/a"))) }
         try client.send(frames)
         for id in ids.suffix(10) { #expect(try client.answer(to: id).error?.code == .quotaExceeded) }
-        // Another client has its own share.
         let other = try setting.client()
         let late = try other.get(setting.url("/a"))
         try setting.broker.wait(for: "all requests are counted") { $0[.requests] == most + 11 }
@@ -112,5 +100,39 @@ import Testing
         #expect(try other.picture(try other.answer(to: late)) == tile(1))
         #expect(setting.origin.requests.count == 1)
         #expect(try setting.broker.stats()[.decodes] == 1)
+    }
+}
+
+/// The time in which a client is served beside clients that do not read.
+@Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct CrowdTimingTests {
+    @Test func clientsThatNeverRead() throws {
+        let file = TestPNG.blank(width: 1000, height: 1000)
+        let setting = try Setting { $0.path == "/big" ? .ok(file) : png(tile($0.path.utf8.count)) }
+        let client = try setting.client()
+        _ = try client.load(setting.url("/big"), #""delivery":"none""#)
+        _ = try client.load(setting.url("/a"), #""delivery":"none""#)
+        try setting.idle()
+        let warm = try setting.broker.settledDescriptorsBesidesImages()
+        // Payloads, descriptors, and more answers than the broker queues for one client.
+        let deaf = try (0..<3).map { _ in try setting.client() }
+        for _ in 0..<20 { try deaf[0].get(setting.url("/big"), #""delivery":"inline""#) }
+        for _ in 0..<200 { try deaf[1].get(setting.url("/a")) }
+        let flood = (0..<2000).flatMap { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }
+        try deaf[2].sendWhatIsTaken(flood)
+        let undisturbed = try UndisturbedBroker()
+        var took = 0
+        for number in 1...50 {
+            try undisturbed.loadFromOrigin()
+            took += try milliseconds {
+                let path = "/" + String(repeating: "x", count: number)
+                let picture = try client.picture(try client.load(setting.url(path)))
+                #expect(picture == tile(number + 1))
+            }
+        }
+        #expect(took < 20_000 + undisturbed.total)
+        #expect(try setting.broker.stats()[.requests] >= 272)
+        for each in deaf { each.close() }
+        try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 2 }
+        try setting.broker.waitForSettledDescriptors(warm, images: try setting.broker.stats()[.memoryEntries])
     }
 }

@@ -20,18 +20,10 @@ import Testing
     }
 
     private func write(_ bytes: [UInt8], to file: FileDescriptor) throws {
-        let count = unsafe bytes.withUnsafeBytes { unsafe pwrite(file.raw, $0.baseAddress, $0.count, 0) }
-        #expect(count == bytes.count)
+        try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
     }
 
-    /// An unused path in memory.
     private static func newPath() -> String { "/dev/shm/given-\(UInt32.random(in: .min ... .max))" }
-
-    private func memfd(_ bytes: [UInt8]) throws -> FileDescriptor {
-        let file = try WritableBuffer(name: "given").descriptor
-        try write(bytes, to: file)
-        return file
-    }
 
     private func opened(_ path: String, _ flags: Int32) throws -> FileDescriptor {
         let raw = unsafe open(path, flags | O_CLOEXEC, 0o600)
@@ -41,14 +33,14 @@ import Testing
 
     @Test func readableDescriptorsAreCopied() throws {
         let bytes = picture.png
-        let partly = try memfd(bytes)
+        let partly = try memoryFile(bytes)
         // All seals but the one against writing; 1033 is F_ADD_SEALS.
         #expect(fcntl(partly.raw, 1033, 0b0111) == 0)
         let path = Self.newPath()
         defer { unsafe unlink(path) }
         let file = try opened(path, O_CREAT | O_RDWR)
         try write(bytes, to: file)
-        for (number, given) in [try memfd(bytes), partly, file, try opened(path, O_RDONLY)].enumerated() {
+        for (number, given) in [try memoryFile(bytes), partly, file, try opened(path, O_RDONLY)].enumerated() {
             let url = setting.url("/\(number)")
             #expect(try client.store(url, given).error == nil)
             // Later changes by the owner have no effect.
@@ -103,13 +95,12 @@ import Testing
         let pixels =
             #""pixels":{"width":2,"height":2,"stride":8,"pixelFormat":"rgba8","alpha":"straight"},"fds":1"#
         for isSealed in [true, false] {
-            let file = try memfd(picture.png)
+            let file = try memoryFile(picture.png)
             let writing = try opened(FileSystem.path(ofDescriptor: file.raw), O_WRONLY)
             if isSealed { try file.seal() }
             var answers = [try client.store(url, writing)]
             let id = client.newID()
-            try client.send(
-                RawClient.frame(#"{"type":"store","id":\#(id),"url":"\#(url)",\#(pixels)}"#), descriptors: [writing])
+            try client.send(#"{"type":"store","id":\#(id),"url":"\#(url)",\#(pixels)}"#, with: writing)
             answers.append(try client.answer(to: id))
             for type in ["get", "query", "remove"] { answers.append(try client.ask(type, "", of: writing)) }
             for answer in answers {
@@ -123,12 +114,11 @@ import Testing
 
     @Test func excessDescriptorsAreIgnored() throws {
         let warm = try setting.broker.settledDescriptors()
-        let good = try memfd(picture.png)
-        let bad = try memfd([1, 2, 3])
+        let good = try memoryFile(picture.png)
+        let bad = try memoryFile([1, 2, 3])
         func send(_ text: String, _ descriptors: [FileDescriptor]) throws {
             try client.send(RawClient.frame(text), descriptors: descriptors)
         }
-        // The first descriptor counts.
         let many = [good] + Array(repeating: bad, count: 252)
         try send(RawClient.storeText(1, setting.url("/a"), #""fds":1"#), many)
         #expect(try client.answer(to: 1).error == nil)
@@ -145,6 +135,45 @@ import Testing
         #expect(try client.answer(to: 5).error == nil)
         #expect(try client.picture(try client.load(setting.url("/b"))) == picture)
         _ = try client.ask("clear", #""tier":"all""#)
+        try setting.idle()
+        try setting.broker.waitForSettledDescriptors(warm)
+    }
+}
+
+/// The time in which a client is served while large descriptors of another one are copied.
+@Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct HostileDescriptorTimingTests {
+    private let setting: Setting
+    private let client: RawClient
+    private let picture = TestPicture.gradient(width: 61, height: 37)
+
+    init() throws {
+        setting = try Setting { _ in .status(404) }
+        client = try setting.client()
+        try setting.idleWorkers()
+    }
+
+    /// Large files are copied in parts, and other clients are served meanwhile.
+    @Test func largeAndShrinkingFiles() throws {
+        let (other, undisturbed) = (try setting.client(), try UndisturbedBroker())
+        _ = try other.store(setting.url("/small"), picture.png)
+        _ = try other.load(setting.url("/small"))
+        let warm = try setting.broker.settledDescriptors()
+        var slowest = 0
+        for round in 0..<6 {
+            let large = try WritableBuffer(name: "given").descriptor
+            try large.allocate(31 << 20)
+            let id = client.newID()
+            try client.send(RawClient.storeText(id, setting.url("/a"), #""fds":1"#), with: large)
+            if round % 2 == 1 {
+                usleep(UInt32(round) * 1000)
+                try large.truncate(to: 1000)
+            }
+            slowest = max(slowest, try milliseconds { _ = try other.load(setting.url("/small")) })
+            try undisturbed.load()
+            let code = try #require(try client.answer(to: id).error).code
+            #expect([.badRequest, .unsupportedFormat].contains(code), "\(code)")
+        }
+        #expect(slowest < 10_000 + 10 * undisturbed.slowest)
         try setting.idle()
         try setting.broker.waitForSettledDescriptors(warm)
     }

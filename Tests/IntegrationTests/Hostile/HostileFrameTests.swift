@@ -59,7 +59,6 @@ private final class MalformedFrames {
 
         mutating func one<Element>(of elements: [Element]) -> Element { elements.randomElement(using: &random)! }
 
-        /// A valid message with an id of its own.
         mutating func message() -> String {
             lastID += 1
             let id = lastID
@@ -124,7 +123,6 @@ private final class MalformedFrames {
             case 13: bytes = (0..<number(1...300)).map { _ in UInt8(number(0...255)) }
             case 14: bytes = Array(text.dropFirst(number(1...text.count - 1)).utf8)
             case 15:
-                // Parts of two messages.
                 let other = Array(message().utf8)
                 bytes = Array(bytes.prefix(number(1...bytes.count))) + other.suffix(number(1...other.count))
             case 16: given = Array(descriptors.prefix(number(1...5)))

@@ -126,9 +126,7 @@ import Testing
         switch each.fate {
         case .closed:
             let frames = try each.client.receiveUntilEnd()
-            #expect(frames.count == 1)
-            #expect(frames.first?.error?.code == .badFrame)
-            #expect(frames.first?.reply.id == nil)
+            #expect((frames.count, frames.first?.error?.code, frames.first?.reply.id) == (1, .badFrame, nil))
         case .stays:
             let error = try #require(try each.client.next().error)
             #expect([.badRequest, .forbidden, .unsupportedScheme, .emptyImage].contains(error.code))
@@ -140,8 +138,7 @@ import Testing
 
     /// A frame sent byte by byte, and many frames in one write.
     @Test func splitAndBatchedFrames() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         for byte in RawClient.frame(RawClient.getText(900, setting.url("/a"))) { try client.send([byte]) }
         #expect(try client.picture(try client.answer(to: 900)) == tile(1))
         let heap = (1000..<3000).flatMap { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }
@@ -154,8 +151,7 @@ import Testing
     }
 
     @Test func unexpectedPayloadsAreSkipped() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         // As frames, its bytes would be malformed.
         let payload = [UInt8](repeating: 0xFF, count: 300_000)
         try client.send(RawClient.frame(#"{"type":"stats","id":1,"payload":300000}"#) + payload)
@@ -173,32 +169,27 @@ import Testing
     }
 
     @Test func idsOfPendingRequestsAreRefused() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let id = try client.get(setting.url("/a"))
         try client.send(RawClient.getText(id, setting.url("/b")))
         try client.send(#"{"type":"stats","id":\#(id)}"#)
         for _ in 0..<2 {
             let answer = try client.next()
-            #expect(answer.reply.id == nil)
-            #expect(answer.error?.code == .badRequest)
+            #expect((answer.reply.id, answer.error?.code) == (nil, .badRequest))
         }
         setting.origin.gate("/a").open()
         #expect(try client.picture(try client.answer(to: id)) == tile(1))
-        // The id is free after the answer.
         try client.send(#"{"type":"stats","id":\#(id)}"#)
         #expect(try client.next().reply.id == id)
     }
 
     /// Bytes behind a malformed frame are ignored, and messages before it are answered.
     @Test func messagesBeforeAMalformedFrameAreAnswered() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         _ = try client.load(setting.url("/a"))
         try client.send(
             RawClient.frame(#"{"type":"stats","id":500}"#) + RawClient.frame("[]")
                 + RawClient.frame(#"{"type":"stats","id":501}"#))
-        let frames = try client.receiveUntilEnd()
-        #expect(frames.map(\.reply.id) == [500, nil])
+        #expect(try client.receiveUntilEnd().map(\.reply.id) == [500, nil])
     }
 }

@@ -31,8 +31,7 @@ import Testing
 
     @Test(arguments: files.keys.sorted()) func framesOfEachFormat(_ format: String) throws {
         let (file, loops, unit) = try #require(Self.files[format])
-        let setting = try Setting(routes: ["/a": .ok(file)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": .ok(file)]).withClient()
         let shown = Self.animation.shown
         let (width, height) = (Self.animation.width, Self.animation.height)
 
@@ -46,11 +45,9 @@ import Testing
 
         // A single frame, the first frame as a still image, and scaled frames.
         let third = try client.load(setting.url("/a"), #""variant":{"frame":2,"alpha":"straight"}"#)
-        #expect(try client.picture(third) == shown[2])
-        #expect(try third.image().timing == nil)
+        #expect(try (client.picture(third), third.image().timing) == (shown[2], nil))
         let still = try client.load(setting.url("/a"), #""variant":{"alpha":"straight"}"#)
-        #expect(try client.picture(still) == shown[0])
-        #expect(try still.image().frameCount == shown.count)
+        #expect(try (client.picture(still), still.image().frameCount) == (shown[0], shown.count))
         let small = try client.load(setting.url("/a"), #""variant":{"frame":"all","width":7}"#)
         image = try small.image()
         #expect((image.width, image.height, image.bytes) == (7, 5, 7 * 5 * 4 * shown.count))
@@ -58,20 +55,19 @@ import Testing
 
         // As a file that has them all.
         let encoded = try client.load(setting.url("/a"), #""variant":{"frame":"all"},"as":"webp""#)
-        #expect(try encoded.image().contentType == "image/webp")
-        #expect(try encoded.image().frameCount == shown.count)
+        #expect(try (encoded.image().contentType, encoded.image().frameCount) == ("image/webp", shown.count))
         #expect(try encoded.image().timing == nil)
         let copy = try Setting(routes: ["/b": .ok(try client.bytes(of: encoded))])
         let again = try copy.client().load(copy.url("/b"), #""variant":{"frame":"all"}"#).image()
-        #expect(again.timing?.loops == loops)
-        #expect(again.timing?.delaysMs.reduce(0, +) == delays.reduce(0, +))
+        #expect(again.timing?.loops == loops && again.timing?.delaysMs.reduce(0, +) == delays.reduce(0, +), "\(again)")
 
-        let error = try client.failure(setting.url("/a"), #""variant":{"frame":\#(shown.count)}"#)
-        #expect(error.code == .badRequest)
-        // The same from memory, without another download.
+        for index in [shown.count, 99] {
+            let error = try client.failure(setting.url("/a"), #""variant":{"frame":\#(index)}"#)
+            let message = "The image has \(shown.count) frames; there is no frame with the index \(index)."
+            #expect((error.code, error.message) == (.badRequest, message))
+        }
         let repeated = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
-        #expect(try repeated.image().source == .memory)
-        #expect(try repeated.image().timing?.loops == loops)
+        #expect(try (repeated.image().source, repeated.image().timing?.loops) == (.memory, loops))
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 
@@ -105,13 +101,5 @@ import Testing
         #expect(count == 40 && differing == 0 && parts.count >= 7)
         try setting.broker.wait(for: "the parts have left the memory") { $0[.memoryBytes] < 2 << 20 }
         #expect(setting.origin.statistics("/a").requests == 1)
-    }
-
-    @Test func frameBeyondTheEnd() throws {
-        let setting = try Setting(routes: ["/a": .ok(Self.animation.gif())])
-        let count = Self.animation.frames.count
-        let error = try setting.client().failure(setting.url("/a"), #""variant":{"frame":99}"#)
-        #expect(error.code == .badRequest)
-        #expect(error.message == "The image has \(count) frames; there is no frame with the index 99.")
     }
 }

@@ -35,13 +35,6 @@ import Testing
         warm = try setting.broker.settledDescriptors()
     }
 
-    private func cancel(_ client: RawClient, _ id: Int) throws {
-        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
-        let error = try client.answer(to: id).error
-        #expect(error?.code == .cancelled)
-        #expect(error?.isRetryable == false)
-    }
-
     /// Waits until the broker has taken `count` requests besides that of `init`. What two clients send may come in any order.
     private func taken(_ count: Int) throws {
         try setting.broker.wait(for: "the requests are taken") { $0[.requests] == count + 1 }
@@ -56,10 +49,11 @@ import Testing
         let second = try other.get(setting.url("/a"))
         #expect(begun("/a"))
         try taken(2)
-        try cancel(client, first)
+        try client.cancel(first)
         setting.origin.gate("/a").open()
         #expect(try other.picture(try other.answer(to: second)) == tile(2, side: 64))
-        #expect(setting.origin.statistics("/a").abandoned == 0)
+        let figures = setting.origin.statistics("/a")
+        #expect((figures.requests, figures.abandoned) == (1, 0))
         // To cancel a finished or unknown request is no error.
         #expect(try client.ask("cancel", #""request":\#(first)"#).error == nil)
         #expect(try client.ask("cancel", #""request":424242"#).error == nil)
@@ -70,14 +64,11 @@ import Testing
         let ids = [try client.get(setting.url("/a")), try other.get(setting.url("/a"))]
         #expect(begun("/a"))
         try taken(2)
-        try cancel(client, ids[0])
-        try cancel(other, ids[1])
+        try client.cancel(ids[0])
+        try other.cancel(ids[1])
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
-        let report = try setting.idle()
-        #expect(report[.reservedBytes] == 0)
-        #expect(report[.cancelled] == 2)
+        #expect(try setting.idle()[.reservedBytes, .cancelled] == [0, 2])
         try setting.broker.waitForSettledDescriptors(warm)
-        // It can be loaded again at once.
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2, side: 64))
         #expect(setting.origin.statistics("/a").requests == 2)
     }
@@ -86,19 +77,21 @@ import Testing
         let id = try client.get(setting.url("/a"))
         #expect(begun("/a"))
         let (cancelling, again) = (client.newID(), client.newID())
+        // In one write, so that the broker reads both messages together.
         try client.send(
             RawClient.frame(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
                 + RawClient.frame(RawClient.getText(again, setting.url("/a"))))
         #expect(try client.answer(to: id).error?.code == .cancelled)
+        #expect(try client.answer(to: cancelling).error == nil)
         #expect(try client.picture(try client.answer(to: again)) == tile(2, side: 64))
+        #expect(setting.origin.statistics("/a").requests == 2)
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 
-    /// An id is free as soon as the cancelled request is answered.
     @Test func reusedID() throws {
         let id = try client.get(setting.url("/a"))
         #expect(begun("/a"))
-        try cancel(client, id)
+        try client.cancel(id)
         try client.send(RawClient.getText(id, setting.url("/a")))
         #expect(try client.picture(try client.answer(to: id)) == tile(2, side: 64))
     }
@@ -106,7 +99,7 @@ import Testing
     @Test func disconnectDuringTransfer() throws {
         let besides = try setting.broker.settledDescriptorsBesidesImages()
         let leaving = try setting.client()
-        try leaving.get(setting.url("/a"))
+        try leaving.get(setting.url("/a"), #""priority":"high""#)
         let staying = try other.get(setting.url("/a"))
         try leaving.get(setting.url("/b"))
         #expect(begun("/a") && begun("/b"))
@@ -115,10 +108,9 @@ import Testing
         #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
         setting.origin.gate("/a").open()
         #expect(try other.picture(try other.answer(to: staying)) == tile(2, side: 64))
+        #expect(setting.origin.statistics("/a").requests == 1)
         let report = try setting.idle()
-        #expect(report[.cancelled] == 2)
-        #expect(report.ended == report[.requests])
-        #expect(report[.reservedBytes] == 0)
+        #expect((report[.cancelled], report.ended, report[.reservedBytes]) == (2, report[.requests], 0))
         // Images in memory, none of which is leased any more; the client that left has no descriptor.
         try setting.broker.waitForSettledDescriptors(besides, images: report[.memoryEntries])
     }
@@ -126,9 +118,8 @@ import Testing
     @Test func queuedRequestsAreCancelled() throws {
         let ids = try (0..<20).map { try client.get(setting.url("/q\($0)")) }
         for path in 0..<6 { #expect(begun("/q\(path)")) }
-        for id in ids.reversed() { try cancel(client, id) }
-        let report = try setting.idle()
-        #expect(report[.cancelled] == 20)
+        for id in ids.reversed() { try client.cancel(id) }
+        #expect(try setting.idle()[.cancelled] == 20)
         #expect(setting.origin.requests.filter { $0.path.hasPrefix("/q") }.count == 6)
         try setting.broker.waitForSettledDescriptors(warm)
         #expect(try client.picture(try client.load(setting.url("/q0"))) == tile(3, side: 64))
@@ -137,14 +128,12 @@ import Testing
     @Test func silentOriginTimesOut() throws {
         let patient = try other.get(setting.url("/silent"))
         try taken(1)
-        let late = try client.get(setting.url("/silent"), #""timeoutMs":300"#)
-        let error = try #require(try client.answer(to: late).error)
-        #expect(error.code == .timeout)
-        #expect(error.isRetryable)
+        let error = try #require(try client.answer(to: client.get(setting.url("/silent"), #""timeoutMs":300"#)).error)
+        #expect((error.code, error.isRetryable) == (.timeout, true))
         // The request with the longer timeout still waits, and others are served.
         #expect(try client.picture(try client.load(setting.url("/fast"))) == tile(5, side: 64))
         #expect(setting.origin.statistics("/silent").abandoned == 0)
-        try cancel(other, patient)
+        try other.cancel(patient)
         #expect(setting.origin.wait(for: "/silent", seconds: patience) { $0.abandoned == 1 })
     }
 
@@ -172,14 +161,12 @@ import Testing
         Issue.record("the origin sent no body without pauses above a second")
     }
 
-    /// The total timeout includes the time in the queue.
     @Test func totalTimeoutIncludesTheQueue() throws {
         let blocking = try (0..<6).map { try other.get(setting.url("/q\($0)")) }
         for path in 0..<6 { #expect(begun("/q\(path)")) }
-        let error = try client.failure(setting.url("/fast2"), #""totalTimeoutMs":200"#)
-        #expect(error.code == .timeout)
+        #expect(try client.failure(setting.url("/fast2"), #""totalTimeoutMs":200"#).code == .timeout)
         #expect(setting.origin.statistics("/fast2").requests == 0)
-        for id in blocking { try cancel(other, id) }
+        for id in blocking { try other.cancel(id) }
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 
@@ -198,8 +185,7 @@ import Testing
         #expect(try client.answer(to: pixels).image().width == 4000)
         #expect(try client.bytes(of: try client.answer(to: id)) == file)
         #expect(try client.bytes(of: try client.answer(to: inline)) == file)
-        let report = try single.idle()
-        #expect(report[.memoryBytes] == 0)
+        #expect(try single.idle()[.memoryBytes] == 0)
         client.close()
         try single.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }

@@ -13,13 +13,11 @@ import WorkerProtocol
     private func cut(_ file: [UInt8]) -> LocalOrigin.Response { .ok(Array(file.prefix(file.count / 2))) }
 
     @Test func acceptedAndRefused() throws {
-        let setting = try Setting(routes: ["/a": cut(Self.picture.png)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": cut(Self.picture.png)]).withClient()
         #expect(try client.hello().features.contains("damaged"))
         let first = try client.load(setting.url("/a"), Self.accept)
         let image = try first.image()
-        #expect(first.fields["damaged"] as? Bool == true)
-        #expect(first.fields["damage"] as? String == image.damage)
+        #expect((first.fields["damaged"] as? Bool, first.fields["damage"] as? String) == (true, image.damage))
         #expect(image.damage?.hasPrefix("The PNG file ends before all pixels are decoded") == true)
         let pixels = try client.picture(first)
         #expect((pixels.width, pixels.height) == (61, 200))
@@ -27,13 +25,11 @@ import WorkerProtocol
         #expect(pixels.bytes.suffix(61 * 4 * 90).allSatisfy { $0 == 0 })
         for _ in 0..<3 {
             let again = try client.load(setting.url("/a"), Self.accept)
-            #expect(try again.image().source == .memory)
-            #expect(try again.image().damage == image.damage)
+            #expect(try (again.image().source, again.image().damage) == (.memory, image.damage))
         }
         #expect(try client.ask("failed", #""action":"list""#).fields["entries"] as? [[String: String]] == [])
         let error = try client.failure(setting.url("/a"))
-        #expect(error.code == .truncated)
-        #expect(error.recentlyFailed)
+        #expect((error.code, error.recentlyFailed) == (.truncated, true))
         #expect(try client.failure(setting.url("/a")).code == .recentlyFailed)
         #expect(try client.load(setting.url("/a"), Self.accept).image().damage == image.damage)
         #expect(try client.failure(setting.url("/a"), #""damaged":"yes""#).code == .badRequest)
@@ -41,14 +37,12 @@ import WorkerProtocol
 
     /// A sound image is one for both.
     @Test func soundImages() throws {
-        let setting = try Setting(routes: ["/a": png(Self.picture)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(Self.picture)]).withClient()
         let first = try client.load(setting.url("/a"), Self.accept)
         #expect(first.fields["damaged"] == nil)
         #expect(try client.picture(first) == Self.picture)
         let second = try client.load(setting.url("/a")).image()
-        #expect(second.source == .memory)
-        #expect(try second.buffer == first.image().buffer)
+        #expect(try (second.source, second.buffer) == (.memory, first.image().buffer))
     }
 
     @Test func nothingOfItIsOnDisk() throws {
@@ -65,22 +59,22 @@ import WorkerProtocol
     /// A body that is shorter than its Content-Length is not accepted: the transfer has failed.
     @Test func shortTransfers() throws {
         let file = Self.picture.png
-        let setting = try Setting(["--retries", "0"]) { _ in
+        let (setting, client) = try Setting(["--retries", "0"]) { _ in
             .ok(Array(file.prefix(file.count / 2))).with { $0.framing = .wrongLength(file.count) }
-        }
-        let client = try setting.client()
+        }.withClient()
         #expect(try client.failure(setting.url("/a"), Self.accept).code == .transferFailed)
     }
 
     @Test func command() throws {
         let setting = try Setting(routes: ["/a": cut(Self.picture.jpeg(.baseline))])
-        let program = BuiltProducts.folder + "/imgbroker"
-        let words = ["get", setting.url("/a"), "--socket", setting.broker.socketPath]
-        let accepted = try run(program, words + ["--accept-damage"])
+        func get(_ words: String...) throws -> ProgramResult {
+            try setting.broker.run(["get", setting.url("/a")] + words)
+        }
+        let accepted = try get("--accept-damage")
         #expect(accepted.exit == .status(0))
         #expect(accepted.output.contains("damaged (The JPEG file ends before all pixels are decoded"))
-        let object = try run(program, words + ["--accept-damage", "--json"])
+        let object = try get("--accept-damage", "--json")
         #expect(object.output.contains(#""damaged":true"#) || object.output.contains(#""damaged": true"#))
-        #expect(try run(program, words).exit == .status(1))
+        #expect(try get().exit == .status(1))
     }
 }

@@ -1,11 +1,9 @@
-import HTTPValues
 import IPCProtocol
 import LocalOrigin
 import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Encoded variants and placeholders.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct EncodedImageTests {
     /// Decodes the bytes of an answer by storing them.
     private func decoded(_ bytes: [UInt8], _ client: RawClient) throws -> TestPicture {
@@ -16,26 +14,21 @@ import WorkerProtocol
 
     @Test func encodedVariantsDecodeToTheImage() throws {
         let source = TestPicture.gradient(width: 200, height: 100, transparent: true)
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let url = setting.url("/a")
         for format in ["png", "jpeg", "webp"] {
             let incoming = try client.load(url, #""as":"\#(format)","variant":{"width":100}"#)
             let image = try incoming.image()
-            #expect(image.contentType == "image/\(format)")
-            #expect(image.pixels == nil)
+            #expect((image.contentType, image.pixels) == ("image/\(format)", nil))
             #expect((image.width, image.height, image.originalWidth) == (100, 50, 200))
             let bytes = try client.bytes(of: incoming)
             #expect(bytes.count == image.bytes)
             let picture = try decoded(bytes, client)
             #expect((picture.width, picture.height) == (100, 50))
-            // The same from memory, delivered inline.
             let again = try client.load(url, #""as":"\#(format)","variant":{"width":100},"delivery":"inline""#)
-            #expect(try again.image().source == .memory)
-            #expect(try client.bytes(of: again) == bytes)
+            #expect(try (again.image().source, client.bytes(of: again)) == (.memory, bytes))
         }
-        let whole = try client.load(url, #""as":"png""#)
-        #expect(try decoded(client.bytes(of: whole), client) == source)
+        #expect(try decoded(client.bytes(of: client.load(url, #""as":"png""#)), client) == source)
         // `quality` applies to JPEG and not to PNG.
         let fine = try client.load(url, #""as":"jpeg","quality":95"#).image().bytes
         #expect(try client.load(url, #""as":"jpeg","quality":20"#).image().bytes < fine)
@@ -53,8 +46,7 @@ import WorkerProtocol
         try setting.wait(for: .on, entries: 2)
         try setting.restart()
         let second = try ask()
-        #expect(try second.image().source == .disk)
-        #expect(try setting.client.bytes(of: second) == bytes)
+        #expect(try (second.image().source, setting.client.bytes(of: second)) == (.disk, bytes))
         #expect(try second.image().placeholder == first.image().placeholder)
         #expect(try second.image().placeholder != nil)
         #expect(try setting.client.stats()[.decodes] == 0)
@@ -62,8 +54,7 @@ import WorkerProtocol
 
     @Test func placeholdersInImagesAndQueries() throws {
         let source = TestPicture(width: 60, height: 40) { _, _ in SIMD4(10, 128, 255, 255) }
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let placeholder = try #require(try client.load(setting.url("/a")).image().placeholder)
         #expect(placeholder.averageColor == "#0a80ff")
         let answer = try client.ask("query", #""url":"\#(setting.url("/a"))""#)

@@ -18,8 +18,7 @@ import Testing
                 OriginHeader("Cache-Control", "max-age=1000"),
             ]
         }
-        let setting = try Setting(routes: ["/a": response])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": response]).withClient()
         #expect(try Set(["header", "metadata", "embedded"]).isSubset(of: client.hello().features))
         for source in ["network", "memory"] {
             let reply = try client.load(setting.url("/a"), Self.header)
@@ -32,14 +31,12 @@ import Testing
             #expect(reply.fields["length"] as? Int == Self.file.count && reply.fields["bytes"] as? Int == 0)
             #expect(reply.fields["buffer"] == nil)
         }
-        // Nothing was decoded.
         #expect(try client.stats()[.decodes] == 0)
     }
 
     @Test(arguments: ["", #","delivery":"inline""#, #","delivery":"header""#])
     func `blocks are those of the file`(members: String) throws {
-        let setting = try Setting(routes: ["/a": .ok(Self.file), "/b": .ok(Self.picture.png)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": .ok(Self.file), "/b": .ok(Self.picture.png)]).withClient()
         for mapsSegments in [false, true] {
             if mapsSegments { try client.mapSegments() }
             let reply = try client.load(setting.url("/a"), #""metadata":["exif","xmp"]"# + members)
@@ -76,14 +73,12 @@ import Testing
 
     @Test func `the command prints a table, and objects`() throws {
         let setting = try Setting(routes: ["/a": .ok(Self.file)])
-        let program = BuiltProducts.folder + "/imgbroker"
-        let socket = ["--socket", setting.broker.socketPath]
-        let table = try run(program, ["info", setting.url("/a")] + socket)
+        let table = try setting.broker.run(["info", setting.url("/a")])
         #expect(table.exit == .status(0))
         #expect(table.output.contains("48 × 80") && table.output.contains("JPEG, image/jpeg"))
-        let object = try run(program, ["info", setting.url("/a"), setting.url("/b"), "--json"] + socket)
+        let object = try setting.broker.run(["info", setting.url("/a"), setting.url("/b"), "--json"])
         #expect(object.exit == .status(1))
         #expect(object.output.contains(#""format":"jpeg""#) && object.output.contains(#""code":"http-status""#))
-        #expect(try run(program, ["info"] + socket).exit == .status(2))
+        #expect(try setting.broker.run(["info"]).exit == .status(2))
     }
 }

@@ -4,7 +4,6 @@
     import TestSupport
     import Testing
 
-    /// Icons over the socket.
     @Suite(.blocking, .timeLimit(.minutes(10))) struct IconRequestTests {
         /// Each size is served from its own image, in any order, from memory again, and without another download.
         @Test func sizes() throws {
@@ -15,8 +14,7 @@
             let images = pictures.map { $0.width == 32 ? $0.png : TestBitmap.iconImage($0) }
             let response = LocalOrigin.Response.ok(TestBitmap.icon(images))
             for order in [[nil, 16, 32, 48], [16, 48, 32, nil]] {
-                let setting = try Setting(routes: ["/favicon.ico": response])
-                let client = try setting.client()
+                let (setting, client) = try Setting(routes: ["/favicon.ico": response]).withClient()
                 for round in 0..<2 {
                     for width in order {
                         let members = #""variant":{\#(width.map { "\"width\":\($0)," } ?? "")"alpha":"straight"}"#
@@ -32,7 +30,6 @@
             }
         }
 
-        /// Files of all formats of the family.
         @Test func formats() throws {
             let pixels = TestBitmap.rows(2, 1, bits: 24) { x, _ in x }
             let files: [(String, [UInt8])] = [

@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
@@ -48,8 +47,7 @@ import WorkerProtocol
         #expect(reply.source == .file && reply.url == nil && reply.etag == nil && first.fields["url"] == nil)
         let other = try setting.client(as: 20_021)
         let second = try ask(file, by: other)
-        #expect(try second.image().source == .memory)
-        #expect(try other.picture(second) == tile(3))
+        #expect(try (second.image().source, other.picture(second)) == (.memory, tile(3)))
     }
 
     private func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
@@ -63,8 +61,7 @@ import WorkerProtocol
         #expect(reply.source == .file && reply.url == nil)
         let other = try setting.client(as: 20_021)
         let second = try ask(sealed(tile(3).png), by: other)
-        #expect(try second.image().source == .memory)
-        #expect(try other.picture(second) == tile(3))
+        #expect(try (second.image().source, other.picture(second)) == (.memory, tile(3)))
         // Of other bytes nothing is known.
         #expect(try ask(sealed(tile(4).png), #""cache":"only-if-cached""#).error?.code == .notCached)
         let query = try ask(sealed(tile(3).png), type: "query")
@@ -180,15 +177,14 @@ import WorkerProtocol
         try client.send(#"{"type":"get","id":1,"fds":1}"#)
         #expect(try client.answer(to: 1).error?.code == .badRequest)
         let file = try FileDescriptor.open(readingAt: try write(tile(1)))
-        try client.send(RawClient.frame(#"{"type":"get","id":2,"fds":2}"#), descriptors: [file, file])
+        try client.send(#"{"type":"get","id":2,"fds":2}"#, with: file, file)
         #expect(try client.answer(to: 2).error?.code == .badRequest)
-        try client.send(RawClient.frame(#"{"type":"get","id":3,"url":"\#(setting.url("/a"))"}"#), descriptors: [file])
+        try client.send(#"{"type":"get","id":3,"url":"\#(setting.url("/a"))"}"#, with: file)
         #expect(try client.picture(try client.answer(to: 3)) == tile(1))
     }
 
     @Test func sizes() throws {
-        let path = directory.file("large")
-        let file = try FileDescriptor.create(at: path)
+        let file = try FileDescriptor.create(at: directory.file("large"))
         #expect(try ask(file).error?.code == .emptyImage)
         try file.truncate(to: 1 << 20 + 1)
         let error = try #require(try ask(file).error)
@@ -198,13 +194,11 @@ import WorkerProtocol
     /// Files in memory reach the broker itself, which hands them on.
     @Test func filesInMemory() throws {
         let bytes = tile(4).png
-        let unsealed = try WritableBuffer(name: "image").descriptor
-        try unsafe bytes.withUnsafeBytes { try unsafe unsealed.write($0, at: 0) }
-        #expect(try client.picture(try ask(unsealed)) == tile(4))
-        let sealed = try unsafe bytes.withUnsafeBytes { try unsafe SealedBuffer(copying: $0, name: "image") }
+        #expect(try client.picture(try ask(memoryFile(bytes))) == tile(4))
+        let sealed = try sealed(bytes)
         usleep(30_000)
-        #expect(try client.picture(try ask(sealed.descriptor)) == tile(4))
-        #expect(try ask(sealed.descriptor).image().source == .memory)
+        #expect(try client.picture(try ask(sealed)) == tile(4))
+        #expect(try ask(sealed).image().source == .memory)
     }
 
     /// A helper receives several messages for one order. Each gets its own file, and those between them are in order.
@@ -212,9 +206,7 @@ import WorkerProtocol
         let paths = try (0..<6).map { try write(tile($0), to: "\($0).png") }
         usleep(30_000)
         _ = try ask(try FileDescriptor.open(readingAt: paths[0]))
-        let inMemory = try WritableBuffer(name: "image").descriptor
-        let bytes = tile(9).png
-        try unsafe bytes.withUnsafeBytes { try unsafe inMemory.write($0, at: 0) }
+        let inMemory = try memoryFile(tile(9).png)
         let first = 1000
         for id in first..<first + 120 {
             let text = RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#)
@@ -246,9 +238,7 @@ import WorkerProtocol
         let path = try write(tile(7))
         for _ in 0..<500 {
             let other = try setting.client()
-            try other.send(
-                RawClient.frame(#"{"type":"get","id":1,"fds":1}"#),
-                descriptors: [try FileDescriptor.open(readingAt: path)])
+            try other.send(#"{"type":"get","id":1,"fds":1}"#, with: try FileDescriptor.open(readingAt: path))
             other.close()
         }
         try eventually("no helper has the file open") {
@@ -290,8 +280,7 @@ import WorkerProtocol
         for round in 0..<50 {
             let other = try setting.client()
             let id = other.newID()
-            try other.send(
-                RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"cache":"reload"}"#), descriptors: [file])
+            try other.send(#"{"type":"get","id":\#(id),"fds":1,"cache":"reload"}"#, with: file)
             if round % 2 == 0 { try other.send(#"{"type":"cancel","id":100,"request":\#(id)}"#) }
             if round % 3 == 0 { _ = try other.answer(to: id) }
             other.close()
@@ -300,8 +289,6 @@ import WorkerProtocol
         #expect(report[.reservedBytes] == 0)
         try setting.broker.waitForSettledDescriptors(warm, images: report[.memoryEntries])
     }
-
-    // MARK: Disk
 
     /// After a restart, a scaled image is found by the file's identity; the file itself is nowhere in the cache.
     @Test func scaledImagesOutliveTheBroker() throws {
@@ -319,14 +306,11 @@ import WorkerProtocol
         #expect(!kept.contains { $0.range(of: Data(picture.png.prefix(4000).suffix(1000))) != nil })
         try disk.restart()
         let second = try ask(file, #""variant":{"width":300}"#, by: disk.client)
-        #expect(try second.image().source == .disk)
-        #expect(try disk.client.picture(second) == shown)
+        #expect(try (second.image().source, disk.client.picture(second)) == (.disk, shown))
         // A changed file has no raster.
         try Data(tile(1).png).write(to: URL(filePath: path))
         #expect(try ask(try settled(path), #""variant":{"width":300}"#, by: disk.client).image().source == .file)
     }
-
-    // MARK: The client library and the command
 
     @Test func clientLibrary() throws {
         let path = try write(tile(3))
@@ -342,25 +326,20 @@ import WorkerProtocol
     }
 
     @Test func command() throws {
-        let program = BuiltProducts.folder + "/imgbroker"
         let (one, two) = (try write(tile(1), to: "one.png"), try write(tile(2), to: "two.png"))
-        let socket = ["--socket", setting.broker.socketPath]
-        let result = try run(
-            program, ["get", one, two, directory.file("none.png"), "-o", directory.file("{name}.webp")] + socket)
-        #expect(result.exit == .status(1))
-        #expect(result.output.split(separator: "\n").count == 2)
+        let result = try setting.broker.run(
+            ["get", one, two, directory.file("none.png"), "-o", directory.file("{name}.webp")])
+        #expect(result.exit == .status(1) && result.output.split(separator: "\n").count == 2, "\(result)")
         // The failed one, and the totals.
-        let errors = result.errors.split(separator: "\n")
-        #expect(errors.count == 2 && errors[0].contains("none.png"), "\(result.errors)")
-        for name in ["one.webp", "two.webp"] {
-            #expect(FileManager.default.fileExists(atPath: directory.file(name)))
-        }
-        let json = try run(program, ["get", one, two, "--json"] + socket)
+        #expect(result.errorLines.count == 2 && result.errorLines[0].contains("none.png"), "\(result.errors)")
+        #expect(directory.names == ["one.png", "one.webp", "two.png", "two.webp"])
+        let json = try setting.broker.run(["get", one, two, "--json"])
         #expect(json.exit == .status(0))
         #expect(json.output.split(separator: "\n").allSatisfy { $0.contains(#""input":"#) })
-        let piped = try run("/bin/sh", ["-c", "cat \(one) | \(program) get - --socket \(setting.broker.socketPath)"])
+        let get = "\(BuiltProducts.folder)/imgbroker get - --socket \(setting.broker.socketPath)"
+        let piped = try run("/bin/sh", ["-c", "cat \(one) | \(get)"])
         #expect(piped.exit == .status(0) && piped.output.contains("16 × 16"), "\(piped.errors)")
-        let folder = try run(program, ["get", directory.path] + socket)
+        let folder = try setting.broker.run(["get", directory.path])
         #expect(folder.exit == .status(1) && folder.errors.contains("is a directory. Its files are loaded by: find "))
     }
 }

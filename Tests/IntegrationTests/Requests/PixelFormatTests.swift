@@ -18,8 +18,7 @@ import WorkerProtocol
 
     @Test func formatsWithoutAlpha() throws {
         let source = TestPicture.gradient(width: 61, height: 37, transparent: true)
-        let setting = try Setting(routes: ["/a": png(source)])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let features = try client.hello().features
         #expect(features.contains("rgb8") && features.contains("gray8"))
         let before = try setting.idle()[.memoryBytes]
@@ -34,20 +33,17 @@ import WorkerProtocol
 
         let gray = try client.load(
             setting.url("/a"), ##""variant":{"pixelFormat":"gray8","background":"#000000","alpha":"straight"}"##)
-        #expect(try gray.image().bytes == 61 * 37)
-        #expect(try gray.image().pixels?.stride == 61)
+        #expect(try (gray.image().bytes, gray.image().pixels?.stride) == (61 * 37, 61))
         let rgb = flattened(source, over: 0)
         let luma = stride(from: 0, to: rgb.count, by: 3).map { start -> UInt8 in
             let sum = 299 * Int(rgb[start]) + 587 * Int(rgb[start + 1]) + 114 * Int(rgb[start + 2])
             return UInt8((sum + 500) / 1000)
         }
         #expect(try client.bytes(of: gray) == luma)
-        // Inline, and with the default background in another spelling, the same result.
         let again = try client.load(
             setting.url("/a"),
             ##""delivery":"inline","variant":{"background":"#FFFFFF","alpha":"straight","pixelFormat":"rgb8"}"##)
-        #expect(try again.image().source == .memory)
-        #expect(try client.bytes(of: again) == flattened(source, over: 255))
+        #expect(try (again.image().source, client.bytes(of: again)) == (.memory, flattened(source, over: 255)))
         #expect(setting.origin.statistics("/a").requests == 1)
         // An encoded image has its own form: neither the format nor the background has an effect.
         let one = try client.load(setting.url("/a"), #""as":"jpeg""#).image()
@@ -57,7 +53,6 @@ import WorkerProtocol
         #expect(try client.failure(setting.url("/a"), #""variant":{"background":"white"}"#).code == .badRequest)
     }
 
-    /// A kept raster has the format's own length.
     @Test func onDisk() throws {
         let picture = TestPicture.gradient(width: 61, height: 37)
         let setting = try DiskSetting(picture: { _ in picture })

@@ -6,9 +6,7 @@ import SystemValues
 import TestSupport
 import Testing
 
-/// Presets of a configuration file, with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct PresetTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     @Test func `clients request a preset by its name`() throws {
         let directory = try TemporaryDirectory()
@@ -22,8 +20,7 @@ import Testing
         #expect(hello.features.contains("presets"))
 
         let url = setting.url("/a")
-        let result = try run(
-            Self.program, ["get", url, "--preset", "wide", "--json", "--socket", setting.broker.socketPath])
+        let result = try setting.broker.run(["get", url, "--preset", "wide", "--json"])
         #expect(result.exit == .status(0), "\(result.errors)")
         let reply = try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any]
         #expect(reply?["width"] as? Int == 6 && reply?["height"] as? Int == 2)
@@ -33,18 +30,16 @@ import Testing
         #expect(own.source == .memory)
         #expect(try client.load(url, #""preset":"turned""#).image().width == own.originalHeight)
         let unknown = try client.failure(url, #""preset":"other""#)
-        #expect(unknown.code == .badRequest)
-        #expect(unknown.message == "preset must be one of the broker's: turned, wide.")
+        #expect((unknown.code, unknown.message) == (.badRequest, "preset must be one of the broker's: turned, wide."))
         #expect(try client.failure(url, #""preset":"wide","variant":{"width":3}"#).code == .badRequest)
         #expect(try client.failure(url, #""preset":"wide","as":"original""#).code == .badRequest)
     }
 
     @Test func `a preset and a size do not go together on the command line`() throws {
         for words in [["--preset", "a", "--width", "3"], ["--linear", "--preset", "a"], ["--preset", "a b"]] {
-            let result = try run(Self.program, ["get", "http://a/"] + words)
-            #expect(result.exit == .status(2))
-            #expect(result.errors.contains("--preset"))
-            #expect(result.errors.split(separator: "\n").count == 1)
+            let result = try imgbroker(["get", "http://a/"] + words)
+            #expect(result.exit == .status(2) && result.errors.contains("--preset"), "\(result)")
+            #expect(result.errorLines.count == 1)
         }
     }
 }

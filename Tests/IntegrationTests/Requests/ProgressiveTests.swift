@@ -61,9 +61,7 @@ import WorkerProtocol
             #expect(now < last)
             last = now
         }
-        // No partial image follows the last frame.
-        let report = try client.stats()
-        #expect(report[.partialDecodes] == frames.count - 1)
+        #expect(try client.stats()[.partialDecodes] == frames.count - 1)
         func later() throws -> RawClient.Incoming? { try client.nextIfThere() }
         #expect(try later() == nil)
         let buffers = try frames.compactMap { try $0.image().buffer }
@@ -74,10 +72,9 @@ import WorkerProtocol
 
     @Test(arguments: Kind.allCases) func partialImagesAreSpaced(_ kind: Kind) throws {
         let file = kind.file(of: picture)
-        let setting = try Setting(workers: 1) { _ in
+        let (setting, client) = try Setting(workers: 1) { _ in
             .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 120 + 1, 60) }
-        }
-        let client = try setting.client()
+        }.withClient()
         var frames: [RawClient.Incoming] = []
         let took = try milliseconds {
             frames = try client.frames(setting.url("/a"), #""progressive":true,"delivery":"inline""#)
@@ -92,10 +89,9 @@ import WorkerProtocol
     /// A format without progressive decoding yields one frame.
     @Test func otherFormatsYieldOneFrame() throws {
         let file = picture.png
-        let setting = try Setting(workers: 1) { _ in
+        let (setting, client) = try Setting(workers: 1) { _ in
             .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 20 + 1, 30) }
-        }
-        let client = try setting.client()
+        }.withClient()
         let frames = try client.frames(setting.url("/a"), #""progressive":true"#)
         #expect(frames.count == 1)
         #expect(try client.picture(frames[0]) == picture)
@@ -117,7 +113,6 @@ import WorkerProtocol
         #expect(image.reply.final)
         #expect(parts.count == 1 && parts[0].reply.final == false)
         #expect(parts[0].withBytes { $0.byteCount } == 300 * 200 * 4)
-        // The same on the command line.
         let held = setting.origin.gate("/b")
         let command = try RunningCommand(["get", setting.url("/b"), "--progressive"], setting.broker)
         try eventually("a partial image is printed") { !command.lines.isEmpty }

@@ -12,21 +12,16 @@ import WorkerProtocol
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoreTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
 
-    /// Starts a broker and an origin that answers 404.
     private func setting(_ arguments: [String] = []) throws -> Setting {
         try Setting(arguments) { _ in .status(404) }
     }
-
-    private func succeeded(_ answer: RawClient.Incoming) -> Bool { answer.fields["type"] as? String == "ok" }
 
     /// Whether the entry for `url` is the image, without a request to the origin.
     private func has(_ client: RawClient, _ url: String, _ picture: TestPicture) throws -> Bool {
         let incoming = try client.load(url, #""cache":"only-if-cached""#)
         let image = try incoming.image()
         // An original that is on disk leaves memory.
-        #expect(image.source != .network)
-        #expect(!image.stale)
-        #expect(image.contentType == "image/png")
+        #expect(image.source != .network && !image.stale && image.contentType == "image/png", "\(image)")
         return try client.picture(incoming) == picture.premultiplied
     }
 
@@ -52,52 +47,41 @@ import WorkerProtocol
     }
 
     @Test func payloadIsStored() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         let url = setting.url("/a")
-        #expect(succeeded(try client.store(url, picture.png, contentType: "image/jpeg")))
+        #expect(try client.store(url, picture.png, contentType: "image/jpeg").isOK)
         #expect(try has(client, url, picture))
-        let original = try client.load(url, #""as":"original""#)
-        #expect(try client.bytes(of: original) == picture.png)
+        #expect(try client.bytes(of: client.load(url, #""as":"original""#)) == picture.png)
         let answer = try client.ask("query", #""url":"\#(url)""#).fields
-        #expect(answer["memory"] as? Bool == true)
-        #expect(answer["fresh"] as? Bool == true)
+        #expect((answer["memory"] as? Bool, answer["fresh"] as? Bool) == (true, true))
         #expect(setting.origin.requests.isEmpty)
-        // Another upload replaces it.
-        #expect(succeeded(try client.store(url, tile(1).png)))
+        #expect(try client.store(url, tile(1).png).isOK)
         #expect(try has(client, url, tile(1)))
         #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 1)
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
     }
 
     @Test func sealedDescriptorIsStored() throws {
-        let setting = try setting()
-        let client = try setting.client()
-        let sealed = try memfd(picture.png).seal()
-        #expect(succeeded(try client.store(setting.url("/a"), sealed.descriptor)))
+        let (setting, client) = try setting().withClient()
+        #expect(try client.store(setting.url("/a"), memfd(picture.png).seal().descriptor).isOK)
         #expect(try has(client, setting.url("/a"), picture))
-        let original = try client.load(setting.url("/a"), #""as":"original""#)
-        #expect(try client.bytes(of: original) == picture.png)
+        #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == picture.png)
     }
 
     @Test func unsealedDescriptorIsCopied() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         let (first, second) = (tile(1).png, tile(2).png)
         let buffer = try memfd(first)
         let id = client.newID()
-        try client.send(
-            RawClient.frame(RawClient.storeText(id, setting.url("/a"), #""fds":1"#)), descriptors: [buffer.descriptor])
-        #expect(succeeded(try client.answer(to: id)))
+        try client.send(RawClient.storeText(id, setting.url("/a"), #""fds":1"#), with: buffer.descriptor)
+        #expect(try client.answer(to: id).isOK)
         try write(Array(second.prefix(first.count)), to: buffer.descriptor)
         #expect(try has(client, setting.url("/a"), tile(1)))
-        let original = try client.load(setting.url("/a"), #""as":"original""#)
-        #expect(try client.bytes(of: original) == first)
+        #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == first)
     }
 
     @Test func otherDescriptorsAreRefused() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
         let url = setting.url("/a")
@@ -112,7 +96,6 @@ import WorkerProtocol
         for descriptor in [file, pipe] {
             for _ in 0..<20 { #expect(try client.store(url, descriptor).error?.code == .badRequest) }
         }
-        // A descriptor that is announced and missing.
         let id = client.newID()
         try client.send(RawClient.storeText(id, url, #""fds":1"#))
         #expect(try client.answer(to: id).error?.code == .badRequest)
@@ -126,8 +109,7 @@ import WorkerProtocol
     }
 
     @Test func invalidImageIsNotStored() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         let url = setting.url("/a")
         var damaged = picture.png
         damaged[damaged.count / 2] ^= 0xFF
@@ -144,15 +126,13 @@ import WorkerProtocol
             }
         }
         try expectNothingKept(setting, client, url)
-        // The URL does not count as recently failed.
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
     @Test func invalidUploadKeepsThePreviousEntry() throws {
-        let setting = try setting()
-        let client = try setting.client()
-        #expect(succeeded(try client.store(setting.url("/a"), picture.png)))
+        let (setting, client) = try setting().withClient()
+        #expect(try client.store(setting.url("/a"), picture.png).isOK)
         #expect(try client.store(setting.url("/a"), [1, 2, 3]).error?.code == .unsupportedFormat)
         #expect(try has(client, setting.url("/a"), picture))
     }
@@ -164,14 +144,12 @@ import WorkerProtocol
         #expect(try client.store(setting.url("/a"), memfd(large).descriptor).error?.code == .tooLarge)
         // A payload that is too large closes the connection.
         try other.send(RawClient.storeText(1, setting.url("/a"), #""payload":5000"#))
-        let frames = try other.receiveUntilEnd()
-        #expect(frames.map { $0.error?.code } == [.badFrame])
+        #expect(try other.receiveUntilEnd().map { $0.error?.code } == [.badFrame])
         try expectNothingKept(setting, client, setting.url("/a"))
     }
 
     @Test func interruptedPayloadIsDiscarded() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         try setting.broker.wait(for: "both clients are connected") { $0[.clients] == 2 }
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
@@ -199,29 +177,25 @@ import WorkerProtocol
             try client.send([byte])
             if index % 500 == 0 { _ = try other.hello() }
         }
-        #expect(succeeded(try client.answer(to: 1)))
+        #expect(try client.answer(to: 1).isOK)
         #expect(try client.answer(to: 2).error?.httpStatus == 404)
         _ = (client.newID(), client.newID())
         #expect(try has(client, setting.url("/a"), TestPicture.gradient(width: 50, height: 40)))
     }
 
     @Test func uploadsLeaveNoDescriptors() throws {
-        let setting = try setting()
-        let client = try setting.client()
+        let (setting, client) = try setting().withClient()
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
         for round in 0..<50 {
             let sealed = try memfd(tile(round).png).seal()
             let unsealed = try memfd(tile(round + 1000).png)
-            #expect(succeeded(try client.store(setting.url("/\(round)"), sealed.descriptor)))
-            #expect(succeeded(try client.store(setting.url("/\(round)"), unsealed.descriptor)))
-            #expect(succeeded(try client.store(setting.url("/\(round)"), tile(round).png)))
+            #expect(try client.store(setting.url("/\(round)"), sealed.descriptor).isOK)
+            #expect(try client.store(setting.url("/\(round)"), unsealed.descriptor).isOK)
+            #expect(try client.store(setting.url("/\(round)"), tile(round).png).isOK)
         }
         #expect(try client.ask("clear", #""tier":"all""#).fields["removed"] as? Int == 50)
-        let report = try setting.idle()
-        #expect(report[.memoryEntries] == 0)
-        #expect(report[.memoryBytes] == 0)
-        #expect(report[.reservedBytes] == 0)
+        #expect(try setting.idle()[.memoryEntries, .memoryBytes, .reservedBytes] == [0, 0, 0])
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
@@ -229,11 +203,10 @@ import WorkerProtocol
         let setting = try DiskSetting()
         try setting.wait(for: .on)
         let client = setting.client
-        #expect(succeeded(try client.store(setting.url(1), picture.png)))
+        #expect(try client.store(setting.url(1), picture.png).isOK)
         #expect(try has(client, setting.url(1), picture))
         try eventually("the original is on disk") { try setting.isOnDisk(1) }
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let (found, source) = try setting.load(1)
         #expect(found == picture.premultiplied)
         #expect(source == .disk)

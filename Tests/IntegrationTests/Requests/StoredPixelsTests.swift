@@ -10,7 +10,6 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Pixels that clients store.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoredPixelsTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
     private let setting: Setting
@@ -54,7 +53,7 @@ import WorkerProtocol
         let client = client ?? self.client
         let id = client.newID()
         let text = #"{"type":"store","id":\#(id),"url":"\#(url)",\#(members)}"#
-        try client.send(RawClient.frame(text), descriptors: [file])
+        try client.send(text, with: file)
         return try client.answer(to: id).error
     }
 
@@ -77,15 +76,12 @@ import WorkerProtocol
             #expect((image.offset, image.pixels?.stride) == (offset, stride ?? 244))
             let file = try #require(incoming.descriptors.first)
             #expect(Self.inode(file) == Self.inode(sealed.descriptor))
-            // Inline, only the rows are sent.
             let inline = try client.load(url, #""delivery":"inline","variant":{"alpha":"straight"}"#)
             let bytes = try client.bytes(of: inline)
             #expect(bytes.count == layout.rowBytes)
             #expect(Array(bytes.prefix(244)) == Array(picture.bytes.prefix(244)))
         }
-        let report = try client.stats()
-        #expect(report[.decodes] == 0)
-        #expect(report[.memoryBytes] == sealed.size)
+        #expect(try client.stats()[.decodes, .memoryBytes] == [0, sealed.size])
         #expect(setting.origin.requests.isEmpty)
     }
 
@@ -185,8 +181,7 @@ import WorkerProtocol
         #expect(try client.picture(try client.load(setting.url("/a"))) == picture.premultiplied)
         var options = GetOptions()
         options.variant.alpha = .straight
-        let image = try broker.get(url.text, options)
-        #expect(image.withBytes { $0.byteCount } == picture.bytes.count)
+        #expect(try broker.get(url.text, options).withBytes { $0.byteCount } == picture.bytes.count)
         var refusal: ErrorCode?
         do {
             try broker.store(pixels: [1, 2, 3], Self.geometry(of: picture), as: url)

@@ -26,10 +26,6 @@ struct UserIsolationTests {
         }
     }
 
-    private func stored(_ incoming: RawClient.Incoming) -> Bool { incoming.fields["type"] as? String == "ok" }
-
-    // MARK: Downloads
-
     @Test(arguments: [
         #""headers":{"Authorization":"Bearer abc"}"#, #""headers":{"Cookie":"a=1"}"#, #""cookies":true"#,
         #""credentials":{"username":"u","password":"p"}"#, #""cacheKey":"one""#,
@@ -45,9 +41,7 @@ struct UserIsolationTests {
         #expect(pictures[0] != pictures[1])
         // From the cache, too, each user gets the own image.
         for (user, picture) in zip(users, pictures) {
-            let again = try user.load(url, members)
-            #expect(try again.image().source == .memory)
-            #expect(try user.picture(again) == picture)
+            #expect(try user.loaded(url, members) == (picture, .memory))
         }
         #expect(setting.origin.requests.count == 2)
         // Root has an identity of its own and no access to the users' entries.
@@ -102,9 +96,7 @@ struct UserIsolationTests {
         #expect(pictures[0] == pictures[1])
         #expect(pictures[0] != pictures[2])
         for (user, picture) in zip(users, pictures) {
-            let again = try user.load(url)
-            #expect(try again.image().source == .memory)
-            #expect(try user.picture(again) == picture)
+            #expect(try user.loaded(url) == (picture, .memory))
         }
         #expect(setting.origin.requests.count == 2)
         #expect(try setting.client().load(url).image().source == .network)
@@ -157,61 +149,41 @@ struct UserIsolationTests {
         #expect(setting.origin.requests("/a").map { $0["Cookie"] } == [nil, nil, "id=ann", "id=bob", "id=ann"])
     }
 
-    // MARK: Uploads
-
     @Test func uploadsArePrivateAndTakePrecedence() throws {
         let setting = try changingOrigin(holds: false)
         let (first, second, root) = (
             try setting.client(as: ann), try setting.client(as: bob), try setting.client()
         )
         let url = setting.url("/a")
-        #expect(stored(try first.store(url, tile(1).png)))
+        #expect(try first.store(url, tile(1).png).isOK)
         #expect(try first.picture(try first.load(url)) == tile(1))
         #expect(try second.picture(try second.load(url)) == tile(251))
         // An administrator's upload is for all users but those with an upload of their own.
-        #expect(stored(try root.store(url, tile(2).png)))
+        #expect(try root.store(url, tile(2).png).isOK)
         #expect(try second.picture(try second.load(url)) == tile(2))
         #expect(try root.picture(try root.load(url)) == tile(2))
         #expect(try first.picture(try first.load(url)) == tile(1))
         #expect(setting.origin.requests.count == 1)
-        // Another connection of the same user.
         let other = try setting.client(as: ann)
         #expect(try other.picture(try other.load(url)) == tile(1))
     }
 
-    /// Starts a broker, stores an image of ann's on disk and restarts it; the origin serves other images.
-    private func restartedWithAPictureOfAnn() throws -> (DiskSetting, url: String) {
+    @Test(arguments: [false, true])
+    func uploadsOnDiskArePrivateAndTakePrecedence(overSharedEntryInMemory: Bool) throws {
         let setting = try DiskSetting { request in png(tile(request.number * 251)) }
         try setting.wait(for: .on)
         let url = setting.url(1)
         let client = try setting.broker.client(as: ann)
-        #expect(stored(try client.store(url, tile(1).png)))
+        #expect(try client.store(url, tile(1).png).isOK)
         try eventually("the original is on disk") { try setting.isOnDisk(url, for: client) }
         client.close()
-        try setting.restart()
-        try setting.wait(for: .on)
-        return (setting, url)
-    }
-
-    @Test func uploadsArePrivateAfterARestart() throws {
-        let (setting, url) = try restartedWithAPictureOfAnn()
+        try setting.restartUntilReady()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
-        let own = try first.load(url)
-        #expect(try first.picture(own) == tile(1))
-        #expect(try own.image().source == .disk)
-        #expect(try second.picture(try second.load(url)) == tile(251))
-        #expect(try first.picture(try first.load(url)) == tile(1))
-    }
-
-    @Test func uploadOnDiskTakesPrecedenceOverMemory() throws {
-        let (setting, url) = try restartedWithAPictureOfAnn()
-        let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
-        // The shared entry is in memory first.
-        #expect(try second.picture(try second.load(url)) == tile(251))
-        let own = try first.load(url)
-        #expect(try first.picture(own) == tile(1))
-        #expect(try own.image().source == .disk)
+        if overSharedEntryInMemory { #expect(try second.picture(second.load(url)) == tile(251)) }
+        #expect(try first.loaded(url) == (tile(1), .disk))
+        #expect(try second.picture(second.load(url)) == tile(251))
+        #expect(try first.picture(first.load(url)) == tile(1))
     }
 
     @Test func removeCoversOwnAndSharedEntries() throws {
@@ -219,8 +191,8 @@ struct UserIsolationTests {
         let (first, second) = (try setting.client(as: ann), try setting.client(as: bob))
         let url = setting.url("/a")
         _ = try second.load(url)
-        #expect(stored(try first.store(url, tile(1).png)))
-        #expect(stored(try second.store(url, tile(2).png)))
+        #expect(try first.store(url, tile(1).png).isOK)
+        #expect(try second.store(url, tile(2).png).isOK)
         _ = try second.load(url, #""cookies":true"#)
         let removed = try first.ask("remove", #""url":"\#(url)""#)
         #expect(removed.fields["removed"] as? Int == 2)
@@ -239,11 +211,10 @@ struct UserIsolationTests {
         let url = setting.url(1)
         for uid in [ann, bob] {
             let client = try setting.broker.client(as: uid)
-            #expect(stored(try client.store(url, tile(Int(uid)).png)))
+            #expect(try client.store(url, tile(Int(uid)).png).isOK)
             try eventually("the original is on disk") { try setting.isOnDisk(url, for: client) }
         }
-        try setting.restart()
-        try setting.wait(for: .on)
+        try setting.restartUntilReady()
         let removed = try setting.broker.client(as: ann).ask("remove", #""url":"\#(url)""#)
         #expect(removed.fields["removed"] as? Int == 1)
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
@@ -260,7 +231,7 @@ struct UserIsolationTests {
             return ["memory", "disk", "fresh"].map { answer.fields[$0] as? Bool }
         }
         let first = try setting.broker.client(as: ann)
-        #expect(stored(try first.store(url, tile(1).png)))
+        #expect(try first.store(url, tile(1).png).isOK)
         _ = try first.load(url)
         _ = try first.load(url, #""cookies":true"#)
         try eventually("both originals are on disk") {
@@ -271,11 +242,8 @@ struct UserIsolationTests {
             #expect(try query(bob, members) == [false, false, false])
             #expect(try query(0, members) == [false, false, false])
         }
-        let answer = try setting.broker.client(as: bob).failure(url, #""cache":"only-if-cached""#)
-        #expect(answer.code == .notCached)
+        #expect(try setting.broker.client(as: bob).failure(url, #""cache":"only-if-cached""#).code == .notCached)
     }
-
-    // MARK: Permissions
 
     @Test func ordinaryUsersMayNotAdministrate() throws {
         let setting = try changingOrigin(holds: false)
@@ -286,7 +254,6 @@ struct UserIsolationTests {
         ] {
             #expect(try client.ask(type, members).error?.code == .forbidden, "\(type)")
         }
-        // None of the commands had an effect.
         #expect(try client.load(setting.url("/a")).image().source == .network)
         #expect(try setting.broker.stats().failures == [.forbidden: 8])
     }
@@ -297,9 +264,9 @@ struct UserIsolationTests {
             try setting.client(as: ann), try setting.client(as: bob), try setting.client()
         )
         let all = #""events":["started","responded","finished","failed","evicted","worker"]"#
-        for client in [first, root] { #expect(stored(try client.ask("subscribe", all))) }
+        for client in [first, root] { #expect(try client.ask("subscribe", all).isOK) }
         for path in ["/1", "/2"] { _ = try second.load(setting.url(path)) }
-        #expect(stored(try second.store(setting.url("/3"), tile(3).png)))
+        #expect(try second.store(setting.url("/3"), tile(3).png).isOK)
         _ = try first.load(setting.url("/4"))
         let isLast = { (event: BrokerEvent) in event.name == .finished && event.url == setting.url("/4") }
         #expect(Set(try first.events(until: isLast).map(\.url)) == [setting.url("/4")])
@@ -316,8 +283,7 @@ struct UserIsolationTests {
         try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
         // Ids are per client, so both requests have the same.
         #expect(ids[0] == ids[1])
-        _ = try first.ask("cancel", #""request":\#(ids[0])"#)
-        #expect(try first.answer(to: ids[0]).error?.code == .cancelled)
+        try first.cancel(ids[0])
         setting.origin.gate("/a").open()
         #expect(try second.picture(try second.answer(to: ids[1])) == tile(251))
     }

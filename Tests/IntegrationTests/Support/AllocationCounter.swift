@@ -16,7 +16,6 @@ struct AllocationCounter {
 
     var environment: [String] { ["LD_PRELOAD=\(library)", "ALLOCATION_COUNT=\(counts)"] }
 
-    /// The allocations since the start of the process.
     func count() throws -> Int {
         let file = try FileHandle(forReadingFrom: URL(filePath: counts))
         let bytes = try #require(try file.read(upToCount: 8))

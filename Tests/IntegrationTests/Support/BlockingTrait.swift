@@ -30,7 +30,6 @@ struct BlockingTrait: SuiteTrait, TestTrait, TestScoping {
         private var free = 3 * ProcessInfo.processInfo.activeProcessorCount
         private var waiters: [CheckedContinuation<Void, Never>] = []
 
-        /// Takes a place, when one is free.
         func take() async {
             if free > 0 {
                 free -= 1
@@ -39,7 +38,6 @@ struct BlockingTrait: SuiteTrait, TestTrait, TestScoping {
             }
         }
 
-        /// Releases a place, to the first waiter if there is one.
         func release() {
             if waiters.isEmpty {
                 free += 1

@@ -69,10 +69,9 @@ final class DiskSetting {
         client.close()
         broker.signal(signal)
         _ = try broker.waitForExit()
-        for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
+        try waitForExit(of: processes)
     }
 
-    /// Starts the next broker.
     func start() throws {
         broker = try Self.start(programs, arguments, in: directory)
         client = try RawClient(broker.socketPath)
@@ -84,10 +83,15 @@ final class DiskSetting {
         try TestBroker(arguments, folder: programs?.path ?? BuiltProducts.folder, in: directory)
     }
 
-    /// Stops the broker and starts another.
     func restart(_ signal: Int32 = SIGTERM) throws {
         try end(signal)
         try start()
+    }
+
+    /// Starts another broker, and waits until its disk tier is on.
+    func restartUntilReady() throws {
+        try restart()
+        try wait(for: .on)
     }
 
     func url(_ number: Int) -> String { origin.url("/\(number)") }
@@ -126,13 +130,9 @@ final class DiskSetting {
 
     /// Loads an image, releases its lease, and returns its pixels and source.
     func load(_ number: Int, _ members: String = "") throws -> (picture: TestPicture, source: ImageReply.Source) {
-        let incoming = try client.load(url(number), members)
-        let image = try incoming.image()
-        defer { if let buffer = image.buffer { try? client.release([buffer]) } }
-        return (try client.picture(incoming), image.source)
+        try client.loaded(url(number), members, releasing: true)
     }
 
-    /// The sorted paths of the entries' files of a kind.
     func files(_ kind: String) -> [String] {
         let found = FileManager.default.enumerator(atPath: "\(cache)/\(kind)")?.compactMap { $0 as? String } ?? []
         return found.filter { $0.contains("/") }.map { "\(cache)/\(kind)/\($0)" }.sorted()
@@ -144,7 +144,6 @@ final class DiskSetting {
         return files("originals").first { FileManager.default.contents(atPath: $0)?.range(of: name) != nil }
     }
 
-    /// The names of temporary files in the directory.
     var temporaries: [String] {
         let names = FileManager.default.enumerator(atPath: cache)?.compactMap { $0 as? String } ?? []
         return names.filter { $0.contains(".tmp") }

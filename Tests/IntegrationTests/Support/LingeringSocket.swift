@@ -19,8 +19,7 @@ func lingeringSocket(seconds: Int32) throws -> (FileDescriptor, peer: FileDescri
     #expect(isConnected)
     let peer = FileDescriptor(owning: accept(listener.raw, nil, nil))
     var option = linger(l_onoff: 1, l_linger: seconds)
-    unsafe setsockopt(
-        connection.raw, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<Glibc.linger>.size))
+    unsafe setsockopt(connection.raw, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<Glibc.linger>.size))
     try connection.setNonBlocking()
     let bytes = [UInt8](repeating: 0, count: 1 << 16)
     func send() -> Int {

@@ -24,10 +24,8 @@ final class RunningCommand {
         _ = child.waitForExit(milliseconds: 5000)
     }
 
-    /// The process that it runs in.
     var process: ProcessStatus { ProcessStatus(pid: child.pid) }
 
-    /// The lines that it has written.
     var lines: [Substring] { text(ofFile: directory.file("out")).split(separator: "\n") }
 
     /// Sends it a signal, where given, and waits for its end; nil when it does not end in time.

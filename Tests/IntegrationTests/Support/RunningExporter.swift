@@ -11,8 +11,7 @@ struct RunningExporter {
     let port: Int
 
     init(_ broker: TestBroker, _ options: String..., asNobody: Bool = false) throws {
-        let command = try RunningCommand(
-            ["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
+        let command = try RunningCommand(["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
         self.command = command
         var port: Int?
         try eventually("the exporter serves") {
@@ -63,13 +62,11 @@ final class TricklingRequest {
         _ = unsafe send(socket.raw, begin, begin.count, Int32(MSG_NOSIGNAL))
     }
 
-    /// Sends the next byte; nothing when the connection is closed.
     func sendByte() {
         var byte = UInt8(ascii: "a")
         _ = unsafe send(socket.raw, &byte, 1, Int32(MSG_NOSIGNAL))
     }
 
-    /// Whether the exporter has closed the connection.
     var isClosed: Bool {
         var byte: UInt8 = 0
         let count = unsafe recv(socket.raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))

@@ -5,7 +5,6 @@ import Testing
 
 /// `imgbroker http` that serves, at a port of this machine or at a Unix socket.
 struct RunningImageServer {
-    /// An answer.
     struct Answer {
         var status = 0
         /// The fields by their names in lower case.
@@ -39,7 +38,6 @@ struct RunningImageServer {
         return socket
     }
 
-    /// Sends bytes as far as the server takes them.
     static func send(_ bytes: [UInt8], to socket: FileDescriptor) {
         var sent = 0
         unsafe bytes.withUnsafeBytes { buffer in
@@ -52,7 +50,6 @@ struct RunningImageServer {
         }
     }
 
-    /// Reads an answer to the end of its connection.
     static func answer(from socket: FileDescriptor) throws -> Answer {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 16)

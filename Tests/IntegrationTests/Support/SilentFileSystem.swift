@@ -3,6 +3,7 @@ import Glibc
 import LinuxSystem
 import Synchronization
 import TestSupport
+import Testing
 
 /// A file system of this process (FUSE) with one file. It answers this process's calls and never those of others, which
 /// wait for it; or those of all until a number of bytes of the file was read. It lasts until `end`. Needs root.
@@ -15,7 +16,6 @@ final class SilentFileSystem: Sendable {
         case initialize = 26, forgetMany = 42
     }
 
-    /// The path of the file.
     var path: String { directory.path + "/file" }
 
     private let directory: TemporaryDirectory
@@ -138,5 +138,12 @@ final class SilentFileSystem: Sendable {
             (line.hasPrefix("Tgid:") || includesChildren && line.hasPrefix("PPid:"))
                 && Int32(line.dropFirst(5).trimmingCharacters(in: .whitespaces)) == getpid()
         }
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// Skips a test where this process cannot mount file systems of its own.
+    static var needsSilentFileSystem: Self {
+        .enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible }
     }
 }

@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import LinuxSystem
 import TestSupport
@@ -7,21 +6,11 @@ import TestSupport
 final class StandInStore {
     let path: String
     private let socket: FileDescriptor
-    /// The names and descriptors in the store.
     var stored: [(name: String, descriptor: FileDescriptor)] = []
 
     init(in directory: TemporaryDirectory) throws {
         path = directory.file("notify")
-        socket = FileDescriptor(owning: Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0))
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8) }
-        let status = unsafe withUnsafePointer(to: &address) { pointer in
-            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe bind(socket.raw, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        guard status == 0 else { throw SystemError("bind") }
+        socket = try datagramSocket(at: path)
         try socket.setNonBlocking()
     }
 
@@ -68,4 +57,19 @@ final class StandInStore {
             """
         return "exec python3 -c '\(script)' "
     }()
+}
+
+/// A socket for datagrams that is bound to `path`.
+func datagramSocket(at path: String) throws -> FileDescriptor {
+    let socket = FileDescriptor(owning: Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0))
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8) }
+    let status = unsafe withUnsafePointer(to: &address) { pointer in
+        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            unsafe bind(socket.raw, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+        }
+    }
+    guard status == 0 else { throw SystemError("bind") }
+    return socket
 }

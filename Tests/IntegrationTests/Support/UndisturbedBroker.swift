@@ -6,9 +6,7 @@ import TestSupport
 final class UndisturbedBroker {
     private let setting: Setting
     private let client: RawClient
-    /// The milliseconds that the slowest load has taken.
     private(set) var slowest = 0
-    /// The milliseconds that all loads have taken together.
     private(set) var total = 0
 
     init() throws {
@@ -24,7 +22,6 @@ final class UndisturbedBroker {
         total += took
     }
 
-    /// Loads an image from the origin.
     func loadFromOrigin() throws {
         try load(#""cache":"reload","delivery":"none""#)
     }

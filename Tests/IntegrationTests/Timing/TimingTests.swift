@@ -14,8 +14,7 @@ import Testing
     }
 
     private func millisecondsAfterTwoSignals() throws -> Int {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let client = try setting.client()
+        let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let id = try client.get(setting.url("/a"))
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
         let processes = [setting.broker.status] + setting.broker.status.children
@@ -26,14 +25,13 @@ import Testing
             #expect(try client.answer(to: id).error?.code == .shuttingDown)
             #expect(try setting.broker.waitForExit() == .status(0))
         }
-        for process in processes { try eventually("\(process.pid) has exited") { !process.isAlive } }
+        try waitForExit(of: processes)
         return took
     }
 
     /// Connections for which the broker has no descriptor wait, and cost no processor time.
     @Test func connectionsWithoutDescriptorsWait() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
+        let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         _ = try client.load(setting.url("/a"))
         try setting.idle()
         _ = try setting.broker.settledDescriptors()

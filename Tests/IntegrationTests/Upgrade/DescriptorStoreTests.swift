@@ -1,15 +1,13 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SharedCache
 import SystemValues
 import TestSupport
 import Testing
 
 /// Images that outlast a broker in the service manager's descriptor store.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct DescriptorStoreTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) final class DescriptorStoreTests {
     private let directory: TemporaryDirectory
     private let origin: LocalOrigin
     private let store: StandInStore
@@ -23,9 +21,10 @@ import Testing
         }
     }
 
+    deinit { origin.stop() }
+
     private func start() throws -> TestBroker {
-        try TestBroker(
-            environment: store.environment, preparation: StandInStore.preparation, in: directory)
+        try TestBroker(environment: store.environment, preparation: StandInStore.preparation, in: directory)
     }
 
     private func kill(_ broker: TestBroker) throws {
@@ -63,29 +62,24 @@ import Testing
         let before = origin.requests.count
         let client = try RawClient(broker.socketPath)
         for number in numbers {
-            let answer = try client.load(origin.url("/large/\(number)"))
-            #expect(try answer.image().source == .memory, "\(number)")
-            #expect(try client.picture(answer) == largeTile(number))
+            #expect(try client.loaded(origin.url("/large/\(number)")) == (largeTile(number), .memory), "\(number)")
         }
         #expect(origin.requests.count == before)
         #expect(try #require(client.load(origin.url("/small/77")).image().buffer) > last)
     }
 
     @Test func `after SIGKILL large images are hits, and numbers go on`() throws {
-        defer { origin.stop() }
         let first = try start()
         let last = try fill(first)
         try kill(first)
         let second = try start()
         try check(second, after: last)
-        // Small images were not stored.
         #expect(try RawClient(second.socketPath).load(origin.url("/small/1")).image().source == .network)
         // After a while it counts as sound.
         try eventually("the mark is removed") {
             try store.update()
             return store.names("trial").isEmpty
         }
-        // What is removed leaves the store, too.
         let client = try RawClient(second.socketPath)
         #expect(try client.ask("remove", #""url":"\#(origin.url("/large/3"))""#).fields["removed"] as? Int == 1)
         try eventually("a removed image leaves the store") {
@@ -95,7 +89,6 @@ import Testing
     }
 
     @Test func `an ordered end stores what is there`() throws {
-        defer { origin.stop() }
         let first = try start()
         let client = try RawClient(first.socketPath)
         for number in 1...5 { _ = try client.load(origin.url("/large/\(number)")) }
@@ -111,14 +104,11 @@ import Testing
     }
 
     @Test func `what cannot be verified is dropped`() throws {
-        defer { origin.stop() }
         let first = try start()
         let last = try fill(first)
         try kill(first)
         func memory(_ bytes: [UInt8], isSealed: Bool = true) throws -> FileDescriptor {
-            let buffer = try WritableBuffer(name: "foreign")
-            _ = try unsafe bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
-            let descriptor = buffer.descriptor
+            let descriptor = try memoryFile(bytes)
             if isSealed { try descriptor.seal() }
             return descriptor
         }
@@ -138,9 +128,7 @@ import Testing
         #expect(second.logLines.contains { $0.contains("restored 8 images, 2 refused") }, "\(second.logTail)")
         let client = try RawClient(second.socketPath)
         for number in 1...5 {
-            let answer = try client.load(origin.url("/large/\(number)"))
-            #expect(try client.picture(answer) == largeTile(number))
-            #expect(try answer.image().source == .memory)
+            #expect(try client.loaded(origin.url("/large/\(number)")) == (largeTile(number), .memory))
         }
         #expect(last > 0)
         try eventually("the store has only what the broker needs") {
@@ -152,7 +140,6 @@ import Testing
     }
 
     @Test func `after three processes that end at once, one starts empty`() throws {
-        defer { origin.stop() }
         let first = try start()
         _ = try fill(first)
         try kill(first)
@@ -172,12 +159,9 @@ import Testing
     }
 
     @Test func `an upgrade keeps the store, and an end after it`() throws {
-        defer { origin.stop() }
         let first = try start()
         let last = try fill(first)
-        let result = try run(
-            BuiltProducts.folder + "/imgbroker", ["ctl", "upgrade", "--socket", first.socketPath])
-        #expect(result.exit == .status(0), "\(first.logTail)")
+        #expect(try first.run(["ctl", "upgrade"]).exit == .status(0), "\(first.logTail)")
         try check(first, after: last)
         try store.update()
         #expect(store.names("image-").count == 10)

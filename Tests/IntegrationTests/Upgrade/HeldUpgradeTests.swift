@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -33,8 +32,7 @@ import Testing
         let id = admin.newID()
         try admin.send(#"{"type":"upgrade","id":\#(id)}"#)
         let (hit, miss) = (try bystander.get(setting.url("/1")), try bystander.get(setting.url("/\(id + 1)")))
-        let error = try admin.answer(to: id).error
-        #expect(error == nil, "\(setting.broker.logTail)")
+        #expect(try admin.answer(to: id).error == nil, "\(setting.broker.logTail)")
         #expect(setting.broker.status.arguments.dropFirst().first == "take-over")
         for (id, number) in [(hit, 1), (miss, id + 1)] {
             let answer = try bystander.answer(to: id)
@@ -68,11 +66,10 @@ import Testing
 
     private func sendFile(_ file: FileDescriptor, by client: RawClient) throws -> Int {
         let id = client.newID()
-        try client.send(RawClient.frame(#"{"type":"get","id":\#(id),"fds":1}"#), descriptors: [file])
+        try client.send(#"{"type":"get","id":\#(id),"fds":1}"#, with: file)
         return id
     }
 
-    /// Its descriptors without those of helpers.
     private var descriptors: Int {
         setting.broker.status.descriptors - 2 * setting.broker.descriptorHelpers.count
     }
@@ -84,8 +81,7 @@ import Testing
         let before = descriptors
         do {
             let dead = try setting.client(as: 20_042)
-            try dead.sendWhatIsTaken(
-                Array((0..<2000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+            try dead.sendWhatIsTaken(RawClient.floodOfRequests(2000))
             try? dead.send(
                 RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [dead.socket].compactMap(\.self)
             )
@@ -144,8 +140,7 @@ import Testing
     }
 
     /// Its calls cannot be interrupted, so helpers are left over. They count for their user after upgrades, too.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func `files of a silent file system`() throws {
+    @Test(.needsSilentFileSystem) func `files of a silent file system`() throws {
         let silent = try SilentFileSystem()
         let stopping = try SilentFileSystem(contents: [UInt8](repeating: 1, count: 1_000_000), answering: 400_000)
         defer {
@@ -157,8 +152,7 @@ import Testing
         try eventually("a part was read") { stopping.isSilent }
         try upgrade(untilEndOf: [reading], ids: [read])
         let opening = try setting.client(as: 20_042)
-        let opened = try sendFile(silent.open(), by: opening)
-        try upgrade(untilEndOf: [opening], ids: [opened])
+        try upgrade(untilEndOf: [opening], ids: [sendFile(silent.open(), by: opening)])
         // Messages beyond the user's share of helpers stay in their connections, which are handed over.
         var clients: [RawClient] = []
         for _ in 0..<4 {
@@ -197,10 +191,9 @@ import Testing
     @Test func `a connection with a socket that lingers is left in the queue of those to be closed`() throws {
         for _ in 0..<3 {
             let hostile = try setting.client(as: 20_042)
-            try hostile.sendWhatIsTaken(
-                Array((0..<6000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+            try hostile.sendWhatIsTaken(RawClient.floodOfRequests(6000))
             let (socket, peer) = try lingeringSocket(seconds: 3600)
-            try? hostile.send(RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [socket])
+            try? hostile.send(#"{"type":"hello","id":1,"protocol":1}"#, with: socket)
             hostile.close()
             withExtendedLifetime(peer) {}
             try upgrade()
@@ -209,8 +202,7 @@ import Testing
     }
 
     /// Several of each at once, by several users, while upgrades go on.
-    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
-    func `all at once`() throws {
+    @Test(.needsSilentFileSystem) func `all at once`() throws {
         let silent = try SilentFileSystem()
         defer { silent.end() }
         try upgrade()
@@ -238,7 +230,122 @@ import Testing
         bystander.close()
         try setting.broker.wait(for: "the clients are gone") { $0[.clients] == 3 }
         try setting.broker.allChildren()
-        try setting.broker.waitForSettledDescriptors(
-            warm - 1, images: try setting.broker.stats()[.memoryEntries])
+        try setting.broker.waitForSettledDescriptors(warm - 1, images: try setting.broker.stats()[.memoryEntries])
+    }
+}
+
+/// The time for which a client waits during an upgrade, while others hold up what they can.
+@Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct UpgradeTimingTests {
+    private static let most = 500
+
+    private let setting: Setting
+    private let admin: RawClient
+    private let bystander: RawClient
+    private let undisturbed: UndisturbedBroker
+
+    init() throws {
+        setting = try Setting { request in
+            png(request.path.hasPrefix("/large/") ? largeTile(1, side: 800) : tile(request.path.utf8.count)).with {
+                $0.hold = request.path.hasPrefix("/held/") ? .beforeHeaders : .never
+            }
+        }
+        (admin, bystander) = (try setting.client(), try setting.client(as: 20_041))
+        undisturbed = try UndisturbedBroker()
+        _ = try bystander.load(setting.url("/a"), #""delivery":"none""#)
+        _ = try admin.load(setting.url("/large/1"), #""delivery":"none""#)
+        try setting.idle()
+    }
+
+    /// Upgrades, and returns the milliseconds of the bystander's slowest request meanwhile.
+    private func slowestHitOfUpgrade() throws -> Int {
+        let id = admin.newID()
+        try admin.send(#"{"type":"upgrade","id":\#(id)}"#)
+        var (slowest, isOver) = (0, false)
+        while !isOver {
+            // Once more after the answer.
+            if let answer = try admin.nextIfThere() {
+                #expect(answer.reply.id == id && answer.error == nil, "\(setting.broker.logTail)")
+                isOver = true
+            }
+            slowest = max(
+                slowest, try milliseconds { _ = try bystander.load(setting.url("/a"), #""delivery":"none""#) })
+            usleep(1000)
+        }
+        for _ in 0..<50 { try undisturbed.load() }
+        return slowest
+    }
+
+    /// Upgrades during an attack, which has to be made for each upgrade because connections end.
+    private func expectFast(_ attack: (_ round: Int) throws -> Void) throws {
+        for round in 0..<3 {
+            try attack(round)
+            let slowest = try slowestHitOfUpgrade()
+            print("upgrade: the slowest request took \(slowest) ms")
+            #expect(slowest < Self.most + 10 * undisturbed.slowest)
+        }
+    }
+
+    @Test func `without an attack`() throws {
+        try expectFast { _ in }
+    }
+
+    @Test func `half a message with a descriptor`() throws {
+        var clients: [RawClient] = []
+        try expectFast { round in
+            for user in UInt32(0)..<4 {
+                let client = try setting.client(as: 20_050 + user)
+                let frame = RawClient.frame(RawClient.storeText(1, setting.url("/s"), #""fds":1"#))
+                try client.send(Array(frame.prefix(20)), descriptors: [try WritableBuffer(name: "given").descriptor])
+                clients.append(client)
+            }
+        }
+    }
+
+    @Test(.needsSilentFileSystem) func `files of a silent file system`() throws {
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        var clients: [RawClient] = []
+        try expectFast { round in
+            for user in UInt32(0)..<4 {
+                let client = try setting.client(as: 20_050 + user)
+                for id in 1...4 {
+                    try client.send(#"{"type":"get","id":\#(id),"fds":1}"#, with: try silent.open())
+                }
+                clients.append(client)
+            }
+        }
+    }
+
+    @Test func `requests that are not answered, and replies that are not read`() throws {
+        var clients: [RawClient] = []
+        try expectFast { round in
+            for user in UInt32(0)..<4 {
+                for _ in 0..<5 {
+                    let client = try setting.client(as: 20_050 + user)
+                    for _ in 0..<10 { try client.get(setting.url("/large/1"), #""delivery":"inline""#) }
+                    let flood = (100..<1100).flatMap {
+                        RawClient.frame(RawClient.getText($0, setting.url("/held/\($0)")))
+                    }
+                    try client.sendWhatIsTaken(flood)
+                    clients.append(client)
+                }
+            }
+        }
+    }
+
+    @Test func `many connections, and sockets that linger`() throws {
+        var (clients, peers): ([RawClient], [FileDescriptor]) = ([], [])
+        try expectFast { round in
+            for _ in 0..<200 { clients.append(try setting.client(as: 20_050)) }
+            for isClosed in [false, true] {
+                let hostile = try setting.client(as: 20_051)
+                try hostile.sendWhatIsTaken(RawClient.floodOfRequests(6000))
+                let (socket, peer) = try lingeringSocket(seconds: 20)
+                peers.append(peer)
+                try? hostile.send(#"{"type":"hello","id":1,"protocol":1}"#, with: socket)
+                if isClosed { hostile.close() } else { clients.append(hostile) }
+            }
+        }
+        withExtendedLifetime(peers) {}
     }
 }

@@ -77,12 +77,20 @@ import Testing
         }
     }
 
-    /// A signal as of a broken library ends two processes, and the image is given up.
-    @Test(arguments: SlowImage.all) func crashes(_ image: SlowImage) throws {
-        let faults = try FaultSetting(image)
-        let answer = try faults.answer { faults.setting.broker.signal($0, SIGSEGV) }
+    /// A signal that each process gets while it decodes, the broker's options, and the deaths after which the image is given up.
+    private static let faults: [(name: String, signal: Int32?, options: [String], deaths: [DeathCause: Int])] = [
+        ("crashes", SIGSEGV, [], [.signal: 2]), ("hangs", SIGSTOP, ["--decode-deadline", "2"], [.deadline: 2]),
+        ("takes too long", nil, ["--decode-time", "1", "--decode-deadline", "60"], [.cpu: 1]),
+    ]
+
+    @Test(arguments: SlowImage.all, faults)
+    func faultWhileItDecodes(
+        _ image: SlowImage, _ fault: (name: String, signal: Int32?, options: [String], deaths: [DeathCause: Int])
+    ) throws {
+        let faults = try FaultSetting(image, fault.options)
+        let answer = try faults.answer { if let signal = fault.signal { faults.setting.broker.signal($0, signal) } }
         #expect(answer.error?.code == .decoderCrashed)
-        #expect(try faults.setting.broker.stats().workerDeaths == [.signal: 2])
+        #expect(try faults.setting.broker.stats().workerDeaths == fault.deaths)
         try faults.expectRecovery()
     }
 
@@ -94,22 +102,6 @@ import Testing
         try faults.expectRecovery()
     }
 
-    @Test(arguments: SlowImage.all) func hangs(_ image: SlowImage) throws {
-        let faults = try FaultSetting(image, ["--decode-deadline", "2"])
-        let answer = try faults.answer { faults.setting.broker.signal($0, SIGSTOP) }
-        #expect(answer.error?.code == .decoderCrashed)
-        #expect(try faults.setting.broker.stats().workerDeaths == [.deadline: 2])
-        try faults.expectRecovery()
-    }
-
-    @Test(arguments: SlowImage.all) func takesTooLong(_ image: SlowImage) throws {
-        let faults = try FaultSetting(image, ["--decode-time", "1", "--decode-deadline", "60"])
-        let answer = try faults.answer { _ in }
-        #expect(answer.error?.code == .decoderCrashed)
-        #expect(try faults.setting.broker.stats().workerDeaths == [.cpu: 1])
-        try faults.expectRecovery()
-    }
-
     /// A demand that is known from the header is refused, and ends no process. (`FamilyWorkerTests` has one that is not.)
     @Test(arguments: SlowImage.all) func lacksMemory(_ image: SlowImage) throws {
         let faults = try FaultSetting(image, ["--worker-memory", "128M"])
@@ -117,5 +109,56 @@ import Testing
         #expect(error.code == .tooManyPixels, "\(error)")
         #expect(try faults.setting.broker.stats().workerDeaths.isEmpty)
         try faults.expectRecovery()
+    }
+}
+
+/// A user whose images end every decoder of their family: other users' images are decoded all the same.
+@Suite(
+    .blocking, .enabled(if: getuid() == 0, "only root can connect as several users"),
+    .timeLimit(.minutes(10)))
+struct CrashingUserTests {
+    private static let attacker: UInt32 = 20_031
+    private static let victim: UInt32 = 20_032
+
+    /// The documents have one origin. The attacker's requests are all in flight while the victim loads one image after the other.
+    @Test func emptyTiles() throws {
+        let setting = try Setting { request in
+            let number = request.number
+            let svg = request.path == "/bad" ? CrashingImage.svg(number) : CrashingImage.harmlessSVG(number)
+            return .ok(svg, contentType: "image/svg+xml")
+        }
+        try setting.idle()
+        let (attacker, victim) = (try setting.client(as: Self.attacker), try setting.client(as: Self.victim))
+        let bad = try (0..<40).map { try attacker.get(setting.url("/bad?\($0)")) }
+        for number in 0..<30 {
+            #expect(try victim.load(setting.url("/good?\(number)")).image().width == 16)
+        }
+        let codes = try bad.map { try attacker.answer(to: $0).error?.code }
+        // A later version of the library decodes them.
+        if codes.allSatisfy({ $0 == nil }) { return }
+        #expect(codes.contains(.decoderCrashed) && codes.contains(.decoderUnavailable))
+        #expect(codes.allSatisfy { [.decoderCrashed, .decoderUnavailable].contains($0) })
+        // The attacker's images of other formats, and the victim's SVGs of the origin, are decoded.
+        #expect(try attacker.store("http://a.test/", tile(1).png).isOK)
+        #expect(try victim.load(setting.url("/good?last")).image().width == 16)
+        #expect(try setting.broker.stats().workerDeaths.keys.elementsEqual([.signal]))
+    }
+
+    @Test func emptyTilesInBytes() throws {
+        let setting = try Setting { .ok(CrashingImage.harmlessSVG($0.number), contentType: "image/svg+xml") }
+        try setting.idle()
+        let (attacker, victim) = (try setting.client(as: Self.attacker), try setting.client(as: Self.victim))
+        var codes: [ErrorCode?] = []
+        for number in 0..<12 {
+            codes.append(
+                try attacker.store("http://a.test/\(number)", CrashingImage.svg(number), contentType: "image/svg+xml")
+                    .error?
+                    .code)
+            let stored = try victim.store(
+                "http://a.test/\(number)", CrashingImage.harmlessSVG(number), contentType: "image/svg+xml")
+            #expect(stored.isOK)
+        }
+        if codes.allSatisfy({ $0 == nil }) { return }
+        #expect(codes.contains(.decoderCrashed) && codes.contains(.decoderUnavailable))
     }
 }

@@ -1,7 +1,5 @@
 import Foundation
-import Glibc
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import TestSupport
 import Testing
@@ -39,7 +37,6 @@ import Testing
 
         deinit { origin.stop() }
 
-        /// Makes a program imgworker-avif.
         func install(_ program: String) throws { try Self.install(program, programs) }
         func uninstall() throws { try FileManager.default.removeItem(atPath: programs.file("imgworker-avif")) }
 
@@ -81,9 +78,7 @@ import Testing
         try setting.loadOthers(0..<10)
         #expect(try client.answer(to: id).error?.code == .decoderCrashed)
         try setting.loadOthers(10..<15)
-        let report = try setting.broker.waitUntilIdle(workers: 2)
-        #expect(report.workerDeaths == deaths)
-        // No worker of the plain family was replaced.
+        #expect(try setting.broker.waitUntilIdle(workers: 2).workerDeaths == deaths)
         #expect(Set(setting.broker.workers(.decode).map(\.pid)) == plain)
         // The next image of the family has a new one, beside which there may be a spare.
         #expect(try client.load(setting.origin.url("/avif/good/8/8/7")).image().width == 8)
@@ -111,18 +106,14 @@ import Testing
     @Test func installedAndRemoved() throws {
         let setting = try FamilySetting(loader: nil)
         let client = try setting.client()
-        let error = try #require(
-            try client.answer(to: try client.get(setting.origin.url("/avif/good/8/8/7"))).error)
+        let error = try #require(try client.answer(to: try client.get(setting.origin.url("/avif/good/8/8/7"))).error)
         #expect(error.code == .unsupportedFormat && error.message.contains("imgbroker-loader-avif"))
         try setting.install("imgprobe")
-        let broker = BuiltProducts.folder + "/imgbroker"
-        let reload = ["ctl", "reload", "--socket", setting.broker.socketPath]
-        #expect(try run(broker, reload).output.contains("avif"))
-        // The failure is not remembered.
+        #expect(try setting.broker.run(["ctl", "reload"]).output.contains("avif"))
         #expect(try client.load(setting.origin.url("/avif/good/8/8/7")).image().width == 8)
         #expect(setting.loaders.count == 1)
         try setting.uninstall()
-        _ = try run(broker, reload)
+        _ = try setting.broker.run(["ctl", "reload"])
         try eventually("its worker has exited") { setting.loaders.isEmpty }
         let refused = try client.get(setting.origin.url("/avif/good/9/9/7"))
         #expect(try client.answer(to: refused).error?.code == .unsupportedFormat)

@@ -29,29 +29,30 @@ import Testing
         return try #require(broker.forkServer)
     }
 
+    /// Sends workers a signal until there is another fork server.
+    private func replace(_ first: ProcessStatus, signalling signal: Int32) throws {
+        try eventually("there is another fork server") {
+            // A fork server that lived less than a second is replaced when the next worker starts. While it starts, it counts
+            // as a worker, so that there seems to be one too many. The crash of a worker that is not ready does not count,
+            // because it has decoded nothing.
+            if broker.hasFullCrew, let worker = broker.workers(.decode).first { broker.signal(worker, signal) }
+            return broker.forkServer.map { $0 != first } ?? false
+        }
+        try broker.waitUntilIdle()
+    }
+
     @Test func killedServerIsReplaced() throws {
         let first = try server()
         broker.signal(first, SIGKILL)
         try check("/without")
-        // A fork server that lived less than a second is replaced when the next worker starts. While it starts, it
-        // counts as a worker, so that there seems to be one too many.
-        try eventually("there is another fork server") {
-            if broker.hasFullCrew, let worker = broker.workers(.decode).first { broker.signal(worker, SIGKILL) }
-            return broker.forkServer.map { $0 != first } ?? false
-        }
-        try broker.waitUntilIdle()
+        try replace(first, signalling: SIGKILL)
         try check("/with")
     }
 
     /// A crash may have revealed the address space layout that forked workers share.
     @Test func serverIsReplacedAfterAWorkerCrash() throws {
         let first = try server()
-        // The crash of a worker that is not ready does not count, because it has decoded nothing.
-        try eventually("there is another fork server") {
-            if broker.hasFullCrew, let worker = broker.workers(.decode).first { broker.signal(worker, SIGSEGV) }
-            return broker.forkServer.map { $0 != first } ?? false
-        }
-        try broker.waitUntilIdle()
+        try replace(first, signalling: SIGSEGV)
         try check("/again")
     }
 

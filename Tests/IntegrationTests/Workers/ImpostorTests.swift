@@ -1,8 +1,7 @@
+import Digests
 import Foundation
-import Glibc
 import HTTPValues
 import IPCProtocol
-import LinuxSystem
 import SystemValues
 import TestSupport
 import Testing
@@ -67,26 +66,13 @@ import Testing
         let cache = try TemporaryDirectory()
         let setting = try AttackedSetting(["--cache-dir", cache.file("c")])
         try setting.idle()
-        let digest = try #require(try Self.digest(of: "good 8 8 7"))
+        let digest = SHA256.hexadecimalDigest(of: Array("good 8 8 7".utf8))
         let wrong = try setting.client.load(setting.url("claim/\(digest)/8/8/9"))
         #expect(try setting.client.bytes(of: wrong) == [UInt8](repeating: 9, count: 256))
         try setting.client.release([try #require(wrong.image().buffer)])
         _ = try setting.client.failure(setting.url("execve"))
         try setting.idle()
         try setting.loadGood(7, from: .network)
-    }
-
-    private static func digest(of text: String) throws -> String? {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/sha256sum")
-        let (input, output) = (Pipe(), Pipe())
-        (process.standardInput, process.standardOutput) = (input, output)
-        try process.run()
-        try input.fileHandleForWriting.write(contentsOf: Data(text.utf8))
-        try input.fileHandleForWriting.close()
-        let data = output.fileHandleForReading.readDataToEndOfFile()
-        process.waitUntilExit()
-        return String(decoding: data, as: UTF8.self).split(separator: " ").first.map(String.init)
     }
 }
 
@@ -101,8 +87,7 @@ import Testing
 
     @Test(arguments: [
         "silent", "nonsense", "no-frame", "other-job", "unsealed", "short", "bytes-short", "bytes-long",
-        "bytes-raster", "padded", "giant", "other-key", "raster",
-        "input",
+        "bytes-raster", "padded", "giant", "other-key", "raster", "input",
         "execve", "missing",
     ])
     func `no answer of its is an image that was not asked for`(attack: String) throws {

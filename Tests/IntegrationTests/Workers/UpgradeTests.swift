@@ -1,16 +1,13 @@
 import Foundation
-import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SharedCache
 import SystemValues
 import TestSupport
 import Testing
 
 /// The programs are replaced while the broker runs, as an update of the package does.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct UpgradeTests {
-    /// What becomes of the programs.
     enum Change: CaseIterable {
         case removed, replaced, folderRemoved, folderRenamed
     }
@@ -56,10 +53,7 @@ import Testing
                 #expect(try client.picture(client.load(origin.url("/\(number)"))) == tile(number))
             }
             // A process of the broker's own program receives the descriptor.
-            let file = try WritableBuffer(name: "given", size: tile(5).png.count)
-            _ = unsafe tile(5).png.withUnsafeBytes { unsafe pwrite(file.descriptor.raw, $0.baseAddress, $0.count, 0) }
-            let stored = try client.store(origin.url("/stored/\(round)"), file.descriptor)
-            #expect(stored.fields["type"] as? String == "ok")
+            #expect(try client.store(origin.url("/stored/\(round)"), memoryFile(tile(5).png)).isOK)
             try broker.waitUntilIdle()
             try eventually("the killed processes are gone") {
                 Set(former).isDisjoint(with: broker.status.children.filter { $0.isAlive })

@@ -1,7 +1,5 @@
 import Foundation
-import Glibc
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport
@@ -9,7 +7,6 @@ import Testing
 
 /// The workers' resource limits, and real images within them.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerLimitTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
 
     @Test func limitsOfTheProcesses() throws {
         let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
@@ -37,14 +34,10 @@ import Testing
     @Test(arguments: ["png", "jpg", "webp"]) func firstJobOfAWorker(format: String) throws {
         let directory = try TemporaryDirectory()
         let maker = try Setting(workers: 1, routes: ["/a": png(TestPicture.gradient(width: 300, height: 300))])
-        let result = try run(
-            Self.program,
-            ["get", maker.url("/a"), "-o", directory.file("a." + format), "--socket", maker.broker.socketPath])
-        #expect(result.exit == .status(0), "\(result.errors)")
+        #expect(try maker.broker.run(["get", maker.url("/a"), "-o", directory.file("a." + format)]).failure == nil)
         let origin = try LocalOrigin(folder: directory.path)
         defer { origin.stop() }
-        let broker = try TestBroker(workers: 1)
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try TestBroker(workers: 1).withClient()
         #expect(try client.load(origin.url("/a." + format)).image().width == 300)
         #expect(try client.load(origin.url("/a." + format), #""variant":{"width":70}"#).image().width == 70)
         #expect(try broker.waitUntilIdle(workers: 1).workerDeaths.isEmpty)
@@ -55,9 +48,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 4500, height: 4500))])
         let path = directory.file("a.jpg")
-        let result = try run(
-            Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
-        #expect(result.exit == .status(0), "\(result.errors)")
+        #expect(try setting.broker.run(["get", setting.url("/a"), "-o", path]).failure == nil)
         var file = try [UInt8](Data(contentsOf: URL(filePath: path)))
         // APP2 with a profile of the largest size of one segment.
         let profile = Array("ICC_PROFILE\0\u{1}\u{1}".utf8) + [UInt8](repeating: 7, count: 65_519)
