@@ -12,10 +12,7 @@ struct AcceptedDamageTests {
     private let sentence = "The JPEG file ends before all pixels are decoded."
 
     private func world(usesDisk: Bool = false) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.usesDisk = usesDisk
-        var world = StrictWorld(limits)
-        world.readyAll()
+        var world = StrictWorld.ready { $0.usesDisk = usesDisk }
         if usesDisk { world.happen(.diskReported(DiskReport(state: .on))) }
         return world
     }
@@ -53,62 +50,49 @@ struct AcceptedDamageTests {
     private func failed(_ world: StrictWorld) -> Int { world.state.recentFailures.count(at: world.clock) }
 
     @Test func `accepted damage is a hit for those who accept it, for 60 s`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         get(&world, client, id: 1, accepting: true)
         let image = try #require(world.image(client, 1))
-        #expect(image.damage == sentence)
-        #expect(image.source == .network)
+        #expect((image.damage, image.source) == (sentence, .network))
         #expect(failed(world) == 0)
         world.happen(.timePassed, after: 59_000)
         get(&world, client, id: 2, accepting: true)
-        #expect(world.image(client, 2)?.source == .memory)
-        #expect(world.image(client, 2)?.damage == sentence)
-        #expect(world.image(client, 2)?.buffer == image.buffer)
-        #expect(world.image(client, 2)?.slot == nil)
+        #expect((world.image(client, 2)?.source, world.image(client, 2)?.damage) == (.memory, sentence))
+        #expect((world.image(client, 2)?.buffer, world.image(client, 2)?.slot) == (image.buffer, nil))
         world.happen(.timePassed, after: 1_000)
         #expect(world.state.memory.entries == 0)
         // The origin may have another image by now.
         get(&world, client, id: 3, accepting: true, content: 2, damage: nil)
-        #expect(world.image(client, 3)?.source == .network)
-        #expect(world.image(client, 3)?.damage == nil)
+        #expect((world.image(client, 3)?.source, world.image(client, 3)?.damage) == (.network, nil))
     }
 
     @Test func `an image without damage is that of all requests`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         get(&world, client, id: 1, accepting: true, damage: nil)
         let buffer = try #require(world.image(client, 1)).buffer
         #expect(world.image(client, 1)?.damage == nil)
         get(&world, client, id: 2, accepting: false, damage: nil)
-        #expect(world.image(client, 2)?.source == .memory)
-        #expect(world.image(client, 2)?.buffer == buffer)
+        #expect((world.image(client, 2)?.source, world.image(client, 2)?.buffer) == (.memory, buffer))
         world.happen(.timePassed, after: 100_000)
         get(&world, client, id: 3, accepting: true, damage: nil)
-        #expect(world.image(client, 3)?.source == .memory)
-        #expect(world.state.report[.decodes] == 1)
+        #expect(world.image(client, 3)?.source == .memory && world.state.report[.decodes] == 1)
     }
 
     @Test func `who refuses damage gets the error, before and after it was accepted`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         get(&world, client, id: 1, accepting: true)
         #expect(world.image(client, 1)?.damage == sentence)
         get(&world, client, id: 2, accepting: false)
-        #expect(world.error(client, 2) == .truncated)
-        #expect(failed(world) == 1)
+        #expect(world.error(client, 2) == .truncated && failed(world) == 1)
         // What was accepted is still there, and the failure says nothing about it.
         get(&world, client, id: 3, accepting: true)
-        #expect(world.image(client, 3)?.source == .memory)
-        #expect(world.image(client, 3)?.damage == sentence)
+        #expect((world.image(client, 3)?.source, world.image(client, 3)?.damage) == (.memory, sentence))
         get(&world, client, id: 4, accepting: false)
-        #expect(world.error(client, 4) == .recentlyFailed)
-        #expect(failed(world) == 1)
+        #expect(world.error(client, 4) == .recentlyFailed && failed(world) == 1)
     }
 
     @Test func `a failure of those who refuse damage does not end those who accept it`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         get(&world, client, id: 1, accepting: false)
         #expect(world.error(client, 1) == .truncated)
         get(&world, client, id: 2, accepting: true)
@@ -120,24 +104,19 @@ struct AcceptedDamageTests {
     }
 
     @Test func `both at once share a download and nothing else`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.damaged = .accept }
         world.get(client, id: 2, "a")
         #expect(world.fetches.count == 1)
         settle(&world, damage: sentence)
-        #expect(world.image(client, 1)?.damage == sentence)
-        #expect(world.error(client, 2) == .truncated)
+        #expect(world.image(client, 1)?.damage == sentence && world.error(client, 2) == .truncated)
     }
 
     @Test func `an image without a single row is recorded for everybody`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.damaged = .accept }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        var (world, client) = world().connected()
+        try world.download(client, id: 1, "a", content: 1) { $0.damaged = .accept }
         world.failDecode(try #require(world.decodes.keys.first), .truncated)
-        #expect(world.error(client, 1) == .truncated)
-        #expect(failed(world) == 1)
+        #expect(world.error(client, 1) == .truncated && failed(world) == 1)
         for (id, accepting) in [(2, true), (3, false)] {
             get(&world, client, id: id, accepting: accepting)
             #expect(world.error(client, id) == .recentlyFailed)
@@ -145,20 +124,15 @@ struct AcceptedDamageTests {
     }
 
     @Test func `nothing of it stays on disk`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
-        world.get(client, id: 1, "a") {
-            $0.damaged = .accept
-            $0.variant.width = 5
-        }
+        var (world, client) = world(usesDisk: true).connected()
+        world.get(client, id: 1, "a") { ($0.damaged, $0.variant.width) = (.accept, 5) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         let job = try #require(world.decodes.keys.first)
         world.readHeader(job)
         world.happen(.timePassed, after: 500)
         world.finishDecode(job, damage: sentence)
-        #expect(world.image(client, 1)?.damage == sentence)
-        #expect(world.savedRasters.isEmpty)
+        #expect(world.image(client, 1)?.damage == sentence && world.savedRasters.isEmpty)
         for job in world.diskJobs.keys.sorted() where world.diskJobs[job]?.kind != .forget {
             world.answerDiskJob(job, content: nil)
         }
@@ -167,30 +141,25 @@ struct AcceptedDamageTests {
         let sound = Form.pixels(Transform(width: 5))
         let tolerant = Form.pixels(Transform(width: 5, acceptsDamage: true))
         #expect(tolerant != sound)
-        #expect(tolerant.ofSound == sound)
-        #expect(tolerant.rasterWord(of: nil) == sound.rasterWord(of: nil))
+        #expect((tolerant.ofSound, tolerant.rasterWord(of: nil)) == (sound, sound.rasterWord(of: nil)))
     }
 
     /// New bytes that are damaged do not replace an image, not even for those who accept them.
     @Test func `an image is not replaced by a damaged one`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         get(&world, client, id: 1, accepting: false, content: 1, damage: nil)
         #expect(world.image(client, 1)?.damage == nil)
         get(&world, client, id: 2, accepting: true, content: 2) { $0.cache = .reload }
         #expect(world.image(client, 2)?.damage == sentence)
         for (id, accepting) in [(3, false), (4, true)] {
             get(&world, client, id: id, accepting: accepting)
-            #expect(world.image(client, id)?.source == .memory)
-            #expect(world.image(client, id)?.damage == nil)
+            #expect((world.image(client, id)?.source, world.image(client, id)?.damage) == (.memory, nil))
         }
     }
 
     @Test func `damage that nobody accepted is no result`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        var (world, client) = world().connected()
+        try world.download(client, id: 1, "a", content: 1)
         let job = try #require(world.decodes.keys.first)
         world.readHeader(job)
         var result = DecodeResult(bytes: 400)
@@ -201,8 +170,7 @@ struct AcceptedDamageTests {
     }
 
     @Test func `a query finds it only for those who accept it`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         get(&world, client, id: 1, accepting: true)
         let url = try SourceURL("http://origin.test/a")
         for (id, damaged) in [(2, GetOptions.Damage.accept), (3, .refuse)] {
@@ -216,8 +184,7 @@ struct AcceptedDamageTests {
 
     /// A client keeps what it has mapped; the broker keeps nothing.
     @Test func `leases outlive it`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         get(&world, client, id: 1, accepting: true)
         let buffer = try #require(world.image(client, 1)?.buffer)
         world.happen(.timePassed, after: 60_000)
@@ -228,17 +195,11 @@ struct AcceptedDamageTests {
     }
 
     @Test func `damage of a later frame leaves the original`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
-        world.get(client, id: 1, "a") {
-            $0.damaged = .accept
-            $0.variant.frames = .all
-        }
+        var (world, client) = world(usesDisk: true).connected()
+        world.get(client, id: 1, "a") { ($0.damaged, $0.variant.frames) = (.accept, .all) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job, frames: 3)
-        world.finishDecode(job, damage: sentence)
+        try world.finishFetch(content: 1)
+        try world.decode(frames: 3, damage: sentence)
         #expect(world.image(client, 1)?.damage == sentence)
         #expect(!world.diskJobs.values.contains { $0.kind == .forget })
         get(&world, client, id: 2, accepting: false, damage: nil)

@@ -12,19 +12,14 @@ import WorkerProtocol
     let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
 
     init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.transfersPerOrigin = 64
-        world = StrictWorld(limits)
+        world = .ready { ($0.workers, $0.transfersPerOrigin) = (1, 64) }
         client = world.connect()
-        world.readyAll()
     }
 
     /// Loads images, up to their identification.
     private mutating func download(_ ids: ClosedRange<Int>, of client: ClientID? = nil, bytes: Int = 1000) throws {
         for id in ids {
-            world.get(client ?? self.client, id: id, "\(id)")
-            world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: bytes)
+            try world.download(client ?? self.client, id: id, "\(id)", content: nil, bytes: bytes)
         }
     }
 
@@ -105,8 +100,7 @@ import WorkerProtocol
                 #expect(world.identifying.count == 1)
                 world.identify(job, content: 1000 + job.number, earlyWidth: 8)
             }
-            world.happen(.timePassed, after: 10)
-            world.readyAll()
+            world.readyAll(after: 10)
         }
         #expect(!world.state.supervision.areDecodersBroken(at: world.state.now.instant))
     }
@@ -119,8 +113,7 @@ import WorkerProtocol
                 world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id)))
             }
             world.endWorker(worker, .ended(.signal(11)))
-            world.happen(.timePassed, after: 1000)
-            world.readyAll()
+            world.readyAll(after: 1000)
             if world.state.decoding.isPaused(responsible, at: world.state.now.instant) { return }
         }
         complain("nobody is blamed")
@@ -170,8 +163,7 @@ import WorkerProtocol
             world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs)
             #expect(world.workers[worker]?.state == .dying)
             world.endWorker(worker, .ended(.signal(9)))
-            world.happen(.timePassed, after: 20)
-            world.readyAll()
+            world.readyAll(after: 20)
         }
         let now = world.state.now.instant
         #expect(!world.state.supervision.areDecodersBroken(at: now))

@@ -10,13 +10,11 @@ import WorkerProtocol
     private static let crash = WorkerExit.ended(.signal(6))
 
     private static func world() -> StrictWorld {
-        var limits = BrokerLimits()
-        (limits.families, limits.workers) = ([.heif], 2)
-        // Without decodings that go along with the digest.
-        limits.earlyBodyBytes = 0
-        var world = StrictWorld(limits)
-        world.readyAll()
-        return world
+        return .ready {
+            ($0.families, $0.workers) = ([.heif], 2)
+            // Without decodings that go along with the digest.
+            $0.earlyBodyBytes = 0
+        }
     }
 
     /// Requests an image of its own content, up to its decoding.
@@ -55,21 +53,16 @@ import WorkerProtocol
             if world.error(attacker, id) == .decoderUnavailable { refused += 1 }
             try begin(&world, victim, 100 + id, isHEIF: isHEIF)
             world.readyAll()
-            let job = try #require(world.decodes.keys.first)
-            world.readHeader(job)
-            world.finishDecode(job)
+            try world.decode()
             #expect(world.image(victim, 100 + id) != nil)
-            world.happen(.timePassed, after: 50)
-            world.readyAll()
+            world.readyAll(after: 50)
         }
-        #expect(refused > 30)
-        #expect(world.state.report.workerDeaths[.signal] ?? 0 <= 12)
+        #expect(refused > 30 && world.state.report.workerDeaths[.signal] ?? 0 <= 12)
         #expect(isPaused(world, 1000, isHEIF ? .heif : .plain) && !isPaused(world, 2000, isHEIF ? .heif : .plain))
     }
 
     @Test func manySourcesPauseTheirUser() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         for id in 1...12 {
             try begin(&world, client, id, of: "\(id).test", isHEIF: true)
             crashAll(&world)
@@ -103,18 +96,13 @@ import WorkerProtocol
         let (first, attacker, victim) = (world.connect(uid: 3000), world.connect(), world.connect(uid: 2000))
         // Its bytes are known, so that another form is queued as a decoding.
         try begin(&world, attacker, 3, isHEIF: false)
-        let known = try #require(world.decodes.keys.first)
-        world.readHeader(known)
-        world.finishDecode(known)
+        try world.decode()
         for id in 1...2 { try begin(&world, first, id, isHEIF: false) }
         world.get(attacker, id: 5, "3") { $0.variant.width = 5 }
         if isJoined { world.get(victim, id: 4, "3") { $0.variant.width = 5 } }
         let paused = Responsible(user: 1000, sources: ["http://origin.test"])
         for _ in 0...CrashLedger.tolerated { _ = world.state.decoding.charge(paused, at: world.clock) }
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        world.decodeAll()
         if !isJoined { return #expect(world.error(attacker, 5) == .decoderUnavailable) }
         crashAll(&world)
         #expect(world.error(victim, 4) == .decoderCrashed)
@@ -125,8 +113,7 @@ import WorkerProtocol
 
     /// A worker that dies after its job is charged to that image.
     @Test func deathsAfterTheJob() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         for id in 1...20 where !isPaused(world, 1000, .plain) {
             try begin(&world, client, id, isHEIF: false)
             let (job, decode) = try #require(world.decodes.first)
@@ -141,25 +128,17 @@ import WorkerProtocol
 
     /// Workers that die before they had an image count against the pool, which then refuses images.
     @Test func deathsWithoutAnImage() throws {
-        var limits = BrokerLimits()
-        limits.workers = 16
-        var world = StrictWorld(limits)
-        world.readyAll()
-        let client = world.connect()
+        var (world, client) = StrictWorld.ready { $0.workers = 16 }.connected()
         for worker in world.workers.filter({ $0.value.kind == .decode }).keys.sorted() {
             world.endWorker(worker, Self.crash)
         }
         try begin(&world, client, 1, isHEIF: false)
-        #expect(world.error(client, 1) == .decoderUnavailable)
-        #expect(!isPaused(world, 1000, .plain))
+        #expect(world.error(client, 1) == .decoderUnavailable && !isPaused(world, 1000, .plain))
     }
 
     /// The image whose decoder died waits for its user's turn, so that another user's is decoded between its two attempts.
     @Test func theSecondAttemptWaitsForItsTurn() throws {
-        var limits = BrokerLimits()
-        (limits.workers, limits.earlyBodyBytes) = (1, 0)
-        var world = StrictWorld(limits)
-        world.readyAll()
+        var world = StrictWorld.ready { ($0.workers, $0.earlyBodyBytes) = (1, 0) }
         let (attacker, victim) = (world.connect(), world.connect(uid: 2000))
         try begin(&world, attacker, 1, isHEIF: false)
         let worker = try #require(world.decodes.values.first?.worker)
@@ -177,7 +156,6 @@ import WorkerProtocol
             world.endWorker(dying, Self.crash)
             world.readyAll()
         }
-        #expect(world.image(victim, 3) != nil)
-        #expect(world.answers[attacker]?[1] == nil)
+        #expect(world.image(victim, 3) != nil && world.answers[attacker]?[1] == nil)
     }
 }

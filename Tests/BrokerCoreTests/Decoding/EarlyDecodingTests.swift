@@ -16,14 +16,12 @@ extension IdentificationTests {
         #expect(world.early[job]?.job.transform.width == 5)
         world.identify(job, content: 1, earlyWidth: 10)
         let image = try #require(world.image(client, 1))
-        #expect(image.source == .network)
-        #expect(image.width == 5)
+        #expect((image.source, image.width) == (.network, 5))
         // The other form is made as usual.
         #expect(world.decodes.count == 1)
         try decode()
         #expect(world.image(client, 2)?.width == 10)
-        world.get(client, id: 3, "a") { $0.variant.width = 5 }
-        #expect(world.image(client, 3)?.source == .memory)
+        #expect(world.getImage(client, id: 3, "a") { $0.variant.width = 5 }?.source == .memory)
         #expect(world.state.reservedBytes == 0)
     }
 
@@ -60,8 +58,7 @@ extension IdentificationTests {
         #expect(world.early[first] != nil)
         world.endWorker(try #require(world.identifying[first]), .ended(.signal(11)))
         world.readyAll()
-        world.happen(.timePassed, after: 1000)
-        world.readyAll()
+        world.readyAll(after: 1000)
         #expect(world.early[first] == nil)
         world.identify(first, content: 1)
         let decode = try #require(world.decodes.first)
@@ -69,8 +66,7 @@ extension IdentificationTests {
         #expect(world.error(client, 1) == .decoderCrashed)
         // Other bytes may be decoded early again, unless they begin like those.
         world.readyAll()
-        world.happen(.timePassed, after: 60_000)
-        world.readyAll()
+        world.readyAll(after: 60_000)
         try download(2, "b")
         let refused = try #require(world.early.values.first?.refused)
         #expect(refused == [String(StrictWorld.digest(1).prefix(EarlyDecode.prefixLength))])
@@ -84,14 +80,12 @@ extension IdentificationTests {
         #expect(world.workers[worker]?.state == .dying)
         world.endWorker(worker, .ended(.signal(9)))
         world.readyAll()
-        world.happen(.timePassed, after: 1000)
-        world.readyAll()
+        world.readyAll(after: 1000)
         #expect(world.early[first] == nil)
         world.identify(first, content: 1)
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         world.readyAll()
-        world.happen(.timePassed, after: 1000)
-        world.readyAll()
+        world.readyAll(after: 1000)
         // One decoder has died on it.
         try decode()
         #expect(world.image(client, 1) != nil)

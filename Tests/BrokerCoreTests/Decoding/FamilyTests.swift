@@ -37,8 +37,7 @@ import WorkerProtocol
 
     /// A family has no process until it is needed, and keeps it after its first image for a minute.
     @Test func workersAreStartedOnDemand() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         #expect(loaders(world).isEmpty)
         try load("a", Self.heif, &world, client, 1)
         let loader = try #require(loaders(world).first)
@@ -99,8 +98,7 @@ import WorkerProtocol
 
     /// A worker cannot claim that an image of its own family is another's, nor a header of another family.
     @Test(arguments: [true, false]) func falseFormat(isHeader: Bool) throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         try load("a", 1, &world, client, 1)
         let job = try #require(world.decodes.keys.first)
         let worker = try #require(world.decodes[job]?.worker)
@@ -117,8 +115,7 @@ import WorkerProtocol
 
     /// The message names the program and its package.
     @Test func missingFamily() throws {
-        var world = Self.world([.avif])
-        let client = world.connect()
+        var (world, client) = Self.world([.avif]).connected()
         try load("a", Self.heif, &world, client, 1)
         guard case .error(_, let error)? = world.answer(client, 1) else { throw WireError(.internal, "no error") }
         #expect(error.code == .unsupportedFormat)
@@ -129,8 +126,7 @@ import WorkerProtocol
 
     /// After a reload, an installed family is used at once, and a removed one's workers exit.
     @Test func reload() throws {
-        var world = Self.world([.avif])
-        let client = world.connect(isAdmin: true)
+        var (world, client) = Self.world([.avif]).connected(isAdmin: true)
         try load("a", Self.avif, &world, client, 1)
         world.readyAll()
         decode(&world, try #require(world.decodes.keys.first))
@@ -150,8 +146,7 @@ import WorkerProtocol
 
     /// The family shares the places that the plain one leaves free, and has one in any case.
     @Test func placesOfWorkers() throws {
-        var world = Self.world(workers: 4)
-        let client = world.connect()
+        var (world, client) = Self.world(workers: 4).connected()
         for id in 1...3 { try load("\(id)", id, &world, client, id) }
         #expect(world.decodes.count == 3)
         for id in 4...6 {
@@ -164,14 +159,12 @@ import WorkerProtocol
         try load("7", 11, &world, client, 7)
         #expect(world.decodes.count == 5)
         for job in world.decodes.keys.sorted().prefix(3) { decode(&world, job) }
-        #expect(loaders(world).count == 2)
-        #expect(world.decodes.count == 3)
+        #expect(loaders(world).count == 2 && world.decodes.count == 3)
     }
 
     /// A family whose workers keep dying is refused, and neither the others nor their origins are affected.
     @Test func brokenFamily() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         var id = 0
         var last: ErrorCode?
         while id < 20, last != .decoderUnavailable {
@@ -181,8 +174,7 @@ import WorkerProtocol
             for _ in 0..<2 {
                 // Successors are started later and later.
                 for _ in 0..<50 where world.decodes.isEmpty && world.answers[client]?[id] == nil {
-                    world.happen(.timePassed, after: 1000)
-                    world.readyAll()
+                    world.readyAll(after: 1000)
                 }
                 guard let (_, decode) = world.decodes.first else { break }
                 world.endWorker(decode.worker, .ended(.signal(11)))
@@ -195,8 +187,7 @@ import WorkerProtocol
             id += 1
             try load("\(id)", content, &world, client, id)
             world.readyAll()
-            let job = try #require(world.decodes.keys.first)
-            decode(&world, job)
+            decode(&world, try #require(world.decodes.keys.first))
             #expect(world.image(client, id) != nil)
         }
         #expect(world.state.supervision.ready(.decode) == 2)
@@ -222,16 +213,14 @@ import WorkerProtocol
         try load("b", 9, &world, other, 2)
         decode(&world, try #require(world.decodes.keys.first))
         #expect(world.image(other, 2) != nil)
-        world.happen(.timePassed, after: 60_001)
-        world.readyAll()
+        world.readyAll(after: 60_001)
         world.happen(.timePassed, after: 60_001)
         #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
     }
 
     /// A worker that is lost while it has no job is not replaced.
     @Test func idleWorkerIsNotReplaced() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         try load("a", Self.heif, &world, client, 1)
         world.readyAll()
         decode(&world, try #require(world.decodes.keys.first))

@@ -13,11 +13,8 @@ import WorkerProtocol
     let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        world = StrictWorld(limits)
+        world = .ready { $0.workers = 1 }
         client = world.connect()
-        world.readyAll()
     }
 
     /// The bytes of a body that does not go first.
@@ -32,9 +29,7 @@ import WorkerProtocol
     }
 
     mutating func decode() throws {
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        try world.decode()
     }
 
     @Test mutating func `nothing is decoded before the digest is known`() throws {
@@ -60,8 +55,7 @@ import WorkerProtocol
         try download(2, "b", bytes: Self.large)
         let worker = try #require(world.identifying.values.first)
         world.identify(try #require(job), content: 1)
-        #expect(world.decodes.values.map(\.worker) == [worker])
-        #expect(world.identifying.isEmpty)
+        #expect(world.decodes.values.map(\.worker) == [worker] && world.identifying.isEmpty)
         try decode()
         world.identify(try #require(job), content: 2)
         try decode()
@@ -73,8 +67,7 @@ import WorkerProtocol
         let first = try #require(job)
         world.endWorker(try #require(world.identifying[first]), .ended(.signal(9)))
         world.readyAll()
-        world.happen(.timePassed, after: 1000)
-        world.readyAll()
+        world.readyAll(after: 1000)
         #expect(job == first)
         for _ in 0..<Identification.fatalCrashes {
             world.endWorker(try #require(world.identifying[first]), .ended(.signal(11)))
@@ -83,8 +76,7 @@ import WorkerProtocol
                 world.happen(.timePassed, after: 10_000)
             }
         }
-        #expect(world.error(client, 1) == .decoderCrashed)
-        #expect(world.state.reservedBytes == 0)
+        #expect(world.error(client, 1) == .decoderCrashed && world.state.reservedBytes == 0)
     }
 
     @Test mutating func `a request that leaves ends a queued identification, and lets a running one end`() throws {
@@ -172,12 +164,8 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.usesDisk = true
-        world = StrictWorld(limits)
+        world = .ready { ($0.workers, $0.usesDisk) = (1, true) }
         client = world.connect()
-        world.readyAll()
         world.happen(.diskReported(DiskReport(state: .on)))
     }
 
@@ -251,10 +239,8 @@ import WorkerProtocol
         #expect(world.fetches.count == 1)
         // The digest of the discarded bytes comes too late.
         for job in world.identifying.keys.sorted() { world.identify(job, content: 1) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        try world.finishFetch(content: 2)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
         #expect(try isInMemory(1))
     }
@@ -263,12 +249,9 @@ import WorkerProtocol
         _ = try load(1)
         world.get(client, id: 2, "2")
         while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: 2) }
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        try world.decode()
         #expect(world.image(client, 2)?.source == .disk)
-        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
-        world.endWorker(cache, .ended(.signal(31)))
+        world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }).key, .ended(.signal(31)))
         #expect(try isInMemory(1))
         #expect(try !isInMemory(2))
         world.readyAll()
@@ -303,13 +286,11 @@ import WorkerProtocol
             world.workers[id]?.state = .ready
             world.happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), build: "first"))
         }
-        world.get(client, id: 2, "2") { $0.variant.width = 5 }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try world.download(client, id: 2, "2", content: 2) { $0.variant.width = 5 }
         world.endWorker(first.decode, .ended(.signal(31)))
         #expect(world.discarded.isEmpty)
         for _ in 0..<10 where world.discarded.isEmpty {
-            world.happen(.timePassed, after: 1000)
-            world.readyAll()
+            world.readyAll(after: 1000)
         }
         #expect(world.discarded == [StrictWorld.digest(1), StrictWorld.digest(2)])
         #expect(world.diskJobs.values.count { $0.kind == .forget } == 1)
@@ -335,11 +316,7 @@ import WorkerProtocol
         world.get(client, id: 2, "2") { $0.variant.width = 5 }
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 2, asRaster: true)
         #expect(world.image(client, 2)?.source == .disk)
-        world.get(client, id: 3, "2") {
-            $0.variant.width = 5
-            $0.cache = .reload
-        }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try world.download(client, id: 3, "2", content: 2) { ($0.variant.width, $0.cache) = (5, .reload) }
         let decode = world.decodes.keys.first
         if let decode {
             world.readHeader(decode)
@@ -347,8 +324,7 @@ import WorkerProtocol
         }
         #expect(world.image(client, 3) != nil)
         #expect(try isInMemory(2))
-        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
-        world.endWorker(cache, .ended(.signal(31)))
+        world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }).key, .ended(.signal(31)))
         #expect(try !isInMemory(2))
     }
 }

@@ -12,10 +12,7 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        world = StrictWorld(limits)
-        world.readyAll()
+        world = .ready { $0.workers = 1 }
         client = world.connect()
     }
 
@@ -59,12 +56,9 @@ import WorkerProtocol
         try finishPart(stage: 2)
         #expect(shown().map(\.final) == [false, false])
         #expect(shown().allSatisfy { $0.source == .network && $0.width == 10 && $0.pixels?.stride == 40 })
-        #expect(world.state.report[.partialDecodes] == 2)
-        #expect(world.state.report[.decodes] == 0)
+        #expect((world.state.report[.partialDecodes], world.state.report[.decodes]) == (2, 0))
         world.finishFetch(fetch, content: 1)
-        let whole = try #require(world.decodes.keys.first)
-        world.readHeader(whole)
-        world.finishDecode(whole)
+        try world.decode()
         #expect(world.image(client, 1)?.final == true)
         // Each image is a separate lease.
         let buffers = (shown() + [try #require(world.image(client, 1))]).compactMap(\.buffer)
@@ -148,8 +142,7 @@ import WorkerProtocol
         receive(2000)
         try finishPart(stage: 3)
         receive(4000, after: 500)
-        let again = try #require(part)
-        world.readHeader(again, stage: 3)
+        world.readHeader(try #require(part), stage: 3)
         #expect(part == nil && shown().count == 1)
         receive(6000, after: 500)
         try finishPart(stage: 4)
@@ -173,9 +166,7 @@ import WorkerProtocol
         #expect(part == nil)
         // The request itself is unaffected.
         world.finishFetch(fetch, content: 1)
-        let whole = try #require(world.decodes.keys.first)
-        world.readHeader(whole)
-        world.finishDecode(whole)
+        try world.decode()
         #expect(world.image(client, 1)?.final == true)
     }
 
@@ -263,10 +254,7 @@ import WorkerProtocol
         begin()
         let (same, otherwise, late) = (world.connect(), world.connect(), world.connect())
         world.get(same, id: 1, "a") { $0.progressive = true }
-        world.get(otherwise, id: 1, "a") {
-            $0.progressive = true
-            $0.variant.width = 5
-        }
+        world.get(otherwise, id: 1, "a") { ($0.progressive, $0.variant.width) = (true, 5) }
         receive(2000)
         let early = try #require(part)
         world.readHeader(early)
@@ -347,17 +335,13 @@ import WorkerProtocol
     @Test mutating func aDecoderThatDiesEndsParts() throws {
         begin()
         receive(2000)
-        let worker = try #require(world.decodes.values.first?.worker)
-        world.endWorker(worker, .ended(.signal(11)))
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         world.readyAll()
         receive(50_000, after: 5000)
-        #expect(part == nil)
-        #expect(world.state.report[.workerRestarts] == 1)
+        #expect(part == nil && world.state.report[.workerRestarts] == 1)
         // The crash counts against the origin, not against the request.
         world.finishFetch(fetch, content: 1)
-        let whole = try #require(world.decodes.keys.first)
-        world.readHeader(whole)
-        world.finishDecode(whole)
+        try world.decode()
         #expect(world.image(client, 1)?.final == true)
     }
 
@@ -390,11 +374,7 @@ import WorkerProtocol
 
     /// A partial decoding is skipped if it would leave no room for the final image.
     @Test mutating func aPartLeavesRoomForTheWhole() throws {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.maxInlineBytes = 700
-        world = StrictWorld(limits)
-        world.readyAll()
+        world = .ready { ($0.workers, $0.maxInlineBytes) = (1, 700) }
         _ = world.connect()
         begin { $0.delivery = .inline }
         receive(2000)

@@ -10,18 +10,14 @@ import WorkerProtocol
     let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.workers = 2
-        world = StrictWorld(limits)
+        world = .ready { $0.workers = 2 }
         client = world.connect()
-        world.readyAll()
     }
 
     /// Loads an image, up to its identification.
     private mutating func download(_ id: Int, bytes: Int) throws {
         world.get(client, id: id, "\(id)")
-        let job = try #require(world.fetches.keys.first)
-        world.finishFetch(job, content: nil, bytes: bytes)
+        world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: bytes)
     }
 
     /// Keeps both workers busy with large images.
@@ -54,10 +50,7 @@ import WorkerProtocol
         try download(4, bytes: 1000)
         world.identify(try #require(world.identifying.keys.first), content: 4, earlyWidth: 5000)
         #expect(world.decodes.count == 2)
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        world.decodeAll()
         #expect(world.decodes.count + world.identifying.count == 2)
     }
 
@@ -75,15 +68,9 @@ import WorkerProtocol
     }
 
     @Test func `with little memory, the room is the least one`() throws {
-        var limits = BrokerLimits()
-        limits.workers = 2
-        limits.memoryBytes = 4 << 20
-        var world = StrictWorld(limits)
-        let client = world.connect()
-        world.readyAll()
+        var (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (2, 4 << 20) }.connected()
         for id in 1...2 {
-            world.get(client, id: id, "\(id)")
-            world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: 30_000)
+            try world.download(client, id: id, "\(id)", content: nil, bytes: 30_000)
         }
         #expect(world.earlyRooms.values.sorted() == [256 << 10, 480_000])
     }
@@ -91,15 +78,11 @@ import WorkerProtocol
     @Test mutating func `users take turns at the workers whatever the sizes`() throws {
         try occupyWorkers()
         let other = world.connect(uid: 2000)
-        world.get(other, id: 1, "large")
-        world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: 1 << 20)
+        try world.download(other, id: 1, "large", content: nil, bytes: 1 << 20)
         let large = try #require(world.state.downloads.active.keys.max())
         for id in 3..<23 { try download(id, bytes: 1000) }
         // Of the small ones, the spare has one, and a worker gets another at most before the large one's turn.
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        world.decodeAll()
         #expect(world.identifying[large] != nil)
     }
 }

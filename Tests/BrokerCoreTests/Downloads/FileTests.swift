@@ -21,10 +21,7 @@ import WorkerProtocol
     /// Reads, identifies and decodes everything that waits for that.
     private func work(_ world: inout StrictWorld, content: Int = 1) {
         for job in world.reading.keys.sorted() { world.finishRead(job, content: content) }
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        world.decodeAll()
     }
 
     @Test func `a file is read once for all, and shared between users`() {
@@ -34,8 +31,7 @@ import WorkerProtocol
         world.getFile(two, id: 1, StrictWorld.identity(5))
         #expect(world.reading.count == 1)
         work(&world)
-        #expect(world.image(one, 1)?.source == .file)
-        #expect(world.image(two, 1)?.url == nil)
+        #expect(world.image(one, 1)?.source == .file && world.image(two, 1)?.url == nil)
         world.getFile(two, id: 2, StrictWorld.identity(5))
         #expect(world.image(two, 2)?.source == .memory)
         #expect(world.image(two, 2)?.stale == false && world.image(two, 2)?.expires == nil)
@@ -60,13 +56,11 @@ import WorkerProtocol
         let slot = world.image(one, 2)?.slot
         world.getFile(one, id: 3, StrictWorld.identity(5)) { $0.cache = .reload }
         work(&world, content: 2)
-        #expect(slot.map(world.isValid) == false)
-        #expect(world.image(one, 3)?.slot == nil)
+        #expect(slot.map(world.isValid) == false && world.image(one, 3)?.slot == nil)
     }
 
     @Test func `files whose changes a client might not see have no slot`() {
-        var world = world()
-        let client = world.connect(uid: 1)
+        var (world, client) = world().connected(uid: 1)
         world.greet(client)
         world.getFile(client, id: 1, StrictWorld.identity(5), isLocal: false)
         work(&world)
@@ -82,8 +76,7 @@ import WorkerProtocol
     }
 
     @Test func `a large file is decoded without a digest of its bytes`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, StrictWorld.identity(5, size: 100_000))
         for job in world.reading.keys.sorted() { world.finishRead(job) }
         #expect(world.identifying.isEmpty && world.decodes.count == 1)
@@ -96,8 +89,7 @@ import WorkerProtocol
     }
 
     @Test func `a changed file is another source`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, StrictWorld.identity(5, changed: 1))
         work(&world)
         world.getFile(client, id: 2, StrictWorld.identity(5, changed: 2))
@@ -108,8 +100,7 @@ import WorkerProtocol
 
     /// Within the precision of the kernel's clock, a second change would leave the times as they are.
     @Test func `a file changed just now is neither kept nor shared`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, StrictWorld.identity(5), isRecent: true)
         world.getFile(client, id: 2, StrictWorld.identity(5), isRecent: true)
         #expect(world.reading.count == 2)
@@ -121,8 +112,7 @@ import WorkerProtocol
     }
 
     @Test func `reload reads again, only-if-cached never`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, StrictWorld.identity(5)) { $0.cache = .onlyIfCached }
         #expect(world.error(client, 1) == .notCached)
         world.getFile(client, id: 2, StrictWorld.identity(5))
@@ -143,13 +133,11 @@ import WorkerProtocol
         // The first one's descriptor is still being read.
         #expect(world.files.count == 2)
         work(&world)
-        #expect(world.image(two, 1) != nil)
-        #expect(world.files.isEmpty)
+        #expect(world.image(two, 1) != nil && world.files.isEmpty)
     }
 
     @Test func `a read without waiters is given up, and can be asked for again`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, StrictWorld.identity(5))
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.files.isEmpty && world.reading.isEmpty)
@@ -157,8 +145,7 @@ import WorkerProtocol
         world.getFile(client, id: 3, StrictWorld.identity(5))
         #expect(world.reading.count == 1)
         work(&world)
-        #expect(world.image(client, 3) != nil)
-        #expect(world.state.report[.reservedBytes] == 0)
+        #expect(world.image(client, 3) != nil && world.state.report[.reservedBytes] == 0)
     }
 
     @Test func `a failed read fails its own request, the others read by their own descriptors`() {
@@ -174,37 +161,29 @@ import WorkerProtocol
     }
 
     @Test func `a read that fails now is tried again until the time is up`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, StrictWorld.identity(5)) { $0.totalTimeoutMs = 2500 }
         for _ in 0..<3 {
             world.failRead(world.reading.keys.first!, .failed("EIO"))
             #expect(world.reading.isEmpty)
             world.happen(.timePassed, after: 1000)
         }
-        #expect(world.error(client, 1) == .timeout)
-        #expect(world.files.isEmpty)
+        #expect(world.error(client, 1) == .timeout && world.files.isEmpty)
     }
 
     @Test func `a file that is not examined in time is given up`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, FileID(number: 1)) { $0.totalTimeoutMs = 500 }
         world.files.insert(FileID(number: 2))
         world.happen(.fileRequested(client, .query(GetRequest(id: 2, file: LocalFile())), FileID(number: 2)))
         world.happen(.timePassed, after: 500)
         #expect(world.error(client, 1) == .timeout)
         world.happen(.timePassed, after: 60_000)
-        #expect(world.files.isEmpty)
-        #expect(world.state.clients.pendingWeight == 0)
+        #expect(world.files.isEmpty && world.state.clients.pendingWeight == 0)
     }
 
     @Test func `files wait for memory, and too large ones are refused`() {
-        var world = world {
-            $0.memoryBytes = 10_000
-            $0.maxFileBytes = 9_000
-        }
-        let client = world.connect()
+        var (world, client) = world { ($0.memoryBytes, $0.maxFileBytes) = (10_000, 9_000) }.connected()
         world.getFile(client, id: 1, StrictWorld.identity(1, size: 9_001))
         #expect(world.error(client, 1) == .tooLarge)
         world.getFile(client, id: 2, StrictWorld.identity(2, size: 0))
@@ -240,22 +219,19 @@ import WorkerProtocol
 
     /// Other originals need memory, too.
     @Test func `reads together take less than half of the memory`() {
-        var world = world { $0.memoryBytes = 10_000 }
-        let client = world.connect()
+        var (world, client) = world { $0.memoryBytes = 10_000 }.connected()
         for id in 1...5 { world.getFile(client, id: id, StrictWorld.identity(UInt64(id), size: 1_500)) }
         #expect(world.reading.count == 2)
     }
 
     @Test func `reload replaces what was made before`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, StrictWorld.identity(5))
         work(&world)
         let first = world.image(client, 1)?.buffer
         world.getFile(client, id: 2, StrictWorld.identity(5)) { $0.cache = .reload }
         work(&world, content: 2)
-        #expect(world.image(client, 2)?.buffer != first)
-        #expect(world.state.report[.decodes] == 2)
+        #expect(world.image(client, 2)?.buffer != first && world.state.report[.decodes] == 2)
     }
 
     @Test func `each user hears the name that it has given`() {
@@ -287,8 +263,7 @@ import WorkerProtocol
     }
 
     @Test func `only the identity of a file goes to disk, with its rasters`() throws {
-        var world = world { $0.usesDisk = true }
-        let client = world.connect()
+        var (world, client) = world { $0.usesDisk = true }.connected()
         world.happen(.diskReported(DiskReport(state: .on)))
         let identity = StrictWorld.identity(5)
         world.getFile(client, id: 1, identity) { $0.variant.width = 5 }
@@ -300,8 +275,7 @@ import WorkerProtocol
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.source == .file)
         let digest = OriginalKey(GetRequest(id: 0, url: identity.url), uid: 1).fileDigest.hexadecimal
-        #expect(world.savedRasters.map(\.original) == [digest])
-        #expect(world.diskJobs.count == 2)
+        #expect(world.savedRasters.map(\.original) == [digest] && world.diskJobs.count == 2)
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
 
         world.happen(.messageReceived(client, .release(buffers: [world.image(client, 1)!.buffer!])))
@@ -317,17 +291,10 @@ import WorkerProtocol
     }
 
     @Test func `what is for memory only stays off the disk`() throws {
-        var world = world { $0.usesDisk = true }
-        let client = world.connect()
+        var (world, client) = world { $0.usesDisk = true }.connected()
         world.happen(.diskReported(DiskReport(state: .on)))
-        world.getFile(client, id: 1, StrictWorld.identity(5)) {
-            $0.variant.width = 5
-            $0.storage = .memory
-        }
-        world.get(client, id: 2, "a") {
-            $0.variant.width = 5
-            $0.storage = .memory
-        }
+        world.getFile(client, id: 1, StrictWorld.identity(5)) { ($0.variant.width, $0.storage) = (5, .memory) }
+        world.get(client, id: 2, "a") { ($0.variant.width, $0.storage) = (5, .memory) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         for job in world.reading.keys.sorted() { world.finishRead(job, content: 1) }
         for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 2) }
@@ -339,8 +306,7 @@ import WorkerProtocol
     }
 
     @Test func `query and remove find a file by its identity`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         let identity = StrictWorld.identity(5)
         world.getFile(client, id: 1, identity)
         work(&world)
@@ -364,14 +330,12 @@ import WorkerProtocol
     }
 
     @Test func `a lost helper fails the requests whose files it had`() {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.getFile(client, id: 1, FileID(number: 1))
         world.lose(FileID(number: 1))
         #expect(world.error(client, 1) == .transferFailed)
         world.getFile(client, id: 2, StrictWorld.identity(5))
         world.lose(FileID(number: 1002))
-        #expect(world.error(client, 2) == .transferFailed)
-        #expect(world.files.isEmpty)
+        #expect(world.error(client, 2) == .transferFailed && world.files.isEmpty)
     }
 }

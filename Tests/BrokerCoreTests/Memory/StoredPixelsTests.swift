@@ -13,11 +13,8 @@ import WorkerProtocol
     private let url: SourceURL
 
     init() throws {
-        var limits = BrokerLimits()
-        limits.usesDisk = true
-        world = StrictWorld(limits)
+        world = .ready { $0.usesDisk = true }
         client = world.connect()
-        world.readyAll()
         world.greet(client)
         world.happen(.diskReported(DiskReport(state: .on)))
         url = try SourceURL("http://origin.test/a")
@@ -63,17 +60,14 @@ import WorkerProtocol
 
     @Test mutating func `they are found without decoding`() throws {
         try store(StoredPixels(Self.geometry, stride: 96, offset: 64, alpha: .straight))
-        #expect(world.decodes.isEmpty)
-        #expect(isStored(1))
+        #expect(world.decodes.isEmpty && isStored(1))
         let image = try #require(get(2) { $0.variant.alpha = .straight })
         #expect((image.width, image.height, image.offset, image.bytes) == (20, 10, 64, 960))
         #expect(image.pixels == ImageReply.Pixels(stride: 96, pixelFormat: .rgba8, alpha: .straight))
-        #expect(image.contentType == "application/octet-stream")
-        #expect(image.source == .memory)
+        #expect((image.contentType, image.source) == ("application/octet-stream", .memory))
         #expect(image.descriptors == 1)
         // All bytes of the memfd count.
-        #expect(world.state.memory.residentBytes == 1024)
-        #expect(world.state.memory.brokenInvariant() == nil)
+        #expect((world.state.memory.residentBytes, world.state.memory.brokenInvariant()) == (1024, nil))
     }
 
     @Test mutating func `other forms are made of them`() throws {
@@ -128,17 +122,13 @@ import WorkerProtocol
         #expect(refusal(3) == .badRequest)
         let large = try #require(PixelGeometry(width: 10_000, height: 10_000))
         try store(id: 4, StoredPixels(large))
-        #expect(refusal(4) == .tooManyPixels)
-        #expect(world.identifying.isEmpty)
+        #expect(refusal(4) == .tooManyPixels && world.identifying.isEmpty)
         #expect(world.state.memory.residentBytes == 0)
     }
 
     @Test mutating func `an evicted image is gone`() throws {
-        var limits = BrokerLimits()
-        limits.memoryBytes = 1500
-        world = StrictWorld(limits)
+        world = .ready { $0.memoryBytes = 1500 }
         let client = world.connect()
-        world.readyAll()
         for (number, name) in ["a", "b"].enumerated() {
             let request = StoreRequest(
                 id: 1 + number, url: try SourceURL("http://origin.test/\(name)"), pixels: StoredPixels(Self.geometry))
@@ -148,8 +138,7 @@ import WorkerProtocol
         world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
         quietDisk()
         #expect(world.error(client, 3) == .notCached)
-        world.get(client, id: 4, "b") { $0.cache = .onlyIfCached }
-        #expect(world.image(client, 4) != nil)
+        #expect(world.getImage(client, id: 4, "b") { $0.cache = .onlyIfCached } != nil)
     }
 
     @Test mutating func `the disk tier keeps them only on demand`() throws {

@@ -11,9 +11,8 @@ import Testing
     private var client: ClientID
 
     init() {
-        world = StrictWorld()
+        world = .ready()
         client = world.connect()
-        world.readyAll()
         world.greet(client)
     }
 
@@ -22,8 +21,7 @@ import Testing
         _ path: String, content: Int = 1, holds: Bool = false, _ change: (inout ResponseRecord) -> Void = { _ in }
     ) throws {
         let loader = world.connect()
-        world.get(loader, id: 1, path)
-        world.finishFetch(try #require(world.fetches.keys.first), content: content, change)
+        try world.download(loader, id: 1, path, content: content, change)
         if let job = world.decodes.keys.first {
             world.readHeader(job)
             world.finishDecode(job)
@@ -40,8 +38,7 @@ import Testing
     @Test func `a plain hit has a slot, for clients that have the page`() throws {
         try load("a") { $0.etag = "\"tag\"" }
         let slot = try #require(hit(1, "a")?.slot)
-        #expect(world.isValid(slot))
-        #expect(hit(2, "a")?.slot == slot)
+        #expect(world.isValid(slot) && hit(2, "a")?.slot == slot)
         let other = world.connect()
         #expect(hit(1, "a", by: other)?.slot == nil)
         for (id, change) in [
@@ -54,8 +51,7 @@ import Testing
         world.confirm(try #require(world.fetches.keys.first))
         #expect(world.image(client, 20)?.slot == nil)
         // A revalidation replaces the origin's statement.
-        #expect(!world.isValid(slot))
-        #expect(hit(21, "a")?.slot?.generation == slot.generation + 1)
+        #expect(!world.isValid(slot) && hit(21, "a")?.slot?.generation == slot.generation + 1)
     }
 
     @Test func `a slot ends with the freshness`() throws {
@@ -64,8 +60,7 @@ import Testing
         world.happen(.timePassed, after: 9_700)
         #expect(world.isValid(slot))
         world.happen(.timePassed, after: 300)
-        #expect(!world.isValid(slot))
-        #expect(world.words[slot.number]?.expiry != 0)
+        #expect(!world.isValid(slot) && world.words[slot.number]?.expiry != 0)
     }
 
     @Test func `a slot ends when the image is removed, cleared, or stored anew`() throws {
@@ -114,12 +109,11 @@ import Testing
     }
 
     @Test func `a touched buffer is evicted last`() throws {
-        var limits = BrokerLimits()
-        // Room for five images of 400 bytes, or for two and an original.
-        limits.memoryBytes = 2000
-        world = StrictWorld(limits)
+        world = .ready {
+            // Room for five images of 400 bytes, or for two and an original.
+            $0.memoryBytes = 2000
+        }
         client = world.connect()
-        world.readyAll()
         world.greet(client)
         var kept: [ImageReply] = []
         for number in 1...3 {
@@ -142,11 +136,8 @@ import Testing
     }
 
     @Test func `without a page no reply has a slot`() throws {
-        var limits = BrokerLimits()
-        limits.validitySlots = 0
-        world = StrictWorld(limits)
+        world = .ready { $0.validitySlots = 0 }
         let client = world.connect()
-        world.readyAll()
         world.greet(client)
         try load("a")
         #expect(hit(1, "a", by: client)?.slot == nil)

@@ -12,18 +12,12 @@ struct TakingOverTests {
     private let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.usesDisk = false
-        world = StrictWorld(limits)
-        world.readyAll()
+        world = .ready { $0.usesDisk = false }
         client = world.connect()
     }
 
     private mutating func load(_ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
-        world.get(client, id: number, "\(number)", change)
-        world.finishFetch(try #require(world.fetches.keys.first), content: number + 1)
-        world.readHeader(try #require(world.decodes.keys.first))
-        world.finishDecode(try #require(world.decodes.keys.first))
+        world.load(client, id: number, "\(number)", change, content: number + 1)
         #expect(world.image(client, number) != nil)
     }
 
@@ -56,16 +50,12 @@ struct TakingOverTests {
         for number in 1...5 {
             next.get(other, id: number, "\(number)")
             let image = try #require(next.image(other, number))
-            #expect(image.source == .memory)
-            #expect(image.buffer == numbers[number - 1])
+            #expect((image.source, image.buffer) == (.memory, numbers[number - 1]))
             // The client leases it, so it has the descriptor.
             #expect(image.descriptors == 0)
         }
         #expect(next.fetches.isEmpty && next.decodes.isEmpty)
-        next.get(other, id: 6, "6")
-        next.finishFetch(try #require(next.fetches.keys.first), content: 99)
-        next.readHeader(try #require(next.decodes.keys.first))
-        next.finishDecode(try #require(next.decodes.keys.first))
+        next.load(other, id: 6, "6", content: 99)
         #expect(try #require(next.image(other, 6)?.buffer) > numbers.max()!)
     }
 
@@ -74,8 +64,7 @@ struct TakingOverTests {
         world.get(client, id: 2, "1")
         let before = world.state.clients.held(by: client)
         var (next, other) = try successor()
-        #expect(next.state.clients.held(by: other) == before)
-        #expect(next.state.clients.leased(byUser: 1000) == before)
+        #expect(next.state.clients.held(by: other) == before && next.state.clients.leased(byUser: 1000) == before)
         let buffer = try #require(world.image(client, 1)?.buffer)
         #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 1)
         next.happen(.messageReceived(other, .release(buffers: [buffer])))
@@ -92,10 +81,8 @@ struct TakingOverTests {
         world.happen(.timePassed, after: 11_000)
         var (next, other) = try successor()
         next.get(other, id: 1, "1")
-        #expect(next.answers[other]?[1] == nil)
-        #expect(next.fetches.count == 1)
-        next.get(other, id: 2, "2")
-        #expect(next.image(other, 2)?.source == .memory)
+        #expect((next.answers[other]?[1], next.fetches.count) == (nil, 1))
+        #expect(next.getImage(other, id: 2, "2")?.source == .memory)
         let stranger = next.connect(uid: 7)
         next.get(stranger, id: 1, "2")
         #expect(next.answers[stranger]?[1] == nil)
@@ -161,8 +148,7 @@ struct TakingOverTests {
         world.happen(.messageReceived(client, .prefetch(list)))
         world.getFile(client, id: 6, FileID(number: 1))
         world.get(other, id: 7, "4")
-        #expect(world.state.isUnfinished(besides: asked))
-        #expect(world.state.unrepeatable(besides: asked) == [client])
+        #expect(world.state.isUnfinished(besides: asked) && world.state.unrepeatable(besides: asked) == [client])
         world.happen(.clientLeftBehind(client))
         for id in 3...6 { #expect(error(of: id, to: client)?.code == .shuttingDown, "\(id)") }
         #expect(world.state.unrepeatable(besides: asked).isEmpty)

@@ -1,0 +1,99 @@
+import HTTPValues
+import IPCProtocol
+import Testing
+
+@testable import BrokerCore
+
+// Steps that most tests take.
+extension StrictWorld {
+    /// Returns a world whose workers are ready.
+    static func ready(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
+        var limits = BrokerLimits()
+        change(&limits)
+        var world = StrictWorld(limits)
+        world.readyAll()
+        return world
+    }
+
+    /// Returns this world with one more client, and the client.
+    consuming func connected(uid: UInt32 = 1000, isAdmin: Bool = false) -> (StrictWorld, ClientID) {
+        let client = connect(uid: uid, isAdmin: isAdmin)
+        return (self, client)
+    }
+
+    /// Lets time pass, and makes all starting workers ready.
+    mutating func readyAll(after milliseconds: Int) {
+        happen(.timePassed, after: milliseconds)
+        readyAll()
+    }
+
+    /// Requests an image, and returns it; nil for an error. Records an issue if there is no answer yet.
+    mutating func getImage(
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
+        _ change: (inout GetOptions) -> Void = { _ in }
+    ) -> ImageReply? {
+        get(client, id: id, path, of: host, change)
+        return image(client, id)
+    }
+
+    /// Requests an image, and returns the code of the error; nil for an image. Records an issue if there is no answer yet.
+    mutating func getError(
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
+        _ change: (inout GetOptions) -> Void = { _ in }
+    ) -> ErrorCode? {
+        get(client, id: id, path, of: host, change)
+        return error(client, id)
+    }
+
+    /// Finishes the first transfer.
+    mutating func finishFetch(
+        content: Int?, bytes: Int = 1000, from address: String = "192.0.2.1",
+        at location: SourceLocation = #_sourceLocation,
+        _ change: (inout ResponseRecord) -> Void = { _ in }
+    ) throws {
+        let job = try #require(fetches.keys.first, sourceLocation: location)
+        finishFetch(job, content: content, bytes: bytes, from: address, change)
+    }
+
+    /// Requests an image, and finishes the first transfer.
+    mutating func download(
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", content: Int?, bytes: Int = 1000,
+        at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in }
+    ) throws {
+        get(client, id: id, path, of: host, change)
+        try finishFetch(content: content, bytes: bytes, at: location)
+    }
+
+    /// Reads the header of the first decoding, and finishes it.
+    mutating func decode(
+        width: Int = 10, height: Int = 10, frames: Int = 1, damage: String? = nil, isPreview: Bool = false,
+        at location: SourceLocation = #_sourceLocation
+    ) throws {
+        let job = try #require(decodes.keys.first, sourceLocation: location)
+        readHeader(job, width: width, height: height, frames: frames)
+        finishDecode(job, damage: damage, isPreview: isPreview)
+    }
+
+    /// Reads the headers of all decodings, and finishes them.
+    mutating func decodeAll(width: Int = 10, height: Int = 10, frames: Int = 1) {
+        for job in decodes.keys.sorted() {
+            readHeader(job, width: width, height: height, frames: frames)
+            finishDecode(job)
+        }
+    }
+
+    /// Runs a get to completion: download, header, pixels.
+    mutating func load(
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", content: Int, bytes: Int = 1000,
+        width: Int = 10, height: Int = 10, _ change: (inout GetOptions) -> Void = { _ in }
+    ) {
+        get(client, id: id, path, of: host, change)
+        // The download workers may rest.
+        if fetches.isEmpty { readyAll() }
+        guard let fetch = fetches.keys.max() else { return complain("no download began") }
+        finishFetch(fetch, content: content, bytes: bytes)
+        guard let decode = decodes.keys.max() else { return complain("no decoding began") }
+        readHeader(decode, width: width, height: height)
+        finishDecode(decode)
+    }
+}
