@@ -2,6 +2,7 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -141,5 +142,106 @@ import Testing
         world.greet(client)
         try load("a")
         #expect(hit(1, "a", by: client)?.slot == nil)
+    }
+}
+
+/// The assignment of slots, and the changes that it reports.
+@Suite struct ValiditySlotTests {
+    /// The slots in an object, because `#expect` cannot call a mutating method.
+    private final class Table {
+        var slots: ValiditySlots
+
+        init(capacity: Int, lastGeneration: UInt32 = .max) {
+            slots = ValiditySlots(capacity: capacity, lastGeneration: lastGeneration)
+        }
+
+        func assign(_ buffer: Int, _ key: OriginalKey) -> ImageReply.Slot? {
+            slots.assignSlot(to: BufferID(number: buffer), for: key, until: Instant(nanoseconds: 50_000_000_000))
+        }
+
+        func changes() -> [ValiditySlots.Change] { slots.takeChanges() }
+    }
+
+    private func key(_ path: String) throws -> OriginalKey {
+        OriginalKey(GetRequest(id: 1, url: try SourceURL("http://origin.test/\(path)")), uid: 1)
+    }
+
+    @Test func aSlotStandsForAnOriginalAsABuffer() throws {
+        let table = Table(capacity: 10)
+        let (a, b) = (try key("a"), try key("b"))
+        let first = try #require(table.assign(1, a))
+        #expect(table.assign(1, a) == first)
+        #expect(table.assign(1, b)?.number == 1)
+        #expect(table.assign(2, a)?.number == 2)
+        #expect(table.changes().map(\.slot) == [0, 1, 2])
+        #expect(table.changes().isEmpty)
+        table.slots.end(a)
+        #expect(table.changes().map(\.validUntil.nanoseconds) == [0, 0])
+        #expect(table.slots.keys(of: BufferID(number: 1)) == [b])
+        table.slots.end(BufferID(number: 1))
+        #expect(table.changes() == [.init(slot: 1, generation: 1, validUntil: Instant(nanoseconds: 0))])
+        // An invalidated slot is reused with the next generation.
+        #expect(table.assign(1, a)?.generation == 2)
+        let change = try #require(table.changes().first)
+        #expect(change.generation == 2 && change.validUntil == Instant(nanoseconds: 50_000_000_000))
+        table.slots.endAll()
+        #expect(table.changes().count == 1)
+        #expect(table.slots.brokenInvariant { _, _ in false } == nil)
+    }
+
+    @Test func aSlotIsNotAssignedAfterItsLastGeneration() throws {
+        let table = Table(capacity: 2, lastGeneration: 3)
+        for generation in 1...3 {
+            for buffer in 1...2 { #expect(table.assign(buffer, try key("a"))?.generation == UInt32(generation)) }
+            #expect(table.assign(3, try key("a")) == nil)
+            table.slots.endAll()
+        }
+        #expect(table.assign(1, try key("a")) == nil)
+    }
+
+    @Test func endingAnOwnOriginalEndsTheSharedOne() throws {
+        let table = Table(capacity: 10)
+        _ = table.assign(1, try key("a"))
+        table.slots.end(try key("b").owned(by: 1))
+        #expect(table.changes().count == 1)
+        table.slots.end(try key("a").owned(by: 1))
+        #expect(table.changes().last?.validUntil.nanoseconds == 0)
+    }
+}
+
+/// Responses age while the machine is suspended, although the monotonic clock stands still.
+struct SuspensionTests {
+    @Test func `what was fresh before a long suspension is asked for again`() throws {
+        var world = StrictWorld.ready()
+        world.cacheControl = "max-age=60"
+        let client = world.connect()
+        world.load(client, id: 1, "a", content: 1)
+        #expect(world.image(client, 1) != nil)
+        #expect(world.getImage(client, id: 2, "a")?.stale == false)
+        #expect(world.fetches.isEmpty)
+        world.happen(.machineSuspended(milliseconds: 8 * 3_600_000))
+        #expect(world.words.values.allSatisfy { $0.expiry == 0 })
+        world.get(client, id: 3, "a")
+        #expect(world.answers[client]?[3] == nil && world.fetches.count == 1)
+        // A response after it is as fresh as ever.
+        try world.finishFetch(content: 1)
+        #expect(world.getImage(client, id: 4, "a")?.stale == false)
+        world.happen(.timePassed, after: 59_000)
+        #expect(world.getImage(client, id: 5, "a") != nil)
+        world.happen(.timePassed, after: 2000)
+        world.get(client, id: 6, "a")
+        #expect(world.answers[client]?[6] == nil)
+    }
+
+    @Test func `a short suspension ends nothing but slots`() {
+        var world = StrictWorld.ready()
+        world.cacheControl = "max-age=60"
+        let client = world.connect()
+        world.load(client, id: 1, "a", content: 1)
+        world.happen(.machineSuspended(milliseconds: 30_000))
+        #expect(world.getImage(client, id: 2, "a")?.stale == false)
+        world.happen(.timePassed, after: 31_000)
+        world.get(client, id: 3, "a")
+        #expect(world.answers[client]?[3] == nil)
     }
 }

@@ -25,12 +25,8 @@ struct RaceTests {
         world.get(client, id: id, path)
         quietDisk()
         try world.finishFetch(content: 1, change)
-        try decode()
-        quietDisk()
-    }
-
-    private mutating func decode() throws {
         try world.decode()
+        quietDisk()
     }
 
     @Test mutating func `a shutdown does not wait for the rest of a prefetch`() throws {
@@ -73,7 +69,7 @@ struct RaceTests {
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == nil)
         world.finishFetch(job, content: 1) { $0.cacheControl = "private, max-age=1000" }
-        try decode()
+        try world.decode()
         #expect(world.image(client, 2) != nil)
         let other = world.connect(uid: 2000)
         world.get(other, id: 1, "a") { $0.cache = .onlyIfCached }
@@ -128,7 +124,7 @@ struct RaceTests {
         #expect(world.error(client, 2) == .httpStatus)
         world.get(client, id: 3, "a") { $0.variant.pixelFormat = .bgra8 }
         quietDisk()
-        try decode()
+        try world.decode()
         #expect(world.image(client, 3)?.source == .memory)
     }
 
@@ -144,12 +140,12 @@ struct RaceTests {
     @Test mutating func `an old version is not served after a newer one was loaded`() throws {
         try load(1, "a")
         try world.download(client, id: 2, "a", content: 2) { ($0.cache, $0.storage) = (.reload, .disk) }
-        try decode()
+        try world.decode()
         quietDisk()
         world.get(client, id: 3, "a")
         #expect(world.answers[client]?[3] == nil)
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 2) }
-        try decode()
+        try world.decode()
         #expect(world.image(client, 3)?.source == .disk)
     }
 
@@ -201,12 +197,12 @@ struct RaceTests {
         world.identify(try #require(world.identifying.keys.first), content: 1)
         world.happen(.messageReceived(world.connect(uid: 2000), .remove(id: 1, url: url)))
         quietDisk()
-        try decode()
+        try world.decode()
         let isStored = world.lastActions.contains { if case .reply(client, .ok(1), _) = $0 { true } else { false } }
         #expect(isStored)
         world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
         quietDisk()
-        if !world.decodes.isEmpty { try decode() }
+        if !world.decodes.isEmpty { try world.decode() }
         #expect(world.image(client, 2) != nil)
     }
 }

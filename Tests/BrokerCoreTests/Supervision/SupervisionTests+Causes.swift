@@ -63,8 +63,7 @@ extension SupervisionTests {
     }
 
     @Test func `deaths are counted by cause, and retired workers are none`() throws {
-        var world = world()
-        let (_, job, worker) = try decoding(&world)
+        var (world, _, job, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(31)))
         #expect(world.state.report.workerDeaths == [.seccomp: 1])
         world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
@@ -86,8 +85,7 @@ extension SupervisionTests {
     }
 
     @Test func `an image that uses up its processor time is not tried again`() throws {
-        var world = world()
-        let (client, _, worker) = try decoding(&world)
+        var (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(24)))
         #expect(world.error(client, 1) == .decoderCrashed && world.decodes.isEmpty)
         try world.download(client, id: 2, "same-bytes", content: 1)
@@ -95,8 +93,7 @@ extension SupervisionTests {
     }
 
     @Test func `processor time is measured when it may be used up, and again`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.happen(.timePassed, after: 9_999)
         #expect(world.measuring.isEmpty)
         world.happen(.timePassed, after: 1)
@@ -162,8 +159,7 @@ extension SupervisionTests {
             },
         ]
         for lie in lies {
-            var world = world()
-            let (client, job, worker) = try decoding(&world)
+            var (world, client, job, worker) = try decoding()
             lie(&world, worker, job)
             #expect(world.workers[worker]?.state == .dying)
             world.endWorker(worker, .ended(.signal(9)))
@@ -177,8 +173,8 @@ extension SupervisionTests {
     }
 
     @Test func `an image that needs more than the memory of a worker, result included, is refused`() throws {
-        var world = StrictWorld.ready { ($0.workers, $0.workerMemoryBytes) = (1, 200 << 20) }
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding(
+            in: .ready { ($0.workers, $0.workerMemoryBytes) = (1, 200 << 20) })
         #expect(world.decodes[job]?.order.maxWorkingBytes == 136 << 20)
         world.readHeader(job, workingBytes: 200 << 20 - 399)
         #expect(world.error(client, 1) == .tooManyPixels && world.workers[worker]?.state == .ready)
@@ -232,8 +228,7 @@ extension SupervisionTests {
         #expect(quarantine.refuses(digest, build: "a", unixMs: 1))
         #expect(!quarantine.refuses(digest, build: "b", unixMs: 1))
 
-        var world = world()
-        let (client, _, worker) = try decoding(&world)
+        var (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(11)))
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)

@@ -17,8 +17,7 @@ extension SupervisionTests {
     }
 
     @Test func `a job goes to the spare first, and the next spare is started a moment later`() throws {
-        var world = world()
-        let (_, job, worker) = try decoding(&world)
+        var (world, _, job, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(9)))
         let spare = try #require(world.decodes[job]?.worker)
         #expect(spare != worker && decoders(world) == [spare])
@@ -39,8 +38,7 @@ extension SupervisionTests {
     }
 
     @Test func `a decoder found exiting gets no job, and the spare gets it at once`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.decodes[job] = nil
         world.happen(.workerExiting(worker, job))
         let spare = try #require(world.decodes[job]?.worker)
@@ -86,8 +84,7 @@ extension SupervisionTests {
     }
 
     @Test func `workers found exiting are replaced before their exit is reported`() throws {
-        var world = world()
-        let (client, job, first) = try decoding(&world)
+        var (world, client, job, first) = try decoding()
         world.decodes[job] = nil
         world.happen(.workerExiting(first, job))
         let second = try #require(world.decodes.removeValue(forKey: job)?.worker)

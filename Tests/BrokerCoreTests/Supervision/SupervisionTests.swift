@@ -12,16 +12,16 @@ struct SupervisionTests {
         .ready { ($0.workers, $0.jobsOfAWorker) = (workers, jobsOfAWorker) }
     }
 
-    func decoding(_ world: inout StrictWorld) throws -> (ClientID, JobID, WorkerID) {
-        let client = world.connect()
+    /// Returns a world, by default one with one worker, that decodes an image for a client.
+    func decoding(in other: StrictWorld? = nil) throws -> (StrictWorld, ClientID, JobID, WorkerID) {
+        var (world, client) = (other ?? world()).connected()
         try world.download(client, id: 1, "a", content: 1)
         let job = try #require(world.decodes.keys.first)
-        return (client, job, try #require(world.decodes[job]?.worker))
+        return (world, client, job, try #require(world.decodes[job]?.worker))
     }
 
     @Test func `a decoder that is killed from outside costs its job nothing, however often`() throws {
-        var world = world()
-        var (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         for _ in 0..<5 {
             world.readHeader(job)
             world.endWorker(worker, .ended(.signal(9)))
@@ -84,8 +84,7 @@ struct SupervisionTests {
     }
 
     @Test func `an image that crashes two decoders fails, and the next one is served`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.endWorker(worker, .ended(.signal(11)))
         #expect(world.answers[client] == nil)
@@ -100,8 +99,7 @@ struct SupervisionTests {
     }
 
     @Test func `a quarantined image is refused for a while under any URL`() throws {
-        var world = world()
-        let (client, _, worker) = try decoding(&world)
+        var (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(11)))
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
@@ -114,8 +112,7 @@ struct SupervisionTests {
     }
 
     @Test func `an overdue decoder is killed and counts as crashed`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.happen(.timePassed, after: 19_999)
         #expect(world.workers[worker]?.state == .ready)
@@ -218,6 +215,7 @@ struct SupervisionTests {
     @Test func `a frame that is never completed ends the connection`() throws {
         var (world, client) = world().connected()
         world.happen(.frameBegun(client))
+        #expect(world.state.nextDeadline.map { $0 <= world.clock.adding(milliseconds: 30_000) } == true)
         world.happen(.timePassed, after: 29_999)
         #expect(!world.lastActions.contains(.close(client)))
         world.happen(.frameCompleted(client))
@@ -226,11 +224,14 @@ struct SupervisionTests {
         #expect(!world.lastActions.contains(.close(client)))
         world.happen(.timePassed, after: 1)
         #expect(world.lastActions.contains(.close(client)))
+        let isTold = world.lastActions.contains {
+            if case .reply(client, .error(nil, let error), .nothing) = $0 { error.code == .badFrame } else { false }
+        }
+        #expect(isTold)
     }
 
     @Test func `a lost decoder's job is given to the spare in the same event`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.endWorker(worker, .ended(.signal(9)))
         let next = try #require(world.decodes.values.first?.worker)

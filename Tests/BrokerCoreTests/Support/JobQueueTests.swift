@@ -275,6 +275,25 @@ struct JobQueueTests {
         expectNext(3, in: &queue)
     }
 
+    @Test func `a deferred job runs although the one before it is cancelled before it runs`() {
+        var queue = JobQueue(groupLimit: 1)
+        for number in 1...3 { queue.push(job(number), priority: .normal, owner: JobOwner(), group: "a") }
+        expectNext(1, nil, in: &queue)
+        queue.jobEnded(job(1))
+        // The second job is queued again, but cancelled before it is popped.
+        queue.remove(job(2))
+        expectNext(3, in: &queue)
+    }
+
+    @Test func `a deferred job that is raised comes first, then the others in order`() {
+        var queue = JobQueue(groupLimit: 1)
+        for number in 1...4 { queue.push(job(number), priority: .low, owner: JobOwner(), group: "a") }
+        expectNext(1, nil, in: &queue)
+        queue.change(job(4), to: .high)
+        #expect(oneByOne(&queue, after: 1) == [4, 2, 3])
+        #expect(queue.isEmpty)
+    }
+
     // MARK: Histories
 
     @Test(

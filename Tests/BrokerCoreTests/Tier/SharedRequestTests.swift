@@ -19,18 +19,28 @@ struct SharedRequestTests {
         return world
     }
 
-    /// Decodes the only image.
-    private func decode(_ world: inout StrictWorld) throws {
-        try world.decode()
+    /// A world in which a client has requested the image "a", and has the answer of the tier if one is given.
+    private func asking(
+        _ answer: SharedAnswer? = nil, _ change: (inout GetOptions) -> Void = { _ in }
+    ) throws -> (StrictWorld, ClientID) {
+        var (world, client) = world().connected()
+        world.get(client, id: 1, "a", change)
+        if let answer { world.answerShared(try #require(world.sharedLookup), answer) }
+        return (world, client)
+    }
+
+    /// The digest of the original that was written last.
+    private func writtenDigest(_ world: StrictWorld) -> String? {
+        guard case .original(let digest, _, _, _)? = world.written.last?.content else { return nil }
+        return digest
     }
 
     @Test func `a record answers without the origin`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         #expect(world.fetches.isEmpty)
         world.findShared(try #require(world.sharedLookup), content: 1)
         #expect(world.fetches.isEmpty)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .shared)
         #expect(world.written.isEmpty, "what was read is written again")
         let report = world.state.report
@@ -39,9 +49,7 @@ struct SharedRequestTests {
     }
 
     @Test func `under a lease the origin is asked, and the original is written with the end of the lease`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased)
         #expect(world.leases.count == 1)
         try world.finishFetch(content: 1)
         #expect(world.leases.isEmpty)
@@ -52,18 +60,17 @@ struct SharedRequestTests {
         // Thirty days at most.
         #expect(world.written[0].expires - world.unixMs <= SharedRecord.longestLifetime)
         world.finishWriting(try #require(world.tierJobs.keys.first))
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
     }
 
     @Test func `the origin is asked 250 ms after a lookup, and the first answer wins`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.happen(.timePassed, after: 250)
         #expect(world.fetches.count == 1)
         world.findShared(try #require(world.sharedLookup), content: 1)
         #expect(world.fetches.isEmpty, "the transfer goes on")
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .shared)
     }
 
@@ -76,13 +83,13 @@ struct SharedRequestTests {
         world.get(client, id: 1, "a") { $0.trace = true }
         world.happen(.timePassed, after: 40)
         world.findShared(try #require(world.sharedLookup), content: 1)
-        try decode(&world)
+        try world.decode()
         #expect(spans(1)["shared"]?.microseconds == 40_000 && spans(1)["queue"] == nil)
         // No answer for 250 ms, and a transfer that starts then.
         world.get(client, id: 2, "b") { $0.trace = true }
         world.happen(.timePassed, after: 250)
         try world.finishFetch(content: 2)
-        try decode(&world)
+        try world.decode()
         #expect(spans(2)["shared"]?.microseconds == 250_000 && spans(2)["queue"] == nil)
         #expect(spans(2)["download"]?.start == 250_000)
         let histograms = world.state.report.histograms
@@ -91,18 +98,16 @@ struct SharedRequestTests {
     }
 
     @Test func `an answer after that of the origin is discarded`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.happen(.timePassed, after: 250)
         try world.finishFetch(content: 1)
         world.findShared(try #require(world.sharedLookup), content: nil)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
     }
 
     @Test func `a loser waits for half of its time`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a") { $0.totalTimeoutMs = 2000 }
+        var (world, _) = try asking { $0.totalTimeoutMs = 2000 }
         for _ in 0..<200 where world.fetches.isEmpty {
             if let lookup = world.sharedLookup { world.answerShared(lookup, .busy) }
             world.happen(.timePassed, after: 10)
@@ -114,9 +119,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a lease is renewed while bytes flow`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, _) = try asking(.leased)
         let (job, fetch) = try #require(world.fetches.first)
         world.happen(.fetchProgressed(fetch.worker, job, received: 10, expected: 1000), after: 1000)
         world.happen(.timePassed, after: 2000)
@@ -126,33 +129,26 @@ struct SharedRequestTests {
     }
 
     @Test func `a request that leaves ends its lease`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.leases.isEmpty)
     }
 
     @Test(arguments: ["private", "no-store", "no-cache", "max-age=0"])
     func `what must not be shared is noted as such`(cacheControl: String) throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, _) = try asking(.leased)
         try world.finishFetch(content: 1) { $0.cacheControl = cacheControl }
         #expect(world.written.map(\.content) == [.unshared] && world.leases.isEmpty)
     }
 
     @Test func `a body above 8 MiB is not shared`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, _) = try asking(.leased)
         try world.finishFetch(content: 1, bytes: SharedRecord.largestBody + 1)
         #expect(world.written.map(\.content) == [.unshared])
     }
 
     @Test func `what is not shared is loaded without a lease`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, _) = try asking()
         world.noteShared(try #require(world.sharedLookup), .unshared)
         #expect(world.fetches.count == 1 && world.leases.isEmpty)
     }
@@ -164,8 +160,7 @@ struct SharedRequestTests {
             { $0.headers = [HeaderField(name: "cookie", value: "a=b")] },
         ]
         for change in changes {
-            var (world, client) = world().connected()
-            world.get(client, id: 1, "a", change)
+            var (world, _) = try asking(nil, change)
             #expect(world.sharedLookup == nil)
             try world.finishFetch(content: 1)
             #expect(world.written.isEmpty)
@@ -174,12 +169,11 @@ struct SharedRequestTests {
 
     @Test(arguments: [GetOptions.CacheMode.reload, .noStore, .noCache])
     func `a request for the origin's own answer does not ask the tier`(mode: GetOptions.CacheMode) throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a") { $0.cache = mode }
+        var (world, _) = try asking { $0.cache = mode }
         #expect(world.sharedLookup == nil)
         try world.finishFetch(content: 1)
         // What may replace an image is shared once it is known to be one.
-        try decode(&world)
+        try world.decode()
         #expect(world.written.isEmpty == (mode == .noStore))
     }
 
@@ -194,27 +188,23 @@ struct SharedRequestTests {
     }
 
     @Test func `a stale record does not answer`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, _) = try asking()
         world.findShared(try #require(world.sharedLookup), content: nil) { $0.cacheControl = "max-age=0" }
         #expect(world.fetches.count == 1)
     }
 
     @Test func `a clock that is ahead makes no record old`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.findShared(try #require(world.sharedLookup), content: 1) {
             $0.receivedAt += 50
             $0.requestedAt += 50
         }
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .shared)
     }
 
     @Test func `a failure is shared for its time, and remembered by those who read it`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased)
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         #expect(world.written.map(\.content) == [.failure(status: 404)])
         #expect(world.written[0].expires - world.unixMs == 60_000 && world.leases.isEmpty)
@@ -230,36 +220,31 @@ struct SharedRequestTests {
     }
 
     @Test func `a failure that a compromised process has invented is forgotten`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.noteShared(try #require(world.sharedLookup), .failure(status: 410))
-        world.happen(.workerMisbehaved(worker, "nonsense"))
-        world.endWorker(worker, .ended(.signal(9)))
+        world.endMisbehaving(worker)
         try world.download(client, id: 2, "a", content: 1)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 2)?.source == .network)
     }
 
     @Test func `a request that retries what has failed asks the origin in spite of a shared failure`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a") { $0.retryFailed = true }
+        var (world, client) = try asking { $0.retryFailed = true }
         world.noteShared(try #require(world.sharedLookup), .failure(status: 404))
         #expect(world.fetches.count == 1)
         try world.finishFetch(content: 1)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
         // An original answers it.
         world.get(client, id: 2, "b") { $0.retryFailed = true }
         world.findShared(try #require(world.sharedLookup), content: 2)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 2)?.source == .shared)
     }
 
     @Test func `a failure that may be over soon is not shared`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a") { $0.timeoutMs = 1 }
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased) { $0.timeoutMs = 1 }
         for _ in 0..<5 {
             if let job = world.fetches.keys.first { world.failFetch(job) }
             world.happen(.timePassed, after: 3000)
@@ -275,7 +260,7 @@ struct SharedRequestTests {
         let client = world.connect()
         world.get(client, id: 1, "a")
         world.findShared(try #require(world.sharedLookup), content: 1) { $0.etag = "\"v\"" }
-        try decode(&world)
+        try world.decode()
         world.clock = world.clock.adding(milliseconds: 5000)
         return (world, client)
     }
@@ -298,8 +283,7 @@ struct SharedRequestTests {
 
     @Test func `a record with other bytes than it states is rejected, and all who wait get those of the origin`() throws
     {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
         world.get(client, id: 2, "a")
         world.findShared(try #require(world.sharedLookup), content: 2, stated: 1)
@@ -308,7 +292,7 @@ struct SharedRequestTests {
         #expect(world.sharedLookup == nil, "the record could be found once more")
         #expect(world.fetches.count == 1)
         try world.finishFetch(content: 1)
-        try decode(&world)
+        try world.decode()
         for id in [1, 2] { #expect(world.image(client, id)?.source == .network) }
         guard case .original(let digest, _, _, _)? = world.written.last?.content else {
             return complain("the record is not replaced")
@@ -325,23 +309,21 @@ struct SharedRequestTests {
             { $0.findShared($1, content: nil, lifetimeMs: 31 * days) },
         ]
         for damage in damages {
-            var (world, client) = world().connected()
-            world.get(client, id: 1, "a")
+            var (world, client) = try asking()
             let lookup = try #require(world.sharedLookup)
             guard case .find(let key, _)? = world.tierJobs[lookup]?.kind else { return complain("no lookup") }
             damage(&world, lookup)
             #expect(world.rejectedShared == [key])
             #expect(world.state.report.lastDeaths.isEmpty, "its process is not at fault")
             try world.finishFetch(content: 1)
-            try decode(&world)
+            try world.decode()
             #expect(world.image(client, 1)?.source == .network)
             #expect(world.written.map(\.key) == [key], "the record is replaced")
         }
     }
 
     @Test func `what is no record for a request that has left is of no account`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         let lookup = try #require(world.sharedLookup)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.findUnreadable(lookup)
@@ -358,23 +340,17 @@ struct SharedRequestTests {
     }
 
     @Test func `bytes that are no image are loaded from the origin, and replaced`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.findShared(try #require(world.sharedLookup), content: 1)
         world.failDecode(try #require(world.decodes.keys.first))
         try world.finishFetch(content: 2)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
-        guard case .original(let digest, _, _, _)? = world.written.last?.content else {
-            return complain("the record is not replaced")
-        }
-        #expect(digest == StrictWorld.digest(2))
+        #expect(writtenDigest(world) == StrictWorld.digest(2), "the record is not replaced")
     }
 
     @Test func `bytes of the origin that are no image are not left for others`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased)
         try world.finishFetch(content: 1)
         world.failDecode(try #require(world.decodes.keys.first))
         #expect(world.error(client, 1) == .decodeFailed && world.written.last?.content == .unshared)
@@ -388,17 +364,15 @@ struct SharedRequestTests {
     }
 
     @Test func `when its process dies, requests go on`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
         try world.finishFetch(content: 1)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
     }
 
     @Test func `a process that does not answer is replaced`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, _) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.happen(.timePassed, after: 250)
         world.happen(.timePassed, after: 4750)
@@ -406,13 +380,11 @@ struct SharedRequestTests {
     }
 
     @Test func `what a compromised process has brought is discarded`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, _) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.findShared(try #require(world.sharedLookup), content: 1)
-        try decode(&world)
-        world.happen(.workerMisbehaved(worker, "nonsense"))
-        world.endWorker(worker, .ended(.signal(9)))
+        try world.decode()
+        world.endMisbehaving(worker)
         #expect(world.state.memory.entries == 0)
         // By the next one, which other brokers trust as little.
         #expect(world.removedShared.isEmpty)
@@ -435,25 +407,23 @@ struct SharedRequestTests {
             let client = world.connect()
             // Not of the tier.
             try world.download(client, id: 1, "own", content: 1) { $0.cache = .reload }
-            try decode(&world)
+            try world.decode()
             let worker = try #require(world.workers.first { $0.value.kind == .tier }?.key)
             for number in 2...(isMore ? 4 : 3) {
                 world.get(client, id: number, "\(number)")
                 missOnDisk()
                 world.findShared(try #require(world.sharedLookup), content: number)
-                try decode(&world)
+                try world.decode()
             }
             #expect(world.state.memory.contentKeys(fromDiskOnly: false).count == (isMore ? 4 : 3))
-            world.happen(.workerMisbehaved(worker, "nonsense"))
-            world.endWorker(worker, .ended(.signal(9)))
+            world.endMisbehaving(worker)
             #expect(world.state.memory.contentKeys(fromDiskOnly: false).count == left)
             #expect(world.diskJobs.values.contains { $0.kind == .clear } == isMore)
         }
     }
 
     @Test func `remove reaches the tier`() throws {
-        var (world, client) = world().connected()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
         world.happen(.messageReceived(client, .remove(id: 2, url: try SourceURL("http://origin.test/a"))))
         #expect(world.removedShared == [key])
@@ -479,7 +449,7 @@ struct SharedRequestTests {
         let first = try #require(try variantLookup(&world, client))
         #expect(world.decodes.isEmpty, "the decoding does not wait")
         world.answerShared(first, .nothing)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
         guard case .variant(let raster)? = world.written.last?.content else { return complain("it is not written") }
         #expect(raster.original == StrictWorld.digest(1))
@@ -490,7 +460,7 @@ struct SharedRequestTests {
         let reader = other.connect()
         other.get(reader, id: 1, "a")
         other.findShared(try #require(other.sharedLookup), content: 1)
-        try decode(&other)
+        try other.decode()
         other.get(reader, id: 2, "a") { $0.representation = .webp }
         guard case .find(let asked, nil)? = other.tierJobs.values.first?.kind else { return complain("no lookup") }
         #expect(asked == key)
@@ -504,11 +474,10 @@ struct SharedRequestTests {
         var (world, client) = world(sharesVariants: true).connected()
         world.answerShared(try #require(try variantLookup(&world, client)), .nothing)
         let worker = try #require(world.decodes.values.first).worker
-        try decode(&world)
+        try world.decode()
         let written = Set(world.written.map(\.key))
         #expect(written.count == 2)
-        world.happen(.workerMisbehaved(worker, "nonsense"))
-        world.endWorker(worker, .ended(.signal(9)))
+        world.endMisbehaving(worker)
         #expect(Set(world.removedShared) == written)
     }
 
@@ -516,7 +485,7 @@ struct SharedRequestTests {
         var (world, client) = world(sharesVariants: true).connected()
         world.get(client, id: 1, "a")
         world.findShared(try #require(world.sharedLookup), content: 1)
-        try decode(&world)
+        try world.decode()
         world.get(client, id: 2, "a") { ($0.representation, $0.cache) = (.webp, .onlyIfCached) }
         #expect(world.sharedLookup == nil)
     }
@@ -549,7 +518,7 @@ struct SharedRequestTests {
             if field == "form" { $0.form += "x" } else { $0.original = StrictWorld.digest(9) }
         }
         #expect(world.decodes.count == 1)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1) != nil)
     }
 
@@ -560,7 +529,7 @@ struct SharedRequestTests {
         for change in changes {
             var (world, client) = world(sharesVariants: true).connected()
             #expect(try variantLookup(&world, client, change) == nil)
-            try decode(&world)
+            try world.decode()
             #expect(!world.written.contains { if case .variant = $0.content { true } else { false } })
         }
         var (world, client) = world().connected()
@@ -579,7 +548,7 @@ struct SharedRequestTests {
         var (world, client) = world(sharesVariants: true).connected()
         _ = try variantLookup(&world, client)
         world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1) != nil)
     }
 

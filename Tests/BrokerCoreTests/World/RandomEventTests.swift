@@ -167,10 +167,7 @@ struct RandomEventTests {
                 return world.happen(.messageReceived(client, .touch(buffers: [buffer, 1 << 40], hits: 3)))
             }
             // The client forgets its descriptor with its last lease; here each release may be the last.
-            world.happen(.messageReceived(client, .release(buffers: [buffer])))
-            if !world.state.clients.holds(client, BufferID(number: buffer)) {
-                world.descriptors[client]?.remove(buffer)
-            }
+            world.release(buffer, of: client)
         case 53..<55:
             guard let client else { return }
             if nextID % 2 == 0, let segment = world.segments.forgetAny(of: client) {

@@ -61,10 +61,7 @@ import WorkerProtocol
             }
         case 24..<27:
             guard let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) else { return }
-            world.happen(.messageReceived(client, .release(buffers: [buffer])))
-            if !world.state.clients.holds(client, BufferID(number: buffer)) {
-                world.descriptors[client]?.remove(buffer)
-            }
+            world.release(buffer, of: client)
         case 27..<29:
             world.happen(.messageReceived(client, .touch(buffers: Array(world.descriptors[client] ?? []), hits: 2)))
         case 29: world.happen(.messageReceived(client, .remove(id: id, url: url)))

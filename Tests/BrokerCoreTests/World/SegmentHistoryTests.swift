@@ -36,10 +36,7 @@ import WorkerProtocol
             case 0..<18: load(&world, client, nextID, .random(in: 1...160, using: &random))
             case 18..<34:
                 for buffer in world.descriptors[client]!.sorted().shuffled(using: &random).prefix(3) {
-                    world.happen(.messageReceived(client, .release(buffers: [buffer])))
-                    if !world.state.clients.holds(client, BufferID(number: buffer)) {
-                        world.descriptors[client]!.remove(buffer)
-                    }
+                    world.release(buffer, of: client)
                 }
             case 34:
                 guard let segment = world.segments.forgetAny(of: client) else { continue }

@@ -27,6 +27,18 @@ extension StrictWorld {
         readyAll()
     }
 
+    /// Lets a worker break the protocol and exit.
+    mutating func endMisbehaving(_ worker: WorkerID) {
+        happen(.workerMisbehaved(worker, "nonsense"))
+        endWorker(worker, .ended(.signal(9)))
+    }
+
+    /// Releases a lease. The client forgets its descriptor with its last one.
+    mutating func release(_ buffer: Int, of client: ClientID) {
+        happen(.messageReceived(client, .release(buffers: [buffer])))
+        if !state.clients.holds(client, BufferID(number: buffer)) { descriptors[client]?.remove(buffer) }
+    }
+
     /// Requests an image, and returns it; nil for an error. Records an issue if there is no answer yet.
     mutating func getImage(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
