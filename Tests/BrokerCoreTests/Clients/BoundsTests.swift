@@ -149,9 +149,7 @@ struct BoundsTests {
         // A long request weighs more. Headers of 100 KiB are impossible, so these have 30 KiB.
         let other = world.connect(uid: 2)
         let long = HeaderField(name: "accept", value: String(repeating: "x", count: 30 << 10))
-        for each in 1...10 {
-            world.get(other, id: each, "\(each)") { $0.headers = [long] }
-        }
+        for each in 1...10 { world.get(other, id: each, "\(each)") { $0.headers = [long] } }
         // A single client must leave as much free as it takes.
         #expect(world.state.clients.pendingWeight(of: 2) == 31 * 3)
         #expect(world.error(other, 4) == .overloaded)
@@ -304,8 +302,7 @@ struct BoundsTests {
         for number in 0..<20_000 {
             let key = OriginalKey(GetRequest(id: 0, url: url(number), options: GetOptions()), uid: 1000)
             let digest = ContentDigest(hexadecimal: StrictWorld.digest(number))!
-            let origin = world.state.storedStatement(
-                StoreRequest(id: 0, url: url(number), payload: 0), for: key)
+            let origin = world.state.storedStatement(StoreRequest(id: 0, url: url(number), payload: 0), for: key)
             _ = world.state.memory.insert(
                 OriginalFacts(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: origin),
                 for: key)

@@ -120,8 +120,7 @@ import WorkerProtocol
             var decoding = Decoding(limits: limits)
             let job = JobID(number: 1)
             if format == .svg { decoding.note(.svg, of: key.content.digest) }
-            decoding.enqueue(
-                key, of: BufferID(number: 1), bytes: 100, responsible: responsible, waiter(1), as: job)
+            decoding.enqueue(key, of: BufferID(number: 1), bytes: 100, responsible: responsible, waiter(1), as: job)
             let family = CodecFamily(format)
             #expect((family == .plain ? decoding.popQueued() : decoding.popQueued(of: family)) == job)
             #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)

@@ -47,9 +47,7 @@ import WorkerProtocol
         world.endWorker(liar, .ended(.signal(31)))
         world.readyAll()
         answerDisk()
-        for _ in 0..<10 where world.decodes[repeated] == nil {
-            world.readyAll(after: 1000)
-        }
+        for _ in 0..<10 where world.decodes[repeated] == nil { world.readyAll(after: 1000) }
         return (repeated, running)
     }
 

@@ -285,9 +285,7 @@ import WorkerProtocol
         try world.download(client, id: 2, "2", content: 2) { $0.variant.width = 5 }
         world.endWorker(first.decode, .ended(.signal(31)))
         #expect(world.discarded.isEmpty)
-        for _ in 0..<10 where world.discarded.isEmpty {
-            world.readyAll(after: 1000)
-        }
+        for _ in 0..<10 where world.discarded.isEmpty { world.readyAll(after: 1000) }
         #expect(world.discarded == [StrictWorld.digest(1), StrictWorld.digest(2)])
         #expect(world.diskJobs.values.count { $0.kind == .forget } == 1)
     }

@@ -70,9 +70,7 @@ import WorkerProtocol
 
     @Test func `with little memory, the room is the least one`() throws {
         var (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (2, 4 << 20) }.connected()
-        for id in 1...2 {
-            try world.download(client, id: id, "\(id)", content: nil, bytes: 30_000)
-        }
+        for id in 1...2 { try world.download(client, id: id, "\(id)", content: nil, bytes: 30_000) }
         #expect(world.earlyRooms.values.sorted() == [256 << 10, 480_000])
     }
 
@@ -101,9 +99,7 @@ import WorkerProtocol
 
     /// Loads images, up to their identification.
     private mutating func download(_ ids: ClosedRange<Int>, of client: ClientID? = nil, bytes: Int = 1000) throws {
-        for id in ids {
-            try world.download(client ?? self.client, id: id, "\(id)", content: nil, bytes: bytes)
-        }
+        for id in ids { try world.download(client ?? self.client, id: id, "\(id)", content: nil, bytes: bytes) }
     }
 
     private var worker: WorkerID { get throws { try #require(world.identifying.values.first) } }

@@ -99,9 +99,7 @@ import WorkerProtocol
         let other = try #require(world.fetches.keys.first { $0 != job })
         endCompromised(first)
         #expect(world.fetches[job] == nil)
-        for _ in 0..<10 where world.fetches.count < 2 {
-            world.readyAll(after: 1000)
-        }
+        for _ in 0..<10 where world.fetches.count < 2 { world.readyAll(after: 1000) }
         try finish(#require(world.fetches.keys.first { $0 != other }), 1)
     }
 

@@ -237,9 +237,7 @@ import WorkerProtocol
     @Test func `each user hears the name that it has given`() {
         var world = world()
         let clients = [world.connect(uid: 1), world.connect(uid: 2)]
-        for client in clients {
-            world.happen(.messageReceived(client, .subscribe(id: 9, events: [.finished])))
-        }
+        for client in clients { world.happen(.messageReceived(client, .subscribe(id: 9, events: [.finished]))) }
         for client in clients {
             world.getFile(client, id: 1, FileID(number: client.number), name: "of \(client.number)")
             world.examine(FileID(number: client.number), StrictWorld.identity(5))

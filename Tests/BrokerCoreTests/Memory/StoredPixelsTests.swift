@@ -150,8 +150,7 @@ import WorkerProtocol
             if case .save(_, let record) = job.kind { record } else { nil }
         }
         #expect(saved.map(\.pixels) == [StoredPixels(Self.geometry)])
-        let job = try #require(
-            world.diskJobs.first { if case .save = $0.value.kind { true } else { false } }?.key)
+        let job = try #require(world.diskJobs.first { if case .save = $0.value.kind { true } else { false } }?.key)
         world.answerDiskJob(job, content: 2)
         // Unlike an encoded original, they stay in memory.
         #expect(get(3)?.source == .memory)

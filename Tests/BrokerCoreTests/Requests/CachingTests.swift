@@ -68,9 +68,7 @@ struct CachingTests {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }
         world.happen(.timePassed, after: 2_000)
-        for id in 2...9 {
-            #expect(world.getImage(client, id: id, "a")?.stale == true)
-        }
+        for id in 2...9 { #expect(world.getImage(client, id: id, "a")?.stale == true) }
         #expect(world.fetches.count == 1 && world.state.report[.staleServed] == 8)
         try world.finishFetch(content: 1) { $0.cacheControl = policy }
         #expect(world.getImage(client, id: 10, "a")?.stale == false)
@@ -129,13 +127,9 @@ struct CachingTests {
         world.get(client, id: 1, "a")
         world.get(other, id: 1, "a")
         #expect(world.fetches.count == 1)
-        try world.finishFetch(content: 1) {
-            $0.cacheControl = "private, max-age=100"
-        }
+        try world.finishFetch(content: 1) { $0.cacheControl = "private, max-age=100" }
         #expect(world.fetches.count == 1)
-        try world.finishFetch(content: 2) {
-            $0.cacheControl = "private, max-age=100"
-        }
+        try world.finishFetch(content: 2) { $0.cacheControl = "private, max-age=100" }
         world.decodeAll()
         #expect(world.image(client, 1)?.buffer != world.image(other, 1)?.buffer)
         // Each user finds their own image; a third user finds none.
@@ -391,9 +385,7 @@ struct CachingTests {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         world.state.isSuspended = false
         // All decoders are busy, so that the new bytes are not decoded yet.
-        for id in 20..<40 {
-            try world.download(client, id: id, "busy\(id)", content: id)
-        }
+        for id in 20..<40 { try world.download(client, id: id, "busy\(id)", content: id) }
         try world.download(client, id: 2, "a", content: 2) { $0.cache = .reload }
         world.happen(.messageReceived(client, .cancel(id: 3, request: 2)))
         #expect(world.getImage(client, id: 4, "a")?.buffer == world.image(client, 1)?.buffer)

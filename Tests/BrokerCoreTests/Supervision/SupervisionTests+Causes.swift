@@ -114,9 +114,7 @@ extension SupervisionTests {
     @Test func `the second try is on the freshest worker`() throws {
         var (world, client) = world(workers: 2).connected()
         // Both initial workers have done work.
-        for id in 1...2 {
-            try world.download(client, id: id, "\(id)", content: id)
-        }
+        for id in 1...2 { try world.download(client, id: id, "\(id)", content: id) }
         let worn = Set(world.decodes.values.map(\.worker))
         world.decodeAll()
         try world.download(client, id: 3, "3", content: 3)

@@ -59,8 +59,7 @@ struct SupervisionTests {
         for round in 0..<5 {
             for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
             where worker.kind == .decode && worker.state == .starting {
-                world.happen(
-                    .workerReady(id, SandboxReport(seccomp: true, landlock: 7), version: version))
+                world.happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), version: version))
                 #expect(world.workers[id]?.state == .dying)
                 world.endWorker(id, .ended(.signal(9)))
             }

@@ -67,8 +67,7 @@ struct SharedTierTests {
         }
         // One user has a part of the places.
         #expect(sent.count < SharedTier.maximumLookups && tier.hasQueued)
-        _ = tier.timePassed(
-            sent[0], patience: nil, lastByte: nil, owner: owner, priority: .normal, at: later(250))
+        _ = tier.timePassed(sent[0], patience: nil, lastByte: nil, owner: owner, priority: .normal, at: later(250))
         #expect(tier.popQueued() == others[sent.count])
     }
 
