@@ -9,13 +9,11 @@ import Testing
 /// Per-client and per-user quotas of shared resources.
 struct BoundsTests {
     private func world(_ change: (inout BrokerLimits) -> Void) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.fetchers = 1
-        limits.workers = 1
-        change(&limits)
-        var world = StrictWorld(limits)
-        world.readyAll()
-        return world
+        .ready {
+            $0.fetchers = 1
+            $0.workers = 1
+            change(&$0)
+        }
     }
 
     @Test func `reading the settings again is a request like others until it is answered`() throws {

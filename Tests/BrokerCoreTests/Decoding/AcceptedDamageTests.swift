@@ -128,8 +128,7 @@ struct AcceptedDamageTests {
         world.get(client, id: 1, "a") { ($0.damaged, $0.variant.width) = (.accept, 5) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         try world.finishFetch(content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        let job = try world.readHeader()
         world.happen(.timePassed, after: 500)
         world.finishDecode(job, damage: sentence)
         #expect(world.image(client, 1)?.damage == sentence && world.savedRasters.isEmpty)
@@ -160,8 +159,7 @@ struct AcceptedDamageTests {
     @Test func `damage that nobody accepted is no result`() throws {
         var (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        let job = try world.readHeader()
         var result = DecodeResult(bytes: 400)
         result.damage = sentence
         #expect(!world.state.expects(result, of: job, on: try #require(world.decodes[job]).worker))

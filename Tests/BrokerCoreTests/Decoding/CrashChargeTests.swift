@@ -117,8 +117,7 @@ import WorkerProtocol
         for id in 1...20 where !isPaused(world, 1000, .plain) {
             try begin(&world, client, id, isHEIF: false)
             let (job, decode) = try #require(world.decodes.first)
-            world.readHeader(job)
-            world.finishDecode(job)
+            world.decode(job)
             world.endWorker(decode.worker, Self.crash)
             world.readyAll()
         }
@@ -149,8 +148,7 @@ import WorkerProtocol
             let dying = world.decodes.values.first?.worker ?? worker
             if let (job, decode) = world.decodes.first, world.state.decoding[job]?.waiters.first?.uid == 2000 {
                 #expect(decode.worker != worker)
-                world.readHeader(job)
-                world.finishDecode(job)
+                world.decode(job)
                 break
             }
             world.endWorker(dying, Self.crash)

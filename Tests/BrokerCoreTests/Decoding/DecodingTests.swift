@@ -46,6 +46,14 @@ import WorkerProtocol
         #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
     }
 
+    /// A machine with one job, which runs.
+    private func running() throws -> (Decoding, JobID) {
+        var decoding = Decoding(limits: BrokerLimits())
+        let job = try begin(&decoding, 1)
+        try run(&decoding, job)
+        return (decoding, job)
+    }
+
     @Test func `a variant is decoded once`() throws {
         var decoding = Decoding(limits: BrokerLimits())
         let job = try begin(&decoding, 1)
@@ -74,9 +82,7 @@ import WorkerProtocol
     }
 
     @Test func `a parked decoding has no deadline`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
+        var (decoding, job) = try running()
         let late = now.adding(milliseconds: 20_000)
         #expect(decoding.isOverdue(job, at: late))
         _ = decoding.headerRead(job, try plan())
@@ -86,9 +92,7 @@ import WorkerProtocol
     }
 
     @Test func `only the planned result is expected`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
+        var (decoding, job) = try running()
         _ = decoding.headerRead(job, try plan())
         #expect(!decoding.expects(DecodeResult(bytes: 400), of: job))
         _ = decoding.admitNext(hasRoom: { _ in true }, at: now)
@@ -138,9 +142,7 @@ import WorkerProtocol
     }
 
     @Test func `an image that kills two decoders is quarantined`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
+        var (decoding, job) = try running()
         guard case (.requeued, false)? = decoding.workerExited(job, .signal, at: moment) else {
             return complain("not queued once more")
         }
@@ -156,9 +158,7 @@ import WorkerProtocol
     }
 
     @Test func `a variant that takes too long is refused alone`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
+        var (decoding, job) = try running()
         let slow = try #require(decoding[job]?.variant)
         guard case (.refused(let end, let error), false)? = decoding.workerExited(job, .cpu, at: moment) else {
             return complain("not refused, or quarantined")

@@ -12,8 +12,7 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        world = .ready { ($0.workers, $0.usesDisk) = (2, true) }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (2, true) }.connected()
         world.happen(.diskReported(DiskReport(state: .on)))
     }
 

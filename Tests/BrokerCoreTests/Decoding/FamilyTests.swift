@@ -31,8 +31,7 @@ import WorkerProtocol
     }
 
     private func decode(_ world: inout StrictWorld, _ job: JobID) {
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
     }
 
     /// A family has no process until it is needed, and keeps it after its first image for a minute.

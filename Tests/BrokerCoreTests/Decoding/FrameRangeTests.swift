@@ -11,8 +11,7 @@ struct FrameRangeTests {
     private let client: ClientID
 
     init() {
-        world = .ready { $0.workers = 2 }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { $0.workers = 2 }.connected()
     }
 
     private mutating func ask(_ id: Int, first: Int, count: Int = 2, _ change: (inout GetOptions) -> Void = { _ in }) {
@@ -29,8 +28,7 @@ struct FrameRangeTests {
         ask(id, first: first, count: count)
         for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
         let (job, decode) = try #require(world.decodes.first)
-        world.readHeader(job, frames: 5)
-        world.finishDecode(job)
+        world.decode(job, frames: 5)
         return (decode.order, decode.worker)
     }
 

@@ -13,8 +13,7 @@ import WorkerProtocol
     let client: ClientID
 
     init() {
-        world = .ready { $0.workers = 1 }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { $0.workers = 1 }.connected()
     }
 
     /// The bytes of a body that does not go first.
@@ -160,8 +159,7 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        world = .ready { ($0.workers, $0.usesDisk) = (1, true) }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }.connected()
         world.happen(.diskReported(DiskReport(state: .on)))
     }
 
@@ -172,8 +170,7 @@ import WorkerProtocol
         let (job, fetch) = try #require(world.fetches.first)
         world.finishFetch(job, content: id)
         let (decode, order) = try #require(world.decodes.first)
-        world.readHeader(decode, width: 100, height: 100)
-        world.finishDecode(decode)
+        world.decode(decode, width: 100, height: 100)
         while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: id) }
         #expect(world.image(client, id)?.source == .network)
         return (fetch.worker, order.worker)
@@ -313,8 +310,7 @@ import WorkerProtocol
         try world.download(client, id: 3, "2", content: 2) { ($0.variant.width, $0.cache) = (5, .reload) }
         let decode = world.decodes.keys.first
         if let decode {
-            world.readHeader(decode)
-            world.finishDecode(decode)
+            world.decode(decode)
         }
         #expect(world.image(client, 3) != nil)
         #expect(try isInMemory(2))

@@ -11,8 +11,7 @@ import WorkerProtocol
     let client: ClientID
 
     init() {
-        world = .ready { $0.workers = 2 }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { $0.workers = 2 }.connected()
     }
 
     /// Loads an image, up to its identification.
@@ -93,8 +92,7 @@ import WorkerProtocol
     let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
 
     init() {
-        world = .ready { ($0.workers, $0.transfersPerOrigin) = (1, 64) }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { ($0.workers, $0.transfersPerOrigin) = (1, 64) }.connected()
     }
 
     /// Loads images, up to their identification.

@@ -31,8 +31,7 @@ struct DiskTierTests {
         #expect(world.fetches.isEmpty)
         world.answerDiskJob(try find(world), content: nil)
         try world.finishFetch(content: 1)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
+        let decode = try world.readHeader()
         // 1 ms of decoding for 100 bytes is worth saving.
         world.clock = world.clock.adding(milliseconds: 1)
         world.finishDecode(decode)
@@ -86,8 +85,7 @@ struct DiskTierTests {
             let id = isGood ? 2 : 1
             try world.download(client, id: id, "a", content: id) { ($0.cache, $0.retryFailed) = (.reload, true) }
             #expect(saved().isEmpty)
-            let decode = try #require(world.decodes.keys.first)
-            world.readHeader(decode)
+            let decode = try world.readHeader()
             if isGood { world.finishDecode(decode) } else { world.failDecode(decode, .truncated) }
             #expect(saved().count == (isGood ? 1 : 0))
             // Nothing is removed from disk.
@@ -327,8 +325,7 @@ struct DiskTierTests {
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         world.answerDiskJob(try find(world), content: nil)
         try world.finishFetch(content: 1)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
+        let decode = try world.readHeader()
         world.get(client, id: 2, "b") { $0.variant.width = 5 }
         world.answerDiskJob(try find(world), content: 1, asRaster: true)
         world.finishDecode(decode)

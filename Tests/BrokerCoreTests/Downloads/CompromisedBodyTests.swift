@@ -12,8 +12,9 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        world = .ready { ($0.workers, $0.fetchers, $0.transfersPerFetcher, $0.resumptions) = (1, 2, 1, 0) }
-        client = world.connect()
+        (world, client) = StrictWorld.ready {
+            ($0.workers, $0.fetchers, $0.transfersPerFetcher, $0.resumptions) = (1, 2, 1, 0)
+        }.connected()
     }
 
     /// Begins a download that has received 500 bytes, which can be continued.

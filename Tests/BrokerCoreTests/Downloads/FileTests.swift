@@ -10,12 +10,10 @@ import WorkerProtocol
 /// Local files: their identity is their name, each is read once, and their descriptors are given up.
 @Suite struct FileTests {
     private func world(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.workers = 2
-        change(&limits)
-        var world = StrictWorld(limits)
-        world.readyAll()
-        return world
+        .ready {
+            $0.workers = 2
+            change(&$0)
+        }
     }
 
     /// Reads, identifies and decodes everything that waits for that.
@@ -267,8 +265,7 @@ import WorkerProtocol
         world.getFile(client, id: 1, identity) { $0.variant.width = 5 }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         for job in world.reading.keys.sorted() { world.finishRead(job, content: 1) }
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
+        let decode = try world.readHeader()
         world.clock = world.clock.adding(milliseconds: 100)
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.source == .file)

@@ -11,13 +11,12 @@ struct MemfdTests {
     private let client: ClientID
 
     init() {
-        world = .ready {
+        (world, client) = StrictWorld.ready {
             $0.memoryEntries = 20
             $0.maxEvictedBuffers = 20
             $0.usesDisk = false
             $0.mostSegmentImageBytes = 1
-        }
-        client = world.connect()
+        }.connected()
     }
 
     /// Loads image `number`, so that its original and its pixels are in memory; the client keeps its lease.
@@ -133,8 +132,7 @@ struct MemfdTests {
         for path in ["twin", "other"] {
             try world.download(client, id: path == "twin" ? 200 : 201, path, content: 500, bytes: 1)
             if let job = world.decodes.keys.first {
-                world.readHeader(job)
-                world.finishDecode(job)
+                world.decode(job)
             }
         }
         #expect(

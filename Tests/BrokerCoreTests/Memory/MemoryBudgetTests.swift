@@ -28,8 +28,7 @@ struct MemoryBudgetTests {
             if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: id) }
             guard let decode = world.decodes.keys.first else { continue }
             decodings += 1
-            world.readHeader(decode)
-            world.finishDecode(decode)
+            world.decode(decode)
         }
         #expect(decodings > 0 && world.state.report[.remadeAfterEviction] == decodings)
     }

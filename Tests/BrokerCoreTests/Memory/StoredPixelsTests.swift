@@ -13,8 +13,7 @@ import WorkerProtocol
     private let url: SourceURL
 
     init() throws {
-        world = .ready { $0.usesDisk = true }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { $0.usesDisk = true }.connected()
         world.greet(client)
         world.happen(.diskReported(DiskReport(state: .on)))
         url = try SourceURL("http://origin.test/a")
@@ -75,8 +74,7 @@ import WorkerProtocol
         ask(2) { $0.variant.width = 5 }
         let job = try #require(world.decodes.keys.first)
         #expect(world.decodes[job]?.order.pixels == StoredPixels(Self.geometry))
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         let image = try #require(world.image(client, 2))
         #expect((image.width, image.height, image.offset, image.bytes) == (5, 3, 0, 60))
         #expect((image.originalWidth, image.originalHeight) == (20, 10))

@@ -12,8 +12,7 @@ import WorkerProtocol
     private var client: ClientID
 
     init() {
-        world = .ready()
-        client = world.connect()
+        (world, client) = StrictWorld.ready().connected()
         world.greet(client)
     }
 
@@ -24,8 +23,7 @@ import WorkerProtocol
         let loader = world.connect()
         try world.download(loader, id: 1, path, content: content, change)
         if let job = world.decodes.keys.first {
-            world.readHeader(job)
-            world.finishDecode(job)
+            world.decode(job)
         }
         #expect(world.image(loader, 1)?.slot == nil)
         if !holds { world.disconnect(loader) }
@@ -102,19 +100,17 @@ import WorkerProtocol
         let request = StoreRequest(id: 9, url: try SourceURL("http://origin.test/a"), payload: 0)
         world.happen(.storeReceived(client, request, bytes: 100))
         world.identify(try #require(world.identifying.keys.first), content: 3)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        let job = try world.readHeader()
         #expect(world.isValid(slot))
         if world.decodes[job] != nil { world.finishDecode(job) }
         #expect(!world.isValid(slot))
     }
 
     @Test func `a touched buffer is evicted last`() throws {
-        world = .ready {
+        (world, client) = StrictWorld.ready {
             // Room for five images of 400 bytes, or for two and an original.
             $0.memoryBytes = 2000
-        }
-        client = world.connect()
+        }.connected()
         world.greet(client)
         var kept: [ImageReply] = []
         for number in 1...3 {

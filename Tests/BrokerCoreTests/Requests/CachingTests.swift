@@ -22,8 +22,7 @@ struct CachingTests {
     {
         try world.download(client, id: id, path, content: content, change)
         if let job = world.decodes.keys.first {
-            world.readHeader(job)
-            world.finishDecode(job)
+            world.decode(job)
         }
         #expect(world.image(client, id)?.source == .network)
     }

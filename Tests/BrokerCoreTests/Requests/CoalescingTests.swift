@@ -134,8 +134,7 @@ struct CoalescingTests {
     @Test func `an original removed during its decoding reaches its waiters and no later request`() throws {
         var (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        let job = try world.readHeader()
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/a"))))
         world.finishDecode(job)
         #expect(world.image(client, 1)?.descriptors == 1 && world.buffers.isEmpty)

@@ -12,8 +12,7 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        world = .ready { $0.workers = 1 }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { $0.workers = 1 }.connected()
     }
 
     private var fetch: JobID { get throws { try #require(world.fetches.keys.first) } }

@@ -12,8 +12,7 @@ struct RaceTests {
     private let client: ClientID
 
     init() {
-        world = .ready { $0.usesDisk = true }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { $0.usesDisk = true }.connected()
     }
 
     /// Answers all disk requests with a miss.

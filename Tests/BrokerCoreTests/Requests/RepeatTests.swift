@@ -13,8 +13,7 @@ import Testing
     private var id = 0
 
     init() {
-        world = .ready()
-        client = world.connect()
+        (world, client) = StrictWorld.ready().connected()
         load("a")
     }
 

@@ -61,8 +61,7 @@ struct RepresentationTests {
         world.get(client, id: 1, "a") { $0.representation = .jpeg }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         try world.finishFetch(content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        let job = try world.readHeader()
         world.happen(.timePassed, after: 10)
         world.finishDecode(job)
         let saved = world.savedRasters

@@ -12,8 +12,8 @@ struct UpdateTests {
     private var client: ClientID
 
     init() {
-        world = .ready { ($0.fetchers, $0.transfersPerFetcher, $0.transfersPerOrigin) = (1, 1, 1) }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { ($0.fetchers, $0.transfersPerFetcher, $0.transfersPerOrigin) = (1, 1, 1) }
+            .connected()
     }
 
     private mutating func update(

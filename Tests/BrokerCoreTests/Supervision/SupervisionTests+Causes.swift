@@ -164,8 +164,7 @@ extension SupervisionTests {
             #expect(world.state.report.workerDeaths == [.protocol: 1])
             // The fork server is respawned, so the next worker has another memory layout.
             #expect(world.forkServersRespawned == 1 && world.answers[client] == nil)
-            world.readHeader(job)
-            world.finishDecode(job)
+            world.decode(job)
             #expect(world.image(client, 1) != nil)
         }
     }

@@ -46,8 +46,7 @@ extension SupervisionTests {
         world.endWorker(worker, .ended(.signal(11)))
         // The job had not begun, so the crash does not count against it.
         #expect(world.state.decoding[job]?.crashes == 0)
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil)
     }
 
@@ -96,8 +95,7 @@ extension SupervisionTests {
         for worker in [first, second] { world.endWorker(worker, .ended(.signal(9))) }
         world.happen(.timePassed, after: 10)
         #expect(decoders(world).count == 2)
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil)
     }
 
@@ -239,13 +237,9 @@ extension SupervisionTests {
             world.readyAll(after: 1000)
         }
         #expect(world.error(client, 3) == .transferFailed)
-        for (job, _) in world.decodes {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        for (job, _) in world.decodes { world.decode(job) }
         while let job = world.decodes.keys.first {
-            world.readHeader(job)
-            world.finishDecode(job)
+            world.decode(job)
         }
         for id in [1, 2, 4, 5] { #expect(world.image(client, id) != nil) }
     }

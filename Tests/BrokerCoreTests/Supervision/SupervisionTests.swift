@@ -29,8 +29,7 @@ struct SupervisionTests {
             job = try #require(world.decodes.keys.first)
             worker = try #require(world.decodes[job]?.worker)
         }
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil && world.state.report[.workerRestarts] == 5)
     }
 
@@ -235,8 +234,7 @@ struct SupervisionTests {
         world.endWorker(worker, .ended(.signal(9)))
         let next = try #require(world.decodes.values.first?.worker)
         #expect(world.workers[next]?.state == .ready)
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil)
     }
 

@@ -12,11 +12,9 @@ struct JobQueueTests {
         expectNext(6, 1, 2, 5, nil, in: &queue)
         queue.change(job(4), to: .high)
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(1))
-        expectNext(4, in: &queue)
+        expectNext(4, in: &queue, afterEndOf: 1)
         queue.push(job(1), priority: .normal, owner: owner(1), group: "a", atFront: true)
-        queue.jobEnded(job(2))
-        expectNext(1, in: &queue)
+        expectNext(1, in: &queue, afterEndOf: 2)
         queue.jobEnded(job(4))
         queue.remove(job(3))
         expectNext(nil, in: &queue)
@@ -109,15 +107,12 @@ struct JobQueueTests {
         expectNext(1, 10, nil, in: &queue)
         queue.join(job(8), owner(2, of: 2))
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(1))
-        expectNext(2, nil, in: &queue)
-        queue.jobEnded(job(2))
-        expectNext(8, nil, in: &queue)
+        expectNext(2, nil, in: &queue, afterEndOf: 1)
+        expectNext(8, nil, in: &queue, afterEndOf: 2)
         // The other user has more jobs waiting.
         queue.push(job(11), priority: .normal, owner: owner(2, of: 3), group: "b")
         queue.join(job(11), owner(1, of: 1))
-        queue.jobEnded(job(10))
-        expectNext(11, nil, in: &queue)
+        expectNext(11, nil, in: &queue, afterEndOf: 10)
         #expect(queue.brokenInvariant() == nil)
     }
 
@@ -149,8 +144,7 @@ struct JobQueueTests {
         queue.jobEnded(job(1))
         // One place remains free, so the user may have four of the rest.
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(21))
-        expectNext(9, nil, in: &queue)
+        expectNext(9, nil, in: &queue, afterEndOf: 21)
     }
 
     @Test func `a group can be given another limit while its jobs run`() {
@@ -165,8 +159,7 @@ struct JobQueueTests {
         for number in 1...3 { queue.jobEnded(job(number)) }
         // Two of them still run.
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(4))
-        expectNext(6, nil, in: &queue)
+        expectNext(6, nil, in: &queue, afterEndOf: 4)
         // It is remembered while no job runs.
         queue.limit("c", to: 3)
         for number in 21...29 { queue.push(job(number), priority: .high, owner: owner(1), group: "c") }
@@ -175,8 +168,7 @@ struct JobQueueTests {
         // Also by a group whose jobs run, when very many are remembered.
         for number in 0..<2000 { queue.limit("other \(number)", to: 3) }
         queue.limit("c", to: nil)
-        queue.jobEnded(job(21))
-        expectNext(nil, in: &queue)
+        expectNext(nil, in: &queue, afterEndOf: 21)
     }
 
     @Test func `a user has its share of an origin, and others of the rest`() {
@@ -191,8 +183,7 @@ struct JobQueueTests {
         queue.jobEnded(job(11))
         // A fifth one would leave one place.
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(1))
-        expectNext(5, nil, in: &queue)
+        expectNext(5, nil, in: &queue, afterEndOf: 1)
         // An administrator may have the last place.
         for number in 21...22 { queue.push(job(number), priority: .low, owner: owner(3, of: 3), group: "a") }
         expectNext(21, 22, nil, in: &queue)
@@ -333,9 +324,12 @@ private func owner(_ client: Int, of uid: UInt32 = 1000, isAdmin: Bool = true) -
     JobOwner(user: JobOwner.User(uid: uid, isAdmin: isAdmin), client: ClientID(number: client))
 }
 
+/// Checks the next jobs, after the end of another if one is given; nil for none.
 private func expectNext(
-    _ expected: Int?..., in queue: inout JobQueue, at location: SourceLocation = #_sourceLocation
+    _ expected: Int?..., in queue: inout JobQueue, afterEndOf ended: Int? = nil,
+    at location: SourceLocation = #_sourceLocation
 ) {
+    if let ended { queue.jobEnded(job(ended)) }
     for expected in expected {
         let next = queue.pop()
         #expect(next?.number == expected, sourceLocation: location)

@@ -505,8 +505,7 @@ struct SharedRequestTests {
             } else {
                 let job = try #require(world.decodes.keys.first)
                 world.findSharedVariant(lookup)
-                world.readHeader(job)
-                world.finishDecode(job)
+                world.decode(job)
                 #expect(world.image(client, 1) != nil)
             }
         }

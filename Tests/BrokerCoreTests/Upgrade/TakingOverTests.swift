@@ -12,8 +12,7 @@ struct TakingOverTests {
     private let client: ClientID
 
     init() {
-        world = .ready { $0.usesDisk = false }
-        client = world.connect()
+        (world, client) = StrictWorld.ready { $0.usesDisk = false }.connected()
     }
 
     private mutating func load(_ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {

@@ -76,22 +76,33 @@ extension StrictWorld {
         try finishFetch(content: content, bytes: bytes, at: location)
     }
 
+    /// Reads the header of the first decoding, and returns its job.
+    mutating func readHeader(
+        width: Int = 10, height: Int = 10, frames: Int = 1, at location: SourceLocation = #_sourceLocation
+    ) throws -> JobID {
+        let job = try #require(decodes.keys.first, sourceLocation: location)
+        readHeader(job, width: width, height: height, frames: frames)
+        return job
+    }
+
     /// Reads the header of the first decoding, and finishes it.
     mutating func decode(
         width: Int = 10, height: Int = 10, frames: Int = 1, damage: String? = nil, isPreview: Bool = false,
         at location: SourceLocation = #_sourceLocation
     ) throws {
-        let job = try #require(decodes.keys.first, sourceLocation: location)
-        readHeader(job, width: width, height: height, frames: frames)
+        let job = try readHeader(width: width, height: height, frames: frames, at: location)
         finishDecode(job, damage: damage, isPreview: isPreview)
+    }
+
+    /// Reads the header of a decoding, and finishes it.
+    mutating func decode(_ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1) {
+        readHeader(job, width: width, height: height, frames: frames)
+        finishDecode(job)
     }
 
     /// Reads the headers of all decodings, and finishes them.
     mutating func decodeAll(width: Int = 10, height: Int = 10, frames: Int = 1) {
-        for job in decodes.keys.sorted() {
-            readHeader(job, width: width, height: height, frames: frames)
-            finishDecode(job)
-        }
+        for job in decodes.keys.sorted() { decode(job, width: width, height: height, frames: frames) }
     }
 
     /// Runs a get to completion: download, header, pixels.
@@ -105,7 +116,6 @@ extension StrictWorld {
         guard let fetch = fetches.keys.max() else { return complain("no download began") }
         finishFetch(fetch, content: content, bytes: bytes)
         guard let decode = decodes.keys.max() else { return complain("no decoding began") }
-        readHeader(decode, width: width, height: height)
-        finishDecode(decode)
+        self.decode(decode, width: width, height: height)
     }
 }
