@@ -39,7 +39,7 @@ extension StrictWorld {
         if !state.clients.holds(client, BufferID(number: buffer)) { descriptors[client]?.remove(buffer) }
     }
 
-    /// Requests an image, and returns it; nil for an error. Records an issue if there is no answer yet.
+    /// Requests an image, and returns it; nil for an error. Records an issue without an answer.
     mutating func getImage(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         _ change: (inout GetOptions) -> Void = { _ in }
@@ -48,7 +48,7 @@ extension StrictWorld {
         return image(client, id)
     }
 
-    /// Requests an image, and returns the code of the error; nil for an image. Records an issue if there is no answer yet.
+    /// Requests an image, and returns the code of the error; nil for an image. Records an issue without an answer.
     mutating func getError(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         _ change: (inout GetOptions) -> Void = { _ in }
