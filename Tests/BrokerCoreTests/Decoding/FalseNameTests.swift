@@ -18,7 +18,7 @@ import WorkerProtocol
 
     private mutating func load(_ id: Int, _ path: String, width: Int? = nil) {
         world.get(client, id: id, path) { $0.variant.width = width }
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
     }
 
     private mutating func finish(_ job: JobID, width: Int) {
@@ -28,16 +28,12 @@ import WorkerProtocol
         world.finishDecode(job)
     }
 
-    private mutating func answerDisk() {
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
-    }
-
     /// Loads `false`, which a worker names content 1 before it dies of `seccomp`, in two forms: its own decoding is repeated, the
     /// other worker's goes on. Returns both.
     private mutating func loadFalselyNamed() throws -> (repeated: JobID, running: JobID) {
         load(1, "false")
         world.get(client, id: 2, "false") { $0.variant.width = 5 }
-        answerDisk()
+        world.answerDisk()
         try world.finishFetch(content: nil)
         let (bytes, liar) = try #require(world.identifying.first)
         world.identify(bytes, content: 1)
@@ -45,7 +41,7 @@ import WorkerProtocol
         let running = try #require(world.decodes.first { $0.value.worker != liar }).key
         world.endWorker(liar, .ended(.signal(31)))
         world.readyAll()
-        answerDisk()
+        world.answerDisk()
         for _ in 0..<10 where world.decodes[repeated] == nil { world.readyAll(after: 1000) }
         return (repeated, running)
     }
@@ -73,7 +69,7 @@ import WorkerProtocol
             #expect(other.originalWidth == 10 && other.buffer != image.buffer)
         }
         #expect(world.savedRasters.map(\.header.geometry.width).allSatisfy { $0 == 100 })
-        answerDisk()
+        world.answerDisk()
         load(4, "true", width: 5)
         #expect((world.image(client, 4)?.buffer, world.image(client, 4)?.originalWidth) == (image.buffer, 100))
     }

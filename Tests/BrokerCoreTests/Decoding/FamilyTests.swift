@@ -30,10 +30,6 @@ import WorkerProtocol
         world.workers.filter { $0.value.kind.family ?? .plain != .plain }.keys.sorted()
     }
 
-    private func decode(_ world: inout StrictWorld, _ job: JobID) {
-        world.decode(job)
-    }
-
     /// A family has no process until it is needed, and keeps it after its first image for a minute.
     @Test func workersAreStartedOnDemand() throws {
         var (world, client) = Self.world().connected()
@@ -46,14 +42,14 @@ import WorkerProtocol
         world.readyAll()
         let job = try #require(world.decodes.keys.first)
         #expect(world.decodes[job]?.worker == loader)
-        decode(&world, job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil)
         // The next one finds it warm.
         world.happen(.timePassed, after: 50_000)
         try load("b?", 9, &world, client, 2)
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         world.get(client, id: 3, "a") { $0.variant.width = 5 }
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         #expect(loaders(world) == [loader])
         world.happen(.timePassed, after: 50_000)
         #expect(world.workers[loader]?.state == .ready)
@@ -76,7 +72,7 @@ import WorkerProtocol
         world.readyAll()
         #expect(world.decodes[job]?.worker == loaders(world).first)
         // From now on it is known.
-        decode(&world, job)
+        world.decode(job)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         let next = try #require(world.decodes.keys.first)
         #expect(world.decodes[next]?.worker == loaders(world).first)
@@ -128,7 +124,7 @@ import WorkerProtocol
         var (world, client) = Self.world([.avif]).connected(isAdmin: true)
         try load("a", Self.avif, &world, client, 1)
         world.readyAll()
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         try load("b", Self.heif, &world, client, 2)
         #expect(world.error(client, 2) == .unsupportedFormat)
         world.newLimits = world.state.limits
@@ -139,7 +135,7 @@ import WorkerProtocol
         world.readyAll()
         try load("b", Self.heif, &world, client, 4)
         world.readyAll()
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         #expect(world.image(client, 4) != nil)
     }
 
@@ -157,7 +153,7 @@ import WorkerProtocol
         // JPEGs take their places as if there were no other family.
         try load("7", 11, &world, client, 7)
         #expect(world.decodes.count == 5)
-        for job in world.decodes.keys.sorted().prefix(3) { decode(&world, job) }
+        for job in world.decodes.keys.sorted().prefix(3) { world.decode(job) }
         #expect(loaders(world).count == 2 && world.decodes.count == 3)
     }
 
@@ -186,7 +182,7 @@ import WorkerProtocol
             id += 1
             try load("\(id)", content, &world, client, id)
             world.readyAll()
-            decode(&world, try #require(world.decodes.keys.first))
+            try world.decode()
             #expect(world.image(client, id) != nil)
         }
         #expect(world.state.supervision.ready(.decode) == 2)
@@ -210,7 +206,7 @@ import WorkerProtocol
         #expect(world.error(client, 1) == .decoderCrashed)
         world.foreign[9] = .heif
         try load("b", 9, &world, other, 2)
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         #expect(world.image(other, 2) != nil)
         world.readyAll(after: 60_001)
         world.happen(.timePassed, after: 60_001)
@@ -222,7 +218,7 @@ import WorkerProtocol
         var (world, client) = Self.world().connected()
         try load("a", Self.heif, &world, client, 1)
         world.readyAll()
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         world.endWorker(try #require(loaders(world).first), .ended(.signal(9)))
         world.happen(.timePassed, after: 10_000)
         #expect(loaders(world).isEmpty)

@@ -10,9 +10,7 @@ struct FrameRangeTests {
     private var world: StrictWorld
     private let client: ClientID
 
-    init() {
-        (world, client) = StrictWorld.ready { $0.workers = 2 }.connected()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.workers = 2 }.connected() }
 
     private mutating func ask(_ id: Int, first: Int, count: Int = 2, _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: id, "a") {

@@ -12,9 +12,7 @@ import WorkerProtocol
     var world: StrictWorld
     let client: ClientID
 
-    init() {
-        (world, client) = StrictWorld.ready { $0.workers = 1 }.connected()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.workers = 1 }.connected() }
 
     /// The bytes of a body that does not go first.
     private static let large = 1 << 20
@@ -166,12 +164,12 @@ import WorkerProtocol
     /// Loads content `id` under the path `id`, and has it saved. Returns the workers that it was made by.
     private mutating func load(_ id: Int) throws -> (fetch: WorkerID, decode: WorkerID) {
         world.get(client, id: id, "\(id)") { $0.variant.width = 5 }
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
         let (job, fetch) = try #require(world.fetches.first)
         world.finishFetch(job, content: id)
         let (decode, order) = try #require(world.decodes.first)
         world.decode(decode, width: 100, height: 100)
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: id) }
+        world.answerDisk(content: id)
         #expect(world.image(client, id)?.source == .network)
         return (fetch.worker, order.worker)
     }
@@ -183,7 +181,7 @@ import WorkerProtocol
     private mutating func end(_ worker: WorkerID, _ exit: WorkerExit) {
         world.endWorker(worker, exit)
         world.readyAll()
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
     }
 
     @Test(arguments: [true, false]) mutating func `of a download or decode worker, all contents`(isFetch: Bool) throws {
@@ -224,7 +222,7 @@ import WorkerProtocol
 
     @Test mutating func `bytes that it has received are downloaded again`() throws {
         world.get(client, id: 1, "1")
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
         let (job, fetch) = try #require(world.fetches.first)
         world.finishFetch(job, content: nil)
         world.endWorker(fetch.worker, .ended(.signal(31)))
@@ -241,7 +239,7 @@ import WorkerProtocol
     @Test mutating func `of the cache process, everything that came from disk, and the disk`() throws {
         _ = try load(1)
         world.get(client, id: 2, "2")
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: 2) }
+        world.answerDisk(content: 2)
         try world.decode()
         #expect(world.image(client, 2)?.source == .disk)
         world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }).key, .ended(.signal(31)))
@@ -309,9 +307,7 @@ import WorkerProtocol
         #expect(world.image(client, 2)?.source == .disk)
         try world.download(client, id: 3, "2", content: 2) { ($0.variant.width, $0.cache) = (5, .reload) }
         let decode = world.decodes.keys.first
-        if let decode {
-            world.decode(decode)
-        }
+        if let decode { world.decode(decode) }
         #expect(world.image(client, 3) != nil)
         #expect(try isInMemory(2))
         world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }).key, .ended(.signal(31)))

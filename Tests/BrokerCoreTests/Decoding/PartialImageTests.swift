@@ -11,9 +11,7 @@ import WorkerProtocol
     private var world: StrictWorld
     private let client: ClientID
 
-    init() {
-        (world, client) = StrictWorld.ready { $0.workers = 1 }.connected()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.workers = 1 }.connected() }
 
     private var fetch: JobID { world.fetches.keys.first! }
     /// The partial decoding in flight.

@@ -10,9 +10,7 @@ import WorkerProtocol
     var world: StrictWorld
     let client: ClientID
 
-    init() {
-        (world, client) = StrictWorld.ready { $0.workers = 2 }.connected()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.workers = 2 }.connected() }
 
     /// Loads an image, up to its identification.
     private mutating func download(_ id: Int, bytes: Int) throws {
@@ -91,9 +89,7 @@ import WorkerProtocol
     let client: ClientID
     let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
 
-    init() {
-        (world, client) = StrictWorld.ready { ($0.workers, $0.transfersPerOrigin) = (1, 64) }.connected()
-    }
+    init() { (world, client) = StrictWorld.ready { ($0.workers, $0.transfersPerOrigin) = (1, 64) }.connected() }
 
     /// Loads images, up to their identification.
     private mutating func download(_ ids: ClosedRange<Int>, of client: ClientID? = nil, bytes: Int = 1000) throws {

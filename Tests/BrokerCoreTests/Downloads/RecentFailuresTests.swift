@@ -175,7 +175,7 @@ struct RecentFailuresTests {
                 list.succeeded(key, form: .original)
                 model[url] = nil
             case 1: list.removeExpired(at: now)
-            case 2 where Int.random(in: 0..<50, using: &random) == 0:
+            case 2 where random.isOne(of: 50):
                 _ = list.clear(url: nil)
                 model = [:]
             default:

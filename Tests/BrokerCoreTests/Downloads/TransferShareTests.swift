@@ -8,9 +8,7 @@ import WorkerProtocol
 struct TransferShareTests {
     private var world: StrictWorld
 
-    init() {
-        world = .ready { ($0.workers, $0.maxKeptBodyBytes) = (1, 1 << 20) }
-    }
+    init() { world = .ready { ($0.workers, $0.maxKeptBodyBytes) = (1, 1 << 20) } }
 
     /// Requests images that the client waits ten minutes for, each from an origin of its own, or all from one.
     private mutating func get(_ client: ClientID, _ ids: ClosedRange<Int>, of host: String? = nil) {

@@ -131,9 +131,7 @@ struct MemfdTests {
         for number in 0..<30 { try loadAndRelease(number) }
         for path in ["twin", "other"] {
             try world.download(client, id: path == "twin" ? 200 : 201, path, content: 500, bytes: 1)
-            if let job = world.decodes.keys.first {
-                world.decode(job)
-            }
+            if let job = world.decodes.keys.first { world.decode(job) }
         }
         #expect(
             world.state.memory.keys { $0.url.text.hasSuffix("/twin") || $0.url.text.hasSuffix("/other") }.count == 2)

@@ -40,16 +40,12 @@ import WorkerProtocol
         return nil
     }
 
-    private mutating func quietDisk() {
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
-    }
-
     private mutating func ask(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: id, "a") {
             $0.cache = .onlyIfCached
             change(&$0)
         }
-        quietDisk()
+        world.answerDisk()
     }
 
     private mutating func get(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) -> ImageReply? {
@@ -107,7 +103,7 @@ import WorkerProtocol
         #expect(isStored(2))
         #expect(get(3)?.width == 20)
         world.get(client, id: 4, "b") { $0.cache = .onlyIfCached }
-        quietDisk()
+        world.answerDisk()
         #expect(world.image(client, 4)?.width == 10)
     }
 
@@ -134,7 +130,7 @@ import WorkerProtocol
             world.identify(try #require(world.identifying.keys.first), content: 1 + number)
         }
         world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
-        quietDisk()
+        world.answerDisk()
         #expect(world.error(client, 3) == .notCached)
         #expect(world.getImage(client, id: 4, "b") { $0.cache = .onlyIfCached } != nil)
     }
@@ -142,7 +138,7 @@ import WorkerProtocol
     @Test mutating func `the disk tier keeps them only on demand`() throws {
         try store()
         #expect(world.diskJobs.values.allSatisfy { if case .save = $0.kind { false } else { true } })
-        quietDisk()
+        world.answerDisk()
         try store(id: 2, content: 2, storage: .disk)
         let saved = world.diskJobs.values.compactMap { job in
             if case .save(_, let record) = job.kind { record } else { nil }

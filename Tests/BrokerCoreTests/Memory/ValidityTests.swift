@@ -22,9 +22,7 @@ import WorkerProtocol
     ) throws {
         let loader = world.connect()
         try world.download(loader, id: 1, path, content: content, change)
-        if let job = world.decodes.keys.first {
-            world.decode(job)
-        }
+        if let job = world.decodes.keys.first { world.decode(job) }
         #expect(world.image(loader, 1)?.slot == nil)
         if !holds { world.disconnect(loader) }
     }

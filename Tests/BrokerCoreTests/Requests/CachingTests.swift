@@ -21,9 +21,7 @@ struct CachingTests {
         throws
     {
         try world.download(client, id: id, path, content: content, change)
-        if let job = world.decodes.keys.first {
-            world.decode(job)
-        }
+        if let job = world.decodes.keys.first { world.decode(job) }
         #expect(world.image(client, id)?.source == .network)
     }
 

@@ -21,22 +21,17 @@ struct PresetTests {
         }
     }
 
-    private func settle(_ world: inout StrictWorld) {
-        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
-        world.decodeAll()
-    }
-
     @Test func `a preset shares its result with equal presets and equal requests`() throws {
         var (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.preset = "small" }
-        settle(&world)
+        world.settle()
         let first = try #require(world.image(client, 1))
         #expect(first.width == 5)
         world.get(client, id: 2, "a") { $0.preset = "little" }
         world.get(client, id: 3, "a") { $0.variant.width = 5 }
         for id in 2...3 { #expect(world.image(client, id)?.buffer == first.buffer) }
         world.get(client, id: 4, "a") { $0.preset = "large" }
-        settle(&world)
+        world.settle()
         #expect(world.image(client, 4)?.width == 9 && world.state.report[.decodes] == 2)
     }
 
@@ -57,13 +52,13 @@ struct PresetTests {
         #expect(world.getError(client, id: 2, "a") { $0.representation = .original } == .forbidden)
         for id in 1...4 {
             world.get(admin, id: id, "a")
-            settle(&world)
+            world.settle()
             #expect(world.image(admin, id)?.width == 10)
         }
         // Nor by the text of the administrator's request.
         #expect(world.getError(client, id: 3, "a") == .forbidden)
         world.get(client, id: 4, "a") { $0.preset = "small" }
-        settle(&world)
+        world.settle()
         #expect(world.image(client, 4)?.width == 5)
 
         func refusal(of message: ClientMessage) -> ErrorCode? {
@@ -86,7 +81,7 @@ struct PresetTests {
         world.greet(client)
         for id in 1...4 {
             world.get(client, id: id, "a") { $0.preset = "small" }
-            settle(&world)
+            world.settle()
             #expect(world.image(client, id)?.width == 5)
         }
         world.newLimits = world.state.limits
@@ -96,7 +91,7 @@ struct PresetTests {
         #expect(!world.words.isEmpty)
         #expect(world.words.values.allSatisfy { $0.expiry == 0 })
         world.get(client, id: 5, "a") { $0.preset = "small" }
-        settle(&world)
+        world.settle()
         #expect(world.image(client, 5)?.width == 7)
         #expect(world.getError(client, id: 6, "a") { $0.preset = "large" } == .badRequest)
     }

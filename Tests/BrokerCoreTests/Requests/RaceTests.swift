@@ -11,9 +11,7 @@ struct RaceTests {
     private var world: StrictWorld
     private let client: ClientID
 
-    init() {
-        (world, client) = StrictWorld.ready { $0.usesDisk = true }.connected()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.usesDisk = true }.connected() }
 
     /// Answers all disk requests with a miss.
     private mutating func quietDisk() {

@@ -151,10 +151,8 @@ import Testing
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<70:
                 world.get(client, id: id, path) {
-                    if Int.random(in: 0..<4, using: &random) == 0 { $0.variant.pixelFormat = .bgra8 }
-                    if Int.random(in: 0..<16, using: &random) == 0 {
-                        $0.credentials = Credentials(username: "u", password: "p")
-                    }
+                    if random.isOne(of: 4) { $0.variant.pixelFormat = .bgra8 }
+                    if random.isOne(of: 16) { $0.credentials = Credentials(username: "u", password: "p") }
                 }
             case 70..<90:
                 if let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) {

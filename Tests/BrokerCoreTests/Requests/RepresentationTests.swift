@@ -11,12 +11,6 @@ import WorkerProtocol
 struct RepresentationTests {
     private func world(usesDisk: Bool = false) -> StrictWorld { .ready { $0.usesDisk = usesDisk } }
 
-    /// Answers all downloads and decodings with an image of `frames` frames.
-    private func settle(_ world: inout StrictWorld, frames: Int = 1) {
-        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
-        world.decodeAll(frames: frames)
-    }
-
     @Test func `each format and quality is a variant of its own, and PNG has no quality`() throws {
         var (world, client) = world().connected()
         let asked: [(GetOptions.Representation, Int)] = [
@@ -30,8 +24,8 @@ struct RepresentationTests {
                 $0.variant.pixelFormat = id % 2 == 0 ? .rgba8 : .bgra8
             }
         }
-        settle(&world)
-        while !world.decodes.isEmpty { settle(&world) }
+        world.settle()
+        while !world.decodes.isEmpty { world.settle() }
         #expect(world.state.report[.decodes] == 4)
         for (id, (representation, _)) in asked.enumerated() {
             let image = try #require(world.image(client, id))
@@ -72,7 +66,7 @@ struct RepresentationTests {
     @Test func `all frames come in one buffer, with their delays`() throws {
         var (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.variant.frames = .all }
-        settle(&world, frames: 3)
+        world.settle(frames: 3)
         let image = try #require(world.image(client, 1))
         #expect((image.bytes, image.frameCount) == (3 * 400, 3))
         #expect(image.timing == AnimationTiming(delaysMs: [100, 100, 100], loops: 0))
@@ -81,18 +75,18 @@ struct RepresentationTests {
         #expect(world.state.report[.pixelsDecoded] == 300)
         // A single frame has no timing.
         world.get(client, id: 3, "a") { $0.variant.frames = .one(2) }
-        settle(&world, frames: 3)
+        world.settle(frames: 3)
         #expect((world.image(client, 3)?.timing, world.image(client, 3)?.bytes) == (nil, 400))
     }
 
     @Test func `the frames of an animation share what it is scaled down to`() throws {
         var (world, client) = StrictWorld.ready { $0.scaleDownBytes = 400 }.connected()
         world.get(client, id: 1, "a") { ($0.variant.frames, $0.variant.scaleDown) = (.all, true) }
-        settle(&world, frames: 4)
+        world.settle(frames: 4)
         // 400 bytes for 4 frames allow 25 pixels per frame.
         #expect((world.image(client, 1)?.width, world.image(client, 1)?.bytes) == (5, 400))
         world.get(client, id: 2, "a") { $0.variant.scaleDown = true }
-        settle(&world, frames: 4)
+        world.settle(frames: 4)
         #expect(world.image(client, 2)?.width == 10)
     }
 
@@ -101,7 +95,7 @@ struct RepresentationTests {
             var world = world()
             let (client, other) = (world.connect(), world.connect(uid: 7))
             world.get(client, id: 1, "a")
-            settle(&world, frames: 3)
+            world.settle(frames: 3)
             world.get(client, id: 2, "a") { $0.variant.frames = .all }
             world.failDecode(try #require(world.decodes.keys.first), code)
             #expect(world.error(client, 2) == code && world.fetches.isEmpty)
@@ -211,11 +205,11 @@ struct RepresentationTests {
         // A later frame has no placeholder.
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [true])
-        settle(&world)
+        world.settle()
         let placeholder = try #require(world.image(client, 2)?.placeholder)
         world.get(client, id: 3, "a")
         #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [false])
-        settle(&world)
+        world.settle()
         #expect(world.image(client, 3)?.placeholder == placeholder)
         #expect(world.getImage(client, id: 4, "a") { $0.representation = .original }?.placeholder == placeholder)
         let url = try SourceURL("http://origin.test/a")

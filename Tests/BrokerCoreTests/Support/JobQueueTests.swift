@@ -437,7 +437,7 @@ struct RandomRun {
             job: job(last), priority: GetOptions.Priority.allCases.randomElement(using: &random) ?? .low,
             // The first user is an administrator.
             owner: owner(Int.random(in: 1...4, using: &random), of: uid, isAdmin: uid == 1), group: group,
-            isFront: Int.random(in: 0..<10, using: &random) == 0, arrival: last)
+            isFront: random.isOne(of: 10), arrival: last)
         queue.push(
             waiting.job, priority: waiting.priority, owner: waiting.owner, group: group, atFront: waiting.isFront)
         add(waiting)

@@ -11,9 +11,7 @@ struct TakingOverTests {
     private var world = StrictWorld()
     private let client: ClientID
 
-    init() {
-        (world, client) = StrictWorld.ready { $0.usesDisk = false }.connected()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.usesDisk = false }.connected() }
 
     private mutating func load(_ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
         world.load(client, id: number, "\(number)", change, content: number + 1)

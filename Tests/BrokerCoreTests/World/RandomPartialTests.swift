@@ -63,7 +63,7 @@ import WorkerProtocol
             case 85:
                 guard let job = world.stopping.keys.min() else { break }
                 world.endStopping(job, received: .random(in: 0...5000, using: &random))
-            case 86 where Int.random(in: 0..<4, using: &random) == 0:
+            case 86 where random.isOne(of: 4):
                 guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { break }
                 if Bool.random(using: &random), world.ending.insert(worker).inserted { break }
                 world.endWorker(worker, [.ended(.signal(11)), .ended(.signal(9))].randomElement(using: &random)!)

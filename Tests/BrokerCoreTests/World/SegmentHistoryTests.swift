@@ -45,7 +45,7 @@ import WorkerProtocol
             case 36:
                 let url = try SourceURL("http://origin.test/\(Int.random(in: 1...160, using: &random))")
                 world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
-            case 37 where Int.random(in: 0..<10, using: &random) == 0: world.happen(.memoryPressure)
+            case 37 where random.isOne(of: 10): world.happen(.memoryPressure)
             case 37: world.happen(.placeLost(BufferID(number: .random(in: 1...nextID, using: &random)), segment: nil))
             case 38: world.happen(.timePassed, after: .random(in: 0...3_000, using: &random))
             default: world.happen(.timePassed, after: .random(in: 0...50, using: &random))

@@ -105,6 +105,17 @@ extension StrictWorld {
         for job in decodes.keys.sorted() { decode(job, width: width, height: height, frames: frames) }
     }
 
+    /// Answers all transfers and decodings with an image of this many frames.
+    mutating func settle(frames: Int = 1) {
+        for job in fetches.keys.sorted() { finishFetch(job, content: 1) }
+        decodeAll(frames: frames)
+    }
+
+    /// Answers all requests to the disk tier; without a content, nothing is found.
+    mutating func answerDisk(content: Int? = nil) {
+        while let job = diskJobs.keys.min() { answerDiskJob(job, content: content) }
+    }
+
     /// Runs a get to completion: download, header, pixels.
     mutating func load(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", content: Int, bytes: Int = 1000,
@@ -118,4 +129,9 @@ extension StrictWorld {
         guard let decode = decodes.keys.max() else { return complain("no decoding began") }
         self.decode(decode, width: width, height: height)
     }
+}
+
+extension SplitMix64 {
+    /// Returns true once in `count` times.
+    mutating func isOne(of count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
 }
