@@ -1,5 +1,4 @@
 import IPCProtocol
-import SystemValues
 import Testing
 
 @testable import BrokerCore

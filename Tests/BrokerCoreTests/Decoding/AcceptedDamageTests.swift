@@ -1,4 +1,3 @@
-import DiskRecords
 import HTTPValues
 import IPCProtocol
 import SystemValues

@@ -1,5 +1,4 @@
 import Digests
-import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing

@@ -1,10 +1,7 @@
-import Digests
-import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 

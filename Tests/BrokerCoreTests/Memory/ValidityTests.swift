@@ -2,7 +2,6 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -21,7 +20,8 @@ import WorkerProtocol
         _ path: String, content: Int = 1, holds: Bool = false, _ change: (inout ResponseRecord) -> Void = { _ in }
     ) throws {
         let loader = world.connect()
-        try world.download(loader, id: 1, path, content: content, change)
+        world.get(loader, id: 1, path)
+        try world.finishFetch(content: content, change)
         if let job = world.decodes.keys.first { world.decode(job) }
         #expect(world.image(loader, 1)?.slot == nil)
         if !holds { world.disconnect(loader) }

@@ -20,7 +20,8 @@ struct CachingTests {
     private mutating func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void)
         throws
     {
-        try world.download(client, id: id, path, content: content, change)
+        world.get(client, id: id, path)
+        try world.finishFetch(content: content, change)
         if let job = world.decodes.keys.first { world.decode(job) }
         #expect(world.image(client, id)?.source == .network)
     }
@@ -253,7 +254,8 @@ struct CachingTests {
         _ path: String, _ code: ErrorCode = .decodeFailed, _ change: (inout ResponseRecord) -> Void
     ) throws -> [Bool] {
         let client = world.connect()
-        try world.download(client, id: 1, path, content: 9, change)
+        world.get(client, id: 1, path)
+        try world.finishFetch(content: 9, change)
         world.failDecode(try #require(world.decodes.keys.first), code)
         #expect(world.error(client, 1) == code)
         return try isRemembered(path)
@@ -338,7 +340,8 @@ struct CachingTests {
         ].enumerated() as EnumeratedSequence<[(inout ResponseRecord) -> Void]> {
             let (path, id) = ("\(number)", 10 * number)
             try load(id + 1, path, content: 1 + number) { $0.cacheControl = "max-age=1000" }
-            try world.download(client, id: id + 2, path, content: 50 + number, change) { $0.cache = .reload }
+            world.get(client, id: id + 2, path) { $0.cache = .reload }
+            try world.finishFetch(content: 50 + number, change)
             world.failDecode(try #require(world.decodes.keys.first))
             #expect(world.error(client, id + 2) == .decodeFailed)
             #expect(world.getImage(client, id: id + 3, path)?.buffer == world.image(client, id + 1)?.buffer)

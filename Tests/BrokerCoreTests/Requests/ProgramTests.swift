@@ -1,5 +1,4 @@
 import CodingTestSupport
-import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing

@@ -86,7 +86,7 @@ import WorkerProtocol
     }
 
     @Test func `jobs that other machines do not know break an invariant`() throws {
-        var (supervision, decoders) = try ready(isRunning: true)
+        let (supervision, decoders) = try ready(isRunning: true)
         #expect(supervision.brokenInvariant(running: [(.decode, [job: decoders[0]])]) == nil)
         #expect(supervision.brokenInvariant(running: [(.decode, [:])]) != nil)
         #expect(supervision.brokenInvariant(running: [(.decode, [job: decoders[1]])]) != nil)

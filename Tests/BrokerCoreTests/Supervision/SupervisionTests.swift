@@ -33,32 +33,13 @@ struct SupervisionTests {
         #expect(world.image(client, 1) != nil && world.state.report[.workerRestarts] == 5)
     }
 
-    @Test func `an unconfined worker is killed, and replaced ever more slowly`() throws {
-        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 1)] {
-            var world = StrictWorld()
-            for round in 0..<5 {
-                for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
-                where worker.kind == .decode && worker.state == .starting {
-                    world.happen(.workerReady(id, sandbox))
-                    #expect(world.workers[id]?.state == .dying)
-                    world.endWorker(id, .ended(.signal(9)))
-                }
-                #expect(world.state.supervision.ready(.decode) == 0)
-                if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
-                world.happen(.timePassed, after: 30_000)
-            }
-        }
-    }
-
-    @Test(arguments: [nil, "0.0.9", "1\n<3>x", ""])
-    func `a worker of another version is killed, and replaced ever more slowly`(
-        version: String?
-    ) throws {
+    /// Kills the decoders that become ready in this way, and checks that they are replaced ever more slowly.
+    private func expectKilled(_ ready: (WorkerID) -> Event) -> StrictWorld {
         var world = StrictWorld()
         for round in 0..<5 {
             for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
             where worker.kind == .decode && worker.state == .starting {
-                world.happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), version: version))
+                world.happen(ready(id))
                 #expect(world.workers[id]?.state == .dying)
                 world.endWorker(id, .ended(.signal(9)))
             }
@@ -66,8 +47,19 @@ struct SupervisionTests {
             if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
             world.happen(.timePassed, after: 30_000)
         }
-        let deaths = world.state.report.workerDeaths
-        #expect(deaths.keys.elementsEqual([.notStarted]))
+        return world
+    }
+
+    @Test func `an unconfined worker is killed, and replaced ever more slowly`() {
+        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 1)] {
+            _ = expectKilled { .workerReady($0, sandbox) }
+        }
+    }
+
+    @Test(arguments: [nil, "0.0.9", "1\n<3>x", ""])
+    func `a worker of another version is killed, and replaced ever more slowly`(version: String?) {
+        let world = expectKilled { .workerReady($0, SandboxReport(seccomp: true, landlock: 7), version: version) }
+        #expect(world.state.report.workerDeaths.keys.elementsEqual([.notStarted]))
     }
 
     @Test func `an unconfined worker works where that is allowed, and the figures say so`() throws {

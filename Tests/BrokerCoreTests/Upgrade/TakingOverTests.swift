@@ -2,7 +2,6 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -14,7 +13,7 @@ struct TakingOverTests {
     init() { (world, client) = StrictWorld.ready { $0.usesDisk = false }.connected() }
 
     private mutating func load(_ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
-        world.load(client, id: number, "\(number)", change, content: number + 1)
+        world.load(client, id: number, "\(number)", content: number + 1, change)
         #expect(world.image(client, number) != nil)
     }
 

@@ -2,9 +2,7 @@ import Digests
 import DiskRecords
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
