@@ -238,9 +238,7 @@ extension SupervisionTests {
         }
         #expect(world.error(client, 3) == .transferFailed)
         for (job, _) in world.decodes { world.decode(job) }
-        while let job = world.decodes.keys.first {
-            world.decode(job)
-        }
+        while let job = world.decodes.keys.first { world.decode(job) }
         for id in [1, 2, 4, 5] { #expect(world.image(client, id) != nil) }
     }
 
