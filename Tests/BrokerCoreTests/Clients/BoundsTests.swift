@@ -9,13 +9,11 @@ import Testing
 /// Per-client and per-user quotas of shared resources.
 struct BoundsTests {
     private func world(_ change: (inout BrokerLimits) -> Void) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.fetchers = 1
-        limits.workers = 1
-        change(&limits)
-        var world = StrictWorld(limits)
-        world.readyAll()
-        return world
+        .ready {
+            $0.fetchers = 1
+            $0.workers = 1
+            change(&$0)
+        }
     }
 
     @Test func `reading the settings again is a request like others until it is answered`() throws {
@@ -100,8 +98,7 @@ struct BoundsTests {
     // MARK: Requests
 
     @Test func `one event begins a few URLs of a prefetch, also if all end at once`() throws {
-        var world = world { _ in }
-        let client = world.connect()
+        var (world, client) = world { _ in }.connected()
         var request = PrefetchRequest(id: 1, urls: try (0..<200).map { try SourceURL("http://origin.test/\($0)") })
         request.options.cache = .onlyIfCached
         world.happen(.messageReceived(client, .prefetch(request)))
@@ -111,11 +108,7 @@ struct BoundsTests {
     }
 
     @Test func `the unanswered requests of a client are bounded, all kinds together`() {
-        var world = world {
-            $0.maxPendingRequests = 10
-            $0.usesDisk = true
-            $0.prefetchesAtOnce = 1
-        }
+        var world = world { ($0.maxPendingRequests, $0.usesDisk, $0.prefetchesAtOnce) = (10, true, 1) }
         let client = world.connect()
         for id in 0..<4 { world.get(client, id: id, "\(id)") }
         let url = try! SourceURL("http://origin.test/x")
@@ -124,10 +117,8 @@ struct BoundsTests {
         let options = GetOptions()
         world.happen(.messageReceived(client, .query(GetRequest(id: 8, url: url, options: options))))
         world.happen(.storeReceived(client, StoreRequest(id: 9, url: url, payload: 0), bytes: 10))
-        #expect(world.state.clients[client]?.unanswered == 10)
-        #expect(world.state.counters.requests.failures.isEmpty)
-        world.get(client, id: 10, "10")
-        #expect(world.error(client, 10) == .quotaExceeded)
+        #expect(world.state.clients[client]?.unanswered == 10 && world.state.counters.requests.failures.isEmpty)
+        #expect(world.getError(client, id: 10, "10") == .quotaExceeded)
         world.happen(.messageReceived(client, .remove(id: 11, url: url)))
         world.happen(.messageReceived(client, .query(GetRequest(id: 12, url: url, options: options))))
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 13, urls: [url]))))
@@ -142,10 +133,7 @@ struct BoundsTests {
     }
 
     @Test func `a user's requests leave room for others, and count by weight`() {
-        var world = world {
-            $0.maxRequests = 1000
-            $0.maxPendingRequests = 500
-        }
+        var world = world { ($0.maxRequests, $0.maxPendingRequests) = (1000, 500) }
         let greedy = (0..<3).map { _ in world.connect(uid: 1) }
         var id = 0
         for client in greedy {
@@ -159,9 +147,7 @@ struct BoundsTests {
         // A long request weighs more. Headers of 100 KiB are impossible, so these have 30 KiB.
         let other = world.connect(uid: 2)
         let long = HeaderField(name: "accept", value: String(repeating: "x", count: 30 << 10))
-        for each in 1...10 {
-            world.get(other, id: each, "\(each)") { $0.headers = [long] }
-        }
+        for each in 1...10 { world.get(other, id: each, "\(each)") { $0.headers = [long] } }
         // A single client must leave as much free as it takes.
         #expect(world.state.clients.pendingWeight(of: 2) == 31 * 3)
         #expect(world.error(other, 4) == .overloaded)
@@ -172,11 +158,7 @@ struct BoundsTests {
     }
 
     @Test func `a remove and a query with a long URL weigh as much as a get`() throws {
-        var world = world {
-            $0.maxRequests = 100
-            $0.usesDisk = true
-        }
-        let client = world.connect()
+        var (world, client) = world { ($0.maxRequests, $0.usesDisk) = (100, true) }.connected()
         let url = try SourceURL("http://origin.test/" + String(repeating: "x", count: 5 << 10))
         world.happen(.messageReceived(client, .remove(id: 1, url: url)))
         #expect(world.state.clients.pendingWeight == 6)
@@ -184,21 +166,18 @@ struct BoundsTests {
         #expect(world.state.clients.pendingWeight == 12)
         for id in 3..<30 { world.happen(.messageReceived(client, .remove(id: id, url: url))) }
         // A single client must leave as much free as it takes.
-        #expect(world.state.clients.pendingWeight == 48)
-        #expect(world.state.clients[client]?.unanswered == 8)
+        #expect((world.state.clients.pendingWeight, world.state.clients[client]?.unanswered) == (48, 8))
         world.readyAll()
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         #expect(world.state.clients.pendingWeight == 0)
     }
 
     @Test func `hits need no share of the requests`() {
-        var world = world { $0.maxRequests = 4 }
-        let client = world.connect()
+        var (world, client) = world { $0.maxRequests = 4 }.connected()
         world.load(client, id: 1, "a", content: 1)
         let greedy = world.connect(uid: 2)
         for id in 0..<9 { world.get(greedy, id: id, "\(id)") }
-        world.get(client, id: 2, "a")
-        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.getImage(client, id: 2, "a")?.source == .memory)
     }
 
     @Test func `stores that wait are shared by clients and users`() throws {
@@ -247,15 +226,10 @@ struct BoundsTests {
     }
 
     @Test func `a client that leases everything does not stop others`() {
-        var world = world {
-            $0.memoryBytes = 4_000
-            $0.maxEvictedBytes = 4_000
-        }
-        let greedy = world.connect(uid: 1)
+        var (world, greedy) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected(uid: 1)
         let most = lease(&world, greedy, 0..<40)
         // About as much as the cache holds: almost none of it is evicted.
-        #expect((8...11).contains(most))
-        #expect(world.state.memory.evictedBytes <= 2_000)
+        #expect((8...11).contains(most) && world.state.memory.evictedBytes <= 2_000)
         #expect(world.error(greedy, 39) == .quotaExceeded)
         // A second connection gives the same user little more.
         let again = world.connect(uid: 1)
@@ -280,11 +254,7 @@ struct BoundsTests {
     }
 
     @Test func `one image may be larger than the bytes for evicted buffers`() {
-        var world = world {
-            $0.memoryBytes = 300
-            $0.maxEvictedBytes = 300
-        }
-        let client = world.connect()
+        var (world, client) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (300, 300) }.connected()
         #expect(lease(&world, client, 0..<1) == 1)
         #expect(world.state.memory.evictedBytes == 400)
         // No room is left for other clients.
@@ -296,11 +266,7 @@ struct BoundsTests {
     }
 
     @Test func `small buffers take descriptors`() {
-        var world = world {
-            $0.memoryEntries = 10
-            $0.maxEvictedBuffers = 10
-        }
-        let greedy = world.connect()
+        var (world, greedy) = world { ($0.memoryEntries, $0.maxEvictedBuffers) = (10, 10) }.connected()
         #expect((5...20).contains(lease(&world, greedy, 0..<60)))
         let other = world.connect(uid: 2)
         #expect(lease(&world, other, 100..<102) >= 1)
@@ -308,11 +274,7 @@ struct BoundsTests {
     }
 
     @Test func `payloads that are not read count like leases`() {
-        var world = world {
-            $0.memoryBytes = 4_000
-            $0.maxEvictedBytes = 4_000
-        }
-        let client = world.connect()
+        var (world, client) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected()
         for id in 0..<40 {
             world.get(client, id: id, "\(id)") { $0.delivery = .inline }
             world.finishFetch(world.fetches.keys.first!, content: id + 1, bytes: 1)
@@ -332,18 +294,13 @@ struct BoundsTests {
 
     /// The cost of a disconnect depends on the client's leases, not on the size of the cache.
     @Test func `many leave fast`() {
-        var world = world {
-            $0.memoryBytes = 1 << 30
-            $0.memoryEntries = 200_000
-        }
-        let holder = world.connect()
+        var (world, holder) = world { ($0.memoryBytes, $0.memoryEntries) = (1 << 30, 200_000) }.connected()
         // Bypasses the bookkeeping of `StrictWorld`, which inspects the entire state after each event.
         let url = { (number: Int) in try! SourceURL("http://origin.test/\(number)") }
         for number in 0..<20_000 {
             let key = OriginalKey(GetRequest(id: 0, url: url(number), options: GetOptions()), uid: 1000)
             let digest = ContentDigest(hexadecimal: StrictWorld.digest(number))!
-            let origin = world.state.storedStatement(
-                StoreRequest(id: 0, url: url(number), payload: 0), for: key)
+            let origin = world.state.storedStatement(StoreRequest(id: 0, url: url(number), payload: 0), for: key)
             _ = world.state.memory.insert(
                 OriginalFacts(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: origin),
                 for: key)

@@ -1,4 +1,3 @@
-import DiskRecords
 import HTTPValues
 import IPCProtocol
 import SystemValues
@@ -11,18 +10,20 @@ import WorkerProtocol
 struct AcceptedDamageTests {
     private let sentence = "The JPEG file ends before all pixels are decoded."
 
-    private func world(usesDisk: Bool = false) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.usesDisk = usesDisk
-        var world = StrictWorld(limits)
-        world.readyAll()
+    private var world: StrictWorld
+    private var client: ClientID
+
+    init() { (world, client) = Self.world().connected() }
+
+    private static func world(usesDisk: Bool = false) -> StrictWorld {
+        var world = StrictWorld.ready { $0.usesDisk = usesDisk }
         if usesDisk { world.happen(.diskReported(DiskReport(state: .on))) }
         return world
     }
 
     /// Requests an image of bytes that are damaged, and does all that follows.
-    private func get(
-        _ world: inout StrictWorld, _ client: ClientID, id: Int, accepting: Bool, content: Int = 1,
+    private mutating func get(
+        id: Int, accepting: Bool, content: Int = 1,
         damage: String? = "The JPEG file ends before all pixels are decoded.",
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
@@ -30,10 +31,10 @@ struct AcceptedDamageTests {
             if accepting { $0.damaged = .accept }
             change(&$0)
         }
-        settle(&world, content: content, damage: damage)
+        settle(content: content, damage: damage)
     }
 
-    private func settle(_ world: inout StrictWorld, content: Int = 1, damage: String? = nil) {
+    private mutating func settle(content: Int = 1, damage: String? = nil) {
         for _ in 0..<8 {
             for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
             for job in world.fetches.keys.sorted() { world.finishFetch(job, content: content) }
@@ -50,115 +51,85 @@ struct AcceptedDamageTests {
         }
     }
 
-    private func failed(_ world: StrictWorld) -> Int { world.state.recentFailures.count(at: world.clock) }
+    private var failed: Int { world.state.recentFailures.count(at: world.clock) }
 
-    @Test func `accepted damage is a hit for those who accept it, for 60 s`() throws {
-        var world = world()
-        let client = world.connect()
-        get(&world, client, id: 1, accepting: true)
+    @Test mutating func `accepted damage is a hit for those who accept it, for 60 s`() throws {
+        get(id: 1, accepting: true)
         let image = try #require(world.image(client, 1))
-        #expect(image.damage == sentence)
-        #expect(image.source == .network)
-        #expect(failed(world) == 0)
+        #expect((image.damage, image.source) == (sentence, .network))
+        #expect(failed == 0)
         world.happen(.timePassed, after: 59_000)
-        get(&world, client, id: 2, accepting: true)
-        #expect(world.image(client, 2)?.source == .memory)
-        #expect(world.image(client, 2)?.damage == sentence)
-        #expect(world.image(client, 2)?.buffer == image.buffer)
-        #expect(world.image(client, 2)?.slot == nil)
+        get(id: 2, accepting: true)
+        #expect((world.image(client, 2)?.source, world.image(client, 2)?.damage) == (.memory, sentence))
+        #expect((world.image(client, 2)?.buffer, world.image(client, 2)?.slot) == (image.buffer, nil))
         world.happen(.timePassed, after: 1_000)
         #expect(world.state.memory.entries == 0)
         // The origin may have another image by now.
-        get(&world, client, id: 3, accepting: true, content: 2, damage: nil)
-        #expect(world.image(client, 3)?.source == .network)
-        #expect(world.image(client, 3)?.damage == nil)
+        get(id: 3, accepting: true, content: 2, damage: nil)
+        #expect((world.image(client, 3)?.source, world.image(client, 3)?.damage) == (.network, nil))
     }
 
-    @Test func `an image without damage is that of all requests`() throws {
-        var world = world()
-        let client = world.connect()
-        get(&world, client, id: 1, accepting: true, damage: nil)
+    @Test mutating func `an image without damage is that of all requests`() throws {
+        get(id: 1, accepting: true, damage: nil)
         let buffer = try #require(world.image(client, 1)).buffer
         #expect(world.image(client, 1)?.damage == nil)
-        get(&world, client, id: 2, accepting: false, damage: nil)
-        #expect(world.image(client, 2)?.source == .memory)
-        #expect(world.image(client, 2)?.buffer == buffer)
+        get(id: 2, accepting: false, damage: nil)
+        #expect((world.image(client, 2)?.source, world.image(client, 2)?.buffer) == (.memory, buffer))
         world.happen(.timePassed, after: 100_000)
-        get(&world, client, id: 3, accepting: true, damage: nil)
-        #expect(world.image(client, 3)?.source == .memory)
-        #expect(world.state.report[.decodes] == 1)
+        get(id: 3, accepting: true, damage: nil)
+        #expect(world.image(client, 3)?.source == .memory && world.state.report[.decodes] == 1)
     }
 
-    @Test func `who refuses damage gets the error, before and after it was accepted`() throws {
-        var world = world()
-        let client = world.connect()
-        get(&world, client, id: 1, accepting: true)
+    @Test mutating func `who refuses damage gets the error, before and after it was accepted`() throws {
+        get(id: 1, accepting: true)
         #expect(world.image(client, 1)?.damage == sentence)
-        get(&world, client, id: 2, accepting: false)
-        #expect(world.error(client, 2) == .truncated)
-        #expect(failed(world) == 1)
+        get(id: 2, accepting: false)
+        #expect(world.error(client, 2) == .truncated && failed == 1)
         // What was accepted is still there, and the failure says nothing about it.
-        get(&world, client, id: 3, accepting: true)
-        #expect(world.image(client, 3)?.source == .memory)
-        #expect(world.image(client, 3)?.damage == sentence)
-        get(&world, client, id: 4, accepting: false)
-        #expect(world.error(client, 4) == .recentlyFailed)
-        #expect(failed(world) == 1)
+        get(id: 3, accepting: true)
+        #expect((world.image(client, 3)?.source, world.image(client, 3)?.damage) == (.memory, sentence))
+        get(id: 4, accepting: false)
+        #expect(world.error(client, 4) == .recentlyFailed && failed == 1)
     }
 
-    @Test func `a failure of those who refuse damage does not end those who accept it`() throws {
-        var world = world()
-        let client = world.connect()
-        get(&world, client, id: 1, accepting: false)
+    @Test mutating func `a failure of those who refuse damage does not end those who accept it`() throws {
+        get(id: 1, accepting: false)
         #expect(world.error(client, 1) == .truncated)
-        get(&world, client, id: 2, accepting: true)
+        get(id: 2, accepting: true)
         #expect(world.image(client, 2)?.damage == sentence)
         // And its success does not end their failure.
-        #expect(failed(world) == 1)
-        get(&world, client, id: 3, accepting: false)
+        #expect(failed == 1)
+        get(id: 3, accepting: false)
         #expect(world.error(client, 3) == .recentlyFailed)
     }
 
-    @Test func `both at once share a download and nothing else`() throws {
-        var world = world()
-        let client = world.connect()
+    @Test mutating func `both at once share a download and nothing else`() throws {
         world.get(client, id: 1, "a") { $0.damaged = .accept }
         world.get(client, id: 2, "a")
         #expect(world.fetches.count == 1)
-        settle(&world, damage: sentence)
-        #expect(world.image(client, 1)?.damage == sentence)
-        #expect(world.error(client, 2) == .truncated)
+        settle(damage: sentence)
+        #expect(world.image(client, 1)?.damage == sentence && world.error(client, 2) == .truncated)
     }
 
-    @Test func `an image without a single row is recorded for everybody`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.damaged = .accept }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+    @Test mutating func `an image without a single row is recorded for everybody`() throws {
+        try world.download(client, id: 1, "a", content: 1) { $0.damaged = .accept }
         world.failDecode(try #require(world.decodes.keys.first), .truncated)
-        #expect(world.error(client, 1) == .truncated)
-        #expect(failed(world) == 1)
+        #expect(world.error(client, 1) == .truncated && failed == 1)
         for (id, accepting) in [(2, true), (3, false)] {
-            get(&world, client, id: id, accepting: accepting)
+            get(id: id, accepting: accepting)
             #expect(world.error(client, id) == .recentlyFailed)
         }
     }
 
-    @Test func `nothing of it stays on disk`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
-        world.get(client, id: 1, "a") {
-            $0.damaged = .accept
-            $0.variant.width = 5
-        }
+    @Test mutating func `nothing of it stays on disk`() throws {
+        (world, client) = Self.world(usesDisk: true).connected()
+        world.get(client, id: 1, "a") { ($0.damaged, $0.variant.width) = (.accept, 5) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        try world.finishFetch(content: 1)
+        let job = try world.readHeader()
         world.happen(.timePassed, after: 500)
         world.finishDecode(job, damage: sentence)
-        #expect(world.image(client, 1)?.damage == sentence)
-        #expect(world.savedRasters.isEmpty)
+        #expect(world.image(client, 1)?.damage == sentence && world.savedRasters.isEmpty)
         for job in world.diskJobs.keys.sorted() where world.diskJobs[job]?.kind != .forget {
             world.answerDiskJob(job, content: nil)
         }
@@ -167,32 +138,24 @@ struct AcceptedDamageTests {
         let sound = Form.pixels(Transform(width: 5))
         let tolerant = Form.pixels(Transform(width: 5, acceptsDamage: true))
         #expect(tolerant != sound)
-        #expect(tolerant.ofSound == sound)
-        #expect(tolerant.rasterWord(of: nil) == sound.rasterWord(of: nil))
+        #expect((tolerant.ofSound, tolerant.rasterWord(of: nil)) == (sound, sound.rasterWord(of: nil)))
     }
 
     /// New bytes that are damaged do not replace an image, not even for those who accept them.
-    @Test func `an image is not replaced by a damaged one`() throws {
-        var world = world()
-        let client = world.connect()
-        get(&world, client, id: 1, accepting: false, content: 1, damage: nil)
+    @Test mutating func `an image is not replaced by a damaged one`() throws {
+        get(id: 1, accepting: false, content: 1, damage: nil)
         #expect(world.image(client, 1)?.damage == nil)
-        get(&world, client, id: 2, accepting: true, content: 2) { $0.cache = .reload }
+        get(id: 2, accepting: true, content: 2) { $0.cache = .reload }
         #expect(world.image(client, 2)?.damage == sentence)
         for (id, accepting) in [(3, false), (4, true)] {
-            get(&world, client, id: id, accepting: accepting)
-            #expect(world.image(client, id)?.source == .memory)
-            #expect(world.image(client, id)?.damage == nil)
+            get(id: id, accepting: accepting)
+            #expect((world.image(client, id)?.source, world.image(client, id)?.damage) == (.memory, nil))
         }
     }
 
-    @Test func `damage that nobody accepted is no result`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+    @Test mutating func `damage that nobody accepted is no result`() throws {
+        try world.download(client, id: 1, "a", content: 1)
+        let job = try world.readHeader()
         var result = DecodeResult(bytes: 400)
         result.damage = sentence
         #expect(!world.state.expects(result, of: job, on: try #require(world.decodes[job]).worker))
@@ -200,10 +163,8 @@ struct AcceptedDamageTests {
         #expect(world.state.expects(result, of: job, on: try #require(world.decodes[job]).worker))
     }
 
-    @Test func `a query finds it only for those who accept it`() throws {
-        var world = world()
-        let client = world.connect()
-        get(&world, client, id: 1, accepting: true)
+    @Test mutating func `a query finds it only for those who accept it`() throws {
+        get(id: 1, accepting: true)
         let url = try SourceURL("http://origin.test/a")
         for (id, damaged) in [(2, GetOptions.Damage.accept), (3, .refuse)] {
             var options = GetOptions()
@@ -215,10 +176,8 @@ struct AcceptedDamageTests {
     }
 
     /// A client keeps what it has mapped; the broker keeps nothing.
-    @Test func `leases outlive it`() throws {
-        var world = world()
-        let client = world.connect()
-        get(&world, client, id: 1, accepting: true)
+    @Test mutating func `leases outlive it`() throws {
+        get(id: 1, accepting: true)
         let buffer = try #require(world.image(client, 1)?.buffer)
         world.happen(.timePassed, after: 60_000)
         #expect(world.state.report[.leasedBytes] == 0)
@@ -227,24 +186,18 @@ struct AcceptedDamageTests {
         #expect(world.state.report[.memoryBytes] == 0)
     }
 
-    @Test func `damage of a later frame leaves the original`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
-        world.get(client, id: 1, "a") {
-            $0.damaged = .accept
-            $0.variant.frames = .all
-        }
+    @Test mutating func `damage of a later frame leaves the original`() throws {
+        (world, client) = Self.world(usesDisk: true).connected()
+        world.get(client, id: 1, "a") { ($0.damaged, $0.variant.frames) = (.accept, .all) }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job, frames: 3)
-        world.finishDecode(job, damage: sentence)
+        try world.finishFetch(content: 1)
+        try world.decode(frames: 3, damage: sentence)
         #expect(world.image(client, 1)?.damage == sentence)
         #expect(!world.diskJobs.values.contains { $0.kind == .forget })
-        get(&world, client, id: 2, accepting: false, damage: nil)
+        get(id: 2, accepting: false, damage: nil)
         #expect(world.image(client, 2)?.source == .memory)
         world.happen(.timePassed, after: 60_000)
-        get(&world, client, id: 3, accepting: true, damage: nil)
+        get(id: 3, accepting: true, damage: nil)
         #expect(world.image(client, 3)?.source == .memory)
     }
 }

@@ -10,13 +10,11 @@ import WorkerProtocol
     private static let crash = WorkerExit.ended(.signal(6))
 
     private static func world() -> StrictWorld {
-        var limits = BrokerLimits()
-        (limits.families, limits.workers) = ([.heif], 2)
-        // Without decodings that go along with the digest.
-        limits.earlyBodyBytes = 0
-        var world = StrictWorld(limits)
-        world.readyAll()
-        return world
+        return .ready {
+            ($0.families, $0.workers) = ([.heif], 2)
+            // Without decodings that go along with the digest.
+            $0.earlyBodyBytes = 0
+        }
     }
 
     /// Requests an image of its own content, up to its decoding.
@@ -55,21 +53,16 @@ import WorkerProtocol
             if world.error(attacker, id) == .decoderUnavailable { refused += 1 }
             try begin(&world, victim, 100 + id, isHEIF: isHEIF)
             world.readyAll()
-            let job = try #require(world.decodes.keys.first)
-            world.readHeader(job)
-            world.finishDecode(job)
+            try world.decode()
             #expect(world.image(victim, 100 + id) != nil)
-            world.happen(.timePassed, after: 50)
-            world.readyAll()
+            world.readyAll(after: 50)
         }
-        #expect(refused > 30)
-        #expect(world.state.report.workerDeaths[.signal] ?? 0 <= 12)
+        #expect(refused > 30 && world.state.report.workerDeaths[.signal] ?? 0 <= 12)
         #expect(isPaused(world, 1000, isHEIF ? .heif : .plain) && !isPaused(world, 2000, isHEIF ? .heif : .plain))
     }
 
     @Test func manySourcesPauseTheirUser() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         for id in 1...12 {
             try begin(&world, client, id, of: "\(id).test", isHEIF: true)
             crashAll(&world)
@@ -103,18 +96,13 @@ import WorkerProtocol
         let (first, attacker, victim) = (world.connect(uid: 3000), world.connect(), world.connect(uid: 2000))
         // Its bytes are known, so that another form is queued as a decoding.
         try begin(&world, attacker, 3, isHEIF: false)
-        let known = try #require(world.decodes.keys.first)
-        world.readHeader(known)
-        world.finishDecode(known)
+        try world.decode()
         for id in 1...2 { try begin(&world, first, id, isHEIF: false) }
         world.get(attacker, id: 5, "3") { $0.variant.width = 5 }
         if isJoined { world.get(victim, id: 4, "3") { $0.variant.width = 5 } }
         let paused = Responsible(user: 1000, sources: ["http://origin.test"])
         for _ in 0...CrashLedger.tolerated { _ = world.state.decoding.charge(paused, at: world.clock) }
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        world.decodeAll()
         if !isJoined { return #expect(world.error(attacker, 5) == .decoderUnavailable) }
         crashAll(&world)
         #expect(world.error(victim, 4) == .decoderCrashed)
@@ -125,13 +113,11 @@ import WorkerProtocol
 
     /// A worker that dies after its job is charged to that image.
     @Test func deathsAfterTheJob() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         for id in 1...20 where !isPaused(world, 1000, .plain) {
             try begin(&world, client, id, isHEIF: false)
             let (job, decode) = try #require(world.decodes.first)
-            world.readHeader(job)
-            world.finishDecode(job)
+            world.decode(job)
             world.endWorker(decode.worker, Self.crash)
             world.readyAll()
         }
@@ -141,25 +127,17 @@ import WorkerProtocol
 
     /// Workers that die before they had an image count against the pool, which then refuses images.
     @Test func deathsWithoutAnImage() throws {
-        var limits = BrokerLimits()
-        limits.workers = 16
-        var world = StrictWorld(limits)
-        world.readyAll()
-        let client = world.connect()
+        var (world, client) = StrictWorld.ready { $0.workers = 16 }.connected()
         for worker in world.workers.filter({ $0.value.kind == .decode }).keys.sorted() {
             world.endWorker(worker, Self.crash)
         }
         try begin(&world, client, 1, isHEIF: false)
-        #expect(world.error(client, 1) == .decoderUnavailable)
-        #expect(!isPaused(world, 1000, .plain))
+        #expect(world.error(client, 1) == .decoderUnavailable && !isPaused(world, 1000, .plain))
     }
 
     /// The image whose decoder died waits for its user's turn, so that another user's is decoded between its two attempts.
     @Test func theSecondAttemptWaitsForItsTurn() throws {
-        var limits = BrokerLimits()
-        (limits.workers, limits.earlyBodyBytes) = (1, 0)
-        var world = StrictWorld(limits)
-        world.readyAll()
+        var world = StrictWorld.ready { ($0.workers, $0.earlyBodyBytes) = (1, 0) }
         let (attacker, victim) = (world.connect(), world.connect(uid: 2000))
         try begin(&world, attacker, 1, isHEIF: false)
         let worker = try #require(world.decodes.values.first?.worker)
@@ -170,14 +148,117 @@ import WorkerProtocol
             let dying = world.decodes.values.first?.worker ?? worker
             if let (job, decode) = world.decodes.first, world.state.decoding[job]?.waiters.first?.uid == 2000 {
                 #expect(decode.worker != worker)
-                world.readHeader(job)
-                world.finishDecode(job)
+                world.decode(job)
                 break
             }
             world.endWorker(dying, Self.crash)
             world.readyAll()
         }
-        #expect(world.image(victim, 3) != nil)
-        #expect(world.answers[attacker]?[1] == nil)
+        #expect(world.image(victim, 3) != nil && world.answers[attacker]?[1] == nil)
+    }
+}
+
+/// `CrashLedger` in isolation.
+@Suite struct CrashLedgerTests {
+    private var ledger = CrashLedger()
+    private var now = Instant(nanoseconds: 1_000_000_000)
+
+    private func image(_ user: UInt32, _ source: String) -> Responsible {
+        Responsible(user: user, sources: [source])
+    }
+
+    private func isPaused(_ user: UInt32, _ source: String) -> Bool {
+        ledger.pause(of: image(user, source), at: now) != nil
+    }
+
+    private mutating func die(_ user: UInt32, _ source: String, times: Int = 1) {
+        for _ in 0..<times { _ = ledger.note(image(user, source), at: now) }
+    }
+
+    @Test mutating func `a user's images of a source are paused, for longer each time`() throws {
+        die(1, "a", times: CrashLedger.tolerated)
+        #expect(!isPaused(1, "a"))
+        for exponent in 0..<9 {
+            let began = ledger.note(image(1, "a"), at: now)
+            let pause = try #require(began)
+            #expect(pause.scope == CrashLedger.Scope(user: 1, source: "a"))
+            #expect(pause.milliseconds == 1000 << exponent)
+            // Deaths of images that were decoded already do not lengthen it.
+            die(1, "a", times: 10)
+            now = now.adding(milliseconds: pause.milliseconds - 1)
+            #expect(isPaused(1, "a") && !isPaused(1, "b") && !isPaused(2, "a"))
+            now = now.adding(milliseconds: 1)
+            #expect(!isPaused(1, "a"))
+        }
+    }
+
+    @Test mutating func `a death counts for ten minutes`() {
+        die(1, "a", times: 4)
+        now = now.adding(milliseconds: CrashLedger.milliseconds)
+        die(1, "a", times: 4)
+        #expect(!isPaused(1, "a") && ledger.count == 4)
+    }
+
+    @Test mutating func `many sources pause their user alone`() {
+        for source in ["a", "b", "c"] { die(1, source, times: 3) }
+        #expect(isPaused(1, "d") && !isPaused(2, "a"))
+        #expect(ledger.pause(of: image(1, "d"), at: now)?.scope == CrashLedger.Scope(user: 1))
+    }
+
+    @Test mutating func `one or two users pause no source, three do`() {
+        for _ in 0..<20 {
+            for user: UInt32 in [1, 2] { die(user, "a", times: 20) }
+            #expect(!isPaused(3, "a"))
+            now = now.adding(milliseconds: 10_000)
+        }
+        die(3, "a")
+        #expect(isPaused(4, "a") && !isPaused(4, "b"))
+        #expect(ledger.pause(of: image(4, "a"), at: now)?.scope == CrashLedger.Scope(source: "a"))
+    }
+
+    @Test mutating func `a source that kills decoders for everyone pauses nothing else`() {
+        for user: UInt32 in 1...100 { die(user, "a") }
+        #expect(isPaused(200, "a") && !isPaused(200, "b"))
+    }
+
+    @Test mutating func `three users and three sources pause the family`() {
+        for (user, source) in [(1, "a"), (2, "b"), (3, "c")] as [(UInt32, String)] { die(user, source, times: 3) }
+        #expect(isPaused(4, "d"))
+        #expect(ledger.pause(of: image(4, "d"), at: now)?.scope == CrashLedger.Scope())
+    }
+
+    @Test mutating func `redirects to ever new names are of one source`() {
+        for number in 0..<5 {
+            _ = ledger.note(Responsible(user: 1, sources: ["s\(number)", "what a redirects to"]), at: now)
+        }
+        #expect(ledger.pause(of: Responsible(user: 1, sources: ["new", "what a redirects to"]), at: now) != nil)
+        #expect(!isPaused(1, "a") && !isPaused(1, "s0"))
+    }
+
+    /// Any history of two attackers, or of one source, leaves other users' images alone; and each table is bounded.
+    @Test(arguments: 1...40) func randomHistories(seed: UInt64) {
+        var random = SplitMix64(state: seed)
+        var ledger = CrashLedger()
+        var now = now
+        let (users, sources) = [(2, 50), (50, 1), (50, 50)][Int(seed % 3)]
+        var charged: [Instant] = []
+        for _ in 0..<2000 {
+            let user = UInt32.random(in: 1...UInt32(users), using: &random)
+            let image = image(user, "\(Int.random(in: 1...sources, using: &random))")
+            let before = ledger.pause(of: image, at: now)
+            let began = ledger.note(image, at: now)
+            #expect(before == nil || began == nil)
+            #expect(began == ledger.pause(of: image, at: now) || before != nil)
+            #expect((began?.milliseconds ?? 1) <= CrashLedger.milliseconds)
+            if before == nil { charged.append(now) }
+            #expect(ledger.count <= CrashLedger.capacity)
+            if users == 2 { #expect(ledger.pause(of: self.image(100, image.sources[0]), at: now) == nil) }
+            if sources == 1 { #expect(ledger.pause(of: self.image(user, "other"), at: now) == nil) }
+            let steps = [0, 0, 0, 0, 10, 100, 1000]
+            now = now.adding(milliseconds: steps.randomElement(using: &random) ?? 0)
+        }
+        // Within ten minutes, few deaths find no pause.
+        charged.removeAll { $0.adding(milliseconds: CrashLedger.milliseconds) <= now }
+        #expect(charged.count <= 2 * 8 + 2 * 10 + 50)
     }
 }

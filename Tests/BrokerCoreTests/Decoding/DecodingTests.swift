@@ -1,5 +1,4 @@
 import Digests
-import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
@@ -46,6 +45,14 @@ import WorkerProtocol
         #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
     }
 
+    /// A machine with one job, which runs.
+    private func running() throws -> (Decoding, JobID) {
+        var decoding = Decoding(limits: BrokerLimits())
+        let job = try begin(&decoding, 1)
+        try run(&decoding, job)
+        return (decoding, job)
+    }
+
     @Test func `a variant is decoded once`() throws {
         var decoding = Decoding(limits: BrokerLimits())
         let job = try begin(&decoding, 1)
@@ -74,9 +81,7 @@ import WorkerProtocol
     }
 
     @Test func `a parked decoding has no deadline`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
+        var (decoding, job) = try running()
         let late = now.adding(milliseconds: 20_000)
         #expect(decoding.isOverdue(job, at: late))
         _ = decoding.headerRead(job, try plan())
@@ -86,9 +91,7 @@ import WorkerProtocol
     }
 
     @Test func `only the planned result is expected`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
+        var (decoding, job) = try running()
         _ = decoding.headerRead(job, try plan())
         #expect(!decoding.expects(DecodeResult(bytes: 400), of: job))
         _ = decoding.admitNext(hasRoom: { _ in true }, at: now)
@@ -120,8 +123,7 @@ import WorkerProtocol
             var decoding = Decoding(limits: limits)
             let job = JobID(number: 1)
             if format == .svg { decoding.note(.svg, of: key.content.digest) }
-            decoding.enqueue(
-                key, of: BufferID(number: 1), bytes: 100, responsible: responsible, waiter(1), as: job)
+            decoding.enqueue(key, of: BufferID(number: 1), bytes: 100, responsible: responsible, waiter(1), as: job)
             let family = CodecFamily(format)
             #expect((family == .plain ? decoding.popQueued() : decoding.popQueued(of: family)) == job)
             #expect(decoding.start(job, on: worker, known: nil, at: now) != nil)
@@ -139,9 +141,7 @@ import WorkerProtocol
     }
 
     @Test func `an image that kills two decoders is quarantined`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
+        var (decoding, job) = try running()
         guard case (.requeued, false)? = decoding.workerExited(job, .signal, at: moment) else {
             return complain("not queued once more")
         }
@@ -157,9 +157,7 @@ import WorkerProtocol
     }
 
     @Test func `a variant that takes too long is refused alone`() throws {
-        var decoding = Decoding(limits: BrokerLimits())
-        let job = try begin(&decoding, 1)
-        try run(&decoding, job)
+        var (decoding, job) = try running()
         let slow = try #require(decoding[job]?.variant)
         guard case (.refused(let end, let error), false)? = decoding.workerExited(job, .cpu, at: moment) else {
             return complain("not refused, or quarantined")

@@ -12,18 +12,13 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.workers = 2
-        limits.usesDisk = true
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
+        (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (2, true) }.connected()
         world.happen(.diskReported(DiskReport(state: .on)))
     }
 
     private mutating func load(_ id: Int, _ path: String, width: Int? = nil) {
         world.get(client, id: id, path) { $0.variant.width = width }
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
     }
 
     private mutating func finish(_ job: JobID, width: Int) {
@@ -33,28 +28,21 @@ import WorkerProtocol
         world.finishDecode(job)
     }
 
-    private mutating func answerDisk() {
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
-    }
-
     /// Loads `false`, which a worker names content 1 before it dies of `seccomp`, in two forms: its own decoding is repeated, the
     /// other worker's goes on. Returns both.
     private mutating func loadFalselyNamed() throws -> (repeated: JobID, running: JobID) {
         load(1, "false")
         world.get(client, id: 2, "false") { $0.variant.width = 5 }
-        answerDisk()
-        world.finishFetch(try #require(world.fetches.keys.first), content: nil)
+        world.answerDisk()
+        try world.finishFetch(content: nil)
         let (bytes, liar) = try #require(world.identifying.first)
         world.identify(bytes, content: 1)
         let repeated = try #require(world.decodes.first { $0.value.worker == liar }).key
         let running = try #require(world.decodes.first { $0.value.worker != liar }).key
         world.endWorker(liar, .ended(.signal(31)))
         world.readyAll()
-        answerDisk()
-        for _ in 0..<10 where world.decodes[repeated] == nil {
-            world.happen(.timePassed, after: 1000)
-            world.readyAll()
-        }
+        world.answerDisk()
+        for _ in 0..<10 where world.decodes[repeated] == nil { world.readyAll(after: 1000) }
         return (repeated, running)
     }
 
@@ -69,7 +57,7 @@ import WorkerProtocol
         }
         // The bytes that have this name become known from another URL, by an honest worker.
         load(3, "true", width: 5)
-        world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: 70_000)
+        try world.finishFetch(content: nil, bytes: 70_000)
         world.identify(try #require(world.identifying.keys.first), content: 1)
         let honest = try #require(world.decodes.keys.first { $0 != running }, "it has joined the other decoding")
         finish(honest, width: 100)
@@ -81,17 +69,16 @@ import WorkerProtocol
             #expect(other.originalWidth == 10 && other.buffer != image.buffer)
         }
         #expect(world.savedRasters.map(\.header.geometry.width).allSatisfy { $0 == 100 })
-        answerDisk()
+        world.answerDisk()
         load(4, "true", width: 5)
-        #expect(world.image(client, 4)?.buffer == image.buffer)
-        #expect(world.image(client, 4)?.originalWidth == 100)
+        #expect((world.image(client, 4)?.buffer, world.image(client, 4)?.originalWidth) == (image.buffer, 100))
     }
 
     @Test mutating func `a decoding under a false name can fail without the bytes that have the name`() throws {
         let (repeated, running) = try loadFalselyNamed()
         finish(repeated, width: 10)
         load(3, "true", width: 5)
-        world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: 70_000)
+        try world.finishFetch(content: nil, bytes: 70_000)
         world.identify(try #require(world.identifying.keys.first), content: 1)
         world.failDecode(running)
         #expect(world.error(client, 2) == .decodeFailed)

@@ -30,15 +30,9 @@ import WorkerProtocol
         world.workers.filter { $0.value.kind.family ?? .plain != .plain }.keys.sorted()
     }
 
-    private func decode(_ world: inout StrictWorld, _ job: JobID) {
-        world.readHeader(job)
-        world.finishDecode(job)
-    }
-
     /// A family has no process until it is needed, and keeps it after its first image for a minute.
     @Test func workersAreStartedOnDemand() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         #expect(loaders(world).isEmpty)
         try load("a", Self.heif, &world, client, 1)
         let loader = try #require(loaders(world).first)
@@ -48,14 +42,14 @@ import WorkerProtocol
         world.readyAll()
         let job = try #require(world.decodes.keys.first)
         #expect(world.decodes[job]?.worker == loader)
-        decode(&world, job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil)
         // The next one finds it warm.
         world.happen(.timePassed, after: 50_000)
         try load("b?", 9, &world, client, 2)
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         world.get(client, id: 3, "a") { $0.variant.width = 5 }
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         #expect(loaders(world) == [loader])
         world.happen(.timePassed, after: 50_000)
         #expect(world.workers[loader]?.state == .ready)
@@ -78,7 +72,7 @@ import WorkerProtocol
         world.readyAll()
         #expect(world.decodes[job]?.worker == loaders(world).first)
         // From now on it is known.
-        decode(&world, job)
+        world.decode(job)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         let next = try #require(world.decodes.keys.first)
         #expect(world.decodes[next]?.worker == loaders(world).first)
@@ -99,8 +93,7 @@ import WorkerProtocol
 
     /// A worker cannot claim that an image of its own family is another's, nor a header of another family.
     @Test(arguments: [true, false]) func falseFormat(isHeader: Bool) throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         try load("a", 1, &world, client, 1)
         let job = try #require(world.decodes.keys.first)
         let worker = try #require(world.decodes[job]?.worker)
@@ -117,8 +110,7 @@ import WorkerProtocol
 
     /// The message names the program and its package.
     @Test func missingFamily() throws {
-        var world = Self.world([.avif])
-        let client = world.connect()
+        var (world, client) = Self.world([.avif]).connected()
         try load("a", Self.heif, &world, client, 1)
         guard case .error(_, let error)? = world.answer(client, 1) else { throw WireError(.internal, "no error") }
         #expect(error.code == .unsupportedFormat)
@@ -129,11 +121,10 @@ import WorkerProtocol
 
     /// After a reload, an installed family is used at once, and a removed one's workers exit.
     @Test func reload() throws {
-        var world = Self.world([.avif])
-        let client = world.connect(isAdmin: true)
+        var (world, client) = Self.world([.avif]).connected(isAdmin: true)
         try load("a", Self.avif, &world, client, 1)
         world.readyAll()
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         try load("b", Self.heif, &world, client, 2)
         #expect(world.error(client, 2) == .unsupportedFormat)
         world.newLimits = world.state.limits
@@ -144,14 +135,13 @@ import WorkerProtocol
         world.readyAll()
         try load("b", Self.heif, &world, client, 4)
         world.readyAll()
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         #expect(world.image(client, 4) != nil)
     }
 
     /// The family shares the places that the plain one leaves free, and has one in any case.
     @Test func placesOfWorkers() throws {
-        var world = Self.world(workers: 4)
-        let client = world.connect()
+        var (world, client) = Self.world(workers: 4).connected()
         for id in 1...3 { try load("\(id)", id, &world, client, id) }
         #expect(world.decodes.count == 3)
         for id in 4...6 {
@@ -163,15 +153,13 @@ import WorkerProtocol
         // JPEGs take their places as if there were no other family.
         try load("7", 11, &world, client, 7)
         #expect(world.decodes.count == 5)
-        for job in world.decodes.keys.sorted().prefix(3) { decode(&world, job) }
-        #expect(loaders(world).count == 2)
-        #expect(world.decodes.count == 3)
+        for job in world.decodes.keys.sorted().prefix(3) { world.decode(job) }
+        #expect(loaders(world).count == 2 && world.decodes.count == 3)
     }
 
     /// A family whose workers keep dying is refused, and neither the others nor their origins are affected.
     @Test func brokenFamily() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         var id = 0
         var last: ErrorCode?
         while id < 20, last != .decoderUnavailable {
@@ -181,8 +169,7 @@ import WorkerProtocol
             for _ in 0..<2 {
                 // Successors are started later and later.
                 for _ in 0..<50 where world.decodes.isEmpty && world.answers[client]?[id] == nil {
-                    world.happen(.timePassed, after: 1000)
-                    world.readyAll()
+                    world.readyAll(after: 1000)
                 }
                 guard let (_, decode) = world.decodes.first else { break }
                 world.endWorker(decode.worker, .ended(.signal(11)))
@@ -195,8 +182,7 @@ import WorkerProtocol
             id += 1
             try load("\(id)", content, &world, client, id)
             world.readyAll()
-            let job = try #require(world.decodes.keys.first)
-            decode(&world, job)
+            try world.decode()
             #expect(world.image(client, id) != nil)
         }
         #expect(world.state.supervision.ready(.decode) == 2)
@@ -220,21 +206,19 @@ import WorkerProtocol
         #expect(world.error(client, 1) == .decoderCrashed)
         world.foreign[9] = .heif
         try load("b", 9, &world, other, 2)
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         #expect(world.image(other, 2) != nil)
-        world.happen(.timePassed, after: 60_001)
-        world.readyAll()
+        world.readyAll(after: 60_001)
         world.happen(.timePassed, after: 60_001)
         #expect(loaders(world).allSatisfy { world.workers[$0]?.state == .dying })
     }
 
     /// A worker that is lost while it has no job is not replaced.
     @Test func idleWorkerIsNotReplaced() throws {
-        var world = Self.world()
-        let client = world.connect()
+        var (world, client) = Self.world().connected()
         try load("a", Self.heif, &world, client, 1)
         world.readyAll()
-        decode(&world, try #require(world.decodes.keys.first))
+        try world.decode()
         world.endWorker(try #require(loaders(world).first), .ended(.signal(9)))
         world.happen(.timePassed, after: 10_000)
         #expect(loaders(world).isEmpty)

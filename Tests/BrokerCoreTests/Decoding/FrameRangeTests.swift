@@ -1,5 +1,4 @@
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -10,13 +9,7 @@ struct FrameRangeTests {
     private var world: StrictWorld
     private let client: ClientID
 
-    init() {
-        var limits = BrokerLimits()
-        limits.workers = 2
-        world = StrictWorld(limits)
-        world.readyAll()
-        client = world.connect()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.workers = 2 }.connected() }
 
     private mutating func ask(_ id: Int, first: Int, count: Int = 2, _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: id, "a") {
@@ -32,8 +25,7 @@ struct FrameRangeTests {
         ask(id, first: first, count: count)
         for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
         let (job, decode) = try #require(world.decodes.first)
-        world.readHeader(job, frames: 5)
-        world.finishDecode(job)
+        world.decode(job, frames: 5)
         return (decode.order, decode.worker)
     }
 
@@ -49,8 +41,7 @@ struct FrameRangeTests {
         #expect(image.bytes == 2 * 400 && image.frameCount == 5)
         #expect(image.timing == AnimationTiming(delaysMs: [100, 100], loops: 0))
         try load(2, first: 4)
-        #expect(world.image(client, 2)?.timing?.delaysMs.count == 1)
-        #expect(world.image(client, 2)?.bytes == 400)
+        #expect((world.image(client, 2)?.timing?.delaysMs.count, world.image(client, 2)?.bytes) == (1, 400))
         #expect(world.state.report[.pixelsDecoded] == 300)
     }
 
@@ -76,9 +67,7 @@ struct FrameRangeTests {
         #expect(world.state.report[.memoryBytes] == bytes - 800)
         // Nobody has what is only described.
         ask(3, first: 0) { $0.delivery = .none }
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job, frames: 5)
-        world.finishDecode(job)
+        try world.decode(frames: 5)
         #expect(world.image(client, 3)?.timing?.delaysMs.count == 2)
         #expect(world.state.report[.memoryBytes] == bytes - 800)
     }

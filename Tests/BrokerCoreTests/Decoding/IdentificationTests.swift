@@ -12,13 +12,7 @@ import WorkerProtocol
     var world: StrictWorld
     let client: ClientID
 
-    init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.workers = 1 }.connected() }
 
     /// The bytes of a body that does not go first.
     private static let large = 1 << 20
@@ -31,17 +25,11 @@ import WorkerProtocol
         world.finishFetch(try #require(fetch), content: nil, bytes: bytes)
     }
 
-    mutating func decode() throws {
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
-    }
-
     @Test mutating func `nothing is decoded before the digest is known`() throws {
         try download(1)
         #expect(world.decodes.isEmpty)
         world.identify(try #require(job), content: 1)
-        try decode()
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
     }
 
@@ -50,7 +38,7 @@ import WorkerProtocol
         world.get(client, id: 2, "a")
         #expect(world.fetches.isEmpty)
         world.identify(try #require(job), content: 1)
-        try decode()
+        try world.decode()
         #expect(world.image(client, 1) != nil && world.image(client, 2) != nil)
         #expect(world.state.report[.coalesced] == 1)
     }
@@ -60,11 +48,10 @@ import WorkerProtocol
         try download(2, "b", bytes: Self.large)
         let worker = try #require(world.identifying.values.first)
         world.identify(try #require(job), content: 1)
-        #expect(world.decodes.values.map(\.worker) == [worker])
-        #expect(world.identifying.isEmpty)
-        try decode()
+        #expect(world.decodes.values.map(\.worker) == [worker] && world.identifying.isEmpty)
+        try world.decode()
         world.identify(try #require(job), content: 2)
-        try decode()
+        try world.decode()
         #expect(world.image(client, 1) != nil && world.image(client, 2) != nil)
     }
 
@@ -73,8 +60,7 @@ import WorkerProtocol
         let first = try #require(job)
         world.endWorker(try #require(world.identifying[first]), .ended(.signal(9)))
         world.readyAll()
-        world.happen(.timePassed, after: 1000)
-        world.readyAll()
+        world.readyAll(after: 1000)
         #expect(job == first)
         for _ in 0..<Identification.fatalCrashes {
             world.endWorker(try #require(world.identifying[first]), .ended(.signal(11)))
@@ -83,8 +69,7 @@ import WorkerProtocol
                 world.happen(.timePassed, after: 10_000)
             }
         }
-        #expect(world.error(client, 1) == .decoderCrashed)
-        #expect(world.state.reservedBytes == 0)
+        #expect(world.error(client, 1) == .decoderCrashed && world.state.reservedBytes == 0)
     }
 
     @Test mutating func `a request that leaves ends a queued identification, and lets a running one end`() throws {
@@ -128,7 +113,7 @@ import WorkerProtocol
             world.happen(.timePassed, after: 10_000)
         }
         world.identify(first, content: 1)
-        try decode()
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
     }
 
@@ -172,25 +157,19 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.usesDisk = true
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
+        (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }.connected()
         world.happen(.diskReported(DiskReport(state: .on)))
     }
 
     /// Loads content `id` under the path `id`, and has it saved. Returns the workers that it was made by.
     private mutating func load(_ id: Int) throws -> (fetch: WorkerID, decode: WorkerID) {
         world.get(client, id: id, "\(id)") { $0.variant.width = 5 }
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
         let (job, fetch) = try #require(world.fetches.first)
         world.finishFetch(job, content: id)
         let (decode, order) = try #require(world.decodes.first)
-        world.readHeader(decode, width: 100, height: 100)
-        world.finishDecode(decode)
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: id) }
+        world.decode(decode, width: 100, height: 100)
+        world.answerDisk(content: id)
         #expect(world.image(client, id)?.source == .network)
         return (fetch.worker, order.worker)
     }
@@ -202,7 +181,7 @@ import WorkerProtocol
     private mutating func end(_ worker: WorkerID, _ exit: WorkerExit) {
         world.endWorker(worker, exit)
         world.readyAll()
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
     }
 
     @Test(arguments: [true, false]) mutating func `of a download or decode worker, all contents`(isFetch: Bool) throws {
@@ -243,7 +222,7 @@ import WorkerProtocol
 
     @Test mutating func `bytes that it has received are downloaded again`() throws {
         world.get(client, id: 1, "1")
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        world.answerDisk()
         let (job, fetch) = try #require(world.fetches.first)
         world.finishFetch(job, content: nil)
         world.endWorker(fetch.worker, .ended(.signal(31)))
@@ -251,10 +230,8 @@ import WorkerProtocol
         #expect(world.fetches.count == 1)
         // The digest of the discarded bytes comes too late.
         for job in world.identifying.keys.sorted() { world.identify(job, content: 1) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        try world.finishFetch(content: 2)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
         #expect(try isInMemory(1))
     }
@@ -262,13 +239,10 @@ import WorkerProtocol
     @Test mutating func `of the cache process, everything that came from disk, and the disk`() throws {
         _ = try load(1)
         world.get(client, id: 2, "2")
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: 2) }
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        world.answerDisk(content: 2)
+        try world.decode()
         #expect(world.image(client, 2)?.source == .disk)
-        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
-        world.endWorker(cache, .ended(.signal(31)))
+        world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }).key, .ended(.signal(31)))
         #expect(try isInMemory(1))
         #expect(try !isInMemory(2))
         world.readyAll()
@@ -303,14 +277,10 @@ import WorkerProtocol
             world.workers[id]?.state = .ready
             world.happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), build: "first"))
         }
-        world.get(client, id: 2, "2") { $0.variant.width = 5 }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try world.download(client, id: 2, "2", content: 2) { $0.variant.width = 5 }
         world.endWorker(first.decode, .ended(.signal(31)))
         #expect(world.discarded.isEmpty)
-        for _ in 0..<10 where world.discarded.isEmpty {
-            world.happen(.timePassed, after: 1000)
-            world.readyAll()
-        }
+        for _ in 0..<10 where world.discarded.isEmpty { world.readyAll(after: 1000) }
         #expect(world.discarded == [StrictWorld.digest(1), StrictWorld.digest(2)])
         #expect(world.diskJobs.values.count { $0.kind == .forget } == 1)
     }
@@ -335,20 +305,98 @@ import WorkerProtocol
         world.get(client, id: 2, "2") { $0.variant.width = 5 }
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 2, asRaster: true)
         #expect(world.image(client, 2)?.source == .disk)
-        world.get(client, id: 3, "2") {
-            $0.variant.width = 5
-            $0.cache = .reload
-        }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try world.download(client, id: 3, "2", content: 2) { ($0.variant.width, $0.cache) = (5, .reload) }
         let decode = world.decodes.keys.first
-        if let decode {
-            world.readHeader(decode)
-            world.finishDecode(decode)
-        }
+        if let decode { world.decode(decode) }
         #expect(world.image(client, 3) != nil)
         #expect(try isInMemory(2))
-        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
-        world.endWorker(cache, .ended(.signal(31)))
+        world.endWorker(try #require(world.workers.first { $0.value.kind == .cache }).key, .ended(.signal(31)))
         #expect(try !isInMemory(2))
+    }
+}
+
+// A small image is decoded in the job that computes its digest.
+extension IdentificationTests {
+    @Test mutating func `a small image is decoded while it is identified`() throws {
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        world.get(client, id: 2, "a")
+        world.finishFetch(try #require(fetch), content: nil)
+        let job = try #require(self.job)
+        #expect(world.early[job]?.job.transform.width == 5)
+        world.identify(job, content: 1, earlyWidth: 10)
+        let image = try #require(world.image(client, 1))
+        #expect((image.source, image.width) == (.network, 5))
+        // The other form is made as usual.
+        #expect(world.decodes.count == 1)
+        try world.decode()
+        #expect(world.image(client, 2)?.width == 10)
+        #expect(world.getImage(client, id: 3, "a") { $0.variant.width = 5 }?.source == .memory)
+        #expect(world.state.reservedBytes == 0)
+    }
+
+    @Test mutating func `large bodies, encoded images and new bytes of a known image are identified first`() throws {
+        world.get(client, id: 1, "a")
+        world.finishFetch(try #require(fetch), content: nil, bytes: BrokerLimits().earlyBodyBytes + 1)
+        #expect(world.early.isEmpty)
+        world.identify(try #require(job), content: 1)
+        try world.decode()
+        world.get(client, id: 2, "b") { $0.representation = .png }
+        world.finishFetch(try #require(fetch), content: nil)
+        #expect(world.early.isEmpty)
+        world.identify(try #require(job), content: 2)
+        try world.decode()
+        world.get(client, id: 3, "a") { $0.cache = .reload }
+        world.finishFetch(try #require(fetch), content: nil)
+        #expect(world.early.isEmpty)
+    }
+
+    @Test mutating func `a result of another size than ordered costs the worker`() throws {
+        try download(1)
+        let job = try #require(self.job)
+        let worker = try #require(world.identifying[job])
+        let size = try #require(PixelGeometry(width: 10, height: 10))
+        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: size, workingBytes: 0)
+        world.happen(
+            .identified(worker, job, digest: StrictWorld.digest(1), early: EarlyResult(plan, DecodeResult(bytes: 399))))
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
+    @Test mutating func `bytes that kill a decoder while they are identified kill one more at most`() throws {
+        try download(1)
+        let first = try #require(job)
+        #expect(world.early[first] != nil)
+        world.endWorker(try #require(world.identifying[first]), .ended(.signal(11)))
+        world.readyAll()
+        world.readyAll(after: 1000)
+        #expect(world.early[first] == nil)
+        world.identify(first, content: 1)
+        let decode = try #require(world.decodes.first)
+        world.endWorker(decode.value.worker, .ended(.signal(11)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        // Other bytes may be decoded early again, unless they begin like those.
+        world.readyAll()
+        world.readyAll(after: 60_000)
+        try download(2, "b")
+        let refused = try #require(world.early.values.first?.refused)
+        #expect(refused == [String(StrictWorld.digest(1).prefix(EarlyDecode.prefixLength))])
+    }
+
+    @Test mutating func `processor time of an early decoding is not the image's fault`() throws {
+        try download(1)
+        let first = try #require(job)
+        let worker = try #require(world.identifying[first])
+        world.happen(.processorTimeUsed(worker, first, milliseconds: 1000 * BrokerLimits().decodeSeconds))
+        #expect(world.workers[worker]?.state == .dying)
+        world.endWorker(worker, .ended(.signal(9)))
+        world.readyAll()
+        world.readyAll(after: 1000)
+        #expect(world.early[first] == nil)
+        world.identify(first, content: 1)
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
+        world.readyAll()
+        world.readyAll(after: 1000)
+        // One decoder has died on it.
+        try world.decode()
+        #expect(world.image(client, 1) != nil)
     }
 }

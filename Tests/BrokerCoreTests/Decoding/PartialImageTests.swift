@@ -11,13 +11,7 @@ import WorkerProtocol
     private var world: StrictWorld
     private let client: ClientID
 
-    init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        world = StrictWorld(limits)
-        world.readyAll()
-        client = world.connect()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.workers = 1 }.connected() }
 
     private var fetch: JobID { world.fetches.keys.first! }
     /// The partial decoding in flight.
@@ -29,13 +23,14 @@ import WorkerProtocol
         }
     }
 
-    /// Sends a request and begins the origin's response.
-    private mutating func begin(_ change: (inout GetOptions) -> Void = { _ in }) {
+    /// Sends a request, and begins the origin's response, of which some bytes have arrived.
+    private mutating func begin(receiving bytes: Int = 0, _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: 1, "a") {
             $0.progressive = true
             change(&$0)
         }
         world.respond(fetch)
+        if bytes > 0 { receive(bytes) }
     }
 
     private mutating func receive(_ bytes: Int, after milliseconds: Int = 0) {
@@ -51,20 +46,16 @@ import WorkerProtocol
     }
 
     @Test mutating func partialImagesComeBeforeTheEnd() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         #expect(world.decodes[try #require(part)]?.order.partialBytes == 2000)
         try finishPart(stage: 1)
         receive(4000, after: 300)
         try finishPart(stage: 2)
         #expect(shown().map(\.final) == [false, false])
         #expect(shown().allSatisfy { $0.source == .network && $0.width == 10 && $0.pixels?.stride == 40 })
-        #expect(world.state.report[.partialDecodes] == 2)
-        #expect(world.state.report[.decodes] == 0)
+        #expect((world.state.report[.partialDecodes], world.state.report[.decodes]) == (2, 0))
         world.finishFetch(fetch, content: 1)
-        let whole = try #require(world.decodes.keys.first)
-        world.readHeader(whole)
-        world.finishDecode(whole)
+        try world.decode()
         #expect(world.image(client, 1)?.final == true)
         // Each image is a separate lease.
         let buffers = (shown() + [try #require(world.image(client, 1))]).compactMap(\.buffer)
@@ -76,8 +67,7 @@ import WorkerProtocol
     @Test(arguments: [GetOptions.Delivery.inline, .none]) mutating func otherDeliveries(
         _ delivery: GetOptions.Delivery
     ) throws {
-        begin { $0.delivery = delivery }
-        receive(2000)
+        begin(receiving: 2000) { $0.delivery = delivery }
         guard delivery == .inline else { return #expect(part == nil) }
         try finishPart(stage: 1)
         #expect(shown().map(\.payload) == [400] && world.payloads.count == 1)
@@ -99,15 +89,13 @@ import WorkerProtocol
     }
 
     @Test mutating func allFramesBeginAsOne() throws {
-        begin { $0.variant.frames = .all }
-        receive(2000)
+        begin(receiving: 2000) { $0.variant.frames = .all }
         try finishPart(stage: 1)
         #expect(shown().map(\.timing) == [nil])
     }
 
     @Test mutating func partialImagesAre200MillisecondsApart() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         try finishPart(stage: 1)
         receive(9000, after: 199)
         #expect(part == nil)
@@ -116,8 +104,7 @@ import WorkerProtocol
     }
 
     @Test mutating func aLongDecodingIsFollowedByALongPause() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         receive(3500, after: 250)
         // At most one partial decoding is in flight.
         #expect(world.decodes.count == 1)
@@ -132,8 +119,7 @@ import WorkerProtocol
     }
 
     @Test mutating func fewNewBytesAreNotDecoded() throws {
-        begin()
-        receive(1000)
+        begin(receiving: 1000)
         #expect(part == nil)
         receive(50_000)
         try finishPart(stage: 1)
@@ -144,12 +130,10 @@ import WorkerProtocol
     }
 
     @Test mutating func aPlanThatShowsNoMoreIsRefused() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         try finishPart(stage: 3)
         receive(4000, after: 500)
-        let again = try #require(part)
-        world.readHeader(again, stage: 3)
+        world.readHeader(try #require(part), stage: 3)
         #expect(part == nil && shown().count == 1)
         receive(6000, after: 500)
         try finishPart(stage: 4)
@@ -157,8 +141,7 @@ import WorkerProtocol
     }
 
     @Test mutating func aBodyTooShortIsTriedAgain() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         world.failDecode(try #require(part), .truncated)
         receive(4000, after: 500)
         #expect(part != nil)
@@ -166,30 +149,25 @@ import WorkerProtocol
 
     @Test(arguments: [ErrorCode.unsupportedFormat, .decodeFailed, .outOfMemory])
     mutating func whatComesInNoPartsIsLookedAtOnce(_ code: ErrorCode) throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         world.failDecode(try #require(part), code)
         receive(50_000, after: 5000)
         #expect(part == nil)
         // The request itself is unaffected.
         world.finishFetch(fetch, content: 1)
-        let whole = try #require(world.decodes.keys.first)
-        world.readHeader(whole)
-        world.finishDecode(whole)
+        try world.decode()
         #expect(world.image(client, 1)?.final == true)
     }
 
     @Test mutating func tooLargeAnImageIsRefused() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         world.readHeader(try #require(part), width: 20_000, height: 20_000)
         receive(50_000, after: 5000)
         #expect(part == nil && shown().isEmpty)
     }
 
     @Test mutating func memoryIsNotWaitedFor() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         world.readHeader(try #require(part), workingBytes: 600 << 20)
         #expect(part == nil && world.state.decoding.isParking == false)
         receive(4000, after: 500)
@@ -201,11 +179,9 @@ import WorkerProtocol
         world.get(other, id: 1, "b", of: "other.test")
         world.finishFetch(fetch, content: 2)
         let whole = try #require(world.decodes.keys.first)
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         #expect(part == nil)
-        world.readHeader(whole)
-        world.finishDecode(whole)
+        world.decode(whole)
         // The partial decoding was skipped, not queued; the next one follows after the interval.
         #expect(part == nil)
         world.happen(.timePassed, after: 200)
@@ -213,8 +189,7 @@ import WorkerProtocol
     }
 
     @Test mutating func theCompleteImageIsDecodedByItself() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         let early = try #require(part)
         world.readHeader(early)
         world.finishFetch(fetch, content: 1)
@@ -223,15 +198,13 @@ import WorkerProtocol
         world.finishDecode(early)
         #expect(shown().isEmpty)
         let whole = try #require(world.decodes.first { $0.value.fetch == nil }?.key)
-        world.readHeader(whole)
-        world.finishDecode(whole)
+        world.decode(whole)
         #expect(world.image(client, 1)?.final == true)
         #expect(shown().isEmpty && world.state.report[.partialDecodes] == 0)
     }
 
     @Test mutating func anEndedTransferRefusesTheHeader() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         let early = try #require(part)
         world.finishFetch(fetch, content: 1)
         world.readHeader(early)
@@ -239,8 +212,7 @@ import WorkerProtocol
     }
 
     @Test mutating func cancelledRequestsSeeNothing() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         let early = try #require(part)
         world.readHeader(early)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
@@ -263,10 +235,7 @@ import WorkerProtocol
         begin()
         let (same, otherwise, late) = (world.connect(), world.connect(), world.connect())
         world.get(same, id: 1, "a") { $0.progressive = true }
-        world.get(otherwise, id: 1, "a") {
-            $0.progressive = true
-            $0.variant.width = 5
-        }
+        world.get(otherwise, id: 1, "a") { ($0.progressive, $0.variant.width) = (true, 5) }
         receive(2000)
         let early = try #require(part)
         world.readHeader(early)
@@ -300,8 +269,7 @@ import WorkerProtocol
     }
 
     @Test mutating func aTransferThatBeginsAnewStartsAtTheFirstStage() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         try finishPart(stage: 5)
         receive(4000, after: 500)
         let outdated = try #require(part)
@@ -318,8 +286,7 @@ import WorkerProtocol
     }
 
     @Test mutating func aTransferThatIsContinuedGoesOn() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         try finishPart(stage: 5)
         receive(4000, after: 500)
         let early = try #require(part)
@@ -335,8 +302,7 @@ import WorkerProtocol
 
     /// No partial image of either version is shown until the origin has sent the header.
     @Test mutating func bytesThatMayBeOverwrittenAreNotShown() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         let early = try #require(part)
         world.readHeader(early)
         world.cutFetch(fetch, received: 2000)
@@ -345,19 +311,14 @@ import WorkerProtocol
     }
 
     @Test mutating func aDecoderThatDiesEndsParts() throws {
-        begin()
-        receive(2000)
-        let worker = try #require(world.decodes.values.first?.worker)
-        world.endWorker(worker, .ended(.signal(11)))
+        begin(receiving: 2000)
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         world.readyAll()
         receive(50_000, after: 5000)
-        #expect(part == nil)
-        #expect(world.state.report[.workerRestarts] == 1)
+        #expect(part == nil && world.state.report[.workerRestarts] == 1)
         // The crash counts against the origin, not against the request.
         world.finishFetch(fetch, content: 1)
-        let whole = try #require(world.decodes.keys.first)
-        world.readHeader(whole)
-        world.finishDecode(whole)
+        try world.decode()
         #expect(world.image(client, 1)?.final == true)
     }
 
@@ -371,16 +332,14 @@ import WorkerProtocol
     }
 
     @Test mutating func anOverdueDecoderIsKilled() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         let worker = try #require(world.decodes.values.first?.worker)
         world.happen(.timePassed, after: world.state.limits.decodeDeadlineMs)
         #expect(world.workers[worker]?.state == .dying)
     }
 
     @Test mutating func reportsWithoutAStageAreRejected() throws {
-        begin()
-        receive(2000)
+        begin(receiving: 2000)
         let (part, worker) = (try #require(part), try #require(world.decodes.values.first?.worker))
         let size = try #require(PixelGeometry(width: 10, height: 10))
         let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: size, workingBytes: 0)
@@ -390,14 +349,9 @@ import WorkerProtocol
 
     /// A partial decoding is skipped if it would leave no room for the final image.
     @Test mutating func aPartLeavesRoomForTheWhole() throws {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.maxInlineBytes = 700
-        world = StrictWorld(limits)
-        world.readyAll()
+        world = .ready { ($0.workers, $0.maxInlineBytes) = (1, 700) }
         _ = world.connect()
-        begin { $0.delivery = .inline }
-        receive(2000)
+        begin(receiving: 2000) { $0.delivery = .inline }
         try finishPart(stage: 1)
         #expect(shown().isEmpty && world.clients[client] == [1])
     }

@@ -10,11 +10,7 @@ import WorkerProtocol
 /// A miss of the disk tier that is certain needs no lookup.
 struct KnownOriginalsTests {
     private func world() -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.usesDisk = true
-        var world = StrictWorld(limits)
-        world.readyAll()
+        var world = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }
         world.happen(.diskReported(DiskReport(state: .on)))
         return world
     }
@@ -57,8 +53,7 @@ struct KnownOriginalsTests {
     }
 
     @Test func `a certain miss is downloaded at once`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a")
         // It may be on disk as long as the cache process has not said.
         #expect(finds(world).count == 1 && world.fetches.isEmpty)
@@ -69,8 +64,7 @@ struct KnownOriginalsTests {
     }
 
     @Test func `what the disk tier has is looked for`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a")
         let lookup = try #require(finds(world).first)
         let keys = try #require(world.state.disk[lookup]?.keys)
@@ -85,11 +79,7 @@ struct KnownOriginalsTests {
         var world = world()
         world.happen(.originalsKnown(hashes: [], isComplete: true))
         let client = world.connect(isAdmin: true)
-        world.get(client, id: 1, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        world.load(client, id: 1, "a", content: 1)
         #expect(world.image(client, 1)?.source == .network)
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
         world.clients[client]?.insert(2)
@@ -106,21 +96,17 @@ struct KnownOriginalsTests {
         let lookup = try #require(finds(world).first)
         let shared = try #require(world.state.disk[lookup]?.keys.last)
         world.answerDiskJob(lookup, content: 1)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        try world.decode()
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
         world.happen(.originalsKnown(hashes: [try hash(shared)], isComplete: true))
         world.get(second, id: 1, "a")
-        #expect(finds(world).isEmpty)
-        #expect(world.image(second, 1)?.source == .memory)
+        #expect(finds(world).isEmpty && world.image(second, 1)?.source == .memory)
     }
 
     @Test func `the next cache process has not said yet what it has`() throws {
         var world = world()
         world.happen(.originalsKnown(hashes: [], isComplete: true))
-        let cache = try #require(world.state.supervision.available(.cache))
-        world.endWorker(cache, .ended(.status(0)))
+        world.endWorker(try #require(world.state.supervision.available(.cache)), .ended(.status(0)))
         world.readyAll()
         world.happen(.diskReported(DiskReport(state: .on)))
         let client = world.connect()

@@ -1,7 +1,5 @@
 import IPCProtocol
-import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -40,8 +38,7 @@ struct BlameTests {
         try fail(status: 503, retryAfterMs: 600_000)
         world.get(client, id: 2, "direct")
         #expect(world.fetches.count == 1)
-        world.get(client, id: 3, "a", of: "other.test")
-        #expect(world.error(client, 3) == .hostUnavailable)
+        #expect(world.getError(client, id: 3, "a", of: "other.test") == .hostUnavailable)
     }
 
     @Test mutating func `closed ports of a target open no breaker of the origin that redirected there`() throws {
@@ -52,8 +49,7 @@ struct BlameTests {
         }
         world.get(client, id: 7, "direct")
         #expect(world.fetches.count == 1)
-        world.get(client, id: 8, "a", of: "closed.test:9")
-        #expect(world.error(client, 8) == .hostUnavailable)
+        #expect(world.getError(client, id: 8, "a", of: "closed.test:9") == .hostUnavailable)
     }
 
     @Test mutating func `the silence of a target counts for the target`() throws {
@@ -65,8 +61,7 @@ struct BlameTests {
         }
         world.get(client, id: 7, "direct")
         #expect(world.fetches.count == 1)
-        world.get(client, id: 8, "a", of: "silent.test")
-        #expect(world.error(client, 8) == .hostUnavailable)
+        #expect(world.getError(client, id: 8, "a", of: "silent.test") == .hostUnavailable)
     }
 
     @Test mutating func `what one user's paths do to a host does not close it to another user`() throws {
@@ -74,8 +69,7 @@ struct BlameTests {
             world.get(client, id: id, "slow\(id)")
             try fail()
         }
-        world.get(client, id: 10, "a")
-        #expect(world.error(client, 10) == .hostUnavailable)
+        #expect(world.getError(client, id: 10, "a") == .hostUnavailable)
         world.get(stranger, id: 11, "a")
         #expect(world.fetches.count == 1)
         try fail(status: 429, retryAfterMs: 600_000)

@@ -12,14 +12,9 @@ import WorkerProtocol
     private let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.fetchers = 2
-        limits.transfersPerFetcher = 1
-        limits.resumptions = 0
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
+        (world, client) = StrictWorld.ready {
+            ($0.workers, $0.fetchers, $0.transfersPerFetcher, $0.resumptions) = (1, 2, 1, 0)
+        }.connected()
     }
 
     /// Begins a download that has received 500 bytes, which can be continued.
@@ -50,8 +45,7 @@ import WorkerProtocol
     /// Lets time pass until a download runs that is not among these.
     private mutating func next(besides others: Set<JobID> = []) throws -> JobID {
         for _ in 0..<10 where !world.fetches.keys.contains(where: { !others.contains($0) }) {
-            world.happen(.timePassed, after: 1000)
-            world.readyAll()
+            world.readyAll(after: 1000)
         }
         return try #require(world.fetches.keys.first { !others.contains($0) })
     }
@@ -59,11 +53,8 @@ import WorkerProtocol
     private mutating func finish(_ job: JobID, _ id: Int) throws {
         #expect(world.fetches[job]?.order.resumption == nil)
         world.finishFetch(job, content: 1)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
-        #expect(world.image(client, id)?.source == .network)
-        #expect(world.state.reservedBytes == 0)
+        try world.decode()
+        #expect(world.image(client, id)?.source == .network && world.state.reservedBytes == 0)
     }
 
     @Test mutating func `a running transfer begins anew`() throws {
@@ -109,10 +100,7 @@ import WorkerProtocol
         let other = try #require(world.fetches.keys.first { $0 != job })
         endCompromised(first)
         #expect(world.fetches[job] == nil)
-        for _ in 0..<10 where world.fetches.count < 2 {
-            world.happen(.timePassed, after: 1000)
-            world.readyAll()
-        }
+        for _ in 0..<10 where world.fetches.count < 2 { world.readyAll(after: 1000) }
         try finish(#require(world.fetches.keys.first { $0 != other }), 1)
     }
 
@@ -128,9 +116,7 @@ import WorkerProtocol
     @Test mutating func `everything made of a continued body is discarded with either worker`() throws {
         let (job, first, _) = try beginContinued()
         world.finishFetch(job, content: 1)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
         endCompromised(first)
         #expect(try world.state.memory.keys(at: SourceURL("http://origin.test/a")).isEmpty)

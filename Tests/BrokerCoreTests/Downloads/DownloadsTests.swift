@@ -134,10 +134,7 @@ import WorkerProtocol
     }
 
     @Test func `an origin that shares connections gets more transfers, until it does not any more`() throws {
-        var downloads = downloads {
-            $0.transfersPerOrigin = 2
-            $0.multiplexedTransfersPerOrigin = 5
-        }
+        var downloads = downloads { ($0.transfersPerOrigin, $0.multiplexedTransfersPerOrigin) = (2, 5) }
         for number in 1...9 {
             let download = Download(
                 DownloadKey(original: try key("\(number)"), isForced: false), url: try key("\(number)").url,
@@ -172,10 +169,7 @@ import WorkerProtocol
     }
 
     @Test func `silence is blamed on an origin once, and only after its patience`() throws {
-        var downloads = downloads {
-            $0.patienceMs = 1000
-            $0.transfersPerOrigin = 12
-        }
+        var downloads = downloads { ($0.patienceMs, $0.transfersPerOrigin) = (1000, 12) }
         for number in 1...10 {
             let job = JobID(number: number)
             let download = Download(

@@ -19,10 +19,7 @@ struct PatienceTests {
     private mutating func serve(_ job: JobID) {
         world.respond(job)
         world.finishFetch(job, content: 1)
-        for job in world.decodes.keys {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        world.decodeAll()
     }
 
     private mutating func serveAll() {
@@ -72,8 +69,7 @@ struct PatienceTests {
         world.get(client, id: 2, "a")
         try refuse()
         #expect(world.error(client, 1) == .httpStatus)
-        world.get(client, id: 3, "b") { $0.totalTimeoutMs = 1000 }
-        #expect(world.error(client, 3) == .hostUnavailable)
+        #expect(world.getError(client, id: 3, "b") { $0.totalTimeoutMs = 1000 } == .hostUnavailable)
         world.get(client, id: 4, "b") { $0.totalTimeoutMs = 1001 }
         world.happen(.timePassed, after: 999)
         #expect(!isAnswered(2) && !isAnswered(4))
@@ -207,10 +203,8 @@ struct PatienceTests {
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         while world.fetches.count > 0 { try refuse() }
         world.happen(.timePassed, after: 1000)
-        let worker = try #require(world.fetches.first?.value.worker)
-        world.endWorker(worker, .ended(.signal(9)))
-        world.happen(.timePassed, after: 1000)
-        world.readyAll()
+        world.endWorker(try #require(world.fetches.first?.value.worker), .ended(.signal(9)))
+        world.readyAll(after: 1000)
         serveAll()
         #expect((1...3).allSatisfy { world.image(client, $0) != nil })
     }

@@ -7,6 +7,8 @@ import Testing
 @testable import BrokerCore
 
 struct RecentFailuresTests {
+    private var list = RecentFailures()
+    private let key: OriginalKey
     private let start = Instant(nanoseconds: 1_000_000_000)
     private let thumbnail = Form.pixels(
         Transform(width: 10, height: 10, fit: .inside, byteLimit: nil, pixelFormat: .rgba8, alpha: .premultiplied))
@@ -27,8 +29,9 @@ struct RecentFailuresTests {
             }
         }
 
+    init() throws { key = try Self.key("http://a/1") }
+
     @Test func `a failure holds for as long as its class says`() throws {
-        let key = try key("http://a/1")
         for (error, seconds) in Self.lifetimes {
             var list = RecentFailures()
             let isListed = list.note(error, key: key, form: .original, url: "u", lifetime: nil, at: start)
@@ -42,9 +45,7 @@ struct RecentFailuresTests {
         }
     }
 
-    @Test func `the refusal states the first failure and the remaining time`() throws {
-        var list = RecentFailures()
-        let key = try key("http://a/1")
+    @Test mutating func `the refusal states the first failure and the remaining time`() throws {
         let error = WireError(.httpStatus, "Not there.", httpStatus: 404)
         _ = list.note(error, key: key, form: .original, url: "http://a/1", lifetime: nil, at: start)
         let refusal = try #require(list.refusal(of: key, form: thumbnail, at: start.adding(milliseconds: 18_500)))
@@ -53,14 +54,12 @@ struct RecentFailuresTests {
         #expect(refusal.httpStatus == 404)
         #expect(refusal.retryAfterMs == 41_500)
         #expect(refusal.message == "This has failed before and is not tried again for 42 s: Not there.")
-        #expect(list.refusal(of: try self.key("http://a/2"), form: thumbnail, at: start) == nil)
+        #expect(list.refusal(of: try Self.key("http://a/2"), form: thumbnail, at: start) == nil)
         let last = list.refusal(of: key, form: thumbnail, at: Instant(nanoseconds: start.nanoseconds + 59_999_999_999))
         #expect(last?.retryAfterMs == 1)
     }
 
-    @Test func `the response's lifetime is preferred to the class's, up to an hour`() throws {
-        var list = RecentFailures()
-        let key = try key("http://a/1")
+    @Test mutating func `the response's lifetime is preferred to the class's, up to an hour`() throws {
         func isListed(_ status: Int, lifetime: Int?) -> Bool {
             let error = WireError(.httpStatus, "", httpStatus: status)
             return list.note(error, key: key, form: .original, url: "", lifetime: lifetime, at: start)
@@ -76,9 +75,7 @@ struct RecentFailuresTests {
         #expect(list.count(at: start) == 0)
     }
 
-    @Test func `a lifetime that may not lengthen the time may shorten it`() throws {
-        var list = RecentFailures()
-        let key = try key("http://a/1")
+    @Test mutating func `a lifetime that may not lengthen the time may shorten it`() throws {
         func retryAfter(lifetime: Int) -> Int? {
             let error = WireError(.httpStatus, "", httpStatus: 404)
             _ = list.note(
@@ -90,9 +87,7 @@ struct RecentFailuresTests {
         #expect(retryAfter(lifetime: 0) == nil)
     }
 
-    @Test func `a body that is no image is not remembered for longer than usual`() throws {
-        var list = RecentFailures()
-        let key = try key("http://a/1")
+    @Test mutating func `a body that is no image is not remembered for longer than usual`() throws {
         func retryAfter(_ code: ErrorCode, lifetime: Int) -> Int? {
             _ = list.note(WireError(code, ""), key: key, form: .original, url: "", lifetime: lifetime, at: start)
             return list.refusal(of: key, form: .original, at: start)?.retryAfterMs
@@ -103,9 +98,7 @@ struct RecentFailuresTests {
         #expect(retryAfter(.tooLarge, lifetime: 0) == nil)
     }
 
-    @Test func `a failure of other bytes does not count where the bytes are known`() throws {
-        var list = RecentFailures()
-        let key = try key("http://a/1")
+    @Test mutating func `a failure of other bytes does not count where the bytes are known`() throws {
         func content(_ digit: String) throws -> ContentKey {
             let digest = try #require(ContentDigest(hexadecimal: String(repeating: digit, count: 64)))
             return ContentKey(digest: digest, owner: nil)
@@ -118,9 +111,7 @@ struct RecentFailuresTests {
         #expect(list.refusal(of: key, form: .original, content: try content("2"), at: start) == nil)
     }
 
-    @Test func `too many pixels are so in one form only`() throws {
-        var list = RecentFailures()
-        let key = try key("http://a/1")
+    @Test mutating func `too many pixels are so in one form only`() throws {
         _ = list.note(WireError(.tooManyPixels, ""), key: key, form: .original, url: "", lifetime: nil, at: start)
         #expect(list.refusal(of: key, form: .original, at: start)?.cause == .tooManyPixels)
         #expect(list.refusal(of: key, form: thumbnail, at: start) == nil)
@@ -138,14 +129,15 @@ struct RecentFailuresTests {
         for name in ["c", "a", "b"] {
             let url = "http://a/\(name)"
             _ = list.note(
-                WireError(.tlsFailed, ""), key: try key(url), form: .original, url: url, lifetime: nil, at: start)
+                WireError(.tlsFailed, ""), key: try Self.key(url), form: .original, url: url, lifetime: nil, at: start)
         }
         let gone = WireError(.httpStatus, "", httpStatus: 410)
-        _ = list.note(gone, key: try key("http://a/d"), form: .original, url: "http://a/d", lifetime: nil, at: start)
+        _ = list.note(
+            gone, key: try Self.key("http://a/d"), form: .original, url: "http://a/d", lifetime: nil, at: start)
         #expect(list.entries(at: start).map(\.url) == ["a", "b", "c", "d"].map { "http://a/\($0)" })
         #expect(list.clear(url: "http://a/b") == 1)
         #expect(list.clear(url: "http://a/b") == 0)
-        #expect(list.refusal(of: try key("http://a/b"), form: .original, at: start) == nil)
+        #expect(list.refusal(of: try Self.key("http://a/b"), form: .original, at: start) == nil)
         list.removeExpired(at: start.adding(milliseconds: 30_000))
         #expect(list.clear(url: nil) == 1)
         #expect(list.count(at: start) == 0)
@@ -156,7 +148,7 @@ struct RecentFailuresTests {
         var urls: [String] { list.entries(at: start).map(\.url) }
         func note(_ url: String, _ lifetime: Int) throws -> Bool {
             let error = WireError(.httpStatus, "", httpStatus: 404)
-            return list.note(error, key: try key(url), form: .original, url: url, lifetime: lifetime, at: start)
+            return list.note(error, key: try Self.key(url), form: .original, url: url, lifetime: lifetime, at: start)
         }
         for (url, lifetime) in [("http://a/1", 20), ("http://a/2", 10), ("http://a/3", 30)] {
             #expect(try note(url, lifetime))
@@ -177,13 +169,13 @@ struct RecentFailuresTests {
         for _ in 0..<5000 {
             now = now.adding(milliseconds: Int.random(in: 0...2000, using: &random))
             let url = "http://a/\(Int.random(in: 0..<50, using: &random))"
-            let key = try key(url)
+            let key = try Self.key(url)
             switch Int.random(in: 0..<10, using: &random) {
             case 0:
                 list.succeeded(key, form: .original)
                 model[url] = nil
             case 1: list.removeExpired(at: now)
-            case 2 where Int.random(in: 0..<50, using: &random) == 0:
+            case 2 where random.isOne(of: 50):
                 _ = list.clear(url: nil)
                 model = [:]
             default:
@@ -198,7 +190,7 @@ struct RecentFailuresTests {
         }
     }
 
-    private func key(_ url: String) throws -> OriginalKey {
+    private static func key(_ url: String) throws -> OriginalKey {
         OriginalKey(GetRequest(id: 1, url: try SourceURL(url)), uid: 1000)
     }
 }

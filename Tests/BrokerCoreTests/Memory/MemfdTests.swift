@@ -11,22 +11,17 @@ struct MemfdTests {
     private let client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        limits.memoryEntries = 20
-        limits.maxEvictedBuffers = 20
-        limits.usesDisk = false
-        limits.mostSegmentImageBytes = 1
-        world = StrictWorld(limits)
-        world.readyAll()
-        client = world.connect()
+        (world, client) = StrictWorld.ready {
+            $0.memoryEntries = 20
+            $0.maxEvictedBuffers = 20
+            $0.usesDisk = false
+            $0.mostSegmentImageBytes = 1
+        }.connected()
     }
 
     /// Loads image `number`, so that its original and its pixels are in memory; the client keeps its lease.
     private mutating func load(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
-        world.get(client, id: number, "\(number)")
-        world.finishFetch(try #require(world.fetches.keys.first), content: number + 1, bytes: bytes)
-        world.readHeader(try #require(world.decodes.keys.first), width: side, height: side)
-        world.finishDecode(try #require(world.decodes.keys.first))
+        world.load(client, id: number, "\(number)", content: number + 1, bytes: bytes, width: side, height: side)
         #expect(world.image(client, number) != nil)
     }
 
@@ -77,8 +72,7 @@ struct MemfdTests {
         #expect(world.shared.count == 1)
         try release(1, from: other)
         #expect(world.shared.isEmpty && world.state.memory.sharedBytes == 0)
-        world.get(client, id: 2, "0")
-        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.getImage(client, id: 2, "0")?.source == .memory)
         #expect(world.sharings == 2)
     }
 
@@ -88,10 +82,7 @@ struct MemfdTests {
         world = StrictWorld(limits)
         world.readyAll()
         let first = world.connect(uid: 7)
-        world.get(first, id: 1, "0")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1, bytes: 1)
-        world.readHeader(try #require(world.decodes.keys.first))
-        world.finishDecode(try #require(world.decodes.keys.first))
+        world.load(first, id: 1, "0", content: 1, bytes: 1)
         #expect(world.image(first, 1)?.segment == nil && world.shared.count == 1)
         world.mapsSegments = true
         let second = world.connect(uid: 7)
@@ -102,8 +93,7 @@ struct MemfdTests {
             #expect(image.segment != nil && image.descriptors == (id == 2 ? 1 : 0))
         }
         // An original, too.
-        world.get(second, id: 4, "0") { $0.representation = .original }
-        #expect(world.image(second, 4)?.segment != nil)
+        #expect(world.getImage(second, id: 4, "0") { $0.representation = .original }?.segment != nil)
         #expect(world.shared.count == 1 && world.moves == 2)
         try release(1, from: first)
         for id in 2...3 { try release(id, from: second) }
@@ -113,8 +103,7 @@ struct MemfdTests {
     @Test mutating func `large images are evicted when descriptors are short, small ones are not`() throws {
         for number in 0..<10 { try loadAndRelease(number) }
         for number in 10..<40 { try loadAndRelease(number, side: 200) }
-        #expect(world.state.memory.descriptorEvictions > 0)
-        #expect(world.memfds.count <= 20)
+        #expect(world.state.memory.descriptorEvictions > 0 && world.memfds.count <= 20)
         #expect((0..<10).allSatisfy { isInMemory($0) })
     }
 
@@ -122,10 +111,7 @@ struct MemfdTests {
         for number in 0..<10 { try loadAndRelease(number, side: 200) }
         var refused = 0
         for number in 10..<60 {
-            world.get(client, id: number, "\(number)")
-            world.finishFetch(try #require(world.fetches.keys.first), content: number + 1, bytes: 1)
-            world.readHeader(try #require(world.decodes.keys.first), width: 10, height: 10)
-            world.finishDecode(try #require(world.decodes.keys.first))
+            world.load(client, id: number, "\(number)", content: number + 1, bytes: 1, width: 10, height: 10)
             if world.image(client, number) == nil { refused += 1 }
         }
         #expect(world.shared.count >= 5 && world.shared.count + refused == 50)
@@ -144,12 +130,8 @@ struct MemfdTests {
     @Test mutating func `two URLs with equal bytes keep each other's records beside many small images`() throws {
         for number in 0..<30 { try loadAndRelease(number) }
         for path in ["twin", "other"] {
-            world.get(client, id: path == "twin" ? 200 : 201, path)
-            world.finishFetch(try #require(world.fetches.keys.first), content: 500, bytes: 1)
-            if let job = world.decodes.keys.first {
-                world.readHeader(job)
-                world.finishDecode(job)
-            }
+            try world.download(client, id: path == "twin" ? 200 : 201, path, content: 500, bytes: 1)
+            if let job = world.decodes.keys.first { world.decode(job) }
         }
         #expect(
             world.state.memory.keys { $0.url.text.hasSuffix("/twin") || $0.url.text.hasSuffix("/other") }.count == 2)

@@ -1,6 +1,5 @@
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -25,7 +24,7 @@ struct OriginalsTests {
     ) throws {
         world.get(client, id: id, "\(id)", change)
         missDisk(&world)
-        world.finishFetch(try #require(world.fetches.keys.first), content: id)
+        try world.finishFetch(content: id)
         try decode(&world)
     }
 
@@ -36,8 +35,7 @@ struct OriginalsTests {
     }
 
     private func decode(_ world: inout StrictWorld) throws {
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        let job = try world.readHeader()
         if world.decodes[job] != nil { world.finishDecode(job) }
     }
 
@@ -52,12 +50,11 @@ struct OriginalsTests {
     @Test(arguments: [true, false]) func `an original that is on disk and decoded leaves the memory`(isSavedFirst: Bool)
         throws
     {
-        var world = world(usesDisk: true)
-        let client = world.connect()
+        var (world, client) = world(usesDisk: true).connected()
         if isSavedFirst {
             world.get(client, id: 1, "1")
             world.answerDiskJob(try #require(world.diskJobs.keys.first), content: nil)
-            world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+            try world.finishFetch(content: 1)
             finishSaving(&world)
             #expect(world.state.memory.residentBytes == 1000)
             try decode(&world)
@@ -69,8 +66,7 @@ struct OriginalsTests {
         #expect(world.state.memory.residentBytes == 400 && world.buffers.count == 1)
         #expect(world.state.memory.evictions == 0)
         // The pixels are still a hit; another size is decoded from the original on disk.
-        world.get(client, id: 2, "1")
-        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.getImage(client, id: 2, "1")?.source == .memory)
         world.get(client, id: 3, "1") { $0.variant.width = 5 }
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         try decode(&world)
@@ -80,8 +76,7 @@ struct OriginalsTests {
     }
 
     @Test func `an original that the disk tier does not have stays`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
+        var (world, client) = world(usesDisk: true).connected()
         try load(&world, client, id: 1)
         finishSaving(&world, isSaved: false)
         #expect(world.state.memory.residentBytes == 1400)
@@ -90,12 +85,11 @@ struct OriginalsTests {
     }
 
     @Test func `an original on disk under one of two keys stays until the other is removed`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
+        var (world, client) = world(usesDisk: true).connected()
         try load(&world, client, id: 1) { $0.storage = .memory }
         world.get(client, id: 2, "2")
         missDisk(&world)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         finishSaving(&world)
         #expect(world.state.memory.residentBytes == 1400)
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/1"))))
@@ -103,11 +97,9 @@ struct OriginalsTests {
     }
 
     @Test func `saving a key's old bytes says nothing about the new ones`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
+        var (world, client) = world(usesDisk: true).connected()
         try load(&world, client, id: 1)
-        world.get(client, id: 2, "1") { $0.cache = .reload }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try world.download(client, id: 2, "1", content: 2) { $0.cache = .reload }
         try decode(&world)
         let saves = world.diskJobs.keys.sorted()
         try #require(saves.count == 2)
@@ -117,8 +109,7 @@ struct OriginalsTests {
     }
 
     @Test func `originals beyond the limit are saved later, if still in memory`() throws {
-        var world = world(usesDisk: true) { $0.maxSavingBytes = 1_500 }
-        let client = world.connect()
+        var (world, client) = world(usesDisk: true) { $0.maxSavingBytes = 1_500 }.connected()
         for id in 1...4 { try load(&world, client, id: id) }
         #expect(world.diskJobs.count == 1 && world.state.memory.residentBytes == 4 * 1400)
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/2"))))
@@ -135,15 +126,11 @@ struct OriginalsTests {
 
     /// For example signed URLs: each is different, and the requester's `cacheKey` identifies the image.
     @Test func `an original with a cacheKey keeps the URL that it was loaded from`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
+        var (world, client) = world(usesDisk: true).connected()
         try load(&world, client, id: 1) { $0.cacheKey = "name" }
         finishSaving(&world)
         #expect(world.state.memory.residentBytes == 400)
-        world.get(client, id: 2, "2") {
-            $0.cacheKey = "name"
-            $0.variant.width = 5
-        }
+        world.get(client, id: 2, "2") { ($0.cacheKey, $0.variant.width) = ("name", 5) }
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         try decode(&world)
         #expect(world.image(client, 2)?.width == 5)
@@ -152,13 +139,9 @@ struct OriginalsTests {
     }
 
     @Test func `an original that was requested as such stays`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
+        var (world, client) = world(usesDisk: true).connected()
         for (id, delivery) in [(1, GetOptions.Delivery.fd), (2, .inline), (3, .none)] {
-            try load(&world, client, id: id) {
-                $0.representation = .original
-                $0.delivery = delivery
-            }
+            try load(&world, client, id: id) { ($0.representation, $0.delivery) = (.original, delivery) }
         }
         finishSaving(&world)
         world.happen(.messageReceived(client, .release(buffers: Array(world.descriptors[client] ?? []))))
@@ -167,8 +150,7 @@ struct OriginalsTests {
     }
 
     @Test func `a confirmed original is read from disk again for another size`() throws {
-        var world = world(usesDisk: true)
-        let client = world.connect()
+        var (world, client) = world(usesDisk: true).connected()
         world.cacheControl = "no-cache"
         world.diskResponse = world.response { $0.etag = "\"v\"" }
         world.get(client, id: 1, "1")
@@ -188,8 +170,7 @@ struct OriginalsTests {
     // MARK: Without a disk tier
 
     @Test func `unheld buffers are evicted before held ones`() throws {
-        var world = world(usesDisk: false) { $0.memoryBytes = 5_000 }
-        let client = world.connect()
+        var (world, client) = world(usesDisk: false) { $0.memoryBytes = 5_000 }.connected()
         // Originals rank above their pixels, because decoding takes no time here.
         for id in 1...10 { try load(&world, client, id: id) }
         let index = world.state.memory
@@ -198,10 +179,7 @@ struct OriginalsTests {
     }
 
     @Test func `evicted buffers that are held count against the budget`() throws {
-        var world = world(usesDisk: false) {
-            $0.memoryBytes = 4_000
-            $0.maxEvictedBytes = 100_000
-        }
+        var world = world(usesDisk: false) { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 100_000) }
         let holder = world.connect()
         for id in 1...5 { try load(&world, holder, id: id) { $0.representation = .original } }
         // All of it is held, so some was evicted; half of the memory is left for other entries.
@@ -212,15 +190,11 @@ struct OriginalsTests {
             let unheld = world.state.memory.residentBytes + world.state.memory.evictedBytes - 5_000
             #expect(unheld <= 2_000)
         }
-        world.get(other, id: 20, "19")
-        #expect(world.image(other, 20)?.source == .memory)
+        #expect(world.getImage(other, id: 20, "19")?.source == .memory)
     }
 
     @Test func `half of the budget is left to unheld buffers`() throws {
-        var world = world(usesDisk: false) {
-            $0.memoryBytes = 4_000
-            $0.maxEvictedBytes = 100_000
-        }
+        var world = world(usesDisk: false) { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 100_000) }
         let holder = world.connect()
         for id in 1...10 { try load(&world, holder, id: id) { $0.representation = .original } }
         // Six originals were evicted and stay held; the others are released.

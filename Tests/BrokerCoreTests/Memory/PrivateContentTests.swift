@@ -1,8 +1,6 @@
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -24,12 +22,9 @@ struct PrivateContentTests {
         world.get(client, id: id, path) {
             if isPrivate { $0.headers = [HeaderField(name: "authorization", value: "Bearer x")] }
         }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         let jobs = Array(world.decodes.keys)
-        for job in jobs {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        for job in jobs { world.decode(job) }
         #expect(world.image(client, id)?.source == .network)
         return !jobs.isEmpty
     }

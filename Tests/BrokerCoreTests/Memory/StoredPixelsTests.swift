@@ -13,11 +13,7 @@ import WorkerProtocol
     private let url: SourceURL
 
     init() throws {
-        var limits = BrokerLimits()
-        limits.usesDisk = true
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
+        (world, client) = StrictWorld.ready { $0.usesDisk = true }.connected()
         world.greet(client)
         world.happen(.diskReported(DiskReport(state: .on)))
         url = try SourceURL("http://origin.test/a")
@@ -44,16 +40,12 @@ import WorkerProtocol
         return nil
     }
 
-    private mutating func quietDisk() {
-        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
-    }
-
     private mutating func ask(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: id, "a") {
             $0.cache = .onlyIfCached
             change(&$0)
         }
-        quietDisk()
+        world.answerDisk()
     }
 
     private mutating func get(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) -> ImageReply? {
@@ -63,17 +55,14 @@ import WorkerProtocol
 
     @Test mutating func `they are found without decoding`() throws {
         try store(StoredPixels(Self.geometry, stride: 96, offset: 64, alpha: .straight))
-        #expect(world.decodes.isEmpty)
-        #expect(isStored(1))
+        #expect(world.decodes.isEmpty && isStored(1))
         let image = try #require(get(2) { $0.variant.alpha = .straight })
         #expect((image.width, image.height, image.offset, image.bytes) == (20, 10, 64, 960))
         #expect(image.pixels == ImageReply.Pixels(stride: 96, pixelFormat: .rgba8, alpha: .straight))
-        #expect(image.contentType == "application/octet-stream")
-        #expect(image.source == .memory)
+        #expect((image.contentType, image.source) == ("application/octet-stream", .memory))
         #expect(image.descriptors == 1)
         // All bytes of the memfd count.
-        #expect(world.state.memory.residentBytes == 1024)
-        #expect(world.state.memory.brokenInvariant() == nil)
+        #expect((world.state.memory.residentBytes, world.state.memory.brokenInvariant()) == (1024, nil))
     }
 
     @Test mutating func `other forms are made of them`() throws {
@@ -81,8 +70,7 @@ import WorkerProtocol
         ask(2) { $0.variant.width = 5 }
         let job = try #require(world.decodes.keys.first)
         #expect(world.decodes[job]?.order.pixels == StoredPixels(Self.geometry))
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         let image = try #require(world.image(client, 2))
         #expect((image.width, image.height, image.offset, image.bytes) == (5, 3, 0, 60))
         #expect((image.originalWidth, image.originalHeight) == (20, 10))
@@ -115,7 +103,7 @@ import WorkerProtocol
         #expect(isStored(2))
         #expect(get(3)?.width == 20)
         world.get(client, id: 4, "b") { $0.cache = .onlyIfCached }
-        quietDisk()
+        world.answerDisk()
         #expect(world.image(client, 4)?.width == 10)
     }
 
@@ -128,17 +116,13 @@ import WorkerProtocol
         #expect(refusal(3) == .badRequest)
         let large = try #require(PixelGeometry(width: 10_000, height: 10_000))
         try store(id: 4, StoredPixels(large))
-        #expect(refusal(4) == .tooManyPixels)
-        #expect(world.identifying.isEmpty)
+        #expect(refusal(4) == .tooManyPixels && world.identifying.isEmpty)
         #expect(world.state.memory.residentBytes == 0)
     }
 
     @Test mutating func `an evicted image is gone`() throws {
-        var limits = BrokerLimits()
-        limits.memoryBytes = 1500
-        world = StrictWorld(limits)
+        world = .ready { $0.memoryBytes = 1500 }
         let client = world.connect()
-        world.readyAll()
         for (number, name) in ["a", "b"].enumerated() {
             let request = StoreRequest(
                 id: 1 + number, url: try SourceURL("http://origin.test/\(name)"), pixels: StoredPixels(Self.geometry))
@@ -146,23 +130,21 @@ import WorkerProtocol
             world.identify(try #require(world.identifying.keys.first), content: 1 + number)
         }
         world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
-        quietDisk()
+        world.answerDisk()
         #expect(world.error(client, 3) == .notCached)
-        world.get(client, id: 4, "b") { $0.cache = .onlyIfCached }
-        #expect(world.image(client, 4) != nil)
+        #expect(world.getImage(client, id: 4, "b") { $0.cache = .onlyIfCached } != nil)
     }
 
     @Test mutating func `the disk tier keeps them only on demand`() throws {
         try store()
         #expect(world.diskJobs.values.allSatisfy { if case .save = $0.kind { false } else { true } })
-        quietDisk()
+        world.answerDisk()
         try store(id: 2, content: 2, storage: .disk)
         let saved = world.diskJobs.values.compactMap { job in
             if case .save(_, let record) = job.kind { record } else { nil }
         }
         #expect(saved.map(\.pixels) == [StoredPixels(Self.geometry)])
-        let job = try #require(
-            world.diskJobs.first { if case .save = $0.value.kind { true } else { false } }?.key)
+        let job = try #require(world.diskJobs.first { if case .save = $0.value.kind { true } else { false } }?.key)
         world.answerDiskJob(job, content: 2)
         // Unlike an encoded original, they stay in memory.
         #expect(get(3)?.source == .memory)

@@ -1,10 +1,7 @@
-import Digests
-import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -33,19 +30,13 @@ import WorkerProtocol
     }
 
     @Test func `an index full of long URLs is full`() throws {
-        var limits = BrokerLimits()
-        limits.memoryBytes = 100_000
-        var world = StrictWorld(limits)
-        world.readyAll()
-        let client = world.connect()
+        var (world, client) = StrictWorld.ready { $0.memoryBytes = 100_000 }.connected()
         for number in 1...40 {
             world.get(client, id: number, "\(number)/\(Self.long)") { $0.delivery = .none }
-            world.finishFetch(try #require(world.fetches.keys.first), content: number, bytes: 10)
-            world.readHeader(try #require(world.decodes.keys.first), width: 1, height: 1)
-            world.finishDecode(try #require(world.decodes.keys.first))
+            try world.finishFetch(content: number, bytes: 10)
+            try world.decode(width: 1, height: 1)
         }
-        #expect(world.state.memory.entries < 30)
-        #expect(world.state.memory.textBytes <= 100_000)
+        #expect(world.state.memory.entries < 30 && world.state.memory.textBytes <= 100_000)
     }
 
     @Test func `keys do not repeat the headers`() throws {
@@ -60,16 +51,11 @@ import WorkerProtocol
     }
 
     @Test func `originals with equal bytes are bounded by their texts`() throws {
-        var world = StrictWorld()
-        world.readyAll()
-        let client = world.connect()
+        var (world, client) = StrictWorld.ready().connected()
         for number in 1...60 {
             world.get(client, id: number, "\(number)/\(Self.long)") { $0.delivery = .none }
-            world.finishFetch(try #require(world.fetches.keys.first), content: 1, bytes: 10)
-            for job in world.decodes.keys {
-                world.readHeader(job, width: 1, height: 1)
-                world.finishDecode(job)
-            }
+            try world.finishFetch(content: 1, bytes: 10)
+            world.decodeAll(width: 1, height: 1)
         }
         #expect(world.state.memory.textBytes <= 300_000)
     }
@@ -107,8 +93,7 @@ import WorkerProtocol
 /// What `stats` tells a user who is no administrator.
 @Suite struct UserReportTests {
     @Test func `a user sees figures of the own requests alone`() throws {
-        var world = StrictWorld()
-        world.readyAll()
+        var world = StrictWorld.ready()
         let (mine, other, admin) = (
             world.connect(uid: 1), world.connect(uid: 2), world.connect(uid: 0, isAdmin: true)
         )
@@ -123,8 +108,7 @@ import WorkerProtocol
             world.get(other, id: id, "a")
             guard let fetch = world.fetches.keys.first else { continue }
             world.finishFetch(fetch, content: 1)
-            world.readHeader(try #require(world.decodes.keys.first))
-            world.finishDecode(try #require(world.decodes.keys.first))
+            try world.decode()
         }
         #expect(try stats(mine) == before)
         #expect(try stats(other)[.memoryHits] == 2 && stats(other)[.requests] == 3)

@@ -11,9 +11,7 @@ import Testing
     private var client: ClientID
 
     init() {
-        world = StrictWorld()
-        client = world.connect()
-        world.readyAll()
+        (world, client) = StrictWorld.ready().connected()
         world.greet(client)
     }
 
@@ -23,11 +21,8 @@ import Testing
     ) throws {
         let loader = world.connect()
         world.get(loader, id: 1, path)
-        world.finishFetch(try #require(world.fetches.keys.first), content: content, change)
-        if let job = world.decodes.keys.first {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        try world.finishFetch(content: content, change)
+        if let job = world.decodes.keys.first { world.decode(job) }
         #expect(world.image(loader, 1)?.slot == nil)
         if !holds { world.disconnect(loader) }
     }
@@ -40,8 +35,7 @@ import Testing
     @Test func `a plain hit has a slot, for clients that have the page`() throws {
         try load("a") { $0.etag = "\"tag\"" }
         let slot = try #require(hit(1, "a")?.slot)
-        #expect(world.isValid(slot))
-        #expect(hit(2, "a")?.slot == slot)
+        #expect(world.isValid(slot) && hit(2, "a")?.slot == slot)
         let other = world.connect()
         #expect(hit(1, "a", by: other)?.slot == nil)
         for (id, change) in [
@@ -54,8 +48,7 @@ import Testing
         world.confirm(try #require(world.fetches.keys.first))
         #expect(world.image(client, 20)?.slot == nil)
         // A revalidation replaces the origin's statement.
-        #expect(!world.isValid(slot))
-        #expect(hit(21, "a")?.slot?.generation == slot.generation + 1)
+        #expect(!world.isValid(slot) && hit(21, "a")?.slot?.generation == slot.generation + 1)
     }
 
     @Test func `a slot ends with the freshness`() throws {
@@ -64,8 +57,7 @@ import Testing
         world.happen(.timePassed, after: 9_700)
         #expect(world.isValid(slot))
         world.happen(.timePassed, after: 300)
-        #expect(!world.isValid(slot))
-        #expect(world.words[slot.number]?.expiry != 0)
+        #expect(!world.isValid(slot) && world.words[slot.number]?.expiry != 0)
     }
 
     @Test func `a slot ends when the image is removed, cleared, or stored anew`() throws {
@@ -106,20 +98,17 @@ import Testing
         let request = StoreRequest(id: 9, url: try SourceURL("http://origin.test/a"), payload: 0)
         world.happen(.storeReceived(client, request, bytes: 100))
         world.identify(try #require(world.identifying.keys.first), content: 3)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        let job = try world.readHeader()
         #expect(world.isValid(slot))
         if world.decodes[job] != nil { world.finishDecode(job) }
         #expect(!world.isValid(slot))
     }
 
     @Test func `a touched buffer is evicted last`() throws {
-        var limits = BrokerLimits()
-        // Room for five images of 400 bytes, or for two and an original.
-        limits.memoryBytes = 2000
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
+        (world, client) = StrictWorld.ready {
+            // Room for five images of 400 bytes, or for two and an original.
+            $0.memoryBytes = 2000
+        }.connected()
         world.greet(client)
         var kept: [ImageReply] = []
         for number in 1...3 {
@@ -142,13 +131,111 @@ import Testing
     }
 
     @Test func `without a page no reply has a slot`() throws {
-        var limits = BrokerLimits()
-        limits.validitySlots = 0
-        world = StrictWorld(limits)
+        world = .ready { $0.validitySlots = 0 }
         let client = world.connect()
-        world.readyAll()
         world.greet(client)
         try load("a")
         #expect(hit(1, "a", by: client)?.slot == nil)
+    }
+}
+
+/// The assignment of slots, and the changes that it reports.
+@Suite struct ValiditySlotTests {
+    /// The slots in an object, because `#expect` cannot call a mutating method.
+    private final class Table {
+        var slots: ValiditySlots
+
+        init(capacity: Int, lastGeneration: UInt32 = .max) {
+            slots = ValiditySlots(capacity: capacity, lastGeneration: lastGeneration)
+        }
+
+        func assign(_ buffer: Int, _ key: OriginalKey) -> ImageReply.Slot? {
+            slots.assignSlot(to: BufferID(number: buffer), for: key, until: Instant(nanoseconds: 50_000_000_000))
+        }
+
+        func changes() -> [ValiditySlots.Change] { slots.takeChanges() }
+    }
+
+    private func key(_ path: String) throws -> OriginalKey {
+        OriginalKey(GetRequest(id: 1, url: try SourceURL("http://origin.test/\(path)")), uid: 1)
+    }
+
+    @Test func aSlotStandsForAnOriginalAsABuffer() throws {
+        let table = Table(capacity: 10)
+        let (a, b) = (try key("a"), try key("b"))
+        let first = try #require(table.assign(1, a))
+        #expect(table.assign(1, a) == first)
+        #expect(table.assign(1, b)?.number == 1)
+        #expect(table.assign(2, a)?.number == 2)
+        #expect(table.changes().map(\.slot) == [0, 1, 2])
+        #expect(table.changes().isEmpty)
+        table.slots.end(a)
+        #expect(table.changes().map(\.validUntil.nanoseconds) == [0, 0])
+        #expect(table.slots.keys(of: BufferID(number: 1)) == [b])
+        table.slots.end(BufferID(number: 1))
+        #expect(table.changes() == [.init(slot: 1, generation: 1, validUntil: Instant(nanoseconds: 0))])
+        // An invalidated slot is reused with the next generation.
+        #expect(table.assign(1, a)?.generation == 2)
+        let change = try #require(table.changes().first)
+        #expect(change.generation == 2 && change.validUntil == Instant(nanoseconds: 50_000_000_000))
+        table.slots.endAll()
+        #expect(table.changes().count == 1)
+        #expect(table.slots.brokenInvariant { _, _ in false } == nil)
+    }
+
+    @Test func aSlotIsNotAssignedAfterItsLastGeneration() throws {
+        let table = Table(capacity: 2, lastGeneration: 3)
+        for generation in 1...3 {
+            for buffer in 1...2 { #expect(table.assign(buffer, try key("a"))?.generation == UInt32(generation)) }
+            #expect(table.assign(3, try key("a")) == nil)
+            table.slots.endAll()
+        }
+        #expect(table.assign(1, try key("a")) == nil)
+    }
+
+    @Test func endingAnOwnOriginalEndsTheSharedOne() throws {
+        let table = Table(capacity: 10)
+        _ = table.assign(1, try key("a"))
+        table.slots.end(try key("b").owned(by: 1))
+        #expect(table.changes().count == 1)
+        table.slots.end(try key("a").owned(by: 1))
+        #expect(table.changes().last?.validUntil.nanoseconds == 0)
+    }
+}
+
+/// Responses age while the machine is suspended, although the monotonic clock stands still.
+struct SuspensionTests {
+    @Test func `what was fresh before a long suspension is asked for again`() throws {
+        var world = StrictWorld.ready()
+        world.cacheControl = "max-age=60"
+        let client = world.connect()
+        world.load(client, id: 1, "a", content: 1)
+        #expect(world.image(client, 1) != nil)
+        #expect(world.getImage(client, id: 2, "a")?.stale == false)
+        #expect(world.fetches.isEmpty)
+        world.happen(.machineSuspended(milliseconds: 8 * 3_600_000))
+        #expect(world.words.values.allSatisfy { $0.expiry == 0 })
+        world.get(client, id: 3, "a")
+        #expect(world.answers[client]?[3] == nil && world.fetches.count == 1)
+        // A response after it is as fresh as ever.
+        try world.finishFetch(content: 1)
+        #expect(world.getImage(client, id: 4, "a")?.stale == false)
+        world.happen(.timePassed, after: 59_000)
+        #expect(world.getImage(client, id: 5, "a") != nil)
+        world.happen(.timePassed, after: 2000)
+        world.get(client, id: 6, "a")
+        #expect(world.answers[client]?[6] == nil)
+    }
+
+    @Test func `a short suspension ends nothing but slots`() {
+        var world = StrictWorld.ready()
+        world.cacheControl = "max-age=60"
+        let client = world.connect()
+        world.load(client, id: 1, "a", content: 1)
+        world.happen(.machineSuspended(milliseconds: 30_000))
+        #expect(world.getImage(client, id: 2, "a")?.stale == false)
+        world.happen(.timePassed, after: 31_000)
+        world.get(client, id: 3, "a")
+        #expect(world.answers[client]?[3] == nil)
     }
 }

@@ -21,11 +21,8 @@ struct CachingTests {
         throws
     {
         world.get(client, id: id, path)
-        world.finishFetch(try #require(world.fetches.keys.first), content: content, change)
-        if let job = world.decodes.keys.first {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        try world.finishFetch(content: content, change)
+        if let job = world.decodes.keys.first { world.decode(job) }
         #expect(world.image(client, id)?.source == .network)
     }
 
@@ -34,16 +31,12 @@ struct CachingTests {
         world.happen(.timePassed, after: 9_000)
         world.get(client, id: 2, "a")
         let image = try #require(world.image(client, 2))
-        #expect(image.source == .memory)
-        #expect(!image.stale)
+        #expect(image.source == .memory && !image.stale)
         #expect(image.expires == world.unixMs / 1000 + 1)
     }
 
     @Test mutating func `a stale original is revalidated, and not decoded again`() throws {
-        try load(1, "a") {
-            $0.cacheControl = "max-age=10"
-            $0.etag = "\"one\""
-        }
+        try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=10", "\"one\"") }
         world.happen(.timePassed, after: 10_000)
         world.get(client, id: 2, "a")
         let job = try #require(world.fetches.keys.first)
@@ -51,23 +44,21 @@ struct CachingTests {
         world.confirm(job) { $0.cacheControl = "max-age=20" }
         #expect(world.decodes.isEmpty)
         let image = try #require(world.image(client, 2))
-        #expect(image.source == .memory)
-        #expect(image.expires == world.unixMs / 1000 + 20)
+        #expect((image.source, image.expires) == (.memory, world.unixMs / 1000 + 20))
         #expect(world.state.report[.revalidated] == 1)
         // It is fresh again.
-        world.get(client, id: 3, "a")
-        #expect(world.image(client, 3)?.source == .memory)
+        #expect(world.getImage(client, id: 3, "a")?.source == .memory)
         #expect(world.fetches.isEmpty)
     }
 
     @Test mutating func `new bytes replace old ones, equal bytes keep their variants`() throws {
         try load(1, "a") { $0.cacheControl = "no-cache" }
         world.get(client, id: 2, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1) { $0.cacheControl = "no-cache" }
+        try world.finishFetch(content: 1) { $0.cacheControl = "no-cache" }
         #expect(world.decodes.isEmpty)
         #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
         world.get(client, id: 3, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2) { $0.cacheControl = "no-cache" }
+        try world.finishFetch(content: 2) { $0.cacheControl = "no-cache" }
         #expect(world.decodes.count == 1)
     }
 
@@ -75,29 +66,20 @@ struct CachingTests {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }
         world.happen(.timePassed, after: 2_000)
-        for id in 2...9 {
-            world.get(client, id: id, "a")
-            #expect(world.image(client, id)?.stale == true)
-        }
-        #expect(world.fetches.count == 1)
-        #expect(world.state.report[.staleServed] == 8)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1) { $0.cacheControl = policy }
-        world.get(client, id: 10, "a")
-        #expect(world.image(client, 10)?.stale == false)
+        for id in 2...9 { #expect(world.getImage(client, id: id, "a")?.stale == true) }
+        #expect(world.fetches.count == 1 && world.state.report[.staleServed] == 8)
+        try world.finishFetch(content: 1) { $0.cacheControl = policy }
+        #expect(world.getImage(client, id: 10, "a")?.stale == false)
         #expect(world.state.requests.isEmpty)
     }
 
     @Test mutating func `an original just received or confirmed is not stale`() throws {
-        try load(1, "a") {
-            $0.cacheControl = "max-age=0"
-            $0.etag = "\"one\""
-        }
+        try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=0", "\"one\"") }
         #expect(world.image(client, 1)?.stale == false)
         world.get(client, id: 2, "a")
         world.confirm(try #require(world.fetches.keys.first)) { $0.cacheControl = "max-age=0" }
         #expect(world.image(client, 2)?.stale == false)
-        world.get(client, id: 3, "a") { $0.cache = .forceCache }
-        #expect(world.image(client, 3)?.stale == true)
+        #expect(world.getImage(client, id: 3, "a") { $0.cache = .forceCache }?.stale == true)
         #expect(world.state.report[.staleServed] == 1)
     }
 
@@ -115,40 +97,27 @@ struct CachingTests {
 
     @Test mutating func `staleFirst sends the cached image, then exactly one answer`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
-        world.get(client, id: 2, "a") {
-            $0.cache = .noCache
-            $0.staleFirst = true
-        }
+        world.get(client, id: 2, "a") { ($0.cache, $0.staleFirst) = (.noCache, true) }
         let shown = (world.news[client] ?? []).compactMap { (reply: Reply) -> ImageReply? in
             if case .image(2, let image) = reply { image } else { nil }
         }
-        #expect(shown.count == 1)
-        #expect(shown.first?.final == false)
+        #expect((shown.count, shown.first?.final) == (1, false))
         #expect(world.answers[client]?[2] == nil)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
-        world.finishDecode(job)
-        #expect(world.image(client, 2)?.source == .network)
-        #expect(world.image(client, 2)?.buffer != shown.first?.buffer)
+        try world.finishFetch(content: 2)
+        try world.decode()
+        #expect(world.image(client, 2)?.source == .network && world.image(client, 2)?.buffer != shown.first?.buffer)
     }
 
     @Test mutating func `an original that may not be stored is served and forgotten`() throws {
         try load(1, "a") { $0.cacheControl = "no-store" }
         #expect(world.state.report[.memoryEntries] == 0)
-        world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
-        #expect(world.error(client, 2) == .notCached)
+        #expect(world.getError(client, id: 2, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
     @Test mutating func `no-store does not change the cache`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
-        world.get(client, id: 2, "a") { $0.cache = .noStore }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
-        world.finishDecode(job)
-        world.get(client, id: 3, "a")
-        #expect(world.image(client, 3)?.buffer == world.image(client, 1)?.buffer)
+        world.load(client, id: 2, "a", content: 2) { $0.cache = .noStore }
+        #expect(world.getImage(client, id: 3, "a")?.buffer == world.image(client, 1)?.buffer)
     }
 
     @Test mutating func `a private response is for the first user, and the others download their own`() throws {
@@ -156,17 +125,10 @@ struct CachingTests {
         world.get(client, id: 1, "a")
         world.get(other, id: 1, "a")
         #expect(world.fetches.count == 1)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1) {
-            $0.cacheControl = "private, max-age=100"
-        }
+        try world.finishFetch(content: 1) { $0.cacheControl = "private, max-age=100" }
         #expect(world.fetches.count == 1)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2) {
-            $0.cacheControl = "private, max-age=100"
-        }
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        try world.finishFetch(content: 2) { $0.cacheControl = "private, max-age=100" }
+        world.decodeAll()
         #expect(world.image(client, 1)?.buffer != world.image(other, 1)?.buffer)
         // Each user finds their own image; a third user finds none.
         world.get(client, id: 2, "a")
@@ -174,8 +136,7 @@ struct CachingTests {
         #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
         #expect(world.image(other, 2)?.buffer == world.image(other, 1)?.buffer)
         let third = world.connect(uid: 3000)
-        world.get(third, id: 1, "a") { $0.cache = .onlyIfCached }
-        #expect(world.error(third, 1) == .notCached)
+        #expect(world.getError(third, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
     /// A redirect that arrives now.
@@ -191,25 +152,23 @@ struct CachingTests {
         world.get(client, id: 1, "a")
         world.get(other, id: 1, "a")
         let way = redirect("private, max-age=100")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1) {
+        try world.finishFetch(content: 1) {
             ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b")
         }
         // The other user's request is downloaded for itself.
         #expect(world.fetches.count == 1)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2) {
+        try world.finishFetch(content: 2) {
             ($0.redirects, $0.finalURL) = ([way], "http://origin.test/c")
         }
         let third = world.connect(uid: 3000)
-        world.get(third, id: 1, "a") { $0.cache = .onlyIfCached }
-        #expect(world.error(third, 1) == .notCached)
+        #expect(world.getError(third, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
     @Test mutating func `a redirect that must not be stored leaves nothing`() throws {
         let way = redirect("no-store")
         try load(1, "a") { ($0.cacheControl, $0.redirects) = ("max-age=3600", [way]) }
         #expect(world.state.report[.memoryEntries] == 0)
-        world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
-        #expect(world.error(client, 2) == .notCached)
+        #expect(world.getError(client, id: 2, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
     @Test mutating func `a stale redirect is asked for again, with the validators of its target`() throws {
@@ -218,8 +177,7 @@ struct CachingTests {
             ($0.cacheControl, $0.etag) = ("max-age=3600", "\"b\"")
             ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b")
         }
-        world.get(client, id: 2, "a")
-        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.getImage(client, id: 2, "a")?.source == .memory)
         world.happen(.timePassed, after: 10_000)
         world.get(client, id: 3, "a")
         let job = try #require(world.fetches.keys.first)
@@ -229,8 +187,7 @@ struct CachingTests {
         let newWay = redirect("max-age=1000")
         world.confirm(job) { ($0.redirects, $0.finalURL) = ([newWay], "http://origin.test/b") }
         world.happen(.timePassed, after: 900_000)
-        world.get(client, id: 4, "a")
-        #expect(world.image(client, 4)?.source == .memory)
+        #expect(world.getImage(client, id: 4, "a")?.source == .memory)
         #expect(world.fetches.isEmpty)
     }
 
@@ -276,8 +233,7 @@ struct CachingTests {
         world.respond(job, total: 3000)
         world.happen(.fetchProgressed(fetch.worker, job, received: 1500, expected: 3000))
         world.endWorker(fetch.worker, .ended(.signal(9)))
-        #expect(world.fetches[job]?.order.resumption?.offset == 1500)
-        #expect(world.fetches[job]?.worker != fetch.worker)
+        #expect(world.fetches[job]?.order.resumption?.offset == 1500 && world.fetches[job]?.worker != fetch.worker)
     }
 
     @Test mutating func `a recent failure is tried again only with retryFailed`() throws {
@@ -285,15 +241,11 @@ struct CachingTests {
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         guard case .error(_, let error) = world.answer(client, 1) else { return complain("no error") }
         #expect(error.recentlyFailed)
-        world.get(client, id: 2, "a")
-        #expect(world.error(client, 2) == .recentlyFailed)
+        #expect(world.getError(client, id: 2, "a") == .recentlyFailed)
         #expect(world.fetches.isEmpty)
         world.get(client, id: 3, "a") { $0.retryFailed = true }
-        let job = try #require(world.fetches.keys.first)
-        world.finishFetch(job, content: 1)
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.decode()
         #expect(world.state.report[.recentlyFailedURLs] == 0)
     }
 
@@ -303,9 +255,8 @@ struct CachingTests {
     ) throws -> [Bool] {
         let client = world.connect()
         world.get(client, id: 1, path)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 9, change)
-        let job = try #require(world.decodes.keys.first)
-        world.failDecode(job, code)
+        try world.finishFetch(content: 9, change)
+        world.failDecode(try #require(world.decodes.keys.first), code)
         #expect(world.error(client, 1) == code)
         return try isRemembered(path)
     }
@@ -373,23 +324,14 @@ struct CachingTests {
         world.get(client, id: 1, "a")
         world.get(other, id: 1, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 404) { $0.cacheControl = "private" }
-        #expect(world.error(client, 1) == .httpStatus)
-        #expect(world.answers[other]?[1] == nil)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
-        world.finishDecode(job)
+        #expect(world.error(client, 1) == .httpStatus && world.answers[other]?[1] == nil)
+        try world.finishFetch(content: 1)
+        try world.decode()
         #expect(world.image(other, 1)?.source == .network)
-        world.get(client, id: 2, "a")
-        #expect(world.error(client, 2) == .recentlyFailed)
+        #expect(world.getError(client, id: 2, "a") == .recentlyFailed)
         // A success ends it.
-        world.get(client, id: 3, "a") { $0.retryFailed = true }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let second = try #require(world.decodes.keys.first)
-        world.readHeader(second)
-        world.finishDecode(second)
-        #expect(world.image(client, 3) != nil)
-        #expect(world.state.report[.recentlyFailedURLs] == 0)
+        world.load(client, id: 3, "a", content: 1) { $0.retryFailed = true }
+        #expect(world.image(client, 3) != nil && world.state.report[.recentlyFailedURLs] == 0)
     }
 
     @Test mutating func `a reload that brings no image keeps the good one`() throws {
@@ -399,16 +341,13 @@ struct CachingTests {
             let (path, id) = ("\(number)", 10 * number)
             try load(id + 1, path, content: 1 + number) { $0.cacheControl = "max-age=1000" }
             world.get(client, id: id + 2, path) { $0.cache = .reload }
-            world.finishFetch(try #require(world.fetches.keys.first), content: 50 + number, change)
+            try world.finishFetch(content: 50 + number, change)
             world.failDecode(try #require(world.decodes.keys.first))
             #expect(world.error(client, id + 2) == .decodeFailed)
-            world.get(client, id: id + 3, path)
-            #expect(world.image(client, id + 3)?.buffer == world.image(client, id + 1)?.buffer)
+            #expect(world.getImage(client, id: id + 3, path)?.buffer == world.image(client, id + 1)?.buffer)
             // In another form too, although the URL has failed recently.
             world.get(client, id: id + 4, path) { $0.variant.width = 5 }
-            let job = try #require(world.decodes.keys.first)
-            world.readHeader(job)
-            world.finishDecode(job)
+            try world.decode()
             #expect(world.image(client, id + 4)?.source == .memory)
         }
         #expect(world.state.trials.isEmpty)
@@ -420,7 +359,7 @@ struct CachingTests {
         try load(1, "a") { $0.cacheControl = policy }
         world.happen(.timePassed, after: 2_000)
         world.get(client, id: 2, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 9) { $0.cacheControl = policy }
+        try world.finishFetch(content: 9) { $0.cacheControl = policy }
         world.failDecode(try #require(world.decodes.keys.first))
         world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
         #expect(world.image(client, 3)?.buffer == world.image(client, 1)?.buffer)
@@ -432,13 +371,10 @@ struct CachingTests {
         throws
     {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
-        world.get(client, id: 2, "a") { $0.cache = .reload }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try world.download(client, id: 2, "a", content: 2) { $0.cache = .reload }
         world.get(client, id: 3, "a")
         #expect(world.fetches.isEmpty && world.decodes.count == 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
-        world.finishDecode(job)
+        try world.decode()
         #expect(world.image(client, 2)?.buffer == world.image(client, 3)?.buffer)
         #expect(world.image(client, 3)?.buffer != world.image(client, 1)?.buffer)
         #expect(world.state.trials.isEmpty)
@@ -449,15 +385,10 @@ struct CachingTests {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         world.state.isSuspended = false
         // All decoders are busy, so that the new bytes are not decoded yet.
-        for id in 20..<40 {
-            world.get(client, id: id, "busy\(id)")
-            world.finishFetch(try #require(world.fetches.keys.first), content: id)
-        }
-        world.get(client, id: 2, "a") { $0.cache = .reload }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        for id in 20..<40 { try world.download(client, id: id, "busy\(id)", content: id) }
+        try world.download(client, id: 2, "a", content: 2) { $0.cache = .reload }
         world.happen(.messageReceived(client, .cancel(id: 3, request: 2)))
-        world.get(client, id: 4, "a")
-        #expect(world.image(client, 4)?.buffer == world.image(client, 1)?.buffer)
+        #expect(world.getImage(client, id: 4, "a")?.buffer == world.image(client, 1)?.buffer)
         #expect(world.state.trials.isEmpty)
     }
 
@@ -477,8 +408,7 @@ struct CachingTests {
         world.failFetch(try #require(world.fetches.keys.first), status: 503)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.happen(.timePassed, after: 5_000)
-        #expect(world.fetches.isEmpty)
-        #expect(world.state.downloads.isEmpty)
+        #expect(world.fetches.isEmpty && world.state.downloads.isEmpty)
     }
 
     @Test mutating func `cancelled requests leave nothing behind, not even a deadline`() {
@@ -502,8 +432,7 @@ struct CachingTests {
         try load(1, "a") { _ in }
         let admin = world.connect(isAdmin: true)
         world.happen(.messageReceived(admin, .suspend(id: 1)))
-        world.get(client, id: 2, "a")
-        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.getImage(client, id: 2, "a")?.source == .memory)
         world.get(client, id: 3, "b")
         #expect(world.fetches.isEmpty)
         world.happen(.messageReceived(client, .resume(id: 4)))

@@ -1,6 +1,4 @@
-import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -11,13 +9,7 @@ import WorkerProtocol
     private var world: StrictWorld
     private let client: ClientID
 
-    init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        world = StrictWorld(limits)
-        world.readyAll()
-        client = world.connect()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.workers = 1 }.connected() }
 
     private var fetch: JobID { get throws { try #require(world.fetches.keys.first) } }
     private var decode: JobID { get throws { try #require(world.decodes.keys.first) } }
@@ -56,8 +48,7 @@ import WorkerProtocol
         #expect(world.state.report[.memoryHits] == 1)
         // The pixels are another form.
         get(3) { _ in }
-        world.readHeader(try decode)
-        world.finishDecode(try decode)
+        try world.decode()
         #expect(world.image(client, 3)?.description == nil)
         get(4) { $0.delivery = .header }
         #expect(world.image(client, 4)?.metadata.exif == 20)
@@ -103,8 +94,7 @@ import WorkerProtocol
             told.contains {
                 if case .event(_, let event) = $0 { event.name == .finished && event.partial } else { false }
             })
-        let job = try #require(world.stopping.keys.first)
-        world.endStopping(job, received: 70_000)
+        world.endStopping(try #require(world.stopping.keys.first), received: 70_000)
         get(2) { _ in }
         #expect(world.fetches[try fetch]?.order.resumption?.offset == 70_000)
     }
@@ -127,8 +117,7 @@ import WorkerProtocol
         world.readHeader(try decode)
         #expect(world.image(client, 1) != nil && world.stopping.isEmpty)
         world.finishFetch(try fetch, content: 1)
-        world.readHeader(try decode)
-        world.finishDecode(try decode)
+        try world.decode()
         #expect(world.image(client, 2)?.final == true)
     }
 
@@ -147,8 +136,7 @@ import WorkerProtocol
 
     @Test mutating func `the blocks are the payload of a description`() throws {
         try describe(1, [.exif, .xmp])
-        world.readHeader(try decode)
-        world.finishDecode(try decode)
+        try world.decode()
         let image = try #require(world.image(client, 1))
         #expect(image.payload == 20 && image.bytes == 0 && image.range(of: .exif) == 0..<20)
         #expect(image.range(of: .xmp) == nil && image.range(of: .icc) == nil && image.metadata.icc == 30)
@@ -164,8 +152,7 @@ import WorkerProtocol
     ) throws {
         get(1) { ($0.metadata, $0.delivery) = ([.exif, .icc], delivery) }
         world.finishFetch(try fetch, content: 1)
-        world.readHeader(try decode)
-        world.finishDecode(try decode)
+        try world.decode()
         for id in 1...2 {
             let image = try #require(world.image(client, id))
             #expect(image.bytes == 400 && image.metadata == MetadataLengths(exif: 20, icc: 30))
@@ -188,14 +175,12 @@ import WorkerProtocol
         small(1)
         world.finishFetch(try fetch, content: 1)
         #expect(world.decodes[try decode]?.order.transform.prefersPreview == true)
-        world.readHeader(try decode)
-        world.finishDecode(try decode, isPreview: true)
+        try world.decode(isPreview: true)
         #expect(world.image(client, 1)?.embedded == true)
         small(2)
         #expect(world.image(client, 2)?.embedded == true && world.decodes.isEmpty)
         small(3, embedded: .off)
-        world.readHeader(try decode)
-        world.finishDecode(try decode)
+        try world.decode()
         #expect(world.image(client, 3)?.embedded == false)
         // The image itself is better.
         small(4)
@@ -205,8 +190,7 @@ import WorkerProtocol
     @Test mutating func `without a preview, the result is that of others`() throws {
         small(1)
         world.finishFetch(try fetch, content: 1)
-        world.readHeader(try decode)
-        world.finishDecode(try decode)
+        try world.decode()
         #expect(world.image(client, 1)?.embedded == false)
         small(2, embedded: .off)
         #expect(world.image(client, 2)?.source == .memory && world.decodes.isEmpty)

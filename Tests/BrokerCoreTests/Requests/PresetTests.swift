@@ -2,7 +2,6 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -15,68 +14,50 @@ struct PresetTests {
     }
 
     private func world(presetsOnly: Bool = false) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.presets = ["small": Self.variant(5), "little": Self.variant(5), "large": Self.variant(9)]
-        limits.allowsPresetsOnly = presetsOnly
-        var world = StrictWorld(limits)
-        world.readyAll()
-        return world
-    }
-
-    private func settle(_ world: inout StrictWorld) {
-        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job)
-            world.finishDecode(job)
+        return .ready {
+            $0.presets = ["small": Self.variant(5), "little": Self.variant(5), "large": Self.variant(9)]
+            $0.allowsPresetsOnly = presetsOnly
         }
     }
 
     @Test func `a preset shares its result with equal presets and equal requests`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.preset = "small" }
-        settle(&world)
+        world.settle()
         let first = try #require(world.image(client, 1))
         #expect(first.width == 5)
         world.get(client, id: 2, "a") { $0.preset = "little" }
         world.get(client, id: 3, "a") { $0.variant.width = 5 }
         for id in 2...3 { #expect(world.image(client, id)?.buffer == first.buffer) }
         world.get(client, id: 4, "a") { $0.preset = "large" }
-        settle(&world)
-        #expect(world.image(client, 4)?.width == 9)
-        #expect(world.state.report[.decodes] == 2)
+        world.settle()
+        #expect(world.image(client, 4)?.width == 9 && world.state.report[.decodes] == 2)
     }
 
     @Test func `an unknown name is refused, and counts as a failure`() {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.preset = "huge" }
-        #expect(world.error(client, 1) == .badRequest)
+        var (world, client) = world().connected()
+        #expect(world.getError(client, id: 1, "a") { $0.preset = "huge" } == .badRequest)
         #expect(world.fetches.isEmpty)
         let file = FileID(number: 1)
         world.getFile(client, id: 2, file) { $0.preset = "huge" }
-        #expect(world.error(client, 2) == .badRequest)
-        #expect(world.files.isEmpty)
+        #expect(world.error(client, 2) == .badRequest && world.files.isEmpty)
         #expect(world.state.report[.failed] == 2)
     }
 
     @Test func `with only-presets, other variants are for administrators`() throws {
         var world = world(presetsOnly: true)
         let (client, admin) = (world.connect(uid: 1000), world.connect(uid: 1000, isAdmin: true))
-        world.get(client, id: 1, "a")
-        #expect(world.error(client, 1) == .forbidden)
-        world.get(client, id: 2, "a") { $0.representation = .original }
-        #expect(world.error(client, 2) == .forbidden)
+        #expect(world.getError(client, id: 1, "a") == .forbidden)
+        #expect(world.getError(client, id: 2, "a") { $0.representation = .original } == .forbidden)
         for id in 1...4 {
             world.get(admin, id: id, "a")
-            settle(&world)
+            world.settle()
             #expect(world.image(admin, id)?.width == 10)
         }
         // Nor by the text of the administrator's request.
-        world.get(client, id: 3, "a")
-        #expect(world.error(client, 3) == .forbidden)
+        #expect(world.getError(client, id: 3, "a") == .forbidden)
         world.get(client, id: 4, "a") { $0.preset = "small" }
-        settle(&world)
+        world.settle()
         #expect(world.image(client, 4)?.width == 5)
 
         func refusal(of message: ClientMessage) -> ErrorCode? {
@@ -99,7 +80,7 @@ struct PresetTests {
         world.greet(client)
         for id in 1...4 {
             world.get(client, id: id, "a") { $0.preset = "small" }
-            settle(&world)
+            world.settle()
             #expect(world.image(client, id)?.width == 5)
         }
         world.newLimits = world.state.limits
@@ -109,9 +90,8 @@ struct PresetTests {
         #expect(!world.words.isEmpty)
         #expect(world.words.values.allSatisfy { $0.expiry == 0 })
         world.get(client, id: 5, "a") { $0.preset = "small" }
-        settle(&world)
+        world.settle()
         #expect(world.image(client, 5)?.width == 7)
-        world.get(client, id: 6, "a") { $0.preset = "large" }
-        #expect(world.error(client, 6) == .badRequest)
+        #expect(world.getError(client, id: 6, "a") { $0.preset = "large" } == .badRequest)
     }
 }

@@ -1,5 +1,4 @@
 import CodingTestSupport
-import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
@@ -27,9 +26,8 @@ struct ProgramTests {
         id += 1
         world.get(client, id: id, path)
         world.clock = world.clock.adding(milliseconds: 3)
-        world.finishFetch(try #require(world.fetches.keys.first), content: content)
-        world.readHeader(try #require(world.decodes.keys.first))
-        world.finishDecode(try #require(world.decodes.keys.first))
+        try world.finishFetch(content: content)
+        try world.decode()
     }
 
     /// Requests the same image four times; returns how often the fast path answered.
@@ -84,27 +82,20 @@ struct ProgramTests {
         // One that its client left behind.
         world.get(client, id: 5, "d")
         world.disconnect(client)
-        #expect(requests?[.cancelled] == 2)
-        #expect(world.state.report.programs[.thumbnailer] == nil)
+        #expect(requests?[.cancelled] == 2 && world.state.report.programs[.thumbnailer] == nil)
         #expect(world.state.report(for: 1000).programs.isEmpty)
     }
 
     @Test mutating func `only programs that are counted take no shortcut`() throws {
         try load("a", content: 1)
         hello("viewer/1.0")
-        let plain = shortcuts(from: 1)
-        #expect(plain == 2)
-        #expect(world.state.report.programs.isEmpty)
+        #expect(shortcuts(from: 1) == 2 && world.state.report.programs.isEmpty)
         hello("imgbroker-http/0.1.0")
         // A later one without a name changes nothing.
         hello(nil)
-        let counted = shortcuts(from: 11)
-        #expect(counted == 0)
-        #expect(requests?[.memoryHits] == 4)
+        #expect(shortcuts(from: 11) == 0 && requests?[.memoryHits] == 4)
         hello("viewer/1.0")
-        let again = shortcuts(from: 21)
-        #expect(again == 4)
-        #expect(requests?[.memoryHits] == 4)
+        #expect(shortcuts(from: 21) == 4 && requests?[.memoryHits] == 4)
     }
 
     @Test mutating func `requests of files are counted`() throws {

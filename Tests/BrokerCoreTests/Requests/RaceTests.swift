@@ -11,13 +11,7 @@ struct RaceTests {
     private var world: StrictWorld
     private let client: ClientID
 
-    init() {
-        var limits = BrokerLimits()
-        limits.usesDisk = true
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.usesDisk = true }.connected() }
 
     /// Answers all disk requests with a miss.
     private mutating func quietDisk() {
@@ -27,15 +21,9 @@ struct RaceTests {
     private mutating func load(_ id: Int, _ path: String, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
         world.get(client, id: id, path)
         quietDisk()
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1, change)
-        try decode()
+        try world.finishFetch(content: 1, change)
+        try world.decode()
         quietDisk()
-    }
-
-    private mutating func decode() throws {
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
-        world.finishDecode(job)
     }
 
     @Test mutating func `a shutdown does not wait for the rest of a prefetch`() throws {
@@ -52,10 +40,7 @@ struct RaceTests {
 
     @Test mutating func `a client's impatience does not close an origin to others`() {
         for id in 1...20 {
-            world.get(client, id: id, "a\(id)") {
-                $0.timeoutMs = 1
-                $0.cache = .reload
-            }
+            world.get(client, id: id, "a\(id)") { ($0.timeoutMs, $0.cache) = (1, .reload) }
             world.happen(.timePassed, after: 2)
             #expect(world.error(client, id) == .timeout)
         }
@@ -69,15 +54,11 @@ struct RaceTests {
             world.happen(.timePassed, after: 15_000)
             #expect(world.error(client, id) == .timeout)
         }
-        world.get(client, id: 6, "a6") { $0.cache = .reload }
-        #expect(world.error(client, 6) == .hostUnavailable)
+        #expect(world.getError(client, id: 6, "a6") { $0.cache = .reload } == .hostUnavailable)
     }
 
     @Test mutating func `a confirmation that makes an image private takes it from the others`() throws {
-        try load(1, "a") {
-            $0.cacheControl = "max-age=1"
-            $0.etag = "\"one\""
-        }
+        try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=1", "\"one\"") }
         world.happen(.timePassed, after: 2_000)
         world.get(client, id: 2, "a")
         world.confirm(try #require(world.fetches.keys.first)) { $0.cacheControl = "private, max-age=1000" }
@@ -85,7 +66,7 @@ struct RaceTests {
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == nil)
         world.finishFetch(job, content: 1) { $0.cacheControl = "private, max-age=1000" }
-        try decode()
+        try world.decode()
         #expect(world.image(client, 2) != nil)
         let other = world.connect(uid: 2000)
         world.get(other, id: 1, "a") { $0.cache = .onlyIfCached }
@@ -94,10 +75,7 @@ struct RaceTests {
     }
 
     @Test mutating func `a confirmation of another version is rejected`() throws {
-        try load(1, "a") {
-            $0.cacheControl = "no-cache"
-            $0.etag = "\"one\""
-        }
+        try load(1, "a") { ($0.cacheControl, $0.etag) = ("no-cache", "\"one\"") }
         world.get(client, id: 2, "a")
         world.confirm(try #require(world.fetches.keys.first)) { $0.etag = "\"two\"" }
         #expect(world.fetches.values.first?.order.conditions == nil)
@@ -110,8 +88,7 @@ struct RaceTests {
         world.happen(.messageReceived(client, .query(GetRequest(id: 7, url: try SourceURL("http://origin.test/b")))))
         let replies = world.lastActions
         #expect(!replies.contains { if case .reply = $0 { true } else { false } })
-        let late = try #require(world.diskJobs.first { $0.value.kind == .forget }?.key)
-        world.answerDiskJob(late, content: nil)
+        world.answerDiskJob(try #require(world.diskJobs.first { $0.value.kind == .forget }?.key), content: nil)
         #expect(!world.lastActions.contains { if case .reply = $0 { true } else { false } })
         quietDisk()
         let isAnswered = world.lastActions.contains {
@@ -126,8 +103,7 @@ struct RaceTests {
         let isNameless = world.lastActions.contains {
             if case .reply(client, .error(nil, _), _) = $0 { true } else { false }
         }
-        #expect(isNameless)
-        #expect(world.clients[client]?.contains(5) == true)
+        #expect(isNameless && world.clients[client]?.contains(5) == true)
     }
 
     @Test mutating func `the stale original is served for a silent origin, where that is allowed`() throws {
@@ -145,7 +121,7 @@ struct RaceTests {
         #expect(world.error(client, 2) == .httpStatus)
         world.get(client, id: 3, "a") { $0.variant.pixelFormat = .bgra8 }
         quietDisk()
-        try decode()
+        try world.decode()
         #expect(world.image(client, 3)?.source == .memory)
     }
 
@@ -160,17 +136,13 @@ struct RaceTests {
 
     @Test mutating func `an old version is not served after a newer one was loaded`() throws {
         try load(1, "a")
-        world.get(client, id: 2, "a") {
-            $0.cache = .reload
-            $0.storage = .disk
-        }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        try decode()
+        try world.download(client, id: 2, "a", content: 2) { ($0.cache, $0.storage) = (.reload, .disk) }
+        try world.decode()
         quietDisk()
         world.get(client, id: 3, "a")
         #expect(world.answers[client]?[3] == nil)
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 2) }
-        try decode()
+        try world.decode()
         #expect(world.image(client, 3)?.source == .disk)
     }
 
@@ -222,12 +194,12 @@ struct RaceTests {
         world.identify(try #require(world.identifying.keys.first), content: 1)
         world.happen(.messageReceived(world.connect(uid: 2000), .remove(id: 1, url: url)))
         quietDisk()
-        try decode()
+        try world.decode()
         let isStored = world.lastActions.contains { if case .reply(client, .ok(1), _) = $0 { true } else { false } }
         #expect(isStored)
         world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
         quietDisk()
-        if !world.decodes.isEmpty { try decode() }
+        if !world.decodes.isEmpty { try world.decode() }
         #expect(world.image(client, 2) != nil)
     }
 }

@@ -13,9 +13,7 @@ import Testing
     private var id = 0
 
     init() {
-        world = StrictWorld()
-        world.readyAll()
-        client = world.connect()
+        (world, client) = StrictWorld.ready().connected()
         load("a")
     }
 
@@ -43,8 +41,7 @@ import Testing
     private mutating func expectShortcut(_ path: String) {
         _ = get(path)
         _ = get(path)
-        let isShort = get(path)
-        #expect(isShort)
+        #expect(get(path) == true)
     }
 
     @Test mutating func takenFromTheThirdTimeOn() {
@@ -66,31 +63,26 @@ import Testing
         load("b")
         let text = try frame(#"{"type":"get","id":1,"url":"http://origin.test/b","delivery":"inline"}"#)
         for _ in 0..<4 {
-            let answer1 = world.state.answerRepeated(text.frame, from: client, at: world.clock)
-            #expect(answer1 == nil)
+            #expect(world.state.answerRepeated(text.frame, from: client, at: world.clock) == nil)
             try hit(#"{"id":1,"type":"get","url":"http://origin.test/a"}"#)
             // The same client and id, but a request that is not a plain hit.
-            let answer2 = world.state.answerRepeated(text.frame, from: client, at: world.clock)
-            #expect(answer2 == nil)
+            #expect(world.state.answerRepeated(text.frame, from: client, at: world.clock) == nil)
             try hit(String(decoding: text.frame, as: UTF8.self), id: 1)
         }
-        let known = world.state.repeats.find(text.rest, uid: 1000)
-        #expect(known == nil)
+        #expect(world.state.repeats.find(text.rest, uid: 1000) == nil)
     }
 
     /// A text is dropped at the next event of any kind.
     @Test mutating func notForALaterEvent() throws {
         let text = try frame(#"{"type":"get","id":1,"url":"http://origin.test/a"}"#)
         for _ in 0..<4 {
-            let answer3 = world.state.answerRepeated(text.frame, from: client, at: world.clock)
-            #expect(answer3 == nil)
+            #expect(world.state.answerRepeated(text.frame, from: client, at: world.clock) == nil)
             #expect(world.state.repeatable != nil)
             _ = world.state.handle(.timePassed, at: world.clock, unixMs: world.unixMs)
             #expect(world.state.repeatable == nil)
             try hit(String(decoding: text.frame, as: UTF8.self), id: 1)
         }
-        let known = world.state.repeats.find(text.rest, uid: 1000)
-        #expect(known == nil)
+        #expect(world.state.repeats.find(text.rest, uid: 1000) == nil)
     }
 
     private func frame(_ text: String) throws -> (frame: ArraySlice<UInt8>, rest: ArraySlice<UInt8>) {
@@ -113,8 +105,7 @@ import Testing
     @Test mutating func endsWithRemoval() throws {
         expectShortcut("a")
         world.happen(.messageReceived(client, .remove(id: 900, url: try SourceURL("http://origin.test/a"))))
-        let isShort = get("a")
-        #expect(!isShort)
+        #expect(get("a") == false)
         #expect(world.fetches.count == 1)
     }
 
@@ -123,8 +114,7 @@ import Testing
         load("b")
         expectShortcut("b")
         world.happen(.timePassed, after: 11_000)
-        let isShort = get("b")
-        #expect(!isShort)
+        #expect(get("b") == false)
         #expect(world.fetches.count == 1)
     }
 
@@ -141,8 +131,7 @@ import Testing
     @Test mutating func notWhileTheBrokerEnds() {
         expectShortcut("a")
         world.happen(.shutdownRequested)
-        let isShort = get("a")
-        #expect(!isShort)
+        #expect(get("a") == false)
     }
 
     /// Few images and few options, so that most requests repeat hits, with all the events that invalidate them.
@@ -162,17 +151,12 @@ import Testing
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<70:
                 world.get(client, id: id, path) {
-                    if Int.random(in: 0..<4, using: &random) == 0 { $0.variant.pixelFormat = .bgra8 }
-                    if Int.random(in: 0..<16, using: &random) == 0 {
-                        $0.credentials = Credentials(username: "u", password: "p")
-                    }
+                    if random.isOne(of: 4) { $0.variant.pixelFormat = .bgra8 }
+                    if random.isOne(of: 16) { $0.credentials = Credentials(username: "u", password: "p") }
                 }
             case 70..<90:
                 if let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) {
-                    world.happen(.messageReceived(client, .release(buffers: [buffer])))
-                    if !world.state.clients.holds(client, BufferID(number: buffer)) {
-                        world.descriptors[client]?.remove(buffer)
-                    }
+                    world.release(buffer, of: client)
                 }
             case 90..<92:
                 let url = try SourceURL("http://origin.test/\(path)")
@@ -187,5 +171,38 @@ import Testing
             Self.decodeAll(&world)
         }
         #expect(world.shortcuts > 100)
+    }
+}
+
+/// The table of repeated requests: a request is found only by its own text and user.
+@Suite struct RepeatedRequestsTests {
+    private let text = Array(#","url":"http://origin.test/a"}"#.utf8)[...]
+
+    private func request() -> RepeatedRequest? {
+        guard let url = try? SourceURL("http://origin.test/a") else { return nil }
+        let image = ImageReply(
+            source: .memory, url: url.text, width: 1, height: 1, pixels: nil, bytes: 4, contentType: "image/png",
+            originalWidth: 1, originalHeight: 1, frameCount: 1, etag: nil)
+        return RepeatedRequest(
+            uid: 1, text: Array(text), key: OriginalKey(GetRequest(id: 1, url: url), uid: 1), image: image,
+            buffer: BufferID(number: 1), freshUntil: Instant(nanoseconds: 0), revision: 0)
+    }
+
+    @Test func storedFromTheSecondTimeOn() {
+        var repeats = RepeatedRequests(seed: 1)
+        repeats.note(text, uid: 1, request)
+        #expect(repeats.find(text, uid: 1) == nil)
+        repeats.note(text, uid: 1, request)
+        #expect(repeats.find(text, uid: 1) != nil)
+    }
+
+    /// Adds enough other requests for some to collide with it in the table.
+    @Test func otherTextsAreNotFoundInItsPlace() {
+        var repeats = RepeatedRequests(seed: 1)
+        for _ in 0..<2 { repeats.note(text, uid: 1, request) }
+        let texts = (0..<50_000).filter { repeats.find((Array(text) + Array("\($0)".utf8))[...], uid: 1) != nil }
+        #expect(texts.isEmpty)
+        let users = (2..<50_000).filter { repeats.find(text, uid: $0) != nil }
+        #expect(users.isEmpty)
     }
 }

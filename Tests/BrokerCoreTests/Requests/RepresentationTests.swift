@@ -9,26 +9,10 @@ import WorkerProtocol
 
 /// Representations of one image: single frames, re-encoded results, placeholders.
 struct RepresentationTests {
-    private func world(usesDisk: Bool = false) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.usesDisk = usesDisk
-        var world = StrictWorld(limits)
-        world.readyAll()
-        return world
-    }
-
-    /// Answers all downloads and decodings with an image of `frames` frames.
-    private func settle(_ world: inout StrictWorld, frames: Int = 1) {
-        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job, frames: frames)
-            world.finishDecode(job)
-        }
-    }
+    private func world(usesDisk: Bool = false) -> StrictWorld { .ready { $0.usesDisk = usesDisk } }
 
     @Test func `each format and quality is a variant of its own, and PNG has no quality`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         let asked: [(GetOptions.Representation, Int)] = [
             (.jpeg, 85), (.jpeg, 60), (.webp, 85), (.png, 85), (.png, 60), (.jpeg, 85),
         ]
@@ -40,20 +24,18 @@ struct RepresentationTests {
                 $0.variant.pixelFormat = id % 2 == 0 ? .rgba8 : .bgra8
             }
         }
-        settle(&world)
-        while !world.decodes.isEmpty { settle(&world) }
+        world.settle()
+        while !world.decodes.isEmpty { world.settle() }
         #expect(world.state.report[.decodes] == 4)
         for (id, (representation, _)) in asked.enumerated() {
             let image = try #require(world.image(client, id))
-            #expect(image.pixels == nil)
-            #expect(image.bytes == 100)
+            #expect((image.pixels, image.bytes) == (nil, 100))
             #expect(image.contentType == "image/\(representation.rawValue)")
         }
         // Encoded results are served from memory like pixels.
         world.get(client, id: 10, "a") { $0.representation = .webp }
         #expect(world.image(client, 10)?.source == .memory)
-        #expect(world.image(client, 10)?.contentType == "image/webp")
-        #expect(world.image(client, 10)?.bytes == 100)
+        #expect((world.image(client, 10)?.contentType, world.image(client, 10)?.bytes) == ("image/webp", 100))
     }
 
     @Test func `encoded images are saved on disk in any size, pixels only where they were scaled`() throws {
@@ -72,53 +54,39 @@ struct RepresentationTests {
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.representation = .jpeg }
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
+        try world.finishFetch(content: 1)
+        let job = try world.readHeader()
         world.happen(.timePassed, after: 10)
         world.finishDecode(job)
         let saved = world.savedRasters
-        #expect(saved.count == 1)
-        #expect(saved.first?.bytes == 100)
+        #expect((saved.count, saved.first?.bytes) == (1, 100))
         #expect(saved.first?.header.placeholder != nil)
     }
 
     @Test func `all frames come in one buffer, with their delays`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.variant.frames = .all }
-        settle(&world, frames: 3)
+        world.settle(frames: 3)
         let image = try #require(world.image(client, 1))
-        #expect(image.bytes == 3 * 400)
-        #expect(image.frameCount == 3)
+        #expect((image.bytes, image.frameCount) == (3 * 400, 3))
         #expect(image.timing == AnimationTiming(delaysMs: [100, 100, 100], loops: 0))
         world.get(client, id: 2, "a") { $0.variant.frames = .all }
-        #expect(world.image(client, 2)?.source == .memory)
-        #expect(world.image(client, 2)?.timing == image.timing)
+        #expect((world.image(client, 2)?.source, world.image(client, 2)?.timing) == (.memory, image.timing))
         #expect(world.state.report[.pixelsDecoded] == 300)
         // A single frame has no timing.
         world.get(client, id: 3, "a") { $0.variant.frames = .one(2) }
-        settle(&world, frames: 3)
-        #expect(world.image(client, 3)?.timing == nil)
-        #expect(world.image(client, 3)?.bytes == 400)
+        world.settle(frames: 3)
+        #expect((world.image(client, 3)?.timing, world.image(client, 3)?.bytes) == (nil, 400))
     }
 
     @Test func `the frames of an animation share what it is scaled down to`() throws {
-        var limits = BrokerLimits()
-        limits.scaleDownBytes = 400
-        var world = StrictWorld(limits)
-        world.readyAll()
-        let client = world.connect()
-        world.get(client, id: 1, "a") {
-            $0.variant.frames = .all
-            $0.variant.scaleDown = true
-        }
-        settle(&world, frames: 4)
+        var (world, client) = StrictWorld.ready { $0.scaleDownBytes = 400 }.connected()
+        world.get(client, id: 1, "a") { ($0.variant.frames, $0.variant.scaleDown) = (.all, true) }
+        world.settle(frames: 4)
         // 400 bytes for 4 frames allow 25 pixels per frame.
-        #expect(world.image(client, 1)?.width == 5)
-        #expect(world.image(client, 1)?.bytes == 400)
+        #expect((world.image(client, 1)?.width, world.image(client, 1)?.bytes) == (5, 400))
         world.get(client, id: 2, "a") { $0.variant.scaleDown = true }
-        settle(&world, frames: 4)
+        world.settle(frames: 4)
         #expect(world.image(client, 2)?.width == 10)
     }
 
@@ -127,13 +95,11 @@ struct RepresentationTests {
             var world = world()
             let (client, other) = (world.connect(), world.connect(uid: 7))
             world.get(client, id: 1, "a")
-            settle(&world, frames: 3)
+            world.settle(frames: 3)
             world.get(client, id: 2, "a") { $0.variant.frames = .all }
             world.failDecode(try #require(world.decodes.keys.first), code)
-            #expect(world.error(client, 2) == code)
-            #expect(world.fetches.isEmpty)
-            world.get(other, id: 1, "a")
-            #expect(world.image(other, 1)?.source == .memory)
+            #expect(world.error(client, 2) == code && world.fetches.isEmpty)
+            #expect(world.getImage(other, id: 1, "a")?.source == .memory)
             world.get(other, id: 2, "a") { $0.variant.width = 5 }
             #expect(world.decodes.count == 1)
         }
@@ -145,18 +111,15 @@ struct RepresentationTests {
             { ($0.variant.linear, $0.variant.width) = (true, 5) },
         ]
         for ask in costly {
-            var world = world()
-            let client = world.connect()
+            var (world, client) = world().connected()
             for round in 0..<12 {
-                world.get(client, id: round, "\(round)") { ask(&$0) }
-                world.finishFetch(try #require(world.fetches.keys.first), content: round + 1)
+                try world.download(client, id: round, "\(round)", content: round + 1) { ask(&$0) }
                 let (job, decode) = try #require(world.decodes.first)
                 world.readHeader(job)
                 world.happen(.processorTimeUsed(decode.worker, job, milliseconds: 10_000))
                 world.endWorker(decode.worker, .ended(.signal(9)))
                 #expect(world.error(client, round) == .decoderCrashed)
-                world.happen(.timePassed, after: 60_000)
-                world.readyAll()
+                world.readyAll(after: 60_000)
             }
             world.get(client, id: 100, "1")
             #expect(world.decodes.count == 1)
@@ -191,7 +154,7 @@ struct RepresentationTests {
         for (id, format) in [(1, PixelFormat.rgb8), (2, .gray8)] {
             world.get(client, id: id, "a\(id)") { ($0.variant.pixelFormat, $0.variant.width) = (format, 7) }
             for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
-            world.finishFetch(try #require(world.fetches.keys.first), content: id)
+            try world.finishFetch(content: id)
             for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
             let job = try #require(world.decodes.keys.first)
             let before = world.state.report[.memoryBytes]
@@ -222,29 +185,19 @@ struct RepresentationTests {
     }
 
     @Test func `frames are counted before anything is allocated`() throws {
-        var limits = BrokerLimits()
-        limits.maxPixels = 299
-        var world = StrictWorld(limits)
-        world.readyAll()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.variant.frames = .all }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        var (world, client) = StrictWorld.ready { $0.maxPixels = 299 }.connected()
+        try world.download(client, id: 1, "a", content: 1) { $0.variant.frames = .all }
         world.readHeader(try #require(world.decodes.keys.first), frames: 3)
         #expect(world.error(client, 1) == .tooManyPixels)
         // A single frame of another image is within the limit.
-        world.get(client, id: 2, "b") { $0.variant.frames = .one(1) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job, frames: 3)
-        world.finishDecode(job)
+        try world.download(client, id: 2, "b", content: 2) { $0.variant.frames = .one(1) }
+        try world.decode(frames: 3)
         #expect(world.image(client, 2)?.bytes == 400)
     }
 
     @Test func `the placeholder is made once, and goes with every answer`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.representation = .original }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        var (world, client) = world().connected()
+        try world.download(client, id: 1, "a", content: 1) { $0.representation = .original }
         let describing = try #require(world.decodes.values.first)
         #expect(!describing.order.wantsPlaceholder)
         world.readHeader(try #require(world.decodes.keys.first))
@@ -252,14 +205,13 @@ struct RepresentationTests {
         // A later frame has no placeholder.
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [true])
-        settle(&world)
+        world.settle()
         let placeholder = try #require(world.image(client, 2)?.placeholder)
         world.get(client, id: 3, "a")
         #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [false])
-        settle(&world)
+        world.settle()
         #expect(world.image(client, 3)?.placeholder == placeholder)
-        world.get(client, id: 4, "a") { $0.representation = .original }
-        #expect(world.image(client, 4)?.placeholder == placeholder)
+        #expect(world.getImage(client, id: 4, "a") { $0.representation = .original }?.placeholder == placeholder)
         let url = try SourceURL("http://origin.test/a")
         world.happen(.messageReceived(client, .query(GetRequest(id: 5, url: url))))
         let status = CacheStatus(memory: true, disk: false, fresh: true, placeholder: placeholder)
@@ -267,10 +219,8 @@ struct RepresentationTests {
     }
 
     @Test func `images whose profile could not be used are counted`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        var (world, client) = world().connected()
+        try world.download(client, id: 1, "a", content: 1)
         let (job, decode) = try #require(world.decodes.first)
         world.readHeader(job)
         world.decodes[job] = nil

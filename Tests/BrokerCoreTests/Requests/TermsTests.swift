@@ -1,6 +1,5 @@
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -23,10 +22,7 @@ struct TermsTests {
     /// Answers the only transfer with an image.
     private mutating func serve(content: Int = 1, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
         world.finishFetch(try #require(world.fetches.keys.min()), content: content, change)
-        for job in world.decodes.keys {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        world.decodeAll()
     }
 
     /// Fails the transfers and their retries.
@@ -43,13 +39,9 @@ struct TermsTests {
 
     @Test mutating func `a cached response of the maximum age is used, and an older one confirmed`() throws {
         world.get(client, id: 1, "a")
-        try serve {
-            $0.cacheControl = "max-age=1000"
-            $0.etag = "\"one\""
-        }
+        try serve { ($0.cacheControl, $0.etag) = ("max-age=1000", "\"one\"") }
         world.happen(.timePassed, after: 10_900)
-        world.get(client, id: 2, "a") { $0.maxAgeSeconds = 10 }
-        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.getImage(client, id: 2, "a") { $0.maxAgeSeconds = 10 }?.source == .memory)
         world.get(client, id: 3, "a") { $0.maxAgeSeconds = 9 }
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == RequestConditions(etag: "\"one\""))
@@ -69,8 +61,7 @@ struct TermsTests {
         // After a failure it is, unless it is too old.
         world.get(client, id: 3, "a") { $0.maxAgeSeconds = 2 }
         failAll()
-        #expect(world.image(client, 2)?.stale == true)
-        #expect(world.error(client, 3) == .connectFailed)
+        #expect(world.image(client, 2)?.stale == true && world.error(client, 3) == .connectFailed)
     }
 
     @Test mutating func `the other cache modes have a maximum age, too`() throws {
@@ -106,8 +97,7 @@ struct TermsTests {
         world.greet(client)
         world.get(client, id: 1, "a")
         try serve()
-        world.get(client, id: 2, "a")
-        #expect(world.image(client, 2)?.slot != nil)
+        #expect(world.getImage(client, id: 2, "a")?.slot != nil)
         world.get(client, id: 3, "a") { $0.maxAgeSeconds = 1000 }
         #expect(world.image(client, 3) != nil && world.image(client, 3)?.slot == nil)
     }
@@ -118,8 +108,7 @@ struct TermsTests {
         world.get(client, id: 1, "a") { $0.retries = 0 }
         world.get(client, id: 2, "a")
         world.failFetch(try #require(world.fetches.keys.first))
-        #expect(world.error(client, 1) == .connectFailed)
-        #expect(world.answers[client]?[2] == nil)
+        #expect(world.error(client, 1) == .connectFailed && world.answers[client]?[2] == nil)
         world.happen(.timePassed, after: 1_001)
         try serve()
         #expect(world.image(client, 2) != nil)
@@ -148,27 +137,21 @@ struct TermsTests {
 
     @Test mutating func `alternatives are loaded in order, and the reply names the one that answered`() throws {
         let alternatives = [try url("b"), try url("c", of: "other.test"), try url("d")]
-        world.get(client, id: 1, "a") {
-            $0.alternatives = alternatives
-            $0.retries = 0
-        }
+        world.get(client, id: 1, "a") { ($0.alternatives, $0.retries) = (alternatives, 0) }
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         #expect(requested == [alternatives[0].text])
         world.failFetch(try #require(world.fetches.keys.first), .tooManyRedirects)
         #expect(requested == [alternatives[1].text])
         try serve()
-        #expect(world.image(client, 1)?.url == alternatives[1].text)
-        #expect(world.state.requests.isEmpty)
+        #expect(world.image(client, 1)?.url == alternatives[1].text && world.state.requests.isEmpty)
         // The first one has failed recently, the next is in memory.
         world.get(client, id: 2, "a") { $0.alternatives = [alternatives[1]] }
-        #expect(world.image(client, 2)?.url == alternatives[1].text)
-        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.image(client, 2)?.url == alternatives[1].text && world.image(client, 2)?.source == .memory)
     }
 
     @Test mutating func `bytes that are no image have alternatives, too`() throws {
         let other = try url("b")
-        world.get(client, id: 1, "a") { $0.alternatives = [other] }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.download(client, id: 1, "a", content: 1) { $0.alternatives = [other] }
         world.failDecode(try #require(world.decodes.keys.first))
         #expect(requested == [other.text])
         try serve(content: 2)
@@ -199,13 +182,9 @@ struct TermsTests {
         world.get(client, id: 1, "a") { $0.alternatives = [other] }
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.error(client, 1) == .cancelled)
-        world.get(client, id: 3, "a") {
-            $0.alternatives = [other]
-            $0.totalTimeoutMs = 1000
-        }
+        world.get(client, id: 3, "a") { ($0.alternatives, $0.totalTimeoutMs) = ([other], 1000) }
         world.happen(.timePassed, after: 1001)
-        #expect(world.error(client, 3) == .timeout)
-        #expect(world.state.requests.isEmpty)
+        #expect(world.error(client, 3) == .timeout && world.state.requests.isEmpty)
     }
 
     /// As after a redirect.
@@ -230,17 +209,12 @@ struct TermsTests {
     /// An alternative's image belongs to its URL, and to its user if it was loaded with the user's rights.
     @Test mutating func `another user's failures and images are not shared`() throws {
         let other = try url("b")
-        world.get(client, id: 1, "a") {
-            $0.alternatives = [other]
-            $0.retries = 0
-            $0.cookies = true
-        }
+        world.get(client, id: 1, "a") { ($0.alternatives, $0.retries, $0.cookies) = ([other], 0, true) }
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         try serve()
         #expect(world.image(client, 1)?.url == other.text)
         let stranger = world.connect(uid: 2000)
-        world.get(stranger, id: 1, "b") { $0.cache = .onlyIfCached }
-        #expect(world.error(stranger, 1) == .notCached)
+        #expect(world.getError(stranger, id: 1, "b") { $0.cache = .onlyIfCached } == .notCached)
     }
 
     @Test mutating func `alternatives count among the weight of requests`() throws {

@@ -1,6 +1,5 @@
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -12,11 +11,8 @@ struct UpdateTests {
     private var client: ClientID
 
     init() {
-        var limits = BrokerLimits()
-        (limits.fetchers, limits.transfersPerFetcher, limits.transfersPerOrigin) = (1, 1, 1)
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
+        (world, client) = StrictWorld.ready { ($0.fetchers, $0.transfersPerFetcher, $0.transfersPerOrigin) = (1, 1, 1) }
+            .connected()
     }
 
     private mutating func update(
@@ -27,11 +23,8 @@ struct UpdateTests {
     }
 
     private mutating func serve(content: Int) throws {
-        world.finishFetch(try #require(world.fetches.keys.first), content: content)
-        for job in world.decodes.keys {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        try world.finishFetch(content: content)
+        world.decodeAll()
     }
 
     private var requested: String? { world.fetches.values.first.map { String($0.order.url.suffix(1)) } }
@@ -86,8 +79,7 @@ struct UpdateTests {
         try serve(content: 2)
         #expect(world.state.requests.isEmpty)
         client = world.connect()
-        world.get(client, id: 1, "b")
-        #expect(world.image(client, 1)?.source == .memory)
+        #expect(world.getImage(client, id: 1, "b")?.source == .memory)
         #expect(world.state.report[.cancelled] == 1)
     }
 
@@ -103,8 +95,7 @@ struct UpdateTests {
         world.happen(.timePassed, after: 1_001)
         try serve(content: 2)
         try serve(content: 1)
-        world.get(client, id: 3, "a")
-        #expect(world.image(client, 3)?.source == .memory)
+        #expect(world.getImage(client, id: 3, "a")?.source == .memory)
     }
 
     @Test mutating func `an administrator and the total time end detached requests`() throws {

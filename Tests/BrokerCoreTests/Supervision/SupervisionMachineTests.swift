@@ -8,17 +8,21 @@ import WorkerProtocol
 /// `Supervision` in isolation.
 @Suite struct SupervisionMachineTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
+    private let job = JobID(number: 1)
     private let strong = SandboxReport(seccomp: true, landlock: 7)
 
-    /// Returns a machine with one worker and one spare of each kind, all ready, and its decode workers.
-    private func ready() throws -> (Supervision, [WorkerID]) {
+    /// Returns a machine with one worker and one spare of each kind, all ready, and its decode workers, of which the
+    /// first may run `job`.
+    private func ready(isRunning: Bool = false) throws -> (Supervision, [WorkerID]) {
         var limits = BrokerLimits()
         limits.workers = 1
         var supervision = Supervision(limits: limits)
         let started = supervision.startMissing(at: now)
         #expect(started.map(\.kind) == [.fetch, .fetch, .decode, .decode])
         for (_, worker) in started { #expect(supervision.becameReady(worker, strong) == .accepted) }
-        return (supervision, started.filter { $0.kind == .decode }.map(\.worker))
+        let decoders = started.filter { $0.kind == .decode }.map(\.worker)
+        if isRunning { supervision.assign(job, to: decoders[0]) }
+        return (supervision, decoders)
     }
 
     private func exit(_ supervision: inout Supervision, _ worker: WorkerID, _ exit: WorkerExit) -> Supervision.Exit? {
@@ -39,7 +43,6 @@ import WorkerProtocol
 
     @Test func `a spare gets no job while the pool is busy`() throws {
         var (supervision, decoders) = try ready()
-        let job = JobID(number: 1)
         let worker = try #require(supervision.available(.decode))
         supervision.assign(job, to: worker)
         #expect(supervision.available(.decode) == nil && supervision.isRunning(job, on: worker))
@@ -49,9 +52,7 @@ import WorkerProtocol
     }
 
     @Test func `a condemned worker's reports do not count`() throws {
-        var (supervision, decoders) = try ready()
-        let job = JobID(number: 1)
-        supervision.assign(job, to: decoders[0])
+        var (supervision, decoders) = try ready(isRunning: true)
         #expect(supervision.condemn(decoders[0], .cpu, "slow") == true)
         #expect(!supervision.isRunning(job, on: decoders[0]) && supervision.isCondemned(decoders[0]))
         let gone = try #require(exit(&supervision, decoders[0], .ended(.signal(9))))
@@ -68,18 +69,14 @@ import WorkerProtocol
     }
 
     @Test func `an exiting worker loses the job that it was not told of`() throws {
-        var (supervision, decoders) = try ready()
-        let job = JobID(number: 1)
-        supervision.assign(job, to: decoders[0])
+        var (supervision, decoders) = try ready(isRunning: true)
         #expect(supervision.foundExiting(decoders[1], before: job, at: now) == nil)
         #expect(supervision.foundExiting(decoders[0], before: job, at: now) == .decode)
         #expect(supervision.available(.decode) == nil || supervision.available(.decode) != decoders[0])
     }
 
     @Test func `a worker that has grown is retired when it is idle`() throws {
-        var (supervision, decoders) = try ready()
-        let job = JobID(number: 1)
-        supervision.assign(job, to: decoders[0])
+        var (supervision, decoders) = try ready(isRunning: true)
         for bytes in [10 << 20, 200 << 20] { supervision.measured(decoders[0], residentBytes: bytes) }
         #expect(supervision.takeFinished().isEmpty)
         supervision.unassign(job, from: decoders[0])
@@ -89,9 +86,7 @@ import WorkerProtocol
     }
 
     @Test func `jobs that other machines do not know break an invariant`() throws {
-        var (supervision, decoders) = try ready()
-        let job = JobID(number: 1)
-        supervision.assign(job, to: decoders[0])
+        let (supervision, decoders) = try ready(isRunning: true)
         #expect(supervision.brokenInvariant(running: [(.decode, [job: decoders[0]])]) == nil)
         #expect(supervision.brokenInvariant(running: [(.decode, [:])]) != nil)
         #expect(supervision.brokenInvariant(running: [(.decode, [job: decoders[1]])]) != nil)

@@ -22,17 +22,14 @@ extension SupervisionTests {
             #expect(cause(.ended(.signal(number)), liar) == .protocol)
             #expect(cause(.ended(.signal(number), ExitCircumstances(peakBytes: 800))) == .memory)
         }
-        #expect(cause(.ended(.signal(31))) == .seccomp)
-        #expect(cause(.ended(.signal(24))) == .cpu)
+        #expect((cause(.ended(.signal(31))), cause(.ended(.signal(24)))) == (.seccomp, .cpu))
         #expect(cause(.ended(.signal(9))) == .outside)
         #expect(cause(.ended(.signal(9), ExitCircumstances(isMemoryShort: true))) == .memory)
         #expect(cause(.ended(.signal(9), ExitCircumstances(isMemoryShort: true)), late) == .deadline)
         #expect(cause(.ended(.signal(9)), Condemnation(cause: .unconfined, detail: "")) == .unconfined)
         for number: Int32 in [1, 2, 10, 15] { #expect(cause(.ended(.signal(number))) == .outside) }
-        #expect(cause(.ended(.status(0))) == .exit)
-        #expect(cause(.ended(.status(1)), late) == .exit)
-        #expect(cause(.ended(.status(1)), liar) == .protocol)
-        #expect(cause(.notStarted("no program")) == .notStarted)
+        #expect((cause(.ended(.status(0))), cause(.ended(.status(1)), late)) == (.exit, .exit))
+        #expect((cause(.ended(.status(1)), liar), cause(.notStarted("no program"))) == (.protocol, .notStarted))
         #expect(cause(.ended(.status(1)), wasReady: false) == .notStarted)
         for number: Int32 in [9, 15] { #expect(cause(.ended(.signal(number)), wasReady: false) == .outside) }
         #expect(cause(.ended(.signal(11)), wasReady: false) == .signal)
@@ -56,8 +53,7 @@ extension SupervisionTests {
             pauses.append(next.microseconds(since: now) / 1000)
             now = max(next, now)
         }
-        #expect(pauses.prefix(4) == [2, 4, 8, 16])
-        #expect(pauses.last == 1000)
+        #expect((pauses.prefix(4), pauses.last) == ([2, 4, 8, 16], 1000))
         #expect(!pool.isBroken(at: now) && !pool.isDown)
         let worker = ids.next()
         pool.started(worker, at: now)
@@ -67,8 +63,7 @@ extension SupervisionTests {
     }
 
     @Test func `deaths are counted by cause, and retired workers are none`() throws {
-        var world = world()
-        let (_, job, worker) = try decoding(&world)
+        var (world, _, job, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(31)))
         #expect(world.state.report.workerDeaths == [.seccomp: 1])
         world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
@@ -90,20 +85,15 @@ extension SupervisionTests {
     }
 
     @Test func `an image that uses up its processor time is not tried again`() throws {
-        var world = world()
-        let (client, _, worker) = try decoding(&world)
+        var (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(24)))
-        #expect(world.error(client, 1) == .decoderCrashed)
-        #expect(world.decodes.isEmpty)
-        world.get(client, id: 2, "same-bytes")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        #expect(world.error(client, 2) == .decoderCrashed)
-        #expect(world.decodes.isEmpty)
+        #expect(world.error(client, 1) == .decoderCrashed && world.decodes.isEmpty)
+        try world.download(client, id: 2, "same-bytes", content: 1)
+        #expect(world.error(client, 2) == .decoderCrashed && world.decodes.isEmpty)
     }
 
     @Test func `processor time is measured when it may be used up, and again`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.happen(.timePassed, after: 9_999)
         #expect(world.measuring.isEmpty)
         world.happen(.timePassed, after: 1)
@@ -117,26 +107,17 @@ extension SupervisionTests {
         world.happen(.processorTimeUsed(worker, job, milliseconds: 10_000))
         #expect(world.workers[worker]?.state == .dying)
         world.endWorker(worker, .ended(.signal(9)))
-        #expect(world.error(client, 1) == .decoderCrashed)
-        #expect(world.decodes.isEmpty)
+        #expect(world.error(client, 1) == .decoderCrashed && world.decodes.isEmpty)
         #expect(world.state.report.workerDeaths == [.cpu: 1])
     }
 
     @Test func `the second try is on the freshest worker`() throws {
-        var world = world(workers: 2)
-        let client = world.connect()
+        var (world, client) = world(workers: 2).connected()
         // Both initial workers have done work.
-        for id in 1...2 {
-            world.get(client, id: id, "\(id)")
-            world.finishFetch(try #require(world.fetches.keys.first), content: id)
-        }
+        for id in 1...2 { try world.download(client, id: id, "\(id)", content: id) }
         let worn = Set(world.decodes.values.map(\.worker))
-        for job in world.decodes.keys.sorted() {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
-        world.get(client, id: 3, "3")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 3)
+        world.decodeAll()
+        try world.download(client, id: 3, "3", content: 3)
         let first = try #require(world.decodes.values.first?.worker)
         #expect(worn.contains(first))
         world.endWorker(first, .ended(.signal(11)))
@@ -176,34 +157,25 @@ extension SupervisionTests {
             },
         ]
         for lie in lies {
-            var world = world()
-            let (client, job, worker) = try decoding(&world)
+            var (world, client, job, worker) = try decoding()
             lie(&world, worker, job)
             #expect(world.workers[worker]?.state == .dying)
             world.endWorker(worker, .ended(.signal(9)))
             #expect(world.state.report.workerDeaths == [.protocol: 1])
             // The fork server is respawned, so the next worker has another memory layout.
-            #expect(world.forkServersRespawned == 1)
-            #expect(world.answers[client] == nil)
-            world.readHeader(job)
-            world.finishDecode(job)
+            #expect(world.forkServersRespawned == 1 && world.answers[client] == nil)
+            world.decode(job)
             #expect(world.image(client, 1) != nil)
         }
     }
 
     @Test func `an image that needs more than the memory of a worker, result included, is refused`() throws {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.workerMemoryBytes = 200 << 20
-        var world = StrictWorld(limits)
-        world.readyAll()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding(
+            in: .ready { ($0.workers, $0.workerMemoryBytes) = (1, 200 << 20) })
         #expect(world.decodes[job]?.order.maxWorkingBytes == 136 << 20)
         world.readHeader(job, workingBytes: 200 << 20 - 399)
-        #expect(world.error(client, 1) == .tooManyPixels)
-        #expect(world.workers[worker]?.state == .ready)
-        world.get(client, id: 2, "b")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        #expect(world.error(client, 1) == .tooManyPixels && world.workers[worker]?.state == .ready)
+        try world.download(client, id: 2, "b", content: 2)
         let next = try #require(world.decodes.keys.first)
         world.readHeader(next, workingBytes: 200 << 20 - 400)
         world.finishDecode(next)
@@ -253,8 +225,7 @@ extension SupervisionTests {
         #expect(quarantine.refuses(digest, build: "a", unixMs: 1))
         #expect(!quarantine.refuses(digest, build: "b", unixMs: 1))
 
-        var world = world()
-        let (client, _, worker) = try decoding(&world)
+        var (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(11)))
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
@@ -273,15 +244,13 @@ extension SupervisionTests {
         // Used recently, so another entry is evicted.
         first.noteUse(of: digests[0])
         first.add(digests.last!, build: "a", unixMs: 1000)
-        #expect(first.count == Quarantine.maximumEntries)
-        #expect(first.refuses(digests[0], build: "a", unixMs: 1000))
+        #expect(first.count == Quarantine.maximumEntries && first.refuses(digests[0], build: "a", unixMs: 1000))
         #expect(!first.refuses(digests[1], build: "a", unixMs: 1000))
 
         var second = Quarantine()
         second.add(digests[0], build: "b", unixMs: 2000)
         second.restore(first.records(unixMs: 1000), unixMs: 2000)
-        #expect(second.count == Quarantine.maximumEntries)
-        #expect(second.refuses(digests[2], build: "a", unixMs: 2000))
+        #expect(second.count == Quarantine.maximumEntries && second.refuses(digests[2], build: "a", unixMs: 2000))
         #expect(second.refuses(digests[0], build: "b", unixMs: 2000))
         // The duration is remembered for a while after the quarantine has expired.
         let later = 1000 + Quarantine.firstMilliseconds
@@ -295,27 +264,20 @@ extension SupervisionTests {
     }
 
     @Test func `the disk tier saves the quarantine, and returns it to the next broker`() throws {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        limits.usesDisk = true
-        var world = StrictWorld(limits)
-        world.readyAll()
-        let client = world.connect()
+        var (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }.connected()
         world.get(client, id: 1, "a")
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: nil)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         for _ in 0..<2 { world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11))) }
         #expect(world.error(client, 1) == .decoderCrashed)
         let records = try #require(world.quarantined)
-        #expect(records.map(\.digest) == [StrictWorld.digest(1)])
-        #expect(records.map(\.build) == ["first"])
+        #expect((records.map(\.digest), records.map(\.build)) == ([StrictWorld.digest(1)], ["first"]))
 
         var next = StrictWorld()
         next.readyAll()
         next.happen(.quarantineLoaded(records))
         let other = next.connect()
-        next.get(other, id: 1, "a")
-        next.finishFetch(try #require(next.fetches.keys.first), content: 1)
+        try next.download(other, id: 1, "a", content: 1)
         #expect(next.error(other, 1) == .decoderCrashed)
     }
 }

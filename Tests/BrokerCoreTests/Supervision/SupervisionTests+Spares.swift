@@ -17,12 +17,10 @@ extension SupervisionTests {
     }
 
     @Test func `a job goes to the spare first, and the next spare is started a moment later`() throws {
-        var world = world()
-        let (_, job, worker) = try decoding(&world)
+        var (world, _, job, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(9)))
         let spare = try #require(world.decodes[job]?.worker)
-        #expect(spare != worker)
-        #expect(decoders(world) == [spare])
+        #expect(spare != worker && decoders(world) == [spare])
         world.happen(.timePassed, after: 9)
         #expect(decoders(world) == [spare])
         #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 1))
@@ -40,8 +38,7 @@ extension SupervisionTests {
     }
 
     @Test func `a decoder found exiting gets no job, and the spare gets it at once`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.decodes[job] = nil
         world.happen(.workerExiting(worker, job))
         let spare = try #require(world.decodes[job]?.worker)
@@ -49,14 +46,12 @@ extension SupervisionTests {
         world.endWorker(worker, .ended(.signal(11)))
         // The job had not begun, so the crash does not count against it.
         #expect(world.state.decoding[job]?.crashes == 0)
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil)
     }
 
     @Test func `a download worker found exiting gets no download, and the spare gets it at once`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         let (first, spare) = (fetchers(world)[0], fetchers(world)[1])
         world.ending = [first, spare]
         world.get(client, id: 1, "a")
@@ -67,15 +62,13 @@ extension SupervisionTests {
         #expect(![first, spare].contains(begun.worker))
         for worker in [first, spare] { world.endWorker(worker, .ended(.signal(11))) }
         // Neither job had begun, so no crash is counted.
-        #expect(world.state.downloads[job]?.crashes == 0)
-        #expect(world.state.downloads[job]?.attempts == 1)
+        #expect((world.state.downloads[job]?.crashes, world.state.downloads[job]?.attempts) == (0, 1))
         world.finishFetch(job, content: 1)
         #expect(world.decodes.count == 1)
     }
 
     @Test func `the received part of a body survives the workers that were to continue it`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a")
         let (job, begun) = try #require(world.fetches.first)
         world.respond(job, total: 3000)
@@ -90,8 +83,7 @@ extension SupervisionTests {
     }
 
     @Test func `workers found exiting are replaced before their exit is reported`() throws {
-        var world = world()
-        let (client, job, first) = try decoding(&world)
+        var (world, client, job, first) = try decoding()
         world.decodes[job] = nil
         world.happen(.workerExiting(first, job))
         let second = try #require(world.decodes.removeValue(forKey: job)?.worker)
@@ -103,8 +95,7 @@ extension SupervisionTests {
         for worker in [first, second] { world.endWorker(worker, .ended(.signal(9))) }
         world.happen(.timePassed, after: 10)
         #expect(decoders(world).count == 2)
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil)
     }
 
@@ -139,12 +130,11 @@ extension SupervisionTests {
         world.happen(.timePassed, after: 10)
         #expect(fetchers(world).count == 2)
         world.readyAll()
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         // They stay for as long again, and then for as long as there are downloads.
         world.happen(.timePassed, after: Self.idleTime - 11)
         #expect(readyFetchers(world).count == 2)
-        world.get(client, id: 2, "b")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try world.download(client, id: 2, "b", content: 2)
         world.happen(.timePassed, after: Self.idleTime - 1)
         #expect(readyFetchers(world).count == 2)
         world.happen(.timePassed, after: Self.idleTime)
@@ -152,12 +142,11 @@ extension SupervisionTests {
     }
 
     @Test func `download workers stay while a transfer lasts`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
         for _ in 0..<3 { world.happen(.timePassed, after: Self.idleTime) }
         #expect(readyFetchers(world).count == 2)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         #expect(world.decodes.count == 1)
         // The time counts from the end of the transfer: its connection is still open.
         world.happen(.timePassed, after: Self.idleTime)
@@ -167,8 +156,7 @@ extension SupervisionTests {
     }
 
     @Test func `download workers that rest start for what waited while loading was suspended`() throws {
-        var world = world()
-        let client = world.connect(isAdmin: true)
+        var (world, client) = world().connected(isAdmin: true)
         world.state.isSuspended = true
         world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
         world.happen(.timePassed, after: 2 * Self.idleTime)
@@ -176,7 +164,7 @@ extension SupervisionTests {
         #expect(readyFetchers(world).count == 2)
         world.state.isSuspended = false
         world.happen(.timePassed)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         world.happen(.timePassed, after: Self.idleTime)
         world.happen(.timePassed, after: Self.idleTime)
         #expect(readyFetchers(world).isEmpty)
@@ -206,13 +194,12 @@ extension SupervisionTests {
         let client = world.connect()
         for number in 1...20 {
             world.get(client, id: number, "\(number)")
-            world.finishFetch(try #require(world.fetches.keys.first), content: number) { $0.servedBy = server(number) }
+            try world.finishFetch(content: number) { $0.servedBy = server(number) }
             if world.answers[client]?[number] != nil { return 2 * (number - 1) }
             // The second attempt may be refused.
             while let worker = world.decodes.values.first?.worker {
                 world.endWorker(worker, .ended(.signal(11)))
-                world.happen(.timePassed, after: 10)
-                world.readyAll()
+                world.readyAll(after: 10)
             }
         }
         return 40
@@ -225,8 +212,7 @@ extension SupervisionTests {
         world.load(client, id: 100, "own", content: 100)
         #expect(world.image(client, 100) != nil)
         // Images requested directly from the guilty server are refused too.
-        world.get(client, id: 101, "x", of: "evil.test")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 101)
+        try world.download(client, id: 101, "x", of: "evil.test", content: 101)
         #expect(world.error(client, 101) == .decoderUnavailable)
     }
 
@@ -238,8 +224,7 @@ extension SupervisionTests {
     // MARK: Downloads
 
     @Test func `only the guilty download of a crashing worker fails`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         for id in 1...5 { world.get(client, id: id, "\(id)") }
         // The third download kills its worker.
         for _ in 0..<20 {
@@ -249,29 +234,20 @@ extension SupervisionTests {
             } else if let other = world.fetches.first(where: { !$0.value.order.url.hasSuffix("/3") }) {
                 world.finishFetch(other.key, content: Int(other.value.order.url.suffix(1)) ?? 0)
             }
-            world.happen(.timePassed, after: 1000)
-            world.readyAll()
+            world.readyAll(after: 1000)
         }
         #expect(world.error(client, 3) == .transferFailed)
-        for (job, _) in world.decodes {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
-        while let job = world.decodes.keys.first {
-            world.readHeader(job)
-            world.finishDecode(job)
-        }
+        for (job, _) in world.decodes { world.decode(job) }
+        while let job = world.decodes.keys.first { world.decode(job) }
         for id in [1, 2, 4, 5] { #expect(world.image(client, id) != nil) }
     }
 
     @Test func `a download that is retried alone has a worker to itself, and others run on another`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(11)))
         #expect(world.fetches.count == 1)
-        world.happen(.timePassed, after: 1000)
-        world.readyAll()
+        world.readyAll(after: 1000)
         let (alone, suspect) = try #require(world.fetches.first).self
         for id in 4...6 { world.get(client, id: id, "\(id)") }
         #expect(world.fetches.count == 4)
@@ -281,8 +257,7 @@ extension SupervisionTests {
     }
 
     @Test func `a suspect that lives for 10 s blocks no other suspect`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         for id in 1...8 {
             world.get(client, id: id, "\(id)", of: "\(id).test") {
                 ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000)
@@ -292,26 +267,22 @@ extension SupervisionTests {
         world.readyAll()
         // All eight are suspects; the first one's origin is silent.
         #expect(world.fetches.count == 1)
-        world.happen(.timePassed, after: 9_999)
-        world.readyAll()
+        world.readyAll(after: 9_999)
         #expect(world.fetches.count == 1)
         for count in 2...5 {
-            world.happen(.timePassed, after: count == 2 ? 1 : 10_000)
-            world.readyAll()
+            world.readyAll(after: count == 2 ? 1 : 10_000)
             #expect(world.fetches.count == count)
             #expect(Set(world.fetches.values.map(\.worker)).count == count)
         }
         // At most four workers are replaced, because each is one more process.
-        world.happen(.timePassed, after: 20_000)
-        world.readyAll()
+        world.readyAll(after: 20_000)
         #expect(world.fetches.count == 5)
         // Other downloads go on.
         world.get(client, id: 9, "9")
         world.finishFetch(try #require(world.fetches.first { $0.value.order.url.hasSuffix("/9") }?.key), content: 9)
         #expect(world.decodes.count == 1)
         world.finishFetch(try #require(world.fetches.keys.min()), content: 1)
-        world.happen(.timePassed, after: 10_000)
-        world.readyAll()
+        world.readyAll(after: 10_000)
         #expect(world.fetches.count == 5)
     }
 }

@@ -9,25 +9,19 @@ import WorkerProtocol
 /// Workers that crash, hang or misbehave, and requests that survive them.
 struct SupervisionTests {
     func world(workers: Int = 1, jobsOfAWorker: Int = 5000) -> StrictWorld {
-        var limits = BrokerLimits()
-        limits.workers = workers
-        limits.jobsOfAWorker = jobsOfAWorker
-        var world = StrictWorld(limits)
-        world.readyAll()
-        return world
+        .ready { ($0.workers, $0.jobsOfAWorker) = (workers, jobsOfAWorker) }
     }
 
-    func decoding(_ world: inout StrictWorld) throws -> (ClientID, JobID, WorkerID) {
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+    /// Returns a world, by default one with one worker, that decodes an image for a client.
+    func decoding(in other: StrictWorld? = nil) throws -> (StrictWorld, ClientID, JobID, WorkerID) {
+        var (world, client) = (other ?? world()).connected()
+        try world.download(client, id: 1, "a", content: 1)
         let job = try #require(world.decodes.keys.first)
-        return (client, job, try #require(world.decodes[job]?.worker))
+        return (world, client, job, try #require(world.decodes[job]?.worker))
     }
 
     @Test func `a decoder that is killed from outside costs its job nothing, however often`() throws {
-        var world = world()
-        var (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         for _ in 0..<5 {
             world.readHeader(job)
             world.endWorker(worker, .ended(.signal(9)))
@@ -35,39 +29,17 @@ struct SupervisionTests {
             job = try #require(world.decodes.keys.first)
             worker = try #require(world.decodes[job]?.worker)
         }
-        world.readHeader(job)
-        world.finishDecode(job)
-        #expect(world.image(client, 1) != nil)
-        #expect(world.state.report[.workerRestarts] == 5)
+        world.decode(job)
+        #expect(world.image(client, 1) != nil && world.state.report[.workerRestarts] == 5)
     }
 
-    @Test func `an unconfined worker is killed, and replaced ever more slowly`() throws {
-        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 1)] {
-            var world = StrictWorld()
-            for round in 0..<5 {
-                for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
-                where worker.kind == .decode && worker.state == .starting {
-                    world.happen(.workerReady(id, sandbox))
-                    #expect(world.workers[id]?.state == .dying)
-                    world.endWorker(id, .ended(.signal(9)))
-                }
-                #expect(world.state.supervision.ready(.decode) == 0)
-                if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
-                world.happen(.timePassed, after: 30_000)
-            }
-        }
-    }
-
-    @Test(arguments: [nil, "0.0.9", "1\n<3>x", ""])
-    func `a worker of another version is killed, and replaced ever more slowly`(
-        version: String?
-    ) throws {
+    /// Kills the decoders that become ready in this way, and checks that they are replaced ever more slowly.
+    private func expectKilled(_ ready: (WorkerID) -> Event) -> StrictWorld {
         var world = StrictWorld()
         for round in 0..<5 {
             for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
             where worker.kind == .decode && worker.state == .starting {
-                world.happen(
-                    .workerReady(id, SandboxReport(seccomp: true, landlock: 7), version: version))
+                world.happen(ready(id))
                 #expect(world.workers[id]?.state == .dying)
                 world.endWorker(id, .ended(.signal(9)))
             }
@@ -75,29 +47,34 @@ struct SupervisionTests {
             if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
             world.happen(.timePassed, after: 30_000)
         }
-        let deaths = world.state.report.workerDeaths
-        #expect(deaths.keys.elementsEqual([.notStarted]))
+        return world
+    }
+
+    @Test func `an unconfined worker is killed, and replaced ever more slowly`() {
+        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 1)] {
+            _ = expectKilled { .workerReady($0, sandbox) }
+        }
+    }
+
+    @Test(arguments: [nil, "0.0.9", "1\n<3>x", ""])
+    func `a worker of another version is killed, and replaced ever more slowly`(version: String?) {
+        let world = expectKilled { .workerReady($0, SandboxReport(seccomp: true, landlock: 7), version: version) }
+        #expect(world.state.report.workerDeaths.keys.elementsEqual([.notStarted]))
     }
 
     @Test func `an unconfined worker works where that is allowed, and the figures say so`() throws {
-        var limits = BrokerLimits()
-        limits.allowsUnsandboxed = true
-        var world = StrictWorld(limits)
-        world.readyAll()
+        var world = StrictWorld.ready { $0.allowsUnsandboxed = true }
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
-        let lost = try #require(world.workers.first { $0.value.kind == .decode }?.key)
-        world.endWorker(lost, .ended(.signal(9)))
+        world.endWorker(try #require(world.workers.first { $0.value.kind == .decode }?.key), .ended(.signal(9)))
         world.happen(.timePassed, after: 10)
         let decoder = try #require(world.workers.first { $0.value.state == .starting }?.key)
         world.workers[decoder]?.state = .ready
         world.happen(.workerReady(decoder, SandboxReport(seccomp: true)))
-        #expect(world.state.report.sandbox == "seccomp")
-        #expect(world.workers[decoder]?.state == .ready)
+        #expect(world.state.report.sandbox == "seccomp" && world.workers[decoder]?.state == .ready)
     }
 
     @Test func `an image that crashes two decoders fails, and the next one is served`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.endWorker(worker, .ended(.signal(11)))
         #expect(world.answers[client] == nil)
@@ -106,32 +83,26 @@ struct SupervisionTests {
         #expect(second != worker)
         world.endWorker(second, .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
-        world.happen(.timePassed, after: 200)
-        world.readyAll()
+        world.readyAll(after: 200)
         world.load(client, id: 2, "b", content: 2)
         #expect(world.image(client, 2) != nil)
     }
 
     @Test func `a quarantined image is refused for a while under any URL`() throws {
-        var world = world()
-        let (client, _, worker) = try decoding(&world)
+        var (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(11)))
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
-        world.happen(.timePassed, after: 1000)
-        world.readyAll()
-        world.get(client, id: 2, "same-bytes")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        #expect(world.error(client, 2) == .decoderCrashed)
-        #expect(world.decodes.isEmpty)
+        world.readyAll(after: 1000)
+        try world.download(client, id: 2, "same-bytes", content: 1)
+        #expect(world.error(client, 2) == .decoderCrashed && world.decodes.isEmpty)
         world.happen(.timePassed, after: Quarantine.firstMilliseconds)
         world.get(client, id: 3, "same-bytes")
         #expect(world.decodes.count == 1)
     }
 
     @Test func `an overdue decoder is killed and counts as crashed`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.happen(.timePassed, after: 19_999)
         #expect(world.workers[worker]?.state == .ready)
@@ -143,13 +114,11 @@ struct SupervisionTests {
         world.decodes[job]?.hasOutput = true
         world.endWorker(worker, .ended(.signal(9)))
         world.readyAll()
-        #expect(world.decodes.count == 1)
-        #expect(world.state.decoding.all.first?.crashes == 1)
+        #expect(world.decodes.count == 1 && world.state.decoding.all.first?.crashes == 1)
     }
 
     @Test func `the downloads of a dead worker begin again on the next`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         for id in 1...4 { world.get(client, id: id, "\(id)") }
         let worker = try #require(world.fetches.values.first?.worker)
         world.happen(.fetchProgressed(worker, try #require(world.fetches.keys.min()), received: 500, expected: 1000))
@@ -163,14 +132,11 @@ struct SupervisionTests {
     }
 
     @Test func `downloads fail after three crashes of their worker`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a")
         for _ in 0..<3 {
-            let worker = try #require(world.fetches.values.first?.worker)
-            world.endWorker(worker, .ended(.signal(6)))
-            world.happen(.timePassed, after: 1000)
-            world.readyAll()
+            world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(6)))
+            world.readyAll(after: 1000)
         }
         #expect(world.error(client, 1) == .transferFailed)
     }
@@ -181,8 +147,7 @@ struct SupervisionTests {
         var world = StrictWorld(limits)
         var waits: [Int] = []
         for _ in 0..<6 {
-            let worker = try #require(world.workers.first { $0.value.kind == .decode }?.key)
-            world.endWorker(worker, .ended(.status(1)))
+            world.endWorker(try #require(world.workers.first { $0.value.kind == .decode }?.key), .ended(.status(1)))
             var waited = 0
             while world.workers.values.count(where: { $0.kind == .decode }) < 2 {
                 world.happen(.timePassed, after: 10)
@@ -210,44 +175,37 @@ struct SupervisionTests {
         world.happen(.timePassed, after: 900)
         #expect(world.answers[hasty] == nil)
         world.happen(.timePassed, after: 100)
-        #expect(world.error(hasty, 1) == .timeout)
-        #expect(world.fetches.count == 1)
+        #expect(world.error(hasty, 1) == .timeout && world.fetches.count == 1)
         world.happen(.timePassed, after: 4000)
-        #expect(world.error(patient, 1) == .timeout)
-        #expect(world.fetches.isEmpty)
+        #expect(world.error(patient, 1) == .timeout && world.fetches.isEmpty)
     }
 
     @Test func `the total time includes the queue`() throws {
-        var world = StrictWorld()
-        let client = world.connect()
+        var (world, client) = StrictWorld().connected()
         world.get(client, id: 1, "a") { $0.totalTimeoutMs = 300 }
         world.happen(.timePassed, after: 299)
         #expect(world.answers[client] == nil)
         world.happen(.timePassed, after: 1)
-        #expect(world.error(client, 1) == .timeout)
-        #expect(world.state.downloads.queued == 0)
+        #expect(world.error(client, 1) == .timeout && world.state.downloads.queued == 0)
     }
 
     @Test func `a shutdown waits for pending requests, but not for ever`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "a")
         world.get(client, id: 2, "b")
         world.happen(.shutdownRequested)
         #expect(!world.isListening && !world.hasExited)
-        world.get(client, id: 3, "c")
-        #expect(world.error(client, 3) == .shuttingDown)
+        #expect(world.getError(client, id: 3, "c") == .shuttingDown)
         world.failFetch(try #require(world.fetches.keys.min()))
         #expect(!world.hasExited)
         world.happen(.timePassed, after: 4000)
-        #expect(world.error(client, 2) == .shuttingDown)
-        #expect(world.hasExited)
+        #expect(world.error(client, 2) == .shuttingDown && world.hasExited)
     }
 
     @Test func `a frame that is never completed ends the connection`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.happen(.frameBegun(client))
+        #expect(world.state.nextDeadline.map { $0 <= world.clock.adding(milliseconds: 30_000) } == true)
         world.happen(.timePassed, after: 29_999)
         #expect(!world.lastActions.contains(.close(client)))
         world.happen(.frameCompleted(client))
@@ -256,44 +214,41 @@ struct SupervisionTests {
         #expect(!world.lastActions.contains(.close(client)))
         world.happen(.timePassed, after: 1)
         #expect(world.lastActions.contains(.close(client)))
+        let isTold = world.lastActions.contains {
+            if case .reply(client, .error(nil, let error), .nothing) = $0 { error.code == .badFrame } else { false }
+        }
+        #expect(isTold)
     }
 
     @Test func `a lost decoder's job is given to the spare in the same event`() throws {
-        var world = world()
-        let (client, job, worker) = try decoding(&world)
+        var (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.endWorker(worker, .ended(.signal(9)))
         let next = try #require(world.decodes.values.first?.worker)
         #expect(world.workers[next]?.state == .ready)
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.decode(job)
         #expect(world.image(client, 1) != nil)
     }
 
     @Test func `a worker is retired after its jobs, or when it has grown, and never while it is busy`() throws {
-        var world = world(jobsOfAWorker: 50)
-        let client = world.connect()
+        var (world, client) = world(jobsOfAWorker: 50).connected()
         let jobs = 50
         for number in 1...jobs { world.load(client, id: number, "\(number)", content: number) }
         let worn = try #require(world.workers.first { $0.value.kind == .decode && $0.value.state == .dying }?.key)
         world.endWorker(worn, .ended(.status(0)))
         #expect(world.state.report[.workerRestarts] == 0)
         world.readyAll()
-        world.get(client, id: jobs + 1, "x")
-        world.finishFetch(try #require(world.fetches.keys.first), content: jobs + 1)
+        try world.download(client, id: jobs + 1, "x", content: jobs + 1)
         let busy = try #require(world.decodes.values.first?.worker)
         world.happen(.workerMeasured(busy, residentBytes: 10 << 20))
         world.happen(.workerMeasured(busy, residentBytes: 80 << 20))
         #expect(world.workers[busy]?.state == .ready)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
-        world.finishDecode(job)
+        try world.decode()
         #expect(world.workers[busy]?.state == .dying)
     }
 
     @Test func `a download worker that is retired first finishes its jobs`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.get(client, id: 1, "slow")
         let slow = try #require(world.fetches.keys.first)
         let worn = try #require(world.fetches[slow]?.worker)
@@ -301,8 +256,7 @@ struct SupervisionTests {
         world.happen(.workerMeasured(worn, residentBytes: 90 << 20))
         world.get(client, id: 2, "other")
         let other = try #require(world.fetches.keys.max())
-        #expect(world.fetches[other]?.worker != worn)
-        #expect(world.workers[worn]?.state == .ready)
+        #expect(world.fetches[other]?.worker != worn && world.workers[worn]?.state == .ready)
         world.finishFetch(slow, content: 1)
         #expect(world.workers[worn]?.state == .dying)
     }
@@ -321,8 +275,7 @@ struct SupervisionTests {
                     died += 1
                     world.endWorker(worker, .ended(.signal(11)))
                 } else {
-                    world.happen(.timePassed, after: 20)
-                    world.readyAll()
+                    world.readyAll(after: 20)
                 }
             }
             number += 1
@@ -331,8 +284,7 @@ struct SupervisionTests {
     }
 
     @Test func `after crashes for several users and sources new images are refused, hits are served`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.load(client, id: 1, "good", content: 1)
         let clients = (1...3).map { world.connect(uid: $0) }
         try burn(&world, clients, deaths: 10, content: 20, of: ["a.test", "b.test", "c.test"])
@@ -340,36 +292,27 @@ struct SupervisionTests {
         world.get(client, id: 8, "other")
         if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
         #expect(world.error(client, 8) == .decoderUnavailable)
-        world.get(client, id: 9, "good")
-        #expect(world.image(client, 9) != nil)
-        world.happen(.timePassed, after: 61_000)
-        world.readyAll()
+        #expect(world.getImage(client, id: 9, "good") != nil)
+        world.readyAll(after: 61_000)
         world.load(client, id: 10, "third", content: 10)
         #expect(world.image(client, 10) != nil)
     }
 
     @Test func `an origin of many poisonous images is refused, and only that one`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         world.load(client, id: 1, "good", content: 1)
         try burn(&world, [client], deaths: 6, content: 20, of: ["origin.test"])
         world.readyAll()
-        world.get(client, id: 2, "fresh")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try world.download(client, id: 2, "fresh", content: 2)
         guard case .error(_, let error)? = world.answer(client, 2) else { return complain("it is decoded") }
         #expect(error.code == .decoderUnavailable)
         #expect((1...CrashLedger.firstPauseMs).contains(error.retryAfterMs ?? 0))
         // Cached images, other origins, and other users are still served.
-        world.get(client, id: 3, "good")
-        #expect(world.image(client, 3) != nil)
+        #expect(world.getImage(client, id: 3, "good") != nil)
         let other = world.connect(uid: 2000)
         world.load(other, id: 6, "mine", content: 6)
         #expect(world.image(other, 6) != nil)
-        world.get(client, id: 4, "fine", of: "other.test")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 4)
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
-        world.finishDecode(job)
+        world.load(client, id: 4, "fine", of: "other.test", content: 4)
         #expect(world.image(client, 4) != nil)
         world.happen(.timePassed, after: CrashLedger.firstPauseMs)
         world.load(client, id: 5, "later", content: 5)
@@ -377,8 +320,7 @@ struct SupervisionTests {
     }
 
     @Test func `concurrent poisonous images of one origin do not break the pool`() throws {
-        var world = world(workers: 16)
-        let client = world.connect()
+        var (world, client) = world(workers: 16).connected()
         for number in 1...16 {
             world.get(client, id: number, "\(number)")
             while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
@@ -393,17 +335,14 @@ struct SupervisionTests {
             if let worker = world.decodes.values.first?.worker { world.endWorker(worker, .ended(.signal(11))) }
         }
         #expect((1...16).allSatisfy { world.error(client, $0) == .decoderCrashed })
-        world.get(client, id: 17, "17")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 17)
+        try world.download(client, id: 17, "17", content: 17)
         #expect(world.error(client, 17) == .decoderUnavailable)
-        world.get(client, id: 18, "18", of: "other.test")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 18)
+        try world.download(client, id: 18, "18", of: "other.test", content: 18)
         #expect(world.decodes.count == 1)
     }
 
     @Test func `queued decodings are refused once their origin is paused`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         for number in 1...20 {
             world.get(client, id: number, "\(number)") { $0.totalTimeoutMs = 600_000 }
             while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
@@ -420,8 +359,7 @@ struct SupervisionTests {
     }
 
     @Test func `stored bytes count against the user, not against the URL`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         for id in 1...5 {
             let request = StoreRequest(id: id, url: try SourceURL("http://origin.test/\(id)"), payload: 0)
             world.happen(.storeReceived(client, request, bytes: 100))
@@ -429,8 +367,7 @@ struct SupervisionTests {
             for _ in 0..<2 {
                 guard let worker = world.decodes.values.first?.worker else { break }
                 world.endWorker(worker, .ended(.signal(11)))
-                world.happen(.timePassed, after: 10)
-                world.readyAll()
+                world.readyAll(after: 10)
             }
         }
         let responsible = Responsible(user: 1000, sources: ["user 1000"])
@@ -440,15 +377,9 @@ struct SupervisionTests {
     }
 
     @Test func `large images wait for room, one always runs, small ones behind them are served in order`() throws {
-        var limits = BrokerLimits()
-        limits.workers = 3
-        limits.memoryBytes = 10_000
-        var world = StrictWorld(limits)
-        world.readyAll()
-        let client = world.connect()
+        var (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (3, 10_000) }.connected()
         for number in 1...3 {
-            world.get(client, id: number, "\(number)") { $0.delivery = .none }
-            world.finishFetch(try #require(world.fetches.keys.first), content: number, bytes: 10)
+            try world.download(client, id: number, "\(number)", content: number, bytes: 10) { $0.delivery = .none }
         }
         let jobs = world.decodes.keys.sorted()
         for job in jobs { world.readHeader(job, width: 40, height: 40, workingBytes: 1000) }

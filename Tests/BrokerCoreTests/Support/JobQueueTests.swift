@@ -12,11 +12,9 @@ struct JobQueueTests {
         expectNext(6, 1, 2, 5, nil, in: &queue)
         queue.change(job(4), to: .high)
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(1))
-        expectNext(4, in: &queue)
+        expectNext(4, in: &queue, afterEndOf: 1)
         queue.push(job(1), priority: .normal, owner: owner(1), group: "a", atFront: true)
-        queue.jobEnded(job(2))
-        expectNext(1, in: &queue)
+        expectNext(1, in: &queue, afterEndOf: 2)
         queue.jobEnded(job(4))
         queue.remove(job(3))
         expectNext(nil, in: &queue)
@@ -109,15 +107,12 @@ struct JobQueueTests {
         expectNext(1, 10, nil, in: &queue)
         queue.join(job(8), owner(2, of: 2))
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(1))
-        expectNext(2, nil, in: &queue)
-        queue.jobEnded(job(2))
-        expectNext(8, nil, in: &queue)
+        expectNext(2, nil, in: &queue, afterEndOf: 1)
+        expectNext(8, nil, in: &queue, afterEndOf: 2)
         // The other user has more jobs waiting.
         queue.push(job(11), priority: .normal, owner: owner(2, of: 3), group: "b")
         queue.join(job(11), owner(1, of: 1))
-        queue.jobEnded(job(10))
-        expectNext(11, nil, in: &queue)
+        expectNext(11, nil, in: &queue, afterEndOf: 10)
         #expect(queue.brokenInvariant() == nil)
     }
 
@@ -149,8 +144,7 @@ struct JobQueueTests {
         queue.jobEnded(job(1))
         // One place remains free, so the user may have four of the rest.
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(21))
-        expectNext(9, nil, in: &queue)
+        expectNext(9, nil, in: &queue, afterEndOf: 21)
     }
 
     @Test func `a group can be given another limit while its jobs run`() {
@@ -165,8 +159,7 @@ struct JobQueueTests {
         for number in 1...3 { queue.jobEnded(job(number)) }
         // Two of them still run.
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(4))
-        expectNext(6, nil, in: &queue)
+        expectNext(6, nil, in: &queue, afterEndOf: 4)
         // It is remembered while no job runs.
         queue.limit("c", to: 3)
         for number in 21...29 { queue.push(job(number), priority: .high, owner: owner(1), group: "c") }
@@ -175,8 +168,7 @@ struct JobQueueTests {
         // Also by a group whose jobs run, when very many are remembered.
         for number in 0..<2000 { queue.limit("other \(number)", to: 3) }
         queue.limit("c", to: nil)
-        queue.jobEnded(job(21))
-        expectNext(nil, in: &queue)
+        expectNext(nil, in: &queue, afterEndOf: 21)
     }
 
     @Test func `a user has its share of an origin, and others of the rest`() {
@@ -191,8 +183,7 @@ struct JobQueueTests {
         queue.jobEnded(job(11))
         // A fifth one would leave one place.
         expectNext(nil, in: &queue)
-        queue.jobEnded(job(1))
-        expectNext(5, nil, in: &queue)
+        expectNext(5, nil, in: &queue, afterEndOf: 1)
         // An administrator may have the last place.
         for number in 21...22 { queue.push(job(number), priority: .low, owner: owner(3, of: 3), group: "a") }
         expectNext(21, 22, nil, in: &queue)
@@ -275,6 +266,25 @@ struct JobQueueTests {
         expectNext(3, in: &queue)
     }
 
+    @Test func `a deferred job runs although the one before it is cancelled before it runs`() {
+        var queue = JobQueue(groupLimit: 1)
+        for number in 1...3 { queue.push(job(number), priority: .normal, owner: JobOwner(), group: "a") }
+        expectNext(1, nil, in: &queue)
+        queue.jobEnded(job(1))
+        // The second job is queued again, but cancelled before it is popped.
+        queue.remove(job(2))
+        expectNext(3, in: &queue)
+    }
+
+    @Test func `a deferred job that is raised comes first, then the others in order`() {
+        var queue = JobQueue(groupLimit: 1)
+        for number in 1...4 { queue.push(job(number), priority: .low, owner: JobOwner(), group: "a") }
+        expectNext(1, nil, in: &queue)
+        queue.change(job(4), to: .high)
+        #expect(oneByOne(&queue, after: 1) == [4, 2, 3])
+        #expect(queue.isEmpty)
+    }
+
     // MARK: Histories
 
     @Test(
@@ -314,9 +324,12 @@ private func owner(_ client: Int, of uid: UInt32 = 1000, isAdmin: Bool = true) -
     JobOwner(user: JobOwner.User(uid: uid, isAdmin: isAdmin), client: ClientID(number: client))
 }
 
+/// Checks the next jobs, after the end of another if one is given; nil for none.
 private func expectNext(
-    _ expected: Int?..., in queue: inout JobQueue, at location: SourceLocation = #_sourceLocation
+    _ expected: Int?..., in queue: inout JobQueue, afterEndOf ended: Int? = nil,
+    at location: SourceLocation = #_sourceLocation
 ) {
+    if let ended { queue.jobEnded(job(ended)) }
     for expected in expected {
         let next = queue.pop()
         #expect(next?.number == expected, sourceLocation: location)
@@ -424,7 +437,7 @@ struct RandomRun {
             job: job(last), priority: GetOptions.Priority.allCases.randomElement(using: &random) ?? .low,
             // The first user is an administrator.
             owner: owner(Int.random(in: 1...4, using: &random), of: uid, isAdmin: uid == 1), group: group,
-            isFront: Int.random(in: 0..<10, using: &random) == 0, arrival: last)
+            isFront: random.isOne(of: 10), arrival: last)
         queue.push(
             waiting.job, priority: waiting.priority, owner: waiting.owner, group: group, atFront: waiting.isFront)
         add(waiting)

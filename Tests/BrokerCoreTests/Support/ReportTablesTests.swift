@@ -11,15 +11,13 @@ struct ReportTablesTests {
         let values = [0, 1, 2, 3, 4, 7, 8, 1023, 1024, (1 << 26) - 1, 1 << 26, 1 << 60]
         for value in values { histogram.record(microseconds: value) }
         let distribution = try #require(histogram.distribution)
-        #expect(distribution.count == values.count)
-        #expect(distribution.sumMicroseconds == values.reduce(0, +))
+        #expect((distribution.count, distribution.sumMicroseconds) == (values.count, values.reduce(0, +)))
         var cumulative = 0
         for bound in 0..<StatsReport.Histogram.bounds {
             cumulative += distribution.buckets[bound]
             #expect(cumulative == values.count { $0 < 1 << bound }, "below 2^\(bound)")
         }
-        #expect(distribution.buckets.count == StatsReport.Histogram.bounds + 1)
-        #expect(distribution.buckets.last == 2)
+        #expect(distribution.buckets.count == StatsReport.Histogram.bounds + 1 && distribution.buckets.last == 2)
     }
 
     @Test func `an origin with a large share of the time is in the table, however many others come`() {
@@ -30,11 +28,8 @@ struct ReportTablesTests {
         }
         let first = origins.first(10)
         #expect(first.count == 10)
-        #expect(first[0].origin == "http://slow")
-        #expect(first[0].milliseconds == 250 * 400)
-        #expect(first[0].maxMilliseconds == 400)
-        #expect(first[0].failed == 250)
-        #expect(first[0].bytes == 2500)
+        #expect((first[0].origin, first[0].milliseconds) == ("http://slow", 250 * 400))
+        #expect((first[0].maxMilliseconds, first[0].failed, first[0].bytes) == (400, 250, 2500))
     }
 
     @Test func `an image counts as remade only if it was evicted lately, and once for each eviction`() {

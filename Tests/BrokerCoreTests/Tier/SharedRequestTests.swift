@@ -19,36 +19,39 @@ struct SharedRequestTests {
         return world
     }
 
-    /// Decodes the only image.
-    private func decode(_ world: inout StrictWorld) throws {
-        let job = try #require(world.decodes.keys.first)
-        world.readHeader(job)
-        world.finishDecode(job)
+    /// A world in which a client has requested the image "a", and has the answer of the tier if one is given.
+    private func asking(
+        _ answer: SharedAnswer? = nil, _ change: (inout GetOptions) -> Void = { _ in }
+    ) throws -> (StrictWorld, ClientID) {
+        var (world, client) = world().connected()
+        world.get(client, id: 1, "a", change)
+        if let answer { world.answerShared(try #require(world.sharedLookup), answer) }
+        return (world, client)
+    }
+
+    /// The digest of the original that was written last.
+    private func writtenDigest(_ world: StrictWorld) -> String? {
+        guard case .original(let digest, _, _, _)? = world.written.last?.content else { return nil }
+        return digest
     }
 
     @Test func `a record answers without the origin`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         #expect(world.fetches.isEmpty)
         world.findShared(try #require(world.sharedLookup), content: 1)
         #expect(world.fetches.isEmpty)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .shared)
         #expect(world.written.isEmpty, "what was read is written again")
         let report = world.state.report
         #expect(report[.sharedHits] == 1 && report[.networkLoads] == 0 && report[.downloads] == 0)
-        world.get(client, id: 2, "a")
-        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.getImage(client, id: 2, "a")?.source == .memory)
     }
 
     @Test func `under a lease the origin is asked, and the original is written with the end of the lease`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased)
         #expect(world.leases.count == 1)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         #expect(world.leases.isEmpty)
         guard case .original(let digest, let bytes, _, _)? = world.written.first?.content else {
             return complain("nothing was written")
@@ -57,25 +60,22 @@ struct SharedRequestTests {
         // Thirty days at most.
         #expect(world.written[0].expires - world.unixMs <= SharedRecord.longestLifetime)
         world.finishWriting(try #require(world.tierJobs.keys.first))
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
     }
 
     @Test func `the origin is asked 250 ms after a lookup, and the first answer wins`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.happen(.timePassed, after: 250)
         #expect(world.fetches.count == 1)
         world.findShared(try #require(world.sharedLookup), content: 1)
         #expect(world.fetches.isEmpty, "the transfer goes on")
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .shared)
     }
 
     @Test func `the wait for the tier is a part of a trace, and no queueing`() throws {
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         func spans(_ id: Int) -> [String: TraceSpan] {
             Dictionary((world.image(client, id)?.spans ?? []).map { ($0.name, $0) }, uniquingKeysWith: { $1 })
         }
@@ -83,13 +83,13 @@ struct SharedRequestTests {
         world.get(client, id: 1, "a") { $0.trace = true }
         world.happen(.timePassed, after: 40)
         world.findShared(try #require(world.sharedLookup), content: 1)
-        try decode(&world)
+        try world.decode()
         #expect(spans(1)["shared"]?.microseconds == 40_000 && spans(1)["queue"] == nil)
         // No answer for 250 ms, and a transfer that starts then.
         world.get(client, id: 2, "b") { $0.trace = true }
         world.happen(.timePassed, after: 250)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        try decode(&world)
+        try world.finishFetch(content: 2)
+        try world.decode()
         #expect(spans(2)["shared"]?.microseconds == 250_000 && spans(2)["queue"] == nil)
         #expect(spans(2)["download"]?.start == 250_000)
         let histograms = world.state.report.histograms
@@ -98,20 +98,16 @@ struct SharedRequestTests {
     }
 
     @Test func `an answer after that of the origin is discarded`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.happen(.timePassed, after: 250)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         world.findShared(try #require(world.sharedLookup), content: nil)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
     }
 
     @Test func `a loser waits for half of its time`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.totalTimeoutMs = 2000 }
+        var (world, _) = try asking { $0.totalTimeoutMs = 2000 }
         for _ in 0..<200 where world.fetches.isEmpty {
             if let lookup = world.sharedLookup { world.answerShared(lookup, .busy) }
             world.happen(.timePassed, after: 10)
@@ -123,10 +119,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a lease is renewed while bytes flow`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, _) = try asking(.leased)
         let (job, fetch) = try #require(world.fetches.first)
         world.happen(.fetchProgressed(fetch.worker, job, received: 10, expected: 1000), after: 1000)
         world.happen(.timePassed, after: 2000)
@@ -136,39 +129,26 @@ struct SharedRequestTests {
     }
 
     @Test func `a request that leaves ends its lease`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.leases.isEmpty)
     }
 
     @Test(arguments: ["private", "no-store", "no-cache", "max-age=0"])
     func `what must not be shared is noted as such`(cacheControl: String) throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1) { $0.cacheControl = cacheControl }
-        #expect(world.written.map(\.content) == [.unshared])
-        #expect(world.leases.isEmpty)
+        var (world, _) = try asking(.leased)
+        try world.finishFetch(content: 1) { $0.cacheControl = cacheControl }
+        #expect(world.written.map(\.content) == [.unshared] && world.leases.isEmpty)
     }
 
     @Test func `a body above 8 MiB is not shared`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
-        world.finishFetch(
-            try #require(world.fetches.keys.first), content: 1, bytes: SharedRecord.largestBody + 1)
+        var (world, _) = try asking(.leased)
+        try world.finishFetch(content: 1, bytes: SharedRecord.largestBody + 1)
         #expect(world.written.map(\.content) == [.unshared])
     }
 
     @Test func `what is not shared is loaded without a lease`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, _) = try asking()
         world.noteShared(try #require(world.sharedLookup), .unshared)
         #expect(world.fetches.count == 1 && world.leases.isEmpty)
     }
@@ -180,24 +160,20 @@ struct SharedRequestTests {
             { $0.headers = [HeaderField(name: "cookie", value: "a=b")] },
         ]
         for change in changes {
-            var world = world()
-            let client = world.connect()
-            world.get(client, id: 1, "a", change)
+            var (world, _) = try asking(nil, change)
             #expect(world.sharedLookup == nil)
-            world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+            try world.finishFetch(content: 1)
             #expect(world.written.isEmpty)
         }
     }
 
     @Test(arguments: [GetOptions.CacheMode.reload, .noStore, .noCache])
     func `a request for the origin's own answer does not ask the tier`(mode: GetOptions.CacheMode) throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.cache = mode }
+        var (world, _) = try asking { $0.cache = mode }
         #expect(world.sharedLookup == nil)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         // What may replace an image is shared once it is known to be one.
-        try decode(&world)
+        try world.decode()
         #expect(world.written.isEmpty == (mode == .noStore))
     }
 
@@ -212,41 +188,31 @@ struct SharedRequestTests {
     }
 
     @Test func `a stale record does not answer`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, _) = try asking()
         world.findShared(try #require(world.sharedLookup), content: nil) { $0.cacheControl = "max-age=0" }
         #expect(world.fetches.count == 1)
     }
 
     @Test func `a clock that is ahead makes no record old`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.findShared(try #require(world.sharedLookup), content: 1) {
             $0.receivedAt += 50
             $0.requestedAt += 50
         }
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .shared)
     }
 
     @Test func `a failure is shared for its time, and remembered by those who read it`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased)
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         #expect(world.written.map(\.content) == [.failure(status: 404)])
-        #expect(world.written[0].expires - world.unixMs == 60_000)
-        #expect(world.leases.isEmpty)
+        #expect(world.written[0].expires - world.unixMs == 60_000 && world.leases.isEmpty)
 
         world.get(client, id: 2, "b")
         world.noteShared(try #require(world.sharedLookup), .failure(status: 410))
-        #expect(world.error(client, 2) == .httpStatus)
-        #expect(world.fetches.isEmpty)
-        world.get(client, id: 3, "b")
-        #expect(world.error(client, 3) == .recentlyFailed)
+        #expect(world.error(client, 2) == .httpStatus && world.fetches.isEmpty)
+        #expect(world.getError(client, id: 3, "b") == .recentlyFailed)
         // The record states five seconds.
         world.happen(.timePassed, after: 5001)
         world.get(client, id: 4, "b")
@@ -254,40 +220,31 @@ struct SharedRequestTests {
     }
 
     @Test func `a failure that a compromised process has invented is forgotten`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.noteShared(try #require(world.sharedLookup), .failure(status: 410))
-        world.happen(.workerMisbehaved(worker, "nonsense"))
-        world.endWorker(worker, .ended(.signal(9)))
-        world.get(client, id: 2, "a")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        try decode(&world)
+        world.endMisbehaving(worker)
+        try world.download(client, id: 2, "a", content: 1)
+        try world.decode()
         #expect(world.image(client, 2)?.source == .network)
     }
 
     @Test func `a request that retries what has failed asks the origin in spite of a shared failure`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.retryFailed = true }
+        var (world, client) = try asking { $0.retryFailed = true }
         world.noteShared(try #require(world.sharedLookup), .failure(status: 404))
         #expect(world.fetches.count == 1)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        try decode(&world)
+        try world.finishFetch(content: 1)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
         // An original answers it.
         world.get(client, id: 2, "b") { $0.retryFailed = true }
         world.findShared(try #require(world.sharedLookup), content: 2)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 2)?.source == .shared)
     }
 
     @Test func `a failure that may be over soon is not shared`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.timeoutMs = 1 }
-        world.answerShared(try #require(world.sharedLookup), .leased)
+        var (world, client) = try asking(.leased) { $0.timeoutMs = 1 }
         for _ in 0..<5 {
             if let job = world.fetches.keys.first { world.failFetch(job) }
             world.happen(.timePassed, after: 3000)
@@ -303,7 +260,7 @@ struct SharedRequestTests {
         let client = world.connect()
         world.get(client, id: 1, "a")
         world.findShared(try #require(world.sharedLookup), content: 1) { $0.etag = "\"v\"" }
-        try decode(&world)
+        try world.decode()
         world.clock = world.clock.adding(milliseconds: 5000)
         return (world, client)
     }
@@ -321,15 +278,12 @@ struct SharedRequestTests {
         // Another broker has confirmed it.
         world.get(client, id: 3, "a")
         world.findShared(try #require(world.sharedLookup), content: 1)
-        #expect(world.image(client, 3)?.source == .shared)
-        #expect(world.fetches.isEmpty)
+        #expect(world.image(client, 3)?.source == .shared && world.fetches.isEmpty)
     }
 
     @Test func `a record with other bytes than it states is rejected, and all who wait get those of the origin`() throws
     {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
         world.get(client, id: 2, "a")
         world.findShared(try #require(world.sharedLookup), content: 2, stated: 1)
@@ -337,14 +291,13 @@ struct SharedRequestTests {
         #expect(world.state.memory.entries == 0 && world.decodes.isEmpty)
         #expect(world.sharedLookup == nil, "the record could be found once more")
         #expect(world.fetches.count == 1)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        try decode(&world)
+        try world.finishFetch(content: 1)
+        try world.decode()
         for id in [1, 2] { #expect(world.image(client, id)?.source == .network) }
         guard case .original(let digest, _, _, _)? = world.written.last?.content else {
             return complain("the record is not replaced")
         }
-        #expect(digest == StrictWorld.digest(1))
-        #expect(world.state.brokenInvariant() == nil)
+        #expect(digest == StrictWorld.digest(1) && world.state.brokenInvariant() == nil)
     }
 
     @Test func `what is no record, or not that of the key and the time, is rejected, and the origin is asked`() throws {
@@ -356,25 +309,21 @@ struct SharedRequestTests {
             { $0.findShared($1, content: nil, lifetimeMs: 31 * days) },
         ]
         for damage in damages {
-            var world = world()
-            let client = world.connect()
-            world.get(client, id: 1, "a")
+            var (world, client) = try asking()
             let lookup = try #require(world.sharedLookup)
             guard case .find(let key, _)? = world.tierJobs[lookup]?.kind else { return complain("no lookup") }
             damage(&world, lookup)
             #expect(world.rejectedShared == [key])
             #expect(world.state.report.lastDeaths.isEmpty, "its process is not at fault")
-            world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-            try decode(&world)
+            try world.finishFetch(content: 1)
+            try world.decode()
             #expect(world.image(client, 1)?.source == .network)
             #expect(world.written.map(\.key) == [key], "the record is replaced")
         }
     }
 
     @Test func `what is no record for a request that has left is of no account`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         let lookup = try #require(world.sharedLookup)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.findUnreadable(lookup)
@@ -387,59 +336,43 @@ struct SharedRequestTests {
         world.findShared(try #require(world.sharedLookup), content: 2, stated: 3)
         #expect(world.sharedLookup == nil)
         world.confirm(try #require(world.fetches.keys.first))
-        #expect(world.image(client, 2)?.source == .memory)
-        #expect(world.state.brokenInvariant() == nil)
+        #expect(world.image(client, 2)?.source == .memory && world.state.brokenInvariant() == nil)
     }
 
     @Test func `bytes that are no image are loaded from the origin, and replaced`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         world.findShared(try #require(world.sharedLookup), content: 1)
         world.failDecode(try #require(world.decodes.keys.first))
-        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        try decode(&world)
+        try world.finishFetch(content: 2)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
-        guard case .original(let digest, _, _, _)? = world.written.last?.content else {
-            return complain("the record is not replaced")
-        }
-        #expect(digest == StrictWorld.digest(2))
+        #expect(writtenDigest(world) == StrictWorld.digest(2), "the record is not replaced")
     }
 
     @Test func `bytes of the origin that are no image are not left for others`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        world.answerShared(try #require(world.sharedLookup), .leased)
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        var (world, client) = try asking(.leased)
+        try world.finishFetch(content: 1)
         world.failDecode(try #require(world.decodes.keys.first))
-        #expect(world.error(client, 1) == .decodeFailed)
-        #expect(world.written.last?.content == .unshared)
+        #expect(world.error(client, 1) == .decodeFailed && world.written.last?.content == .unshared)
     }
 
     @Test func `without its process requests go to the origin`() throws {
-        var world = world(isReady: false)
-        let client = world.connect()
+        var (world, client) = world(isReady: false).connected()
         world.get(client, id: 1, "a")
         world.readyAll()
         #expect(world.fetches.count == 1, "a download waits for a tier that is not there")
     }
 
     @Test func `when its process dies, requests go on`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
-        let worker = try #require(world.tierJobs.values.first?.worker)
-        world.endWorker(worker, .ended(.signal(11)))
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        try decode(&world)
+        var (world, client) = try asking()
+        world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
+        try world.finishFetch(content: 1)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
     }
 
     @Test func `a process that does not answer is replaced`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, _) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.happen(.timePassed, after: 250)
         world.happen(.timePassed, after: 4750)
@@ -447,14 +380,11 @@ struct SharedRequestTests {
     }
 
     @Test func `what a compromised process has brought is discarded`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, _) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.findShared(try #require(world.sharedLookup), content: 1)
-        try decode(&world)
-        world.happen(.workerMisbehaved(worker, "nonsense"))
-        world.endWorker(worker, .ended(.signal(9)))
+        try world.decode()
+        world.endMisbehaving(worker)
         #expect(world.state.memory.entries == 0)
         // By the next one, which other brokers trust as little.
         #expect(world.removedShared.isEmpty)
@@ -465,10 +395,9 @@ struct SharedRequestTests {
 
     @Test func `of a compromised process that has brought more than is noted, everything is discarded`() throws {
         for (isMore, left) in [(false, 1), (true, 0)] {
-            var limits = BrokerLimits()
-            (limits.workers, limits.usesSharedTier, limits.usesDisk, limits.contentsOfAWorker) = (1, true, true, 2)
-            var world = StrictWorld(limits)
-            world.readyAll()
+            var world = StrictWorld.ready {
+                ($0.workers, $0.usesSharedTier, $0.usesDisk, $0.contentsOfAWorker) = (1, true, true, 2)
+            }
             world.happen(.diskReported(DiskReport(state: .on)))
             func missOnDisk() {
                 for (job, entry) in world.diskJobs {
@@ -477,29 +406,24 @@ struct SharedRequestTests {
             }
             let client = world.connect()
             // Not of the tier.
-            world.get(client, id: 1, "own") { $0.cache = .reload }
-            world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-            try decode(&world)
+            try world.download(client, id: 1, "own", content: 1) { $0.cache = .reload }
+            try world.decode()
             let worker = try #require(world.workers.first { $0.value.kind == .tier }?.key)
             for number in 2...(isMore ? 4 : 3) {
                 world.get(client, id: number, "\(number)")
                 missOnDisk()
                 world.findShared(try #require(world.sharedLookup), content: number)
-                try decode(&world)
+                try world.decode()
             }
-            let before = world.state.memory.contentKeys(fromDiskOnly: false).count
-            #expect(before == (isMore ? 4 : 3))
-            world.happen(.workerMisbehaved(worker, "nonsense"))
-            world.endWorker(worker, .ended(.signal(9)))
+            #expect(world.state.memory.contentKeys(fromDiskOnly: false).count == (isMore ? 4 : 3))
+            world.endMisbehaving(worker)
             #expect(world.state.memory.contentKeys(fromDiskOnly: false).count == left)
             #expect(world.diskJobs.values.contains { $0.kind == .clear } == isMore)
         }
     }
 
     @Test func `remove reaches the tier`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a")
+        var (world, client) = try asking()
         guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
         world.happen(.messageReceived(client, .remove(id: 2, url: try SourceURL("http://origin.test/a"))))
         #expect(world.removedShared == [key])
@@ -516,17 +440,16 @@ struct SharedRequestTests {
             change(&$0)
         }
         if let lookup = world.sharedLookup { world.answerShared(lookup, .leased) }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        try world.finishFetch(content: 1)
         return world.sharedLookup
     }
 
     @Test func `an encoded variant is written, and answers another request instead of a decoding`() throws {
-        var world = world(sharesVariants: true)
-        let client = world.connect()
+        var (world, client) = world(sharesVariants: true).connected()
         let first = try #require(try variantLookup(&world, client))
         #expect(world.decodes.isEmpty, "the decoding does not wait")
         world.answerShared(first, .nothing)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1)?.source == .network)
         guard case .variant(let raster)? = world.written.last?.content else { return complain("it is not written") }
         #expect(raster.original == StrictWorld.digest(1))
@@ -537,50 +460,43 @@ struct SharedRequestTests {
         let reader = other.connect()
         other.get(reader, id: 1, "a")
         other.findShared(try #require(other.sharedLookup), content: 1)
-        try decode(&other)
+        try other.decode()
         other.get(reader, id: 2, "a") { $0.representation = .webp }
         guard case .find(let asked, nil)? = other.tierJobs.values.first?.kind else { return complain("no lookup") }
         #expect(asked == key)
         other.findSharedVariant(try #require(other.sharedLookup))
-        #expect(other.decodes.isEmpty)
-        #expect(other.image(reader, 2)?.source == .shared)
+        #expect(other.decodes.isEmpty && other.image(reader, 2)?.source == .shared)
         #expect(other.written.isEmpty, "what was read is written again")
-        other.get(reader, id: 3, "a") { $0.representation = .webp }
-        #expect(other.image(reader, 3)?.source == .memory)
+        #expect(other.getImage(reader, id: 3, "a") { $0.representation = .webp }?.source == .memory)
     }
 
     @Test func `what a compromised decode worker has made is removed for all brokers`() throws {
-        var world = world(sharesVariants: true)
-        let client = world.connect()
+        var (world, client) = world(sharesVariants: true).connected()
         world.answerShared(try #require(try variantLookup(&world, client)), .nothing)
         let worker = try #require(world.decodes.values.first).worker
-        try decode(&world)
+        try world.decode()
         let written = Set(world.written.map(\.key))
         #expect(written.count == 2)
-        world.happen(.workerMisbehaved(worker, "nonsense"))
-        world.endWorker(worker, .ended(.signal(9)))
+        world.endMisbehaving(worker)
         #expect(Set(world.removedShared) == written)
     }
 
     @Test func `only-if-cached does not ask the tier for a variant`() throws {
-        var world = world(sharesVariants: true)
-        let client = world.connect()
+        var (world, client) = world(sharesVariants: true).connected()
         world.get(client, id: 1, "a")
         world.findShared(try #require(world.sharedLookup), content: 1)
-        try decode(&world)
+        try world.decode()
         world.get(client, id: 2, "a") { ($0.representation, $0.cache) = (.webp, .onlyIfCached) }
         #expect(world.sharedLookup == nil)
     }
 
     @Test func `a decoding goes on after 250 ms, and the record may still be first`() throws {
         for isFirst in [true, false] {
-            var world = world(sharesVariants: true)
-            let client = world.connect()
+            var (world, client) = world(sharesVariants: true).connected()
             let lookup = try #require(try variantLookup(&world, client))
             if isFirst {
                 // The only decoder is busy, so that the decoding is queued.
-                world.get(client, id: 2, "b") { $0.cache = .reload }
-                world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+                try world.download(client, id: 2, "b", content: 2) { $0.cache = .reload }
             }
             world.happen(.timePassed, after: 250)
             if isFirst {
@@ -589,21 +505,19 @@ struct SharedRequestTests {
             } else {
                 let job = try #require(world.decodes.keys.first)
                 world.findSharedVariant(lookup)
-                world.readHeader(job)
-                world.finishDecode(job)
+                world.decode(job)
                 #expect(world.image(client, 1) != nil)
             }
         }
     }
 
     @Test(arguments: ["form", "original"]) func `the record of another variant does not answer`(field: String) throws {
-        var world = world(sharesVariants: true)
-        let client = world.connect()
+        var (world, client) = world(sharesVariants: true).connected()
         world.findSharedVariant(try #require(try variantLookup(&world, client))) {
             if field == "form" { $0.form += "x" } else { $0.original = StrictWorld.digest(9) }
         }
         #expect(world.decodes.count == 1)
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1) != nil)
     }
 
@@ -612,20 +526,17 @@ struct SharedRequestTests {
             { $0.cookies = true }, { $0.cacheKey = "k" }, { $0.cache = .noStore }, { $0.representation = .pixels },
         ]
         for change in changes {
-            var world = world(sharesVariants: true)
-            let client = world.connect()
+            var (world, client) = world(sharesVariants: true).connected()
             #expect(try variantLookup(&world, client, change) == nil)
-            try decode(&world)
+            try world.decode()
             #expect(!world.written.contains { if case .variant = $0.content { true } else { false } })
         }
-        var world = world()
-        let client = world.connect()
+        var (world, client) = world().connected()
         #expect(try variantLookup(&world, client) == nil)
     }
 
     @Test func `a request that leaves ends the lookup of its variant`() throws {
-        var world = world(sharesVariants: true)
-        let client = world.connect()
+        var (world, client) = world(sharesVariants: true).connected()
         let lookup = try #require(try variantLookup(&world, client))
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.findSharedVariant(lookup)
@@ -633,17 +544,15 @@ struct SharedRequestTests {
     }
 
     @Test func `when the process dies, a decoding that waits for it goes on`() throws {
-        var world = world(sharesVariants: true)
-        let client = world.connect()
+        var (world, client) = world(sharesVariants: true).connected()
         _ = try variantLookup(&world, client)
         world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
-        try decode(&world)
+        try world.decode()
         #expect(world.image(client, 1) != nil)
     }
 
     @Test func `a lease is ended when its note cannot be written`() throws {
-        var world = world(maxWrites: 4)
-        let client = world.connect()
+        var (world, client) = world(maxWrites: 4).connected()
         for number in 0..<4 {
             world.get(client, id: number, "\(number)")
             world.answerShared(try #require(world.sharedLookup), .leased)

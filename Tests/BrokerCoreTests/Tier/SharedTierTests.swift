@@ -6,6 +6,7 @@ import Testing
 
 /// Each transition of the machine of the shared tier.
 struct SharedTierTests {
+    private var tier = SharedTier(seed: 1)
     private let download = JobID(number: 1)
     private let lookup = JobID(number: 2)
     private let owner = JobOwner()
@@ -13,42 +14,37 @@ struct SharedTierTests {
 
     private func later(_ milliseconds: Int) -> Instant { start.adding(milliseconds: milliseconds) }
 
-    /// A machine with one lookup that was sent.
-    private func asking() throws -> SharedTier {
-        var tier = SharedTier(seed: 1)
+    /// Begins with one lookup that was sent.
+    init() throws {
         #expect(tier.begin(download, key: "key", owner: owner, priority: .normal, at: start) == [])
         #expect(tier.popQueued() == download)
         let started = tier.start(download, as: lookup, at: start)
         let (key, token, due) = try #require(started)
         #expect(key == "key" && token != nil && due == later(250))
-        return tier
     }
 
-    private func pass(
-        _ tier: inout SharedTier, to milliseconds: Int, patience: Int = 10_000, lastByte: Int? = nil
+    private mutating func pass(
+        to milliseconds: Int, patience: Int = 10_000, lastByte: Int? = nil
     ) -> [SharedTier.Outcome] {
         tier.timePassed(
             download, patience: later(patience), lastByte: lastByte.map { later($0) }, owner: owner, priority: .normal,
             at: later(milliseconds))
     }
 
-    @Test func `a record ends the load`() throws {
-        var tier = try asking()
+    @Test mutating func `a record ends the load`() throws {
         #expect(tier.answered(lookup, .record, at: later(1)) == [])
         #expect(tier[download] == nil && tier.runningJobs == 0)
         #expect(tier.brokenInvariant() == nil)
     }
 
-    @Test func `no answer lets the download go on at once`() throws {
-        var tier = try asking()
+    @Test mutating func `no answer lets the download go on at once`() throws {
         #expect(tier.answered(lookup, .nothing, at: later(1)) == [.goOn(download, since: later(0))])
         #expect(tier[download] == nil)
     }
 
-    @Test func `a lookup that is late is overtaken, and its record still counts`() throws {
-        var tier = try asking()
-        #expect(pass(&tier, to: 249) == [])
-        #expect(pass(&tier, to: 250) == [.goOn(download, since: later(0)), .wake(download, at: later(5000))])
+    @Test mutating func `a lookup that is late is overtaken, and its record still counts`() throws {
+        #expect(pass(to: 249) == [])
+        #expect(pass(to: 250) == [.goOn(download, since: later(0)), .wake(download, at: later(5000))])
         #expect(tier.job(of: lookup) == download)
         #expect(tier.answered(lookup, .record, at: later(300)) == [])
         #expect(tier[download] == nil)
@@ -67,37 +63,33 @@ struct SharedTierTests {
         }
         // One user has a part of the places.
         #expect(sent.count < SharedTier.maximumLookups && tier.hasQueued)
-        _ = tier.timePassed(
-            sent[0], patience: nil, lastByte: nil, owner: owner, priority: .normal, at: later(250))
+        _ = tier.timePassed(sent[0], patience: nil, lastByte: nil, owner: owner, priority: .normal, at: later(250))
         #expect(tier.popQueued() == others[sent.count])
     }
 
-    @Test func `a process that does not answer for 5 s is reported`() throws {
-        var tier = try asking()
-        _ = pass(&tier, to: 250)
-        #expect(pass(&tier, to: 4999) == [])
-        #expect(pass(&tier, to: 5000) == [.unresponsive(lookup: lookup)])
+    @Test mutating func `a process that does not answer for 5 s is reported`() throws {
+        _ = pass(to: 250)
+        #expect(pass(to: 4999) == [])
+        #expect(pass(to: 5000) == [.unresponsive(lookup: lookup)])
     }
 
-    @Test func `a lease is renewed while bytes flow, and ended by its owner`() throws {
-        var tier = try asking()
+    @Test mutating func `a lease is renewed while bytes flow, and ended by its owner`() throws {
         let token = try #require(tier[download]?.token)
         #expect(
             tier.answered(lookup, .leased, at: later(10)) == [
                 .wake(download, at: later(3010)), .goOn(download, since: later(0)),
             ])
         #expect(
-            pass(&tier, to: 3010, lastByte: 2000)
+            pass(to: 3010, lastByte: 2000)
                 == [.renew(key: "key", token: token), .wake(download, at: later(6010))])
         // Nothing has come since.
-        #expect(pass(&tier, to: 6010, lastByte: 2000) == [.wake(download, at: later(9010))])
+        #expect(pass(to: 6010, lastByte: 2000) == [.wake(download, at: later(9010))])
         #expect(tier.end(download) == SharedTier.Lease(key: "key", token: token))
         #expect(tier.end(download) == nil)
     }
 
-    @Test func `a lease that comes late is kept by the download`() throws {
-        var tier = try asking()
-        _ = pass(&tier, to: 250)
+    @Test mutating func `a lease that comes late is kept by the download`() throws {
+        _ = pass(to: 250)
         #expect(tier.answered(lookup, .leased, at: later(300)) == [.wake(download, at: later(3300))])
         #expect(tier.end(download) != nil)
     }
@@ -120,22 +112,19 @@ struct SharedTierTests {
         #expect(tier.popQueued() == download)
     }
 
-    @Test func `another broker's lease is waited for no longer than the waiters have patience`() throws {
-        var tier = try asking()
+    @Test mutating func `another broker's lease is waited for no longer than the waiters have patience`() throws {
         _ = tier.answered(lookup, .busy, at: start)
-        #expect(pass(&tier, to: 300, patience: 300) == [.goOn(download, since: later(0))])
+        #expect(pass(to: 300, patience: 300) == [.goOn(download, since: later(0))])
         #expect(tier[download] == nil)
     }
 
-    @Test func `another broker's lease does not hold up a download that goes on`() throws {
-        var tier = try asking()
-        _ = pass(&tier, to: 250)
+    @Test mutating func `another broker's lease does not hold up a download that goes on`() throws {
+        _ = pass(to: 250)
         #expect(tier.answered(lookup, .busy, at: later(300)) == [])
         #expect(tier[download] == nil)
     }
 
-    @Test func `a lease that arrives after the end is ended`() throws {
-        var tier = try asking()
+    @Test mutating func `a lease that arrives after the end is ended`() throws {
         let token = try #require(tier[download]?.token)
         #expect(tier.end(download) == nil)
         #expect(tier.runningJobs == 1)
@@ -143,8 +132,7 @@ struct SharedTierTests {
         #expect(tier.runningJobs == 0)
     }
 
-    @Test func `when the process exits, downloads go on and buffers are free`() throws {
-        var tier = try asking()
+    @Test mutating func `when the process exits, downloads go on and buffers are free`() throws {
         tier.beginWriting(BufferID(number: 7), bytes: 100, for: owner.user, as: JobID(number: 3))
         tier.beginWriting(nil, bytes: 0, for: owner.user, as: JobID(number: 4))
         #expect(tier.needs(BufferID(number: 7)))
@@ -219,12 +207,12 @@ struct SharedTierTests {
         }
     }
 
-    @Test func `a lookup without a lease is overtaken while it waits for its turn, too`() {
-        var tier = SharedTier(seed: 1)
+    @Test mutating func `a lookup without a lease is overtaken while it waits for its turn, too`() {
+        tier = SharedTier(seed: 1)
         let wake = SharedTier.Outcome.wake(download, at: later(250))
         #expect(tier.begin(download, key: "k", takesLease: false, owner: owner, priority: .normal, at: start) == [wake])
-        #expect(pass(&tier, to: 249) == [])
-        #expect(pass(&tier, to: 250) == [.goOn(download, since: later(0))])
+        #expect(pass(to: 249) == [])
+        #expect(pass(to: 250) == [.goOn(download, since: later(0))])
         #expect(!tier.hasQueued && tier[download] == nil && tier.brokenInvariant() == nil)
     }
 

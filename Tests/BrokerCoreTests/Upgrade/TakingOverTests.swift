@@ -2,7 +2,6 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -11,19 +10,10 @@ struct TakingOverTests {
     private var world = StrictWorld()
     private let client: ClientID
 
-    init() {
-        var limits = BrokerLimits()
-        limits.usesDisk = false
-        world = StrictWorld(limits)
-        world.readyAll()
-        client = world.connect()
-    }
+    init() { (world, client) = StrictWorld.ready { $0.usesDisk = false }.connected() }
 
     private mutating func load(_ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
-        world.get(client, id: number, "\(number)", change)
-        world.finishFetch(try #require(world.fetches.keys.first), content: number + 1)
-        world.readHeader(try #require(world.decodes.keys.first))
-        world.finishDecode(try #require(world.decodes.keys.first))
+        world.load(client, id: number, "\(number)", content: number + 1, change)
         #expect(world.image(client, number) != nil)
     }
 
@@ -56,16 +46,12 @@ struct TakingOverTests {
         for number in 1...5 {
             next.get(other, id: number, "\(number)")
             let image = try #require(next.image(other, number))
-            #expect(image.source == .memory)
-            #expect(image.buffer == numbers[number - 1])
+            #expect((image.source, image.buffer) == (.memory, numbers[number - 1]))
             // The client leases it, so it has the descriptor.
             #expect(image.descriptors == 0)
         }
         #expect(next.fetches.isEmpty && next.decodes.isEmpty)
-        next.get(other, id: 6, "6")
-        next.finishFetch(try #require(next.fetches.keys.first), content: 99)
-        next.readHeader(try #require(next.decodes.keys.first))
-        next.finishDecode(try #require(next.decodes.keys.first))
+        next.load(other, id: 6, "6", content: 99)
         #expect(try #require(next.image(other, 6)?.buffer) > numbers.max()!)
     }
 
@@ -74,8 +60,7 @@ struct TakingOverTests {
         world.get(client, id: 2, "1")
         let before = world.state.clients.held(by: client)
         var (next, other) = try successor()
-        #expect(next.state.clients.held(by: other) == before)
-        #expect(next.state.clients.leased(byUser: 1000) == before)
+        #expect(next.state.clients.held(by: other) == before && next.state.clients.leased(byUser: 1000) == before)
         let buffer = try #require(world.image(client, 1)?.buffer)
         #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 1)
         next.happen(.messageReceived(other, .release(buffers: [buffer])))
@@ -92,10 +77,8 @@ struct TakingOverTests {
         world.happen(.timePassed, after: 11_000)
         var (next, other) = try successor()
         next.get(other, id: 1, "1")
-        #expect(next.answers[other]?[1] == nil)
-        #expect(next.fetches.count == 1)
-        next.get(other, id: 2, "2")
-        #expect(next.image(other, 2)?.source == .memory)
+        #expect((next.answers[other]?[1], next.fetches.count) == (nil, 1))
+        #expect(next.getImage(other, id: 2, "2")?.source == .memory)
         let stranger = next.connect(uid: 7)
         next.get(stranger, id: 1, "2")
         #expect(next.answers[stranger]?[1] == nil)
@@ -161,8 +144,7 @@ struct TakingOverTests {
         world.happen(.messageReceived(client, .prefetch(list)))
         world.getFile(client, id: 6, FileID(number: 1))
         world.get(other, id: 7, "4")
-        #expect(world.state.isUnfinished(besides: asked))
-        #expect(world.state.unrepeatable(besides: asked) == [client])
+        #expect(world.state.isUnfinished(besides: asked) && world.state.unrepeatable(besides: asked) == [client])
         world.happen(.clientLeftBehind(client))
         for id in 3...6 { #expect(error(of: id, to: client)?.code == .shuttingDown, "\(id)") }
         #expect(world.state.unrepeatable(besides: asked).isEmpty)
@@ -174,5 +156,46 @@ struct TakingOverTests {
     private func error(of id: Int, to client: ClientID) -> WireError? {
         guard case .error(_, let error)? = world.answers[client]?[id]?.last else { return nil }
         return error
+    }
+}
+
+/// Which clients are not handed over because they have too much.
+struct HandoverSharesTests {
+    private func load(
+        _ client: Int, of user: UInt32, weight: Int = 0, input: Int = 0, output: Int = 0, isAdmin: Bool = false
+    ) -> HandoverShares.Load {
+        HandoverShares.Load(
+            client: ClientID(number: client), user: user, isAdmin: isAdmin, weight: weight, input: input,
+            output: output)
+    }
+
+    private func refused(_ loads: [HandoverShares.Load], upTo limit: Int = 1 << 20) -> [Int] {
+        HandoverShares.refused(loads, upTo: limit).map(\.number).sorted()
+    }
+
+    @Test func `requests, received bytes and unsent bytes count, and connections without any`() {
+        #expect(load(1, of: 1).bytes == HandoverShares.bytesOfConnection)
+        let full = load(1, of: 1, weight: 2, input: 10, output: 100)
+        #expect(full.bytes == HandoverShares.bytesOfConnection + 2048 + 110)
+    }
+
+    @Test func `a user with too much loses its largest connections`() {
+        let loads = (1...20).map { load($0, of: 7, input: $0 << 14) }
+        let refused = refused(loads)
+        #expect(!refused.isEmpty && refused == Array((21 - refused.count)...20))
+        let kept = loads.filter { !refused.contains($0.client.number) }
+        #expect(kept.reduce(0) { $0 + $1.bytes } <= 1 << 20)
+    }
+
+    @Test func `other users lose none, however many connections and users have too much`() {
+        var loads = (1...400).map { load($0, of: 100 + UInt32($0 % 5), weight: $0 % 3 == 0 ? 500 : 5) }
+        loads += [load(1000, of: 7), load(1001, of: 8, weight: 3)]
+        let refused = refused(loads, upTo: 4 << 20)
+        #expect(!refused.isEmpty && refused.allSatisfy { $0 <= 400 })
+    }
+
+    @Test func `one connection with as many requests and unread replies as are received from it is handed over`() {
+        #expect(HandoverShares.refused([load(1, of: 7, weight: 1024, input: 1 << 20, output: 2 << 20)]).isEmpty)
+        #expect(HandoverShares.refused([load(1, of: 7, weight: 1024, output: 6 << 20, isAdmin: true)]).isEmpty)
     }
 }

@@ -82,8 +82,8 @@ struct RandomEventTests {
         case 8..<40:
             guard let client else { return }
             nextID += 1
-            if Int.random(in: 0..<5, using: &random) == 0 { return requestFile(&world, &random, client, nextID) }
-            if let last = world.answered.randomElement(using: &random), Int.random(in: 0..<3, using: &random) == 0 {
+            if random.isOne(of: 5) { return requestFile(&world, &random, client, nextID) }
+            if let last = world.answered.randomElement(using: &random), random.isOne(of: 3) {
                 // An image served recently may still be cached.
                 return world.get(client, id: nextID, String(last.url.text.split(separator: "/").last ?? "")) {
                     $0 = last.options
@@ -101,26 +101,26 @@ struct RandomEventTests {
                 options.progressive = Bool.random(using: &random)
                 options.storage = (GetOptions.Storage.allCases + [.both, .both]).randomElement(using: &random)!
                 options.retryFailed = Bool.random(using: &random)
-                if Int.random(in: 0..<8, using: &random) == 0 { options.cookies = true }
-                if Int.random(in: 0..<8, using: &random) == 0 { options.cacheKey = "name" }
+                if random.isOne(of: 8) { options.cookies = true }
+                if random.isOne(of: 8) { options.cacheKey = "name" }
                 options.delivery = [.fd, .fd, .inline, .none].randomElement(using: &random)!
                 if !usesTier {
-                    if Int.random(in: 0..<6, using: &random) == 0 { options.delivery = .header }
-                    if Int.random(in: 0..<6, using: &random) == 0 { options.metadata = [.exif, .xmp] }
-                    if Int.random(in: 0..<3, using: &random) == 0 { options.embedded = .fast }
+                    if random.isOne(of: 6) { options.delivery = .header }
+                    if random.isOne(of: 6) { options.metadata = [.exif, .xmp] }
+                    if random.isOne(of: 3) { options.embedded = .fast }
                 }
                 options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!
                 options.variant.pixelFormat = PixelFormat.allCases.randomElement(using: &random)!
-                if Int.random(in: 0..<3, using: &random) == 0 {
+                if random.isOne(of: 3) {
                     options.variant.width = [5, 40].randomElement(using: &random)!
                     options.variant.fit = Transform.Fit.allCases.randomElement(using: &random)!
                 }
-                if Int.random(in: 0..<8, using: &random) == 0, options.representation == .pixels {
+                if random.isOne(of: 8), options.representation == .pixels {
                     let range = FrameRange(first: .random(in: 0...3, using: &random), count: 2)
                     options.variant.frames = .range(range)
                 }
-                if Int.random(in: 0..<4, using: &random) == 0 { options.damaged = .accept }
-                if Int.random(in: 0..<5, using: &random) == 0 {
+                if random.isOne(of: 4) { options.damaged = .accept }
+                if random.isOne(of: 5) {
                     options.variant = GetOptions.Variant()
                     options.preset = ["small", "unknown"].randomElement(using: &random)!
                 }
@@ -128,16 +128,10 @@ struct RandomEventTests {
                 options.progress = Bool.random(using: &random)
                 options.timeoutMs = Int.random(in: 1...2000, using: &random)
                 options.totalTimeoutMs = Int.random(in: 1...8000, using: &random)
-                if Int.random(in: 0..<4, using: &random) == 0 {
-                    options.headers = [HeaderField(name: "cookie", value: "a=b")]
-                }
-                if Int.random(in: 0..<6, using: &random) == 0 {
-                    options.maxAgeSeconds = Int.random(in: 0...5, using: &random)
-                }
-                if Int.random(in: 0..<6, using: &random) == 0 {
-                    options.retries = Int.random(in: 0...2, using: &random)
-                }
-                if options.cacheKey == nil, Int.random(in: 0..<6, using: &random) == 0 {
+                if random.isOne(of: 4) { options.headers = [HeaderField(name: "cookie", value: "a=b")] }
+                if random.isOne(of: 6) { options.maxAgeSeconds = Int.random(in: 0...5, using: &random) }
+                if random.isOne(of: 6) { options.retries = Int.random(in: 0...2, using: &random) }
+                if options.cacheKey == nil, random.isOne(of: 6) {
                     options.alternatives = (0..<Int.random(in: 1...4, using: &random)).compactMap { _ in
                         let host = Bool.random(using: &random) ? "origin" : "other"
                         return try? SourceURL("http://\(host).test/\(Int.random(in: 0..<variety, using: &random))")
@@ -167,10 +161,7 @@ struct RandomEventTests {
                 return world.happen(.messageReceived(client, .touch(buffers: [buffer, 1 << 40], hits: 3)))
             }
             // The client forgets its descriptor with its last lease; here each release may be the last.
-            world.happen(.messageReceived(client, .release(buffers: [buffer])))
-            if !world.state.clients.holds(client, BufferID(number: buffer)) {
-                world.descriptors[client]?.remove(buffer)
-            }
+            world.release(buffer, of: client)
         case 53..<55:
             guard let client else { return }
             if nextID % 2 == 0, let segment = world.segments.forgetAny(of: client) {
@@ -238,7 +229,7 @@ struct RandomEventTests {
             }
         case 91..<94:
             guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
-            if Int.random(in: 0..<3, using: &random) == 0 {
+            if random.isOne(of: 3) {
                 world.ending.insert(worker)
                 return
             }
@@ -303,10 +294,10 @@ struct RandomEventTests {
     }
 
     private func examine(_ file: FileID, _ world: inout StrictWorld, _ random: inout SplitMix64) {
-        if Int.random(in: 0..<10, using: &random) == 0 { return world.refuse(file) }
+        if random.isOne(of: 10) { return world.refuse(file) }
         let identity = StrictWorld.identity(
             .random(in: 1...4, using: &random), size: [0, 1000, 1500, 1 << 30].randomElement(using: &random)!)
-        world.examine(file, identity, isRecent: Int.random(in: 0..<5, using: &random) == 0)
+        world.examine(file, identity, isRecent: random.isOne(of: 5))
     }
 
     /// Lets a helper go on with files.
@@ -408,7 +399,7 @@ struct RandomEventTests {
             limits.retries = Int.random(in: 0...2, using: &random)
             limits.presets["small"]?.width = Int.random(in: 3...6, using: &random)
             limits.families = [[], [.avif], [.heif], [.avif, .heif]].randomElement(using: &random)!
-            limits.allowsPresetsOnly = Int.random(in: 0..<4, using: &random) == 0
+            limits.allowsPresetsOnly = random.isOne(of: 4)
             world.newLimits = Bool.random(using: &random) ? limits : nil
             world.happen(.messageReceived(client, .reload(id: id)))
         case 0..<3:

@@ -45,26 +45,23 @@ import WorkerProtocol
         case 0..<6:
             let identity = StrictWorld.identity(
                 .random(in: 0..<3, using: &random), changed: .random(in: 0..<2, using: &random))
-            let isRecent = Int.random(in: 0..<6, using: &random) == 0
+            let isRecent = random.isOne(of: 6)
             let isLocal = Int.random(in: 0..<4, using: &random) > 0
             world.getFile(client, id: id, identity, isRecent: isRecent, isLocal: isLocal) { options in
                 let modes: [GetOptions.CacheMode] = [.default, .reload, .noStore, .onlyIfCached]
                 options.cache = modes[[0, 0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!]
-                if Int.random(in: 0..<6, using: &random) == 0 { options.representation = .original }
+                if random.isOne(of: 6) { options.representation = .original }
             }
         case 6..<24:
             world.get(client, id: id, path) { options in
                 let modes: [GetOptions.CacheMode] = [.default, .forceCache, .noCache, .reload]
                 options.cache = modes[[0, 0, 0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!]
-                if Int.random(in: 0..<6, using: &random) == 0 { options.representation = .original }
-                if Int.random(in: 0..<8, using: &random) == 0 { options.cookies = true }
+                if random.isOne(of: 6) { options.representation = .original }
+                if random.isOne(of: 8) { options.cookies = true }
             }
         case 24..<27:
             guard let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) else { return }
-            world.happen(.messageReceived(client, .release(buffers: [buffer])))
-            if !world.state.clients.holds(client, BufferID(number: buffer)) {
-                world.descriptors[client]?.remove(buffer)
-            }
+            world.release(buffer, of: client)
         case 27..<29:
             world.happen(.messageReceived(client, .touch(buffers: Array(world.descriptors[client] ?? []), hits: 2)))
         case 29: world.happen(.messageReceived(client, .remove(id: id, url: url)))

@@ -16,11 +16,10 @@ import WorkerProtocol
     /// Runs one history and returns the number of partial images in it.
     private func run(seed: UInt64) -> Int {
         var random = SplitMix64(state: seed)
-        var limits = BrokerLimits()
-        limits.workers = Int.random(in: 1...2, using: &random)
-        limits.memoryBytes = [8_000, 512 << 20].randomElement(using: &random)!
-        var world = StrictWorld(limits)
-        world.readyAll()
+        var world = StrictWorld.ready {
+            $0.workers = Int.random(in: 1...2, using: &random)
+            $0.memoryBytes = [8_000, 512 << 20].randomElement(using: &random)!
+        }
         let clients = (0..<3).map { world.connect(uid: 1000 + UInt32($0 % 2)) }
         var received: [JobID: Int] = [:]
         for step in 0..<1200 {
@@ -64,7 +63,7 @@ import WorkerProtocol
             case 85:
                 guard let job = world.stopping.keys.min() else { break }
                 world.endStopping(job, received: .random(in: 0...5000, using: &random))
-            case 86 where Int.random(in: 0..<4, using: &random) == 0:
+            case 86 where random.isOne(of: 4):
                 guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { break }
                 if Bool.random(using: &random), world.ending.insert(worker).inserted { break }
                 world.endWorker(worker, [.ended(.signal(11)), .ended(.signal(9))].randomElement(using: &random)!)

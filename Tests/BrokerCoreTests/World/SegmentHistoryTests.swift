@@ -1,8 +1,6 @@
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -36,10 +34,7 @@ import WorkerProtocol
             case 0..<18: load(&world, client, nextID, .random(in: 1...160, using: &random))
             case 18..<34:
                 for buffer in world.descriptors[client]!.sorted().shuffled(using: &random).prefix(3) {
-                    world.happen(.messageReceived(client, .release(buffers: [buffer])))
-                    if !world.state.clients.holds(client, BufferID(number: buffer)) {
-                        world.descriptors[client]!.remove(buffer)
-                    }
+                    world.release(buffer, of: client)
                 }
             case 34:
                 guard let segment = world.segments.forgetAny(of: client) else { continue }
@@ -48,7 +43,7 @@ import WorkerProtocol
             case 36:
                 let url = try SourceURL("http://origin.test/\(Int.random(in: 1...160, using: &random))")
                 world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
-            case 37 where Int.random(in: 0..<10, using: &random) == 0: world.happen(.memoryPressure)
+            case 37 where random.isOne(of: 10): world.happen(.memoryPressure)
             case 37: world.happen(.placeLost(BufferID(number: .random(in: 1...nextID, using: &random)), segment: nil))
             case 38: world.happen(.timePassed, after: .random(in: 0...3_000, using: &random))
             default: world.happen(.timePassed, after: .random(in: 0...50, using: &random))

@@ -2,9 +2,7 @@ import Digests
 import DiskRecords
 import HTTPValues
 import IPCProtocol
-import SystemValues
 import Testing
-import WorkerProtocol
 
 @testable import BrokerCore
 
@@ -66,9 +64,7 @@ extension StrictWorld {
     }
 
     /// The only lookup that is unanswered.
-    var sharedLookup: JobID? {
-        tierJobs.first { if case .find = $0.value.kind { true } else { false } }?.key
-    }
+    var sharedLookup: JobID? { tierJobs.first { if case .find = $0.value.kind { true } else { false } }?.key }
 
     /// Answers a lookup without a record.
     mutating func answerShared(_ job: JobID, _ answer: SharedAnswer) {
