@@ -45,6 +45,14 @@ final class FetchWorker {
             if case .notModified(_, let confirmation) = end { confirmation } else { nil }
         }
         var text: String { String(decoding: body, as: UTF8.self) }
+
+        /// Expects a failure with `code`, whose message contains `text`.
+        func expect(
+            _ code: ErrorCode, naming text: String = "127.0.0.1", sourceLocation: SourceLocation = #_sourceLocation
+        ) {
+            #expect(error?.code == code, sourceLocation: sourceLocation)
+            #expect(error?.message.contains(text) == true, sourceLocation: sourceLocation)
+        }
     }
 
     static let loopback = ["127.0.0.0/8", "::1"]

@@ -36,7 +36,7 @@ final class NginxServer {
     private let process = Process()
     private var ports: [Port: Int] = [:]
 
-    init(before origin: LocalOrigin) throws {
+    init(before origin: TestOrigin) throws {
         directory = try TemporaryDirectory()
         root = directory.file("root.pem")
         try makeCertificates()
@@ -92,7 +92,7 @@ final class NginxServer {
         }
     }
 
-    private func configuration(before origin: LocalOrigin) -> String {
+    private func configuration(before origin: TestOrigin) -> String {
         let servers = Port.allCases.map { port in
             let certificate = [.expired, .otherName].contains(port) ? port.rawValue : "valid"
             return """

@@ -29,8 +29,7 @@ import WorkerProtocol
 
     @Test func `a small body that comes at once has no file`() throws {
         let body = Self.bytes(9000)
-        let origin = try LocalOrigin { _ in .ok(body) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { _ in .ok(body) }
         let worker = try FetchWorker()
         for _ in 0..<3 {
             let run = try worker.run(origin.url("/"))
@@ -45,8 +44,7 @@ import WorkerProtocol
     /// Its received bytes are reported as progress only when they are in the file: a transfer could be continued from them.
     @Test func `a slow body gets a file`() throws {
         let body = Self.bytes(9000)
-        let origin = try LocalOrigin { _ in .ok(body).with { ($0.pieceBytes, $0.pauseMs) = (1000, 60) } }
-        defer { origin.stop() }
+        let origin = try TestOrigin { _ in .ok(body).with { ($0.pieceBytes, $0.pauseMs) = (1000, 60) } }
         let worker = try FetchWorker()
         let run = try worker.run(origin.url("/"))
         #expect(run.body == body)
@@ -57,12 +55,11 @@ import WorkerProtocol
     /// The bytes of an interrupted body get a file in the end, so that another transfer can continue from them.
     @Test func `an interrupted small body is not lost`() throws {
         let body = Self.bytes(5000)
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             .resource(body, etag: request.path == "/a" ? "\"1\"" : nil, for: request).with {
                 $0.framing = .wrongLength(9000)
             }
         }
-        defer { origin.stop() }
         let worker = try FetchWorker()
         let run = try worker.run(origin.url("/a"))
         #expect(run.failure?.received == body.count)
@@ -76,17 +73,15 @@ import WorkerProtocol
     @Test(arguments: [false, true]) func `a large body waits for its file`(isCompressed: Bool) throws {
         let body = Self.bytes(3_000_000)
         let compressed = isCompressed ? try Self.gzip(body) : []
-        let origin = try LocalOrigin { _ in
+        let origin = try TestOrigin { _ in
             isCompressed ? .ok(compressed).with { $0.headers.append(.init("Content-Encoding", "gzip")) } : .ok(body)
         }
-        defer { origin.stop() }
         let worker = try FetchWorker()
         worker.holdsFilesBack = true
         let job = try worker.start(origin.url("/"))
         try worker.waitForFileRequest(of: job)
         // Another body comes meanwhile.
-        let small = try LocalOrigin { _ in .ok([1, 2, 3]) }
-        defer { small.stop() }
+        let small = try TestOrigin { _ in .ok([1, 2, 3]) }
         let other = try worker.start(small.url("/"))
         #expect(try worker.wait(for: other).body == [1, 2, 3])
         try worker.sendFile(of: job)
