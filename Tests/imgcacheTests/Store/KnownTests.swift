@@ -23,7 +23,7 @@ struct KnownTests {
         let directory = try TemporaryDirectory()
         let originals = (1...5).map { TestOriginal($0, size: $0 * 20_000) }
         let first = try CacheProcess(directory.path)
-        for original in originals { #expect(try first.keep(original)) }
+        try first.keepAll(originals)
         #expect(try first.keep(originals[0].raster()))
         try first.close()
         let second = try CacheProcess(directory.path)
