@@ -40,8 +40,7 @@
 
         /// A palette of fewer colours than declared ends where the pixels begin; other indices are black.
         @Test func shortPalette() throws {
-            let file = TestBitmap.file(
-                TestBitmap.header(4, 1, bits: 8), palette: Self.palette(3), [0, 2, 3, 255])
+            let file = TestBitmap.file(TestBitmap.header(4, 1, bits: 8), palette: Self.palette(3), [0, 2, 3, 255])
             let shown = try decode(file)
             #expect(shown[1, 0] == Self.color(2) && shown[2, 0] == SIMD4(0, 0, 0, 255) && shown[3, 0] == shown[2, 0])
         }

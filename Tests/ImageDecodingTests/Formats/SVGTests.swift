@@ -14,27 +14,21 @@
             Array("<svg xmlns=\"http://www.w3.org/2000/svg\" \(size)>\(content)</svg>".utf8)
         }
 
-        private func size(_ attributes: String) throws -> [Int] {
+        /// The sizes that browsers report for an image.
+        @Test(arguments: [
+            ("width='120' height='80'", [120, 80]), ("width='120' height='80' viewBox='0 0 60 60'", [120, 80]),
+            ("", [300, 150]), ("viewBox='0 0 100 100'", [150, 150]), ("viewBox='0 0 400 100'", [300, 75]),
+            ("viewBox='0 0 100 100' preserveAspectRatio='none'", [300, 150]),
+            ("width='100%' height='100%' viewBox='0 0 200 100'", [300, 150]), ("width='90'", [90, 150]),
+            ("width='90' viewBox='0 0 30 60'", [90, 180]), ("height='90' viewBox='0 0 30 60'", [45, 90]),
+            ("width='50mm' height='1in'", [189, 96]), ("width='72pt' height='6pc'", [96, 96]),
+            ("width='10em' height='10px'", [160, 10]), ("width='24.5' height='30.4'", [25, 30]),
+        ]) func intrinsicSize(_ attributes: String, _ size: [Int]) throws {
             let picture = try decode(document("", attributes))
-            return [picture.width, picture.height]
+            #expect([picture.width, picture.height] == size)
         }
 
-        /// The sizes that browsers report for an image.
-        @Test func intrinsicSize() throws {
-            #expect(try size("width='120' height='80'") == [120, 80])
-            #expect(try size("width='120' height='80' viewBox='0 0 60 60'") == [120, 80])
-            #expect(try size("") == [300, 150])
-            #expect(try size("viewBox='0 0 100 100'") == [150, 150])
-            #expect(try size("viewBox='0 0 400 100'") == [300, 75])
-            #expect(try size("viewBox='0 0 100 100' preserveAspectRatio='none'") == [300, 150])
-            #expect(try size("width='100%' height='100%' viewBox='0 0 200 100'") == [300, 150])
-            #expect(try size("width='90'") == [90, 150])
-            #expect(try size("width='90' viewBox='0 0 30 60'") == [90, 180])
-            #expect(try size("height='90' viewBox='0 0 30 60'") == [45, 90])
-            #expect(try size("width='50mm' height='1in'") == [189, 96])
-            #expect(try size("width='72pt' height='6pc'") == [96, 96])
-            #expect(try size("width='10em' height='10px'") == [160, 10])
-            #expect(try size("width='24.5' height='30.4'") == [25, 30])
+        @Test func impossibleSize() {
             #expect(failure(document("", "width='0' height='5'")) == .emptyImage)
             #expect(failure(document("", "width='70000' height='5'")) == .tooManyPixels)
         }
@@ -61,8 +55,7 @@
         /// `maxPixels` bounds a result above the document's own size.
         @Test func enlargedWithinTheLimit() throws {
             let job = DecodeJob(id: 1, transform: Transform(width: 400), maxPixels: 400 * 200 - 1)
-            let error = #expect(throws: WireError.self) { try decode(document(halves), for: job) }
-            #expect(error?.code == .tooManyPixels)
+            #expect(failure(document(halves), for: job) == .tooManyPixels)
         }
 
         /// A part that is enlarged is rendered as large, also if the placeholder of the whole is wanted.
@@ -83,13 +76,11 @@
             let edits = Edits(crop: Crop(x: 12, y: 3, width: 16, height: 14), steps: [])
             let part = try decode(
                 document(content),
-                for: DecodeJob(id: 1, transform: Transform(pixelFormat: .rgba8, alpha: .straight, edits: edits)))
+                with: Transform(pixelFormat: .rgba8, alpha: .straight, edits: edits))
             for y in 0..<14 { for x in 0..<16 { #expect(part[x, y] == whole[x + 12, y + 3]) } }
             let cover = try decode(
                 document(content),
-                for: DecodeJob(
-                    id: 1,
-                    transform: Transform(width: 20, height: 20, fit: .cover, pixelFormat: .rgba8, alpha: .straight)))
+                with: Transform(width: 20, height: 20, fit: .cover, pixelFormat: .rgba8, alpha: .straight))
             for y in 0..<20 { for x in 0..<20 { #expect(cover[x, y] == whole[x + 10, y]) } }
         }
 
@@ -272,11 +263,7 @@
 
         @Test func truncated() throws {
             let bytes = document(halves)
-            for length in stride(from: 6, to: bytes.count - 1, by: 9) {
-                let code = failure(Array(bytes.prefix(length)))
-                #expect(
-                    [.truncated, .decodeFailed, .unsupportedFormat].contains(code), "\(length) bytes: \(code as Any)")
-            }
+            expectDamage(bytes, stride(from: 6, to: bytes.count - 1, by: 9), others: [.unsupportedFormat])
         }
 
         /// Documents with large demands are refused before they are parsed, or while they are rendered.
