@@ -3,7 +3,6 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
@@ -40,21 +39,17 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
         ([("ETag", tag), ("Content-Encoding", "gzip")], nil),
     ])
     func `a body can be continued by a strong validator`(fields: [(String, String)], validator: String?) throws {
-        let origin = try TestOrigin { _ in
+        let run = try fetch(
             .ok(picture).with {
                 $0.headers += fields.map { .init($0.0, $0.1) }
                 $0.resetAfterBytes = 100_000
-            }
-        }
-        let run = try FetchWorker().run(origin.url("/a"))
+            })
         #expect(run.beginnings.map(\.validator) == [validator])
         #expect(run.error?.code == .transferFailed)
         #expect(validator != nil || run.failure?.received == 0)
     }
 
-    @Test(arguments: [
-        LocalOrigin.Response.Framing.wrongLength(400_000), .chunkedWithoutEnd, .chunkedWithGarbage,
-    ])
+    @Test(arguments: [LocalOrigin.Response.Framing.wrongLength(400_000), .chunkedWithoutEnd, .chunkedWithGarbage])
     func `the received part of an interrupted body counts, and nothing else`(
         framing: LocalOrigin.Response.Framing
     ) throws {
@@ -65,8 +60,7 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
             }
         }
         let run = try FetchWorker().run(origin.url("/a"))
-        #expect(run.error?.code == .transferFailed)
-        #expect(run.failure?.received == picture.count)
+        #expect((run.error?.code, run.failure?.received) == (.transferFailed, picture.count))
         #expect(run.body == picture)
     }
 
@@ -75,8 +69,7 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
             .resource(picture, etag: tag, for: request).with { $0.framing = .chunked }
         }
         let failure = try FetchWorker().run(origin.url("/a"), maxBytes: 200_000).failure
-        #expect(failure?.error.code == .tooLarge)
-        #expect(failure?.received == 0)
+        #expect((failure?.error.code, failure?.received) == (.tooLarge, 0))
     }
 
     @Test func `a stopped transfer reports its received bytes`() throws {
@@ -112,17 +105,14 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
     @Test(arguments: [tag, old], [LocalOrigin.RangeConduct.right, .unknownTotal])
     func `the rest completes the existing bytes`(validator: String, conduct: LocalOrigin.RangeConduct) throws {
         let origin = try TestOrigin { request in
-            .resource(
-                picture, etag: validator == tag ? tag : nil, lastModified: old, ranges: conduct, for: request)
+            .resource(picture, etag: validator == tag ? tag : nil, lastModified: old, ranges: conduct, for: request)
         }
         var job = job(origin, validator: validator)
         job.conditions = RequestConditions(etag: tag, lastModified: old)
         let run = try FetchWorker().run(job, continuing: Array(picture.prefix(100_000)))
         #expect(run.body == picture)
-        #expect(run.result?.bytes == picture.count)
-        #expect(run.result?.response.status == 206)
-        #expect(run.progress.first?.received == 100_000)
-        #expect(run.progress.first?.expected == picture.count)
+        #expect((run.result?.bytes, run.result?.response.status) == (picture.count, 206))
+        #expect((run.progress.first?.received, run.progress.first?.expected) == (100_000, picture.count))
         #expect(run.beginnings.map(\.validator) == [validator])
         #expect(run.beginnings.map(\.total) == [picture.count])
         let request = try #require(origin.requests.first)
@@ -153,12 +143,9 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
     }
 
     @Test func `a part that ends early leaves the rest for another request`() throws {
-        let origin = try TestOrigin { request in
-            .resource(picture, etag: tag, ranges: .atMost(50_000), for: request)
-        }
+        let origin = try TestOrigin { .resource(picture, etag: tag, ranges: .atMost(50_000), for: $0) }
         let run = try runRest(origin)
-        #expect(run.error?.code == .transferFailed)
-        #expect(run.failure?.received == 150_000)
+        #expect((run.error?.code, run.failure?.received) == (.transferFailed, 150_000))
         #expect(run.body == Array(picture.prefix(150_000)))
     }
 
@@ -169,8 +156,7 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
             }
         }
         let run = try runRest(origin)
-        #expect(run.error?.code == .transferFailed)
-        #expect(run.failure?.received == 0)
+        #expect((run.error?.code, run.failure?.received) == (.transferFailed, 0))
     }
 
     @Test func `a range request is kept on redirects, and not sent for a body that would be too long`() throws {
@@ -211,12 +197,10 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
     func `a mismatched response is followed by one request for the whole body`(
         conduct: LocalOrigin.RangeConduct
     ) throws {
-        let origin = try TestOrigin { request in .resource(picture, etag: tag, ranges: conduct, for: request) }
+        let origin = try TestOrigin { .resource(picture, etag: tag, ranges: conduct, for: $0) }
         let run = try FetchWorker().run(job(origin), continuing: Array(other.prefix(100_000)))
         #expect(run.body == picture)
-        #expect(run.result?.response.status == 200)
-        #expect(run.beginnings.count == 1)
-        #expect(run.progress.first?.received == 0)
+        #expect((run.result?.response.status, run.beginnings.count, run.progress.first?.received) == (200, 1, 0))
         #expect(origin.requests.map { $0["Range"] } == ["bytes=100000-", nil])
         #expect(origin.requests.map { $0["If-Range"] } == [tag, nil])
     }
@@ -248,9 +232,7 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
     func `a whole body replaces the existing bytes`(conduct: LocalOrigin.RangeConduct) throws {
         // Shorter than the existing bytes, and under another tag if ranges are supported.
         let body = Array(other.prefix(40_000))
-        let origin = try TestOrigin { request in
-            .resource(body, etag: "\"v2\"", ranges: conduct, for: request)
-        }
+        let origin = try TestOrigin { .resource(body, etag: "\"v2\"", ranges: conduct, for: $0) }
         let run = try runRest(origin)
         #expect(run.body == body)
         #expect(run.progress.first?.received == 0)
@@ -261,8 +243,7 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
     @Test func `an origin that refuses twice is a failure`() throws {
         let origin = try TestOrigin { _ in .status(416) }
         let run = try runRest(origin)
-        #expect(run.error?.httpStatus == 416)
-        #expect(run.failure?.received == 0)
+        #expect((run.error?.httpStatus, run.failure?.received) == (416, 0))
         #expect(run.body.isEmpty)
         #expect(origin.requests.count == 2)
     }
@@ -281,7 +262,7 @@ private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -
     }
 
     @Test func `missing bytes are not continued`() throws {
-        let origin = try TestOrigin { request in .resource(picture, etag: tag, for: request) }
+        let origin = try TestOrigin { .resource(picture, etag: tag, for: $0) }
         let run = try FetchWorker().run(job(origin), continuing: [1, 2, 3])
         #expect(run.error?.code == .internal)
         #expect(origin.requests.isEmpty)

@@ -1,8 +1,6 @@
 import Foundation
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
-import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -19,11 +17,7 @@ import WorkerProtocol
         let directory = try TemporaryDirectory()
         let (plain, packed) = (directory.file("plain"), directory.file("packed"))
         try Data(bytes).write(to: URL(filePath: plain))
-        let process = Process()
-        process.executableURL = URL(filePath: "/bin/sh")
-        process.arguments = ["-c", "gzip -1 <\"$1\" >\"$2\"", "sh", plain, packed]
-        try process.run()
-        process.waitUntilExit()
+        _ = try run("/bin/sh", ["-c", "gzip -1 <\"$0\" >\"$1\"", plain, packed])
         return [UInt8](try Data(contentsOf: URL(filePath: packed)))
     }
 
@@ -34,9 +28,7 @@ import WorkerProtocol
         for _ in 0..<3 {
             let run = try worker.run(origin.url("/"))
             #expect(run.body == body)
-            #expect(run.result?.bytes == body.count)
-            #expect(run.beginnings.count == 1)
-            #expect(run.progress.count == 1)
+            #expect((run.result?.bytes, run.beginnings.count, run.progress.count) == (body.count, 1, 1))
         }
         #expect(worker.fileRequests.isEmpty)
     }
@@ -74,7 +66,7 @@ import WorkerProtocol
         let body = Self.bytes(3_000_000)
         let compressed = isCompressed ? try Self.gzip(body) : []
         let origin = try TestOrigin { _ in
-            isCompressed ? .ok(compressed).with { $0.headers.append(.init("Content-Encoding", "gzip")) } : .ok(body)
+            isCompressed ? .ok(compressed).adding(["Content-Encoding": "gzip"]) : .ok(body)
         }
         let worker = try FetchWorker()
         worker.holdsFilesBack = true

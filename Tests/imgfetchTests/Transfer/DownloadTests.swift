@@ -3,7 +3,6 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
@@ -12,14 +11,10 @@ import WorkerProtocol
     // MARK: What goes well
 
     @Test func `a body arrives complete, with its metadata`() throws {
-        let origin = try TestOrigin { _ in
-            .ok(picture, contentType: "image/png").with {
-                $0.headers += [
-                    .init("ETag", "W/\"x-1\""), .init("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
-                ]
-            }
-        }
-        let run = try FetchWorker().run(origin.url("/a"))
+        let run = try fetch(
+            .ok(picture, contentType: "image/png").adding([
+                "ETag": "W/\"x-1\"", "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT",
+            ]))
         let result = try #require(run.result)
         #expect((result.bytes, result.remoteAddress) == (picture.count, "127.0.0.1"))
         #expect(
@@ -31,16 +26,13 @@ import WorkerProtocol
 
     @Test(arguments: [LocalOrigin.Response.Framing.chunked, .untilClose])
     func `a body without a length arrives complete`(framing: LocalOrigin.Response.Framing) throws {
-        let origin = try TestOrigin { _ in .ok(picture).with { $0.framing = framing } }
-        let run = try FetchWorker().run(origin.url("/a"))
+        let run = try fetch(.ok(picture).with { $0.framing = framing })
         #expect(run.body == picture)
-        #expect(run.result?.bytes == picture.count)
-        #expect(run.progress.first?.expected == .some(nil))
+        #expect((run.result?.bytes, run.progress.first?.expected) == (picture.count, .some(nil)))
     }
 
     @Test func `203 is a success`() throws {
-        let origin = try TestOrigin { _ in .ok(picture).with { $0.status = 203 } }
-        #expect(try FetchWorker().run(origin.url("/a")).body == picture)
+        #expect(try fetch(.ok(picture).with { $0.status = 203 }).body == picture)
     }
 
     @Test func `progress is reported with the first byte and at a limited rate`() throws {
@@ -50,8 +42,7 @@ import WorkerProtocol
         let begin = Instant.now
         let run = try FetchWorker().run(origin.url("/a"))
         let milliseconds = Instant.now.microseconds(since: begin) / 1000
-        #expect(run.result?.bytes == 120)
-        #expect(run.progress.first?.received == 0)
+        #expect((run.result?.bytes, run.progress.first?.received) == (120, 0))
         #expect((2...(2 + milliseconds / 50)).contains(run.progress.count))
         #expect(run.progress.map(\.received) == run.progress.map(\.received).sorted())
     }
@@ -91,8 +82,7 @@ import WorkerProtocol
         }
         let worker = try FetchWorker()
         for path in ["/a", "/missing", "/a", "/moved", "/a"] { _ = try worker.run(origin.url(path)) }
-        #expect(origin.requests.count == 6)
-        #expect(origin.connectionsAccepted == 1)
+        #expect((origin.requests.count, origin.connectionsAccepted) == (6, 1))
     }
 
     @Test func `thirty transfers run concurrently`() throws {
@@ -108,9 +98,7 @@ import WorkerProtocol
     // MARK: Content codings
 
     @Test func `a compressed body is decoded although identity was requested`() throws {
-        let origin = try TestOrigin { _ in
-            .ok(Self.zeros).with { $0.headers.append(.init("Content-Encoding", "gzip")) }
-        }
+        let origin = try TestOrigin { _ in .ok(Self.zeros).adding(["Content-Encoding": "gzip"]) }
         let worker = try FetchWorker()
         let run = try worker.run(origin.url("/a"))
         #expect(run.body == [UInt8](repeating: 0, count: 100_000))
@@ -162,8 +150,7 @@ import WorkerProtocol
     // MARK: Limits
 
     @Test func `a body announced as too long is rejected before it arrives`() throws {
-        let origin = try TestOrigin { _ in .ok(picture).with { $0.hold = .afterBytes(0) } }
-        let run = try FetchWorker().run(origin.url("/a"), maxBytes: picture.count - 1)
+        let run = try fetch(.ok(picture).with { $0.hold = .afterBytes(0) }, maxBytes: picture.count - 1)
         #expect(run.error?.code == .tooLarge)
         #expect(run.progress.isEmpty)
         #expect(run.body.isEmpty)
@@ -179,12 +166,8 @@ import WorkerProtocol
     }
 
     @Test func `a header just under the limit is accepted`() throws {
-        let origin = try TestOrigin { _ in
-            .ok([1, 2, 3]).with {
-                $0.headers += (0..<250).map { .init("X-\($0)", String(repeating: "x", count: 1000)) }
-            }
-        }
-        #expect(try FetchWorker().run(origin.url("/a")).body == [1, 2, 3])
+        let fields = (0..<250).map { LocalOrigin.Header("X-\($0)", String(repeating: "x", count: 1000)) }
+        #expect(try fetch(.ok([1, 2, 3]).with { $0.headers += fields }).body == [1, 2, 3])
     }
 
     @Test func `a descriptor that takes no bytes is a failure of the disk`() throws {
@@ -197,16 +180,14 @@ import WorkerProtocol
 
     @Test(arguments: [200, 203, 209, 250, 299])
     func `an unknown success counts as 200`(status: Int) throws {
-        let origin = try TestOrigin { _ in .ok([1, 2, 3]).with { $0.status = status } }
-        let run = try FetchWorker().run(origin.url("/a"))
+        let run = try fetch(.ok([1, 2, 3]).with { $0.status = status })
         #expect(run.body == [1, 2, 3])
         #expect(run.result?.response.status == status)
     }
 
     @Test(arguments: [201, 202, 207, 208, 226, 300, 305, 400, 401, 403, 404, 410, 418, 429, 500, 503, 599])
     func `another status is reported as such`(status: Int) throws {
-        let origin = try TestOrigin { _ in .status(status) }
-        let run = try FetchWorker().run(origin.url("/a"))
+        let run = try fetch(.status(status))
         let error = try #require(run.error)
         #expect((error.code, error.httpStatus, error.retryAfterMs) == (.httpStatus, status, nil))
         #expect(run.body.isEmpty && run.progress.isEmpty)
@@ -223,8 +204,7 @@ import WorkerProtocol
 
     @Test(arguments: [(204, ErrorCode.emptyImage), (205, .emptyImage), (206, .transferFailed), (304, .transferFailed)])
     func `a success without the whole body is a failure`(status: Int, code: ErrorCode) throws {
-        let origin = try TestOrigin { _ in .status(status) }
-        #expect(try FetchWorker().run(origin.url("/a")).error?.code == code)
+        #expect(try fetch(.status(status)).error?.code == code)
     }
 
     @Test(arguments: ["/a?", "/?", "/a?b", "/a", "/a?#c", "/a??"])
@@ -236,16 +216,14 @@ import WorkerProtocol
         let worker = try FetchWorker()
         if target == path { #expect(try worker.run(origin.url(path)).text == target) }
         let run = try worker.run(origin.url("/moved"))
-        #expect(run.text == target)
-        #expect(run.result?.response.finalURL == origin.url(target))
+        #expect((run.text, run.result?.response.finalURL) == (target, origin.url(target)))
         // The next request of the same transfer's handle is its own.
         #expect(try worker.run(origin.url("/b")).text == "/b")
     }
 
     @Test(arguments: [LocalOrigin.Response.Framing.length, .chunked, .untilClose])
     func `an empty body is no image`(framing: LocalOrigin.Response.Framing) throws {
-        let origin = try TestOrigin { _ in .ok([]).with { $0.framing = framing } }
-        #expect(try FetchWorker().run(origin.url("/a")).error?.code == .emptyImage)
+        #expect(try fetch(.ok([]).with { $0.framing = framing }).error?.code == .emptyImage)
     }
 
     @Test func `the body of an error that does not end is not waited for`() throws {

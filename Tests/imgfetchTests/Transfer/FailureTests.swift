@@ -12,15 +12,14 @@ import WorkerProtocol
 @Suite(.timeLimit(.minutes(10))) struct FailureTests {
     @Test(arguments: [LocalOrigin.Response.Framing.wrongLength(400_000), .chunkedWithoutEnd, .chunkedWithGarbage])
     func `a body cut short is a failed transfer`(framing: LocalOrigin.Response.Framing) throws {
-        let origin = try TestOrigin { _ in .ok(picture).with { $0.framing = framing } }
-        try FetchWorker().run(origin.url("/a")).expect(.transferFailed)
+        try fetch(.ok(picture).with { $0.framing = framing }).expect(.transferFailed)
     }
 
     static let brokenResponses: [(name: String, response: LocalOrigin.Response)] =
         ["gzip", "deflate", "unheard-of"].map { coding in
             (
                 "contradicts its coding \(coding)",
-                .ok(Array("no such thing".utf8)).with { $0.headers.append(.init("Content-Encoding", coding)) }
+                .ok(Array("no such thing".utf8)).adding(["Content-Encoding": coding])
             )
         }
         + [
@@ -37,8 +36,7 @@ import WorkerProtocol
 
     @Test(arguments: brokenResponses)
     func `a broken response is a failed transfer`(name: String, response: LocalOrigin.Response) throws {
-        let origin = try TestOrigin { _ in response }
-        #expect(try FetchWorker().run(origin.url("/a")).error?.code == .transferFailed)
+        #expect(try fetch(response).error?.code == .transferFailed)
     }
 
     @Test func `a reset ends a transfer and nothing else`() throws {
@@ -84,10 +82,10 @@ import WorkerProtocol
         let origin = try TestOrigin { request in
             switch request.path {
             case "/empty": .status(204, headers: [.init("Cache-Control", "private")])
-            case "/large": .ok(picture).with { $0.headers.append(.init("Cache-Control", "no-cache")) }
-            case "/away": .redirect(to: "ftp://a.test/").with { $0.headers.append(.init("Cache-Control", "max-age=5")) }
-            case "/loop": .redirect(to: "/loop").with { $0.headers.append(.init("Cache-Control", "no-store")) }
-            case "/gone": .redirect(to: "/404").with { $0.headers.append(.init("Cache-Control", "private")) }
+            case "/large": .ok(picture).adding(["Cache-Control": "no-cache"])
+            case "/away": .redirect(to: "ftp://a.test/").adding(["Cache-Control": "max-age=5"])
+            case "/loop": .redirect(to: "/loop").adding(["Cache-Control": "no-store"])
+            case "/gone": .redirect(to: "/404").adding(["Cache-Control": "private"])
             default: .status(404)
             }
         }
@@ -135,9 +133,7 @@ import WorkerProtocol
         for field in [
             HeaderField(name: "x", value: "a\r\nb: c"), HeaderField(name: "x: y", value: "a"),
             HeaderField(name: "", value: "a"),
-        ] {
-            #expect(try worker.run("http://127.0.0.1:1/", headers: [field]).error?.code == .badRequest)
-        }
+        ] { #expect(try worker.run("http://127.0.0.1:1/", headers: [field]).error?.code == .badRequest) }
     }
 
     // MARK: Ending

@@ -1,6 +1,4 @@
-import HTTPValues
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
 import Testing
 import WorkerProtocol

@@ -50,22 +50,15 @@ import WorkerProtocol
         "javascript:0",
     ])
     func `a redirect to another scheme is refused`(location: String) throws {
-        let origin = try TestOrigin { _ in .redirect(to: location) }
-        try FetchWorker().run(origin.url("/a")).expect(.unsupportedScheme)
+        try fetch(.redirect(to: location)).expect(.unsupportedScheme)
     }
 
     @Test func `redirects are reported with what they say about caching`() throws {
         let long = String(repeating: "x", count: 1000)
         let origin = try TestOrigin { request in
             switch request.path {
-            case "/a":
-                .redirect(to: "/b").with {
-                    $0.headers += [.init("Cache-Control", "private"), .init("Age", "5"), .init("Vary", "Accept")]
-                }
-            case "/b":
-                .redirect(to: "/c", status: 301).with {
-                    $0.headers += [.init("Cache-Control", long), .init("Expires", "0")]
-                }
+            case "/a": .redirect(to: "/b").adding(["Cache-Control": "private", "Age": "5", "Vary": "Accept"])
+            case "/b": .redirect(to: "/c", status: 301).adding(["Cache-Control": long, "Expires": "0"])
             default: .resource([1, 2], etag: "\"c\"", for: request)
             }
         }
@@ -139,8 +132,7 @@ import WorkerProtocol
 
     @Test(arguments: ["http://", "http://:80/", "http://a b/", "http://[::1/"])
     func `a redirect to an invalid URL is a failed transfer`(location: String) throws {
-        let origin = try TestOrigin { _ in .redirect(to: location) }
-        #expect(try FetchWorker().run(origin.url("/a")).error?.code == .transferFailed)
+        #expect(try fetch(.redirect(to: location)).error?.code == .transferFailed)
     }
 
     @Test func `the body of a redirect is not waited for`() throws {
@@ -162,12 +154,8 @@ import WorkerProtocol
     }
 
     @Test func `each move to another origin is reported`() throws {
-        let second = try TestOrigin { request in
-            request.path == "/1" ? .redirect(to: "/2") : .status(503)
-        }
-        let first = try TestOrigin { request in
-            .redirect(to: request.path == "/0" ? "/1" : second.url("/1"))
-        }
+        let second = try TestOrigin { $0.path == "/1" ? .redirect(to: "/2") : .status(503) }
+        let first = try TestOrigin { .redirect(to: $0.path == "/0" ? "/1" : second.url("/1")) }
         let worker = try FetchWorker()
         #expect(try worker.run(first.url("/0")).error?.httpStatus == 503)
         #expect(Array(worker.redirections.values) == [[second.url("/")]])
@@ -230,8 +218,7 @@ import WorkerProtocol
     func `an address that is not globally routable is not connected to`(host: String) throws {
         let origin = try TestOrigin { _ in .ok([1]) }
         let run = try FetchWorker(allowing: []).run(origin.url("/a", host: host))
-        #expect(run.error?.code == .forbiddenAddress)
-        #expect(run.error?.isRetryable == false)
+        #expect((run.error?.code, run.error?.isRetryable) == (.forbiddenAddress, false))
         #expect(origin.connectionsAccepted == 0)
     }
 
