@@ -1,7 +1,6 @@
 import DiskRecords
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 
@@ -137,14 +136,13 @@ import WorkerProtocol
         var bytes = try contents(of: index)
         #expect(!CurrentProcess.exists(index + "-wal"), "an orderly end leaves one file")
         switch damage {
-        case .removed: break
+        case .removed, .directory: break
         case .garbage: bytes = (0..<50_000).map { UInt8(truncatingIfNeeded: $0 * 7) }
         case .empty: bytes = []
         case .half: bytes.removeLast(bytes.count / 2)
         case .zeroPages: for offset in 4096..<bytes.count { bytes[offset] = 0 }
         case .otherVersion: bytes[63] = 9
         case .otherProgram: bytes[63] = 0
-        case .directory: break
         case .flippedBytes: for offset in stride(from: 5000, to: bytes.count, by: 97) { bytes[offset] ^= 0x55 }
         }
         try FileDescriptor.remove(index)
@@ -177,8 +175,7 @@ import WorkerProtocol
             for original in originals where try next.has(original) { found += 1 }
             #expect(found >= round)
             try next.waitForState(.on, entries: found)
-            let leftover = { files(below: self.directory).filter { $0.contains(".tmp") } }
-            try eventually { leftover().isEmpty }
+            try eventually { files(below: directory).allSatisfy { !$0.contains(".tmp") } }
             next.kill()
         }
     }

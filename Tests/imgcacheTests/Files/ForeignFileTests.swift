@@ -135,8 +135,7 @@ import WorkerProtocol
         let first = try makeCache(of: [original, sound], at: extra)
         try foreign.put(at: first.path(original), folder, original, otherBytes)
         let before = files(below: extra)
-        let cache = try CacheProcess(
-            directory, more: ["--largest-body", "100000000", "--extra-directory", extra])
+        let cache = try CacheProcess(directory, more: ["--largest-body", "100000000", "--extra-directory", extra])
         #expect(try cache.has(original) == (foreign == .olderEntry))
         #expect(try cache.has(sound))
         try cache.store(original)

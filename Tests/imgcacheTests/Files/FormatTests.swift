@@ -1,7 +1,6 @@
 import DiskFiles
 import DiskRecords
 import IPCProtocol
-import JSONCoding
 import Testing
 
 @testable import imgcache

@@ -2,7 +2,6 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 

@@ -1,8 +1,6 @@
 import DiskRecords
 import IPCProtocol
 import LinuxSystem
-import SharedCache
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -12,9 +10,7 @@ import class TestSupport.Mount
 
 /// Cleared entries are gone at once, and no others.
 @Suite(.timeLimit(.minutes(10))) final class ClearingTests: CacheSuite {
-    private func bytesOnDisk() -> Int {
-        entries(below: directory).values.reduce(0, +)
-    }
+    private func bytesOnDisk() -> Int { entries(below: directory).values.reduce(0, +) }
 
     private func fill(_ cache: CacheProcess, _ count: Int) throws -> [TestOriginal] {
         let originals = (0..<count).map { TestOriginal($0, size: 100) }

@@ -2,7 +2,6 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
@@ -22,18 +21,12 @@ import WorkerProtocol
     @Test func leastRecentlyUsedAreEvictedFirst() throws {
         let cache = try CacheProcess(directory, diskLimit: 165_000)
         let originals = (0..<17).map { TestOriginal($0) }
-        for original in originals {
-            #expect(try cache.keep(original))
-            pause(milliseconds: 2)
-        }
+        try cache.keepAll(originals, pausing: 2)
         // Uses, of either kind.
         #expect(try cache.has(originals[0]))
         try cache.send(.touch(keys: [originals[1].record.key, originals[2].record.key, "unknown"]))
         pause(milliseconds: 2)
-        for number in 100..<110 {
-            #expect(try cache.keep(TestOriginal(number)))
-            pause(milliseconds: 2)
-        }
+        try cache.keepAll((100..<110).map { TestOriginal($0) }, pausing: 2)
         try eventually { try bytesOnDisk("originals") <= 165_000 }
         for original in originals[..<3] { #expect(try cache.query(original)) }
         for original in originals[3..<11] { #expect(try !cache.query(original)) }
@@ -60,10 +53,7 @@ import WorkerProtocol
 
     @Test func rastersHaveTheirOwnBudget() throws {
         let cache = try CacheProcess(directory, rasterLimit: 80_000)
-        for number in 0..<50 {
-            let original = TestOriginal(number)
-            try cache.keepAll([original], rasters: { $0.raster() })
-        }
+        try cache.keepAll((0..<50).map { TestOriginal($0) }, rasters: { $0.raster() })
         try eventually { try bytesOnDisk("rasters") <= 80_000 }
         for number in 0..<50 { #expect(try cache.query(TestOriginal(number))) }
         let last = TestOriginal(49)
@@ -75,11 +65,7 @@ import WorkerProtocol
     @Test func limitsHoldForBlocks() throws {
         let limit = 1 << 18
         let cache = try CacheProcess(directory, diskLimit: limit, rasterLimit: limit)
-        for number in 0..<600 {
-            let original = TestOriginal(number, size: 20)
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster(side: 2)))
-        }
+        try cache.keepAll((0..<600).map { TestOriginal($0, size: 20) }, rasters: { $0.raster(side: 2) })
         for kind in ["originals", "rasters"] {
             try eventually { try bytesOnDisk(kind) <= limit }
             let files = files(below: "\(directory)/\(kind)")

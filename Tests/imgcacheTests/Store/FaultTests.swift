@@ -1,9 +1,7 @@
 import DiskRecords
 import Glibc
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
@@ -16,7 +14,7 @@ import func TestSupport.run
 /// Every call of the file system fails once, or permanently, or is the last one of the process. A surviving process
 /// continues, returns no wrong bytes, and leaves nothing that the next process cannot repair.
 @Suite(.serialized, .timeLimit(.minutes(10))) final class FaultTests: CacheSuite {
-    enum Fault: CaseIterable, CustomTestStringConvertible {
+    enum Fault: CaseIterable {
         case inputOutput, inputOutputForGood, noSpace, noSpaceForGood, quota, noDescriptor, kill, tear
 
         var kind: Faults.Kind {
@@ -32,7 +30,6 @@ import func TestSupport.run
 
         var isForGood: Bool { [.inputOutputForGood, .noSpaceForGood, .kill, .tear].contains(self) }
         var isDeadly: Bool { [.kill, .tear].contains(self) }
-        var testDescription: String { "\(self)" }
     }
 
     /// The number of failing calls for each kind of fault, spread over all calls. FAULT_SAMPLES in the environment

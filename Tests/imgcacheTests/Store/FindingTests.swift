@@ -2,15 +2,12 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 
 /// Several keys, invalid keys, and damaged files.
 @Suite(.timeLimit(.minutes(10))) final class FindingTests: CacheSuite {
-    private func keys(_ originals: TestOriginal...) -> [String] {
-        originals.map(\.record.key)
-    }
+    private func keys(_ originals: TestOriginal...) -> [String] { originals.map(\.record.key) }
 
     @Test func firstExistingKey() throws {
         let cache = try CacheProcess(directory)
@@ -88,9 +85,7 @@ import WorkerProtocol
         try cache.send(.update(changed.record))
         #expect(try cache.has(other.raster(), of: other))
         try cache.waitForState(.on, entries: 2)
-        if change != .fileAsDirectory {
-            try cache.store(changed)
-        }
+        if change != .fileAsDirectory { try cache.store(changed) }
     }
 
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root can make files that it may read unreadable for another"))

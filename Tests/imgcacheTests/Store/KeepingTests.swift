@@ -1,24 +1,14 @@
 import DiskRecords
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
-
-import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
 /// Stored entries are found, also by the next process.
-@Suite(.timeLimit(.minutes(10))) struct KeepingTests {
-    private let temporary: TemporaryDirectory
-    private let directory: String
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-        directory = temporary.path + "/made/on demand/cache"
-    }
+@Suite(.timeLimit(.minutes(10))) final class KeepingTests: CacheSuite {
+    override var directory: String { folder + "/made/on demand/cache" }
 
     @Test func originalsAndRasters() throws {
         let cache = try CacheProcess(directory)
@@ -84,9 +74,7 @@ import class TestSupport.TemporaryDirectory
     @Test func closedWithPendingReports() throws {
         let original = TestOriginal(1)
         let first = try CacheProcess(directory)
-        for _ in 0..<20 {
-            try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)])
-        }
+        for _ in 0..<20 { try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)]) }
         _ = try first.next()
         try first.abandon()
         let second = try CacheProcess(directory)

@@ -1,9 +1,6 @@
 import DiskRecords
-import Glibc
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 

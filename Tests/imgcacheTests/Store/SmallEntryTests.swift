@@ -4,8 +4,6 @@ import HTTPValues
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
-import SharedCache
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -189,10 +187,7 @@ import struct TestSupport.SeededRandom
         let cache = try start(380_000)
         // 100 KB each as files, 8 KB each as small entries.
         let (old, used) = (TestOriginal(1, size: 6000), TestOriginal(2, size: 6000))
-        for original in [old, used] {
-            #expect(try cache.keep(original))
-            pause(milliseconds: 3)
-        }
+        try cache.keepAll([old, used], pausing: 3)
         for number in 3..<7 {
             #expect(try cache.keep(TestOriginal(number, size: 90_000)))
             pause(milliseconds: 3)
@@ -207,10 +202,7 @@ import struct TestSupport.SeededRandom
     @Test func `times of use outlive the process`() throws {
         let originals = (0..<3).map { TestOriginal($0, size: 20_000) }
         let cache = try start()
-        for original in originals {
-            #expect(try cache.keep(original))
-            pause(milliseconds: 3)
-        }
+        try cache.keepAll(originals, pausing: 3)
         #expect(try cache.has(originals[0]))
         try cache.close()
         // Room for one: 24 KiB on disk.

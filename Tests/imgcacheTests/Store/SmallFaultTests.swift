@@ -1,10 +1,6 @@
 import DiskRecords
 import Glibc
-import HTTPValues
 import IPCProtocol
-import LinuxSystem
-import SharedCache
-import SystemValues
 import Testing
 import WorkerProtocol
 

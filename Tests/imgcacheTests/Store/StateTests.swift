@@ -2,8 +2,6 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
-import SharedCache
-import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -79,11 +77,8 @@ import class TestSupport.Mount
     @Test(arguments: ["own", "extra"]) func replacedUnderneath(_ which: String) throws {
         let (original, other) = (TestOriginal(1), TestOriginal(2))
         let (present, new) = (folder + "/" + which, folder + "/new")
-        for (path, content) in [(present, original), (new, other)] {
-            try makeCache(of: [content], at: path)
-        }
-        let cache = try CacheProcess(
-            folder + "/own", more: ["--extra-directory", folder + "/extra"])
+        for (path, content) in [(present, original), (new, other)] { try makeCache(of: [content], at: path) }
+        let cache = try CacheProcess(folder + "/own", more: ["--extra-directory", folder + "/extra"])
         #expect(try cache.has(original))
         try FileDescriptor.rename(present, to: folder + "/old")
         try FileDescriptor.rename(new, to: present)

@@ -36,14 +36,15 @@ class CacheSuite {
 }
 
 extension CacheProcess {
-    /// Keeps originals, and the raster that `rasters` returns for each.
+    /// Keeps originals, and the raster that `rasters` returns for each, with a pause after each original.
     func keepAll(
         _ originals: some Sequence<TestOriginal>, rasters: ((TestOriginal) -> TestRaster)? = nil,
-        sourceLocation: SourceLocation = #_sourceLocation
+        pausing milliseconds: Int = 0, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         for original in originals {
             #expect(try keep(original), sourceLocation: sourceLocation)
             if let rasters { #expect(try keep(rasters(original)), sourceLocation: sourceLocation) }
+            if milliseconds > 0 { pause(milliseconds: milliseconds) }
         }
     }
 
