@@ -278,7 +278,6 @@
             #expect(try decode(Decoded(Self.file(3), for: job).bytes) == Self.pictures(3)[2])
         }
 
-        /// In a strictly confined worker.
         @Test func confined() throws {
             let worker = try TestWorker(family: .avif)
             let bytes = try Self.file(4) { ($0.hasAlpha, $0.depth, $0.sampling, $0.matrix) = (true, 8, 420, 6) }

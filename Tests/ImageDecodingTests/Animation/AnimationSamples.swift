@@ -4,7 +4,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// An animated file and its expected frames.
 struct AnimationSample: CustomTestStringConvertible {

@@ -1,12 +1,10 @@
 import CImageCodecs
 import IPCProtocol
-import LinuxSystem
 import TestSupport
 import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Embedded profiles: images are converted to sRGB.
 @Suite struct ColorTests {
@@ -59,7 +57,6 @@ import WorkerProtocol
         #expect(try decode(sample.file, .bgra8) == picture.bgra)
     }
 
-    /// Converts in a strictly confined worker.
     @Test(arguments: samples) func confinedWorkersConvert(_ sample: Sample) throws {
         let worker = try TestWorker()
         let (plan, result, output) = try worker.run(DecodeJob(id: 1), try memoryFile(sample.file))

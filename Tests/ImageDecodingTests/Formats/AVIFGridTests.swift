@@ -85,7 +85,6 @@
             }
         }
 
-        /// Every prefix fails, and none crashes.
         @Test func truncated() throws {
             let file = try TestGrid(picture).file
             expectDamage(file, stride(from: 12, to: file.count, by: 37))

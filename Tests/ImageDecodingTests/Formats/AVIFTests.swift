@@ -3,14 +3,12 @@ import WorkerProtocol
 #if !WITHOUT_AVIF
     import Foundation
     import IPCProtocol
-    import LinuxSystem
     import TestSupport
     import Testing
 
     @testable import ImageDecoding
     @testable import imgworker_avif
 
-    /// Decodes every kind of AVIF and compares it with its source.
     @Suite struct AVIFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)

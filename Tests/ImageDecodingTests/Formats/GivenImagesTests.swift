@@ -5,7 +5,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Images of other projects, if `shared/images` exists beside this package.
 @Suite struct GivenImagesTests {

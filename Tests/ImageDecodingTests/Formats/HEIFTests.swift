@@ -10,7 +10,6 @@
     /// Whether libheif has an encoder, which some distributions package separately.
     private let canEncode = !TestPicture.gradient(width: 64, height: 64).heif().isEmpty
 
-    /// Decodes HEIC and compares it with its source.
     @Suite(.enabled(if: canEncode)) struct HEIFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
@@ -53,7 +52,6 @@
             try expect(picture.heif(orientation: value), is: picture.shown(orientation: value))
         }
 
-        /// Every prefix fails, and none crashes.
         @Test func truncated() throws {
             let bytes = picture.heif()
             expectDamage(bytes, stride(from: 40, to: bytes.count, by: 23))

@@ -7,7 +7,6 @@
     @testable import ImageDecoding
     @testable import imgworker_jp2
 
-    /// Decodes JPEG 2000 and compares it with its source.
     @Suite struct JP2Tests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)

@@ -4,7 +4,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 @Suite struct JPEGTests {
     static let squares = TestPicture.squares(columns: 5, rows: 3, side: 16)
@@ -99,15 +98,14 @@ import WorkerProtocol
         let frame: [UInt8] = [0xFF, kind == .arithmetic ? 0xC9 : 0xCA]
         try #require(file.indices.contains { file[$0...].starts(with: frame) })
         #expect(try decode(file) == decode(Self.squares.jpeg(huffman)))
-        let small = DecodeJob(id: 1, transform: Transform(width: 5, pixelFormat: .rgba8, alpha: .straight))
+        let small = DecodeJob(id: 1, transform: Transform(width: 5, alpha: .straight))
         #expect(try decode(file, for: small) == decode(Self.squares.jpeg(huffman), for: small))
         let scan = try #require(file.firstRange(of: [0xFF, 0xDA]))
         for length in stride(from: scan.upperBound + 10, to: file.count - 2, by: 7) {
             #expect(failure(Array(file.prefix(length))) == .truncated, "\(length) bytes")
         }
-        let tolerant = DecodeJob(
-            id: 1, transform: Transform(pixelFormat: .rgba8, alpha: .straight, acceptsDamage: true))
-        #expect(try decode(Array(file.dropLast(2)), for: tolerant) == decode(file))
+        let tolerant = Transform(alpha: .straight, acceptsDamage: true)
+        #expect(try decode(Array(file.dropLast(2)), with: tolerant) == decode(file))
     }
 }
 

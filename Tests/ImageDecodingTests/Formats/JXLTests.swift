@@ -7,7 +7,6 @@
     @testable import ImageDecoding
     @testable import imgworker_jxl
 
-    /// Decodes JPEG XL and compares it with its source.
     @Suite struct JXLTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
@@ -91,7 +90,6 @@
             #expect(throws: WireError.self) { try decode(bytes, with: all) }
         }
 
-        /// Every prefix fails, and none crashes.
         @Test func truncated() throws {
             let bytes = transparent.jxl(hasAlpha: true)
             expectDamage(bytes, stride(from: 3, to: bytes.count, by: 7))

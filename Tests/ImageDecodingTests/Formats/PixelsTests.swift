@@ -4,7 +4,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Stored pixels as a worker's source, compared with a PNG of the same pixels.
 @Suite struct PixelsTests {

@@ -51,16 +51,15 @@
         @Test func invalid() {
             for (file, code) in [
                 ("P5 1 1 0\na", ErrorCode.decodeFailed), ("P5 1 1 65536\na", .decodeFailed),
-                ("P5 0 1 255\na", .emptyImage),
-                ("P5 99999999999999999999 1 255\na", .tooManyPixels), ("P5 1 -1 255\na", .decodeFailed),
+                ("P5 0 1 255\na", .emptyImage), ("P5 99999999999999999999 1 255\na", .tooManyPixels),
+                ("P5 1 -1 255\na", .decodeFailed),
                 ("P3 1 1 255\n1 2 x", .decodeFailed), ("P1 2 2 1 1 2 a", .decodeFailed),
-                ("P5 2 2 255\nabc", .truncated),
-                ("P5 65535 65535 255\nabc", .truncated), ("P2 3 3 255\n1 2 3", .truncated), ("P6 12", .truncated),
+                ("P5 2 2 255\nabc", .truncated), ("P5 65535 65535 255\nabc", .truncated),
+                ("P2 3 3 255\n1 2 3", .truncated), ("P6 12", .truncated),
             ] { #expect(failure(Array(file.utf8)) == code, "\(file)") }
         }
     }
 
-    /// QOI.
     @Suite struct QOITests {
         private func file(_ width: Int, _ height: Int, channels: UInt8 = 4, space: UInt8 = 0, _ chunks: [UInt8])
             -> [UInt8]
@@ -108,7 +107,6 @@
         }
     }
 
-    /// TGA.
     @Suite struct TGATests {
         private let picture = TestPicture.gradient(width: 7, height: 5, transparent: true)
 

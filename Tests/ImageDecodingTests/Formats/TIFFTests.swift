@@ -8,7 +8,6 @@
     @testable import ImageDecoding
     @testable import imgworker_tiff
 
-    /// Decodes TIFF and compares it with its source.
     @Suite struct TIFFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)

@@ -1,7 +1,6 @@
 #if !WITHOUT_AVIF
     import TestSupport
 
-    /// AVIF bombs.
     enum AVIFBomb {
         /// An image of one colour: a few hundred bytes for any size.
         static func flat(_ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }) -> [UInt8] {

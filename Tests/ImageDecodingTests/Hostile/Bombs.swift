@@ -38,7 +38,6 @@ struct BitWriter {
     }
 }
 
-/// PNG bombs.
 enum PNGBomb {
     /// An image whose filter types and samples are all 4, so that each row has the Paeth filter. With `claims`, only
     /// the header has this size.
@@ -175,7 +174,6 @@ enum JPEGBomb {
     }
 }
 
-/// WebP bombs.
 enum WebPBomb {
     /// A canvas with one frame of one pixel.
     static func canvas(_ width: Int, _ height: Int, frame file: [UInt8], frames: Int = 1) -> [UInt8] {

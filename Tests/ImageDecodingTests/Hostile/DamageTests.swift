@@ -103,7 +103,6 @@ import WorkerProtocol
         case failure(ErrorCode)
     }
 
-    /// Returns files of every kind.
     private static func samples() throws -> [[UInt8]] {
         let picture = TestPicture.gradient(width: 61, height: 43, transparent: true)
         var samples: [[UInt8]] = []

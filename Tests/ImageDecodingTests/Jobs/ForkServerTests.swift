@@ -7,7 +7,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Workers that a fork server forks: they equal other workers and outlive the server.
 @Suite(.timeLimit(.minutes(10))) struct ForkServerTests {

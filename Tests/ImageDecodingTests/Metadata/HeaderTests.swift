@@ -4,7 +4,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Descriptions of files by their headers, and their metadata blocks.
 @Suite struct HeaderTests {

@@ -4,7 +4,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Compares scaled results with Pillow, an independent implementation: visually equal to its LANCZOS or BOX filter.
 @Suite(.enabled(if: Pillow.isInstalled, "python3 does not find Pillow (Debian: python3-pil)"))

@@ -50,7 +50,6 @@ struct StepReference {
         SIMD4(Double(color.red), Double(color.green), Double(color.blue), Double(color.alpha)) / 255
     }
 
-    /// Applies a step.
     mutating func apply(_ step: Step) {
         let before = self
         switch step {

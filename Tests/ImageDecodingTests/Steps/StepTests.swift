@@ -69,7 +69,6 @@ import WorkerProtocol
         }
     }
 
-    /// Steps follow scaling.
     @Test func stepsFollowScaling() throws {
         let picture = TestPicture.scene(width: 100, height: 80, transparent: true)
         let file = try picture.encoded(.png)

@@ -175,7 +175,6 @@ func expectDamage(
     }
 }
 
-/// Returns the contents of a file.
 func contents(of file: FileDescriptor) throws -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: try file.size())
     let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
@@ -200,7 +199,6 @@ extension TestPNG {
 }
 
 extension TestPicture {
-    /// Changes each pixel.
     func map(_ change: (SIMD4<UInt8>) -> SIMD4<UInt8>) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in change(self[x, y]) }
     }

@@ -6,7 +6,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Python's imaging library, run in a separate process.
 enum Pillow {

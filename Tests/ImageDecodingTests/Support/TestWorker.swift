@@ -39,7 +39,6 @@ final class TestWorker {
         _ = process.waitForExit(milliseconds: 60_000)
     }
 
-    /// The process id.
     var pid: Int32 { process.pid }
 
     /// Receives the next report, without the times in it, which no test can predict.
@@ -57,10 +56,8 @@ final class TestWorker {
         }
     }
 
-    /// Receives the next report.
     func nextWithTimes() throws -> DecodeReport { try #require(try channel.receiveMessage(DecodeReport.self)).0 }
 
-    /// Sends an order.
     func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil) throws {
         try channel.enqueue(order, descriptors: descriptors, bytes: bytes)
         try channel.flushMessages()
