@@ -189,7 +189,7 @@ import WorkerProtocol
     }
 
     #if !WITHOUT_AVIF
-        private static let ofAVIF = [
+        private static let ofAVIF: [Bomb] = [
             Bomb("AVIF, one colour") { AVIFBomb.flat(1500, 1200) },
             Bomb("AVIF, one colour of 12 bits with alpha") {
                 AVIFBomb.flat(1200, 1000) { ($0.depth, $0.hasAlpha) = (12, true) }
@@ -209,7 +209,7 @@ import WorkerProtocol
             Bomb("AVIF, 2^32 frames", .decodeFailed) { AVIFBomb.frames(1 << 32 - 1) },
         ]
 
-        private static let largeOfAVIF = [
+        private static let largeOfAVIF: [Bomb] = [
             Bomb("AVIF, few pixels declared as 49 MP") { AVIFBomb.claiming(7000, 7000) },
             // Above 35.6 MP, the limit of AV1's levels, libaom 3.6 writes files that dav1d refuses.
             Bomb("AVIF, 35 MP of one colour") { AVIFBomb.flat(5900, 5900) { $0.sampling = 420 } },
@@ -233,7 +233,7 @@ import WorkerProtocol
     #endif
 
     #if !WITHOUT_JP2
-        private static let ofJP2 = [
+        private static let ofJP2: [Bomb] = [
             Bomb("JP2, 3 MP with details") { photo(2000, 1500).j2k(resolutions: 6, layers: 5) },
             jp2("2 MP", 2000, 1000) { ($0.components, $0.levels) = (3, 5) },
             jp2("2 MP in tiles", 2000, 1000) { ($0.components, $0.tile) = (4, (999, 333)) },

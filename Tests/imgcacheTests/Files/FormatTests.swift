@@ -1,6 +1,7 @@
 import DiskFiles
 import DiskRecords
 import IPCProtocol
+import JSONCoding
 import Testing
 
 @testable import imgcache

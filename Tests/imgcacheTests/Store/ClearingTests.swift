@@ -1,6 +1,7 @@
 import DiskRecords
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
 import WorkerProtocol
 

@@ -1,3 +1,4 @@
+import IPCProtocol
 import Testing
 
 @testable import imgcache

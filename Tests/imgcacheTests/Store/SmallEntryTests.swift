@@ -4,6 +4,7 @@ import HTTPValues
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SystemValues
 import Testing
 import WorkerProtocol
 

@@ -2,6 +2,7 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
 import WorkerProtocol
 

@@ -1,4 +1,9 @@
+import DiskRecords
+import HTTPValues
+import IPCProtocol
+import LinuxSystem
 import Testing
+import WorkerProtocol
 
 import class TestSupport.TemporaryDirectory
 

@@ -1,4 +1,6 @@
+import HTTPValues
 import IPCProtocol
+import LinuxSystem
 import LocalOrigin
 import Testing
 import WorkerProtocol

@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 import LocalOrigin
 import SystemValues
 import TestSupport
