@@ -15,24 +15,22 @@ import WorkerProtocol
         try fetch(.ok(picture).with { $0.framing = framing }).expect(.transferFailed)
     }
 
-    static let brokenResponses: [(name: String, response: LocalOrigin.Response)] =
-        ["gzip", "deflate", "unheard-of"].map { coding in
-            (
-                "contradicts its coding \(coding)",
-                .ok(Array("no such thing".utf8)).adding(["Content-Encoding": coding])
-            )
+    static let brokenResponses: [(name: String, response: LocalOrigin.Response)] = {
+        let goOn = String(repeating: "HTTP/1.1 100 Go on\r\n\r\n", count: 20_000)
+        var responses: [(name: String, response: LocalOrigin.Response)] = [
+            ("a header without end", .endlessHeader), ("a field without end", .endlessField),
+            ("informational responses without end", .raw(Array(goOn.utf8))),
+        ]
+        for coding in ["gzip", "deflate", "unheard-of"] {
+            let response = LocalOrigin.Response.ok(Array("no such thing".utf8)).adding(["Content-Encoding": coding])
+            responses.append(("a body that contradicts its coding \(coding)", response))
         }
-        + [
+        for text in [
             "garbage without end of line", "\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\nbody",
             "SSH-2.0-x\r\n", "",
-        ].map { ("not HTTP: \($0)", .raw(Array($0.utf8))) }
-        + [
-            ("a header without end", .endlessHeader), ("a field without end", .endlessField),
-            (
-                "informational responses without end",
-                .raw(Array(String(repeating: "HTTP/1.1 100 Go on\r\n\r\n", count: 20_000).utf8))
-            ),
-        ]
+        ] { responses.append(("not HTTP: \(text)", .raw(Array(text.utf8)))) }
+        return responses
+    }()
 
     @Test(arguments: brokenResponses)
     func `a broken response is a failed transfer`(name: String, response: LocalOrigin.Response) throws {
