@@ -15,8 +15,7 @@ import WorkerRuntime
 
     @Test func validOptions() throws {
         let (options, store) = try read(required)
-        #expect(store.maxAge == 7 * 86_400_000)
-        #expect(store.retryInterval == 30_000)
+        #expect((store.maxAge, store.retryInterval) == (7 * 86_400_000, 30_000))
         #expect(options.user == nil)
         let more = required + ["--max-age", "-1", "--parent", "12", "--uid", "3", "--gid", "4", "--log-level", "debug"]
         let (allOptions, allStore) = try read(more)

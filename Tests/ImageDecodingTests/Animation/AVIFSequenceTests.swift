@@ -1,6 +1,5 @@
 #if !WITHOUT_AVIF
     import IPCProtocol
-    import SharedCache
     import TestSupport
     import Testing
     import WorkerProtocol
@@ -61,8 +60,7 @@
 
         @Test func theFirstFrameIsShown() throws {
             let bytes = try Self.file(3)
-            let image = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1))
-            #expect(image.plan.header.frameCount == 3)
+            #expect(try plan(bytes).header.frameCount == 3)
             #expect(try decode(bytes) == Self.pictures(1)[0])
         }
 
@@ -112,15 +110,13 @@
 
         /// The frames that others refer to are part of the working memory.
         @Test func memoryIsCounted() throws {
-            let plan = { (count: Int, frames: FrameSelection) in
-                try EncodedImage(
-                    try ImageSource(copying: Self.file(count)),
-                    for: DecodeJob(id: 1, transform: Transform(frames: frames))
-                ).plan.workingBytes
+            let bytes = try Self.file(3)
+            let memory = { (frames: FrameSelection) in
+                try plan(bytes, with: Transform(frames: frames)).workingBytes
             }
             // 128 × 128 pixels in 4:4:4.
-            #expect(try plan(3, .all) > (try plan(3, .one(0))) + 2 * 3 * 128 * 128)
-            #expect(try plan(3, .one(2)) == (try plan(3, .all)))
+            #expect(try memory(.all) > (try memory(.one(0))) + 2 * 3 * 128 * 128)
+            #expect(try memory(.one(2)) == (try memory(.all)))
         }
 
         /// The estimate holds for a sequence whose frames refer to many others.
@@ -135,13 +131,9 @@
             avif.hasAlpha = alpha
             let bytes = avif.sequence(pictures)
             let worker = try TestWorker(family: .avif)
-            let (file, transform) = (try sealedFile(bytes), Transform(frames: .all))
+            let (file, job) = (try sealedFile(bytes), DecodeJob(id: 1, transform: Transform(frames: .all)))
             let idle = try worker.kilobytes(of: "VmHWM")
-            try worker.order(.decode(DecodeJob(id: 1, transform: transform)), [file])
-            guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
-            let output = try WritableBuffer(name: "test", size: plan.outputBytes(transform, nil)).descriptor
-            try worker.order(.output(job: 1), [output])
-            guard case .finished(1, _) = try worker.next() else { throw WireError(.internal, "no image") }
+            let plan = try worker.run(job, file).plan
             let peak = (try worker.kilobytes(of: "VmHWM") - idle) << 10
             // Mapped bytes of the file count for the process, too.
             #expect(peak <= plan.workingBytes + bytes.count, "\(peak) of \(plan.workingBytes)")
@@ -211,13 +203,10 @@
                 let error = failure(hiding(15), .all, maxSourcePixels: (15 + frames) * Self.pixels - 1)
                 #expect(error?.code == .tooManyPixels)
             }
-            let plan = { (count: Int) in
-                try EncodedImage(try ImageSource(copying: Self.appending(count, to: still)), for: DecodeJob(id: 1))
-                    .plan.workingBytes
-            }
-            #expect(try plan(1) > (try plan(0)) + 3 * 128 * 128)
+            let memory = { (count: Int) in try plan(Self.appending(count, to: still)).workingBytes }
+            #expect(try memory(1) > (try memory(0)) + 3 * 128 * 128)
             // The codec holds ten frames at most; the rest is the file itself.
-            #expect(try plan(15) == (try plan(9)) + 6 * 3)
+            #expect(try memory(15) == (try memory(9)) + 6 * 3)
         }
 
         /// Appends units that are frames to the last sample of `file`, whose pixels end it.
@@ -286,23 +275,15 @@
         @Test func encodedFrame() throws {
             var job = DecodeJob(id: 1, transform: Transform(frames: .one(2)))
             job.encoding = Encoding(.png)
-            let image = try EncodedImage(try ImageSource(copying: try Self.file(3)), for: job)
-            let output = try WritableBuffer(name: "test").descriptor
-            _ = try image.decode(into: output)
-            #expect(try decode(try contents(of: output)) == Self.pictures(3)[2])
+            #expect(try decode(Decoded(Self.file(3), for: job).bytes) == Self.pictures(3)[2])
         }
 
-        /// In a strictly confined worker.
         @Test func confined() throws {
             let worker = try TestWorker(family: .avif)
             let bytes = try Self.file(4) { ($0.hasAlpha, $0.depth, $0.sampling, $0.matrix) = (true, 8, 420, 6) }
-            let transform = Transform(frames: .all)
-            try worker.order(.decode(DecodeJob(id: 1, transform: transform)), [try sealedFile(bytes)])
-            guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
-            let size = plan.outputBytes(transform, nil)
-            #expect(size == 4 * Self.pixels * 4)
-            try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: size).descriptor])
-            guard case .finished(1, let result) = try worker.next() else { throw WireError(.internal, "no image") }
+            let job = DecodeJob(id: 1, transform: Transform(frames: .all))
+            let (plan, result, _) = try worker.run(job, try sealedFile(bytes))
+            #expect(plan.outputBytes(job.transform, nil) == 4 * Self.pixels * 4)
             #expect(result.timing?.delaysMs.count == 4)
             #expect(try worker.kilobytes(of: "Threads") == 1)
         }
@@ -356,14 +337,12 @@
             let frame = unit(6, [0x30, 9])
             #expect(try #require(sample([])).frames == 0)
             #expect(try #require(sample(frame + [6 << 3, 0x30, 1, 2])).frames == 2)
-            #expect(try #require(sample(frame + [6 << 3 | 2, 9, 0x30])).frames == 1)
-            #expect(try #require(sample(frame + [6 << 3 | 2])).frames == 1)
-            #expect(try #require(sample(frame + [6 << 3 | 6])).frames == 1)
-            #expect(try #require(sample(frame + [6 << 3 | 2, 0])).frames == 1)
-            // A size of nine bytes, and the largest of eight.
             let long = [UInt8](repeating: 0xFF, count: 9)
-            #expect(try #require(sample(frame + [6 << 3 | 2] + long + [1])).frames == 1)
-            #expect(try #require(sample(frame + [6 << 3 | 2] + long.dropLast(2) + [0x7F, 1])).frames == 1)
+            for damage: [UInt8] in [
+                [6 << 3 | 2, 9, 0x30], [6 << 3 | 2], [6 << 3 | 6], [6 << 3 | 2, 0],
+                // A size of nine bytes, and the largest of eight.
+                [6 << 3 | 2] + long + [1], [6 << 3 | 2] + long.dropLast(2) + [0x7F, 1],
+            ] { #expect(sample(frame + damage)?.frames == 1, "\(damage)") }
             #expect(try #require(sample(frame + [6 << 3 | 2, 0x82, 0x80, 0, 0x30, 9] + frame)).frames == 3)
         }
 

@@ -1,5 +1,4 @@
 import IPCProtocol
-import SharedCache
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -16,11 +15,12 @@ import WorkerProtocol
         }
     )
 
+    private var files: [[UInt8]] { [small.gif(), small.png(), small.webp] }
+
     private func timing(_ file: [UInt8]) throws -> AnimationTiming? { try decodeFrames(file).timing }
 
     @Test func delays() throws {
-        #expect(try timing(small.gif())?.delaysMs == [100, 100, 20, 500])
-        #expect(try timing(small.png())?.delaysMs == [100, 100, 20, 500])
+        for file in [small.gif(), small.png()] { #expect(try timing(file)?.delaysMs == [100, 100, 20, 500]) }
         var animation = small
         for (index, delay) in [0, 10, 11, 5000].enumerated() { animation.frames[index].delay = delay }
         #expect(try timing(animation.webp)?.delaysMs == [100, 100, 11, 5000])
@@ -30,9 +30,8 @@ import WorkerProtocol
     func loops(_ number: Int?, _ gif: Int, _ png: Int, _ webp: Int) throws {
         var animation = small
         animation.loops = number
-        #expect(try timing(animation.gif())?.loops == gif)
-        #expect(try timing(animation.png())?.loops == png)
-        #expect(try timing(animation.webp)?.loops == webp)
+        let loops = try [animation.gif(), animation.png(), animation.webp].map { try timing($0)?.loops }
+        #expect(loops == [gif, png, webp])
     }
 
     @Test func stillImagesHaveOneFrame() throws {
@@ -50,7 +49,7 @@ import WorkerProtocol
 
     @Test func framesBeyondTheEndAreRefused() throws {
         let message = "The image has 4 frames; there is no frame with the index 7."
-        for file in [small.gif(), small.png(), small.webp] {
+        for file in files {
             #expect(failure(file, .one(7)) == WireError(.badRequest, message))
             #expect(try decodeFrames(file, .one(3)).pictures == [small.shown[3]])
         }
@@ -58,7 +57,7 @@ import WorkerProtocol
 
     @Test func pixelsOfAllFramesAreLimited() throws {
         let pixels = 8 * 6
-        for file in [small.gif(), small.png(), small.webp] {
+        for file in files {
             #expect(failure(file, .all, maxPixels: 4 * pixels) == nil)
             #expect(failure(file, .all, maxPixels: 4 * pixels - 1)?.code == .tooManyPixels)
             // Includes frames that are only composed.
@@ -96,20 +95,15 @@ import WorkerProtocol
 
     @Test func memoryIsCounted() throws {
         var animation = small
-        let plan = { (animation: TestAnimation) in
-            try EncodedImage(
-                try ImageSource(copying: animation.png()),
-                for: DecodeJob(id: 1, transform: Transform(frames: .all))
-            ).plan.workingBytes
-        }
-        let without = try plan(animation)
+        let all = DecodeJob(id: 1, transform: Transform(frames: .all))
+        let without = try plan(animation.png(), for: all).workingBytes
         animation.frames[2].disposal = .restore
-        #expect(try plan(animation) == without + 8 * 6 * 4)
+        #expect(try plan(animation.png(), for: all).workingBytes == without + 8 * 6 * 4)
     }
 
     /// The first frame is available as soon as it is complete; all frames only when all are.
     @Test func truncatedFiles() throws {
-        for file in [small.gif(), small.png(), small.webp] {
+        for file in files {
             let whole = try decodeFrames(file).pictures
             for count in 12..<file.count {
                 let cut = Array(file.prefix(count))
@@ -134,12 +128,10 @@ import WorkerProtocol
         #expect(try decodeFrames(small.gif(trailer: false)).pictures == small.shown)
         // A range is one with the times of all frames.
         let range = FrameSelection.range(FrameRange(first: 0, count: 2))
-        for file in [small.gif(), small.png(), small.webp] {
+        for file in files {
             #expect(failure(Array(file.prefix(file.count * 3 / 4)), range)?.code == .truncated)
+            #expect(failure(Array(file.dropLast(30)), .all)?.code == .truncated)
         }
-        #expect(failure(Array(small.png().dropLast(30)), .all)?.code == .truncated)
-        #expect(failure(Array(small.webp.dropLast(30)), .all)?.code == .truncated)
-        #expect(failure(Array(small.gif().dropLast(30)), .all)?.code == .truncated)
     }
 
     /// The orientation follows the frames.

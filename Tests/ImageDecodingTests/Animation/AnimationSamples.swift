@@ -1,11 +1,9 @@
 import IPCProtocol
-import SharedCache
 import TestSupport
 import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// An animated file and its expected frames.
 struct AnimationSample: CustomTestStringConvertible {
@@ -33,9 +31,7 @@ struct AnimationSample: CustomTestStringConvertible {
 
     /// Disposing of the first frame leaves an empty canvas.
     private static func first(_ disposal: TestAnimation.Disposal) -> TestAnimation {
-        let frames = [
-            TestAnimation.Frame(0, 0, patch(12, 8, 1), disposal), TestAnimation.Frame(4, 2, patch(3, 5, 2)),
-        ]
+        let frames = [TestAnimation.Frame(0, 0, patch(12, 8, 1), disposal), TestAnimation.Frame(4, 2, patch(3, 5, 2))]
         return TestAnimation(width: 12, height: 8, frames: frames)
     }
 
@@ -84,8 +80,7 @@ struct AnimationSample: CustomTestStringConvertible {
         return [
             AnimationSample("png-every", every.png(), every, isLikePillow: false),
             AnimationSample("png-every-opaque", plain.png(), plain),
-            AnimationSample(
-                "png-interlaced", plain.png(interlaced: true, pieces: 3), plain, isLikePillow: false),
+            AnimationSample("png-interlaced", plain.png(interlaced: true, pieces: 3), plain, isLikePillow: false),
             AnimationSample("png-first-restored", restored.png(), restored),
             AnimationSample("png-first-cleared", cleared.png(pieces: 2), cleared),
             AnimationSample(
@@ -113,15 +108,15 @@ struct AnimationSample: CustomTestStringConvertible {
 
 /// Decodes the frames of `file` that `job` requests, and their timing.
 func decodeFrames(_ file: [UInt8], for job: DecodeJob) throws -> (pictures: [TestPicture], timing: AnimationTiming?) {
-    let image = try EncodedImage(try ImageSource(copying: file), for: job)
-    let size = image.plan.outputBytes(job.transform, nil)
-    let output = try WritableBuffer(name: "test", size: size).descriptor
-    let timing = try image.decode(into: output).timing
-    let (bytes, geometry) = (try contents(of: output), image.plan.result)
-    let pictures = stride(from: 0, to: size, by: geometry.bytes).map {
-        TestPicture(width: geometry.width, height: geometry.height, bytes: Array(bytes[$0..<$0 + geometry.bytes]))
-    }
-    return (pictures, timing)
+    let decoded = try Decoded(file, for: job)
+    return (decoded.pictures, decoded.result.timing)
+}
+
+/// Decodes the frames of `file` that `transform` requests, and their timing.
+func decodeFrames(
+    _ file: [UInt8], with transform: Transform
+) throws -> (pictures: [TestPicture], timing: AnimationTiming?) {
+    try decodeFrames(file, for: DecodeJob(id: 1, transform: transform))
 }
 
 /// Decodes the frames of `file` to straight RGBA.
@@ -138,12 +133,5 @@ func decodeFrames(
 func failure(
     _ file: [UInt8], _ frames: FrameSelection, maxPixels: Int = 50_000_000, maxSourcePixels: Int = 300_000_000
 ) -> WireError? {
-    do {
-        _ = try decodeFrames(file, frames, maxPixels: maxPixels, maxSourcePixels: maxSourcePixels)
-        return nil
-    } catch let error as WireError {
-        return error
-    } catch {
-        return WireError(.internal, "\(error)")
-    }
+    failure { try decodeFrames(file, frames, maxPixels: maxPixels, maxSourcePixels: maxSourcePixels) }
 }

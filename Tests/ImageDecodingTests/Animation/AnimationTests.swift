@@ -1,7 +1,6 @@
 import Digests
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -58,8 +57,7 @@ import WorkerProtocol
         var moving = still
         moving.frames.append(TestAnimation.Frame(3, 4, TestAnimation.patch(9, 9, 2, [255])))
         for file in [still.gif(interlaced: interlaced), moving.gif(interlaced: interlaced)] {
-            let image = try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1))
-            #expect(image.plan.workingBytes < (interlaced ? picture.bytes.count : 0) + (4864 << 10))
+            #expect(try plan(file).workingBytes < (interlaced ? picture.bytes.count : 0) + (4864 << 10))
             #expect(try decode(file) == still.shown[0])
         }
         #expect(try decodeFrames(moving.gif(interlaced: interlaced)).pictures == moving.shown)
@@ -72,9 +70,7 @@ import WorkerProtocol
             #expect(timing == nil)
         }
         #expect(try decode(sample.file) == sample.shown[0])
-        let turned = try decodeFrames(
-            sample.file, for: DecodeJob(id: 1, transform: Transform(pixelFormat: .bgra8, frames: .all))
-        ).pictures
+        let turned = try decodeFrames(sample.file, with: Transform(pixelFormat: .bgra8, frames: .all)).pictures
         #expect(turned == sample.shown.map(\.premultiplied.bgra))
     }
 
@@ -97,7 +93,7 @@ import WorkerProtocol
         let crop = Crop(x: 1, y: 1, width: shown.width - 2, height: shown.height - 1)
         let edits = Edits(crop: crop, steps: [.blur(sigma: 1), .rotate(degrees: 90), .circle])
         let transform = { (frames: FrameSelection) in Transform(width: 5, frames: frames, edits: edits) }
-        let all = try decodeFrames(sample.file, for: DecodeJob(id: 1, transform: transform(.all))).pictures
+        let all = try decodeFrames(sample.file, with: transform(.all)).pictures
         #expect(all.count == sample.shown.count)
         for (index, frame) in all.enumerated() {
             let alone = DecodeJob(id: 1, transform: transform(.one(index)))

@@ -1,13 +1,10 @@
 import CImageCodecs
 import IPCProtocol
-import LinuxSystem
-import SharedCache
 import TestSupport
 import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Embedded profiles: images are converted to sRGB.
 @Suite struct ColorTests {
@@ -24,40 +21,31 @@ import WorkerProtocol
         SIMD4(UInt8(x * 4), UInt8(y * 5), UInt8(255 - x * 3), UInt8(255 - y * 4))
     }
 
-    static func png(_ picture: TestPicture, _ kind: TestPNG.Kind) -> [UInt8] {
-        TestPNG(width: picture.width, height: picture.height, kind: kind, depth: 8) { x, y in
-            let pixel = picture[x, y]
-            return kind == .gray ? [Int(pixel.x)] : [Int(pixel.x), Int(pixel.y), Int(pixel.z)]
-        }.file
-    }
+    static func png(_ picture: TestPicture, _ kind: TestPNG.Kind) -> [UInt8] { TestPNG(picture, kind).file }
 
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
         let file: [UInt8]
         /// The largest difference from Pillow, which uses the same colour library but other decoders.
-        var tolerance = 0
+        let tolerance: Int
+
+        init(_ name: String, _ file: [UInt8], tolerance: Int = 0) {
+            (testDescription, self.file, self.tolerance) = (name, file, tolerance)
+        }
     }
 
     static let samples: [Sample] = {
         let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
         let gray = TestProfile.gray(gamma: 1.8)
         let webp = (try? colors.encoded(.webp)) ?? []
+        let parts = TestProfile.inserted(wide, intoJPEG: colors.jpeg(.progressive), step: 100, reversed: true)
         return [
-            Sample(testDescription: "PNG", file: TestProfile.inserted(wide, intoPNG: png(colors, .rgb))),
-            Sample(testDescription: "PNG, gray", file: TestProfile.inserted(gray, intoPNG: png(grays, .gray))),
-            Sample(
-                testDescription: "JPEG", file: TestProfile.inserted(wide, intoJPEG: colors.jpeg(.baseline)),
-                tolerance: 2),
-            Sample(
-                testDescription: "JPEG, its profile in parts",
-                file: TestProfile.inserted(wide, intoJPEG: colors.jpeg(.progressive), step: 100, reversed: true),
-                tolerance: 2),
-            Sample(
-                testDescription: "JPEG, inks", file: TestProfile.inserted(TestProfile.cmyk, intoJPEG: inks.jpeg(.cmyk)),
-                tolerance: 2),
-            Sample(
-                testDescription: "WebP",
-                file: TestProfile.inserted(wide, intoWebP: webp, width: colors.width, height: colors.height)),
+            Sample("PNG", TestProfile.inserted(wide, intoPNG: png(colors, .rgb))),
+            Sample("PNG, gray", TestProfile.inserted(gray, intoPNG: png(grays, .gray))),
+            Sample("JPEG", TestProfile.inserted(wide, intoJPEG: colors.jpeg(.baseline)), tolerance: 2),
+            Sample("JPEG, its profile in parts", parts, tolerance: 2),
+            Sample("JPEG, inks", TestProfile.inserted(TestProfile.cmyk, intoJPEG: inks.jpeg(.cmyk)), tolerance: 2),
+            Sample("WebP", TestProfile.inserted(wide, intoWebP: webp, width: colors.width, height: colors.height)),
         ]
     }()
 
@@ -69,14 +57,10 @@ import WorkerProtocol
         #expect(try decode(sample.file, .bgra8) == picture.bgra)
     }
 
-    /// Converts in a strictly confined worker.
     @Test(arguments: samples) func confinedWorkersConvert(_ sample: Sample) throws {
         let worker = try TestWorker()
-        try worker.order(.decode(DecodeJob(id: 1)), [try memoryFile(sample.file)])
-        guard case .header(_, let plan) = try worker.next() else { throw TestFailure("no header") }
-        let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
-        try worker.order(.output(job: 1), [output])
-        #expect(try worker.next() == .finished(job: 1, DecodeResult(bytes: plan.result.bytes)))
+        let (plan, result, output) = try worker.run(DecodeJob(id: 1), try memoryFile(sample.file))
+        #expect(result == DecodeResult(bytes: plan.result.bytes))
         #expect(try contents(of: output) == decode(sample.file).bytes)
     }
 
@@ -86,7 +70,7 @@ import WorkerProtocol
         let file = TestProfile.inserted(TestProfile.rgb(TestProfile.wide, gamma: 2.2), intoPNG: Self.png(flat, .rgb))
         let pixel = try decode(file)[5, 5]
         #expect(pixel.x > 205 && pixel.y < 45)
-        let small = try decode(file, for: DecodeJob(id: 1, transform: Transform(width: 4)))
+        let small = try decode(file, with: Transform(width: 4))
         #expect(small[1, 1] == pixel)
     }
 
@@ -101,8 +85,7 @@ import WorkerProtocol
     @Test func profileEqualToSRGBNeedsNoConversion() throws {
         let conversions = ColorConversions()
         for order in [CODEC_RGBA, CODEC_BGRA] {
-            let conversion = try conversions.conversion(
-                .bytes(TestProfile.srgbInAllButName), CODEC_SPACE_RGB, order)
+            let conversion = try conversions.conversion(.bytes(TestProfile.srgbInAllButName), CODEC_SPACE_RGB, order)
             #expect(conversion.handle == nil)
             #expect(!conversion.ignoresProfile)
         }
@@ -140,10 +123,7 @@ import WorkerProtocol
             ("cut off", TestProfile.inserted(Array(wide.prefix(150)), intoPNG: png), plain.png),
             ("for gray", TestProfile.inserted(TestProfile.gray(gamma: 2), intoPNG: png), plain.png),
             ("for inks", TestProfile.inserted(TestProfile.cmyk, intoJPEG: jpeg), plain.jpeg),
-            (
-                "a part is missing", TestProfile.inserted(wide, intoJPEG: jpeg, step: 100, leavingOut: 1),
-                plain.jpeg
-            ),
+            ("a part is missing", TestProfile.inserted(wide, intoJPEG: jpeg, step: 100, leavingOut: 1), plain.jpeg),
             ("not compressed", Self.withChunk(Array("name".utf8) + [0, 0] + wide, in: png), plain.png),
             ("unknown compression", Self.withChunk(Array("name".utf8) + [0, 1] + wide, in: png), plain.png),
             ("no name", Self.withChunk([0, 0] + wide, in: png), plain.png),

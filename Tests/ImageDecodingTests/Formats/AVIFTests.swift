@@ -3,15 +3,12 @@ import WorkerProtocol
 #if !WITHOUT_AVIF
     import Foundation
     import IPCProtocol
-    import LinuxSystem
-    import SharedCache
     import TestSupport
     import Testing
 
     @testable import ImageDecoding
     @testable import imgworker_avif
 
-    /// Decodes every kind of AVIF and compares it with its source.
     @Suite struct AVIFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
@@ -35,7 +32,7 @@ import WorkerProtocol
 
         @Test func header() throws {
             let bytes = try file(transparent) { $0.hasAlpha = true }
-            let plan = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1)).plan
+            let plan = try plan(bytes)
             #expect(
                 plan.header == ImageHeader(format: .avif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
@@ -51,11 +48,7 @@ import WorkerProtocol
 
         /// Premultiplied files are decoded to straight alpha.
         @Test func premultiplied() throws {
-            let shown = try decode(
-                try file(transparent) {
-                    $0.hasAlpha = true
-                    $0.isPremultiplied = true
-                })
+            let shown = try decode(try file(transparent) { ($0.hasAlpha, $0.isPremultiplied) = (true, true) })
             for y in 0..<34 {
                 for x in 0..<46 {
                     let (is_, was) = (shown[x, y], transparent[x, y])
@@ -75,10 +68,7 @@ import WorkerProtocol
 
         /// The clean aperture is cropped before the orientation is applied.
         @Test(arguments: [0, 6]) func cleanAperture(_ orientation: Int) throws {
-            let bytes = try file(picture) {
-                $0.crop = [4, 6, 20, 16]
-                $0.orientation = orientation
-            }
+            let bytes = try file(picture) { ($0.crop, $0.orientation) = ([4, 6, 20, 16], orientation) }
             let part = TestPicture(width: 20, height: 16) { x, y in picture[x + 4, y + 6] }
             #expect(try decode(bytes) == part.shown(orientation: max(1, orientation)))
         }
@@ -88,10 +78,7 @@ import WorkerProtocol
                 let value = UInt8(x * 5)
                 return SIMD4(value, value, value, 255)
             }
-            let bytes = try file(gray) {
-                $0.sampling = 400
-                $0.matrix = 6
-            }
+            let bytes = try file(gray) { ($0.sampling, $0.matrix) = (400, 6) }
             #expect(try decode(bytes) == gray)
         }
 
@@ -113,9 +100,6 @@ import WorkerProtocol
         func kindOtherThanDeclared(_ sampling: Int, _ depth: Int) throws {
             let (width, height) = (47, 33)
             let samples = (0..<width * height * 4).map { UInt16(($0 * 7 + $0 / width * 13) % (1 << depth)) }
-            let memory = { (file: [UInt8]) in
-                try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1)).plan.workingBytes
-            }
             for frames in [1, 2] {
                 var avif = TestAVIF()
                 (avif.sampling, avif.depth, avif.matrix, avif.quantizer, avif.frames) = (sampling, depth, 6, 10, frames)
@@ -124,7 +108,7 @@ import WorkerProtocol
                 // The property that repeats the depth, without which a file is valid.
                 for place in places("pixi") { bytes.replaceSubrange(place..<place + 4, with: Array("skip".utf8)) }
                 let expected = TestAVIF.decoded(bytes, width: width, height: height)
-                let honest = try memory(bytes)
+                let honest = try plan(bytes).workingBytes
                 let configurations = places("av1C")
                 try #require(!configurations.isEmpty)
                 // High depth, twelve bits, monochrome, and subsampling in both directions.
@@ -132,7 +116,7 @@ import WorkerProtocol
                     var file = bytes
                     for place in configurations { file[place + 6] = file[place + 6] & 0x83 | kind }
                     #expect(try decode(file) == expected, "\(frames) frames, declared as \(String(kind, radix: 16))")
-                    #expect(try memory(file) >= honest)
+                    #expect(try plan(file).workingBytes >= honest)
                 }
             }
         }
@@ -155,10 +139,7 @@ import WorkerProtocol
 
         @Test(arguments: [(6, true), (6, false), (9, true), (9, false), (1, true), (1, false)])
         func matrices(_ matrix: Int, _ isLimited: Bool) throws {
-            let bytes = try file(picture) {
-                $0.matrix = matrix
-                $0.isLimited = isLimited
-            }
+            let bytes = try file(picture) { ($0.matrix, $0.isLimited) = (matrix, isLimited) }
             // Converting to YUV and back in 8 bits loses up to two values.
             #expect(try #require(try decode(bytes).difference(from: picture)) <= 2)
         }
@@ -179,12 +160,16 @@ import WorkerProtocol
             #expect(try decode(bytes) == (try decode(grayPNG)))
         }
 
+        /// From the primaries of BT.2020, Display P3 and sRGB to those of sRGB.
+        private static let matrices: [Int: [[Double]]] = [
+            9: [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]],
+            12: [[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]],
+            1: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+        ]
+
         /// Code points of primaries wider than sRGB's.
-        @Test(arguments: [
-            (12, [[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]]),
-            (9, [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]]),
-        ])
-        func primaries(_ number: Int, _ matrix: [[Double]]) throws {
+        @Test(arguments: [12, 9]) func primaries(_ number: Int) throws {
+            let matrix = try #require(Self.matrices[number])
             let shown = try decode(try file(ColorTests.colors) { $0.primaries = number })
             let light = { (value: UInt8) in
                 let value = Double(value) / 255
@@ -219,12 +204,7 @@ import WorkerProtocol
         /// Colours brighter than white keep the ratio of red, green and blue light (the largest of them becomes white), in the primaries of
         /// BT.2020, Display P3 and sRGB. Colours up to white are those of the file.
         @Test(arguments: [16, 18], [9, 12, 1]) func brightColorsKeepTheirHue(_ transfer: Int, _ primaries: Int) throws {
-            let matrices = [
-                9: [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]],
-                12: [[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]],
-                1: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-            ]
-            let matrix = try #require(matrices[primaries])
+            let matrix = try #require(Self.matrices[primaries])
             let colors = TestPicture(width: 64, height: 64) { x, y in
                 SIMD4(UInt8(x % 16 * 17), UInt8(y % 16 * 17), UInt8((x / 16 + y / 16 * 4) * 17), 255)
             }
@@ -285,11 +265,7 @@ import WorkerProtocol
             kinds[5].orientation = 7
             let picture = TestPicture.gradient(width: 512, height: 512, transparent: true)
             for (id, kind) in kinds.enumerated() {
-                try worker.order(.decode(DecodeJob(id: id)), [try sealedFile(kind.file(picture))])
-                guard case .header(id, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
-                let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
-                try worker.order(.output(job: id), [output])
-                guard case .finished(id, _) = try worker.next() else { throw WireError(.internal, "no picture") }
+                _ = try worker.run(DecodeJob(id: id), try sealedFile(kind.file(picture)))
                 #expect(try worker.kilobytes(of: "Threads") == 1)
             }
         }

@@ -6,7 +6,6 @@ import WorkerProtocol
 @testable import ImageDecoding
 @testable import imgworker
 
-/// The tables of the programs.
 @Suite struct FormatTableTests {
     /// A program decodes the formats of its family, in their order, and no others.
     @Test func programsHaveTheFormatsOfTheirFamily() {

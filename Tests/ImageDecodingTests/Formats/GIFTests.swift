@@ -1,9 +1,6 @@
 import TestSupport
 import Testing
 
-@testable import ImageDecoding
-
-/// Special cases of GIF.
 @Suite struct GIFTests {
     /// An image without any colour table shows its indices as gray levels, as Pillow does.
     @Test(arguments: [false, true]) func withoutColors(isTransparent: Bool) throws {

@@ -10,7 +10,6 @@
     /// Whether libheif has an encoder, which some distributions package separately.
     private let canEncode = !TestPicture.gradient(width: 64, height: 64).heif().isEmpty
 
-    /// Decodes HEIC and compares it with its source.
     @Suite(.enabled(if: canEncode)) struct HEIFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
@@ -35,7 +34,7 @@
 
         @Test func header() throws {
             let bytes = transparent.heif(hasAlpha: true)
-            let plan = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1)).plan
+            let plan = try plan(bytes)
             #expect(
                 plan.header == ImageHeader(format: .heif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
@@ -53,13 +52,9 @@
             try expect(picture.heif(orientation: value), is: picture.shown(orientation: value))
         }
 
-        /// Every prefix fails, and none crashes.
         @Test func truncated() throws {
             let bytes = picture.heif()
-            for length in stride(from: 40, to: bytes.count, by: 23) {
-                let code = failure(Array(bytes.prefix(length)))
-                #expect(code == .truncated || code == .decodeFailed, "\(length) bytes")
-            }
+            expectDamage(bytes, stride(from: 40, to: bytes.count, by: 23))
         }
 
         /// A frame larger than the container declares is refused before it is allocated, alone or in a grid.
@@ -78,7 +73,7 @@
             let file = TestHEIFGrid.file(colors, side: 2, alpha: alpha)
             let shown = try decode(file)
             #expect(shown.width == 128 && shown[5, 5].w < 8 && shown[60, 5].w > 247 && shown[69, 90].w < 8)
-            let small = try decode(file, for: DecodeJob(id: 1, transform: Transform(width: 16, alpha: .straight)))
+            let small = try decode(file, with: Transform(width: 16, alpha: .straight))
             #expect(small[1, 1].w < 8 && small[6, 1].w > 247 && small[9, 9].w < 8)
             #expect(
                 failure(TestHEIFGrid.file(colors, side: 2, alpha: alpha, isPremultiplied: true)) == .unsupportedFormat)

@@ -21,7 +21,7 @@
             isLight: Bool = false
         ) throws -> TestPicture {
             let transform = Transform(width: width, height: height, fit: fit, alpha: .straight, isLight: isLight)
-            return try decode(file, for: DecodeJob(id: 1, transform: transform))
+            return try decode(file, with: transform)
         }
 
         /// The image of the requested size is shown unchanged, with its alpha; of others the next larger one is scaled.
@@ -53,13 +53,11 @@
         @Test func size() throws {
             let file = TestBitmap.icon([16, 64].map { TestBitmap.iconImage(Self.picture($0)) })
             for width in [nil, 16, 20, 64] {
-                let job = DecodeJob(id: 1, transform: Transform(width: width))
-                let plan = try EncodedImage(try ImageSource(copying: file), for: job).plan
+                let plan = try plan(file, with: Transform(width: width))
                 #expect(plan.header.geometry == PixelGeometry(width: 64, height: 64) && plan.header.frameCount == 1)
             }
             let edits = Edits(crop: Crop(x: 32, y: 0, width: 32, height: 32), steps: [])
-            let transform = Transform(width: 8, alpha: .straight, edits: edits)
-            let part = try decode(file, for: DecodeJob(id: 1, transform: transform))
+            let part = try decode(file, with: Transform(width: 8, alpha: .straight, edits: edits))
             #expect((part.width, part.height) == (8, 8))
             #expect(part[0, 0].x == 16 && abs(Int(part[0, 0].y) - 24) <= 3)
         }
@@ -141,8 +139,7 @@
                 file.replaceSubrange(34..<38, with: TestBitmap.bytes(place == icon.count ? file.count : place, 4))
                 let code = failure(file)
                 #expect(code == .truncated || place == icon.count - 3, "\(place): \(String(describing: code))")
-                let transform = Transform(alpha: .straight, acceptsDamage: true)
-                #expect(try decode(file, for: DecodeJob(id: 1, transform: transform)) == Self.picture(16))
+                #expect(try decode(file, with: Transform(alpha: .straight, acceptsDamage: true)) == Self.picture(16))
             }
             // A size of four gigapixels, which would be too many, of a file of some bytes.
             let lie = TestBitmap.header(65_535, 131_070, bits: 32) + [0, 0, 0, 0]

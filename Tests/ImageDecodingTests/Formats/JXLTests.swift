@@ -1,6 +1,5 @@
 #if !WITHOUT_JXL
     import IPCProtocol
-    import SharedCache
     import TestSupport
     import Testing
     import WorkerProtocol
@@ -8,7 +7,6 @@
     @testable import ImageDecoding
     @testable import imgworker_jxl
 
-    /// Decodes JPEG XL and compares it with its source.
     @Suite struct JXLTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
@@ -39,33 +37,20 @@
 
         @Test func animation() throws {
             let bytes = TestPicture.jxl(frames, delayMs: 70)
-            let image = try EncodedImage(
-                try ImageSource(copying: bytes), for: DecodeJob(id: 1, transform: Transform(frames: .all)))
-            #expect(image.plan.header.frameCount == 4)
-            let output = try WritableBuffer(name: "test", size: 4 * 20 * 12 * 4).descriptor
-            let result = try image.decode(into: output)
-            #expect(result.timing == AnimationTiming(delaysMs: [70, 70, 70, 70], loops: 3))
-            #expect(try contents(of: output) == frames.flatMap(\.bytes))
+            let decoded = try Decoded(bytes, with: Transform(frames: .all))
+            #expect(decoded.plan.header.frameCount == 4)
+            #expect(decoded.result.timing == AnimationTiming(delaysMs: [70, 70, 70, 70], loops: 3))
+            #expect(decoded.pictures == frames)
             for index in 0..<4 {
-                let job = DecodeJob(id: 1, transform: Transform(frames: .one(index)))
-                #expect(try decode(bytes, for: job) == frames[index])
+                #expect(try decode(bytes, with: Transform(frames: .one(index))) == frames[index])
             }
-            let beyond = #expect(throws: WireError.self) {
-                try decode(bytes, for: DecodeJob(id: 1, transform: Transform(frames: .one(4))))
-            }
-            #expect(beyond?.code == .badRequest)
+            #expect(failure(bytes, .one(4))?.code == .badRequest)
         }
 
         /// The pixels of all frames up to the requested one count.
         @Test func animationIsLimited() throws {
             let bytes = TestPicture.jxl(frames, delayMs: 70)
-            let error = #expect(throws: WireError.self) {
-                try decode(
-                    bytes,
-                    for: DecodeJob(
-                        id: 1, transform: Transform(frames: .one(3)), maxPixels: 240, maxSourcePixels: 3 * 240))
-            }
-            #expect(error?.code == .tooManyPixels)
+            #expect(failure(bytes, .one(3), maxPixels: 240, maxSourcePixels: 3 * 240)?.code == .tooManyPixels)
         }
 
         /// Of an incomplete file there are complete groups of pixels, and the others in less detail, if damage is accepted.
@@ -80,10 +65,10 @@
             let cut = Array(bytes.prefix(bytes.count * 7 / 10))
             let strict = failure(cut)
             #expect(strict == .truncated || strict == .decodeFailed)
-            let image = try EncodedImage(try ImageSource(copying: cut), for: job)
-            let output = try WritableBuffer(name: "test", size: image.plan.result.bytes).descriptor
-            #expect(try image.decode(into: output).damage != nil)
-            let shown = TestPicture(width: 700, height: 300, bytes: try contents(of: output))
+            let decoded = try Decoded(cut, for: job)
+            #expect(decoded.result.damage != nil)
+            let shown = decoded.pictures[0]
+            #expect(shown.geometry == whole.geometry)
             // The first group is complete but for its border.
             for y in 0..<240 { #expect(shown[100, y] == whole[100, y]) }
             #expect(shown != whole)
@@ -99,19 +84,15 @@
             let bytes = Array(TestPicture.jxl(frames, delayMs: 70).dropLast(2))
             for index in 0..<3 {
                 let transform = Transform(alpha: .straight, frames: .one(index), acceptsDamage: true)
-                #expect(try decode(bytes, for: DecodeJob(id: 1, transform: transform)) == frames[index])
+                #expect(try decode(bytes, with: transform) == frames[index])
             }
             let all = Transform(alpha: .straight, frames: .all, acceptsDamage: true)
-            #expect(throws: WireError.self) { try decode(bytes, for: DecodeJob(id: 1, transform: all)) }
+            #expect(throws: WireError.self) { try decode(bytes, with: all) }
         }
 
-        /// Every prefix fails, and none crashes.
         @Test func truncated() throws {
             let bytes = transparent.jxl(hasAlpha: true)
-            for length in stride(from: 3, to: bytes.count, by: 7) {
-                let code = failure(Array(bytes.prefix(length)))
-                #expect(code == .truncated || code == .decodeFailed, "\(length) bytes")
-            }
+            expectDamage(bytes, stride(from: 3, to: bytes.count, by: 7))
         }
     }
 #endif

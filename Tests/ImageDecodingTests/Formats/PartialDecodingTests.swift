@@ -34,12 +34,7 @@ import WorkerProtocol
         ]
     }()
 
-    static func interlaced(_ picture: TestPicture) -> [UInt8] {
-        TestPNG(width: picture.width, height: picture.height, kind: .rgba, depth: 8, interlaced: true) { x, y in
-            let pixel = picture[x, y]
-            return [Int(pixel.x), Int(pixel.y), Int(pixel.z), Int(pixel.w)]
-        }.file
-    }
+    static func interlaced(_ picture: TestPicture) -> [UInt8] { TestPNG(picture, interlaced: true).file }
 
     /// Decodes the first `count` bytes; nil if nothing can be shown yet.
     private func part(
@@ -47,12 +42,8 @@ import WorkerProtocol
     ) throws -> (stage: Int, picture: TestPicture)? {
         do {
             let source = try ImageSource(copying: Array(file.prefix(count)), isPart: true)
-            let image = try EncodedImage(source, for: DecodeJob(id: 1, transform: transform))
-            let stage = try #require(image.plan.stage)
-            let size = image.plan.result
-            let output = try WritableBuffer(name: "test", size: size.bytes).descriptor
-            _ = try image.decode(into: output)
-            return (stage, TestPicture(width: size.width, height: size.height, bytes: try contents(of: output)))
+            let decoded = try Decoded(source, for: DecodeJob(id: 1, transform: transform))
+            return (try #require(decoded.plan.stage), decoded.pictures[0])
         } catch let error as WireError where error.code == .truncated {
             return nil
         }
@@ -70,7 +61,7 @@ import WorkerProtocol
     /// Every twentieth of the file brings the image at least as near to the final one.
     @Test(arguments: samples) func imagesImproveWithMoreBytes(_ sample: Sample) throws {
         for transform in [Transform(alpha: .straight), Transform(width: 50, pixelFormat: .bgra8)] {
-            let whole = try decode(sample.file, for: DecodeJob(id: 1, transform: transform))
+            let whole = try decode(sample.file, with: transform)
             var seen: [(stage: Int, decibels: Double)] = []
             for twentieth in 1...20 {
                 guard let part = try part(sample.file, sample.file.count * twentieth / 20, transform) else {
@@ -188,19 +179,13 @@ import WorkerProtocol
         let worker = try TestWorker()
         var job = DecodeJob(id: 1, transform: Transform(alpha: .straight))
         job.partialBytes = count
-        try worker.order(.decode(job), [reader])
-        guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
-        #expect(plan.stage == 6)
-        let buffer = try WritableBuffer(name: "test", size: plan.result.bytes)
-        let pixels = buffer.descriptor
-        try worker.order(.output(job: 1), [pixels])
-        #expect(try worker.next() == .finished(job: 1, DecodeResult(bytes: plan.result.bytes)))
+        let (plan, result, pixels) = try worker.run(job, reader)
+        #expect(plan.stage == 6 && result == DecodeResult(bytes: plan.result.bytes))
         #expect(try contents(of: pixels) == part(file, count)?.picture.bytes)
         // A part longer than the file, after the file was truncated.
         try body.truncate(to: count)
         job.partialBytes = 1 << 30
-        try worker.order(.decode(job), [reader])
-        guard case .header(1, _) = try worker.next() else { throw WireError(.internal, "no header") }
+        _ = try worker.plan(job, reader)
         try worker.order(.refuse(job: 1))
     }
 }

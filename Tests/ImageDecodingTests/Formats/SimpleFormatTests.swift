@@ -51,16 +51,15 @@
         @Test func invalid() {
             for (file, code) in [
                 ("P5 1 1 0\na", ErrorCode.decodeFailed), ("P5 1 1 65536\na", .decodeFailed),
-                ("P5 0 1 255\na", .emptyImage),
-                ("P5 99999999999999999999 1 255\na", .tooManyPixels), ("P5 1 -1 255\na", .decodeFailed),
+                ("P5 0 1 255\na", .emptyImage), ("P5 99999999999999999999 1 255\na", .tooManyPixels),
+                ("P5 1 -1 255\na", .decodeFailed),
                 ("P3 1 1 255\n1 2 x", .decodeFailed), ("P1 2 2 1 1 2 a", .decodeFailed),
-                ("P5 2 2 255\nabc", .truncated),
-                ("P5 65535 65535 255\nabc", .truncated), ("P2 3 3 255\n1 2 3", .truncated), ("P6 12", .truncated),
+                ("P5 2 2 255\nabc", .truncated), ("P5 65535 65535 255\nabc", .truncated),
+                ("P2 3 3 255\n1 2 3", .truncated), ("P6 12", .truncated),
             ] { #expect(failure(Array(file.utf8)) == code, "\(file)") }
         }
     }
 
-    /// QOI.
     @Suite struct QOITests {
         private func file(_ width: Int, _ height: Int, channels: UInt8 = 4, space: UInt8 = 0, _ chunks: [UInt8])
             -> [UInt8]
@@ -108,7 +107,6 @@
         }
     }
 
-    /// TGA.
     @Suite struct TGATests {
         private let picture = TestPicture.gradient(width: 7, height: 5, transparent: true)
 
@@ -126,10 +124,8 @@
                 }
             }
             let colors = palette.isEmpty ? 0 : palette.count / ((Int(colorBits) + 7) / 8)
-            return [UInt8(comment.count), palette.isEmpty ? 0 : 1, kind, first, 0] + TestBitmap.bytes(colors, 2) + [
-                colorBits
-            ]
-                + [0, 0, 0, 0, 7, 0, 5, 0, bits, descriptor] + comment + palette
+            return [UInt8(comment.count), palette.isEmpty ? 0 : 1, kind, first, 0] + TestBitmap.bytes(colors, 2)
+                + [colorBits, 0, 0, 0, 0, 7, 0, 5, 0, bits, descriptor] + comment + palette
                 + (isPacked ? Self.packed(pixels) : Array(pixels.joined()))
         }
 
@@ -230,27 +226,30 @@
             let qoi: [UInt8] = Array("qoif".utf8) + [0, 0, 0, 9, 0, 0, 0, 6, 4, 0] + chunks
             let tga: [UInt8] = head + pixels.joined()
             let packed: [UInt8] = [0, 0, 10] + head[3...] + packets
+            let sample = { (name: String, file: [UInt8]) in DamageTests.Sample(name, file) }
             return [
-                DamageTests.Sample(
+                sample(
                     "BMP",
                     TestBitmap.file(TestBitmap.header(9, 6, bits: 24), TestBitmap.rows(9, 6, bits: 24) { $0 * $1 })),
-                DamageTests.Sample(
+                sample(
                     "BMP, runs",
                     TestBitmap.file(TestBitmap.header(9, 6, bits: 8, compression: 1), palette: colors, runs)),
-                DamageTests.Sample(
+                sample(
                     "ICO",
                     TestBitmap.icon([TestBitmap.iconImage(picture), TestPicture.gradient(width: 3, height: 2).png])),
-                DamageTests.Sample(
+                sample(
                     "ICO, PNG",
                     TestBitmap.icon([TestBitmap.iconImage(.gradient(width: 3, height: 2), bits: 24), picture.png])),
-                DamageTests.Sample("P4", Array("P4 9 6\n".utf8) + [UInt8](repeating: 0x99, count: 12)),
-                DamageTests.Sample("P6", Array("P6 9 6 255\n".utf8) + [UInt8](repeating: 99, count: 162)),
-                DamageTests.Sample("P3", Array(("P3 9 6 9\n" + String(repeating: "7 8 9\n", count: 54)).utf8)),
-                DamageTests.Sample("QOI", qoi + [0, 0, 0, 0, 0, 0, 0, 1]),
-                DamageTests.Sample("TGA", tga),
-                DamageTests.Sample("TGA, runs", packed),
+                sample("P4", Array("P4 9 6\n".utf8) + [UInt8](repeating: 0x99, count: 12)),
+                sample("P6", Array("P6 9 6 255\n".utf8) + [UInt8](repeating: 99, count: 162)),
+                sample("P3", Array(("P3 9 6 9\n" + String(repeating: "7 8 9\n", count: 54)).utf8)),
+                sample("QOI", qoi + [0, 0, 0, 0, 0, 0, 0, 1]),
+                sample("TGA", tga),
+                sample("TGA, runs", packed),
             ]
         }()
+
+        private let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, acceptsDamage: true))
 
         /// A shorter file is `truncated`, or has all pixels. If damage is accepted, the pixels that there are are right.
         @Test(arguments: samples) func truncatedAnywhere(_ sample: DamageTests.Sample) throws {
@@ -263,7 +262,6 @@
                 } else {
                     #expect(try decode(cut) == whole, "cut to \(count) of \(sample.file.count) bytes")
                 }
-                let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, acceptsDamage: true))
                 guard let part = try? decode(cut, for: job), part.geometry == whole.geometry else { continue }
                 for pixel in stride(from: 0, to: whole.bytes.count, by: 4) where part.bytes[pixel + 3] != 0 {
                     #expect(
@@ -276,7 +274,6 @@
         /// Without its last bytes, a file has the other pixels.
         @Test(arguments: samples) func damageIsAccepted(_ sample: DamageTests.Sample) throws {
             let whole = try decode(sample.file)
-            let job = DecodeJob(id: 1, transform: Transform(alpha: .straight, acceptsDamage: true))
             let part = try decode(Array(sample.file.dropLast(11)), for: job)
             let visible = stride(from: 3, to: part.bytes.count, by: 4).count { part.bytes[$0] != 0 }
             #expect(visible > 0)

@@ -1,7 +1,6 @@
 #if !WITHOUT_AVIF
     import TestSupport
 
-    /// AVIF bombs.
     enum AVIFBomb {
         /// An image of one colour: a few hundred bytes for any size.
         static func flat(_ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }) -> [UInt8] {
@@ -15,22 +14,12 @@
         static func claiming(
             _ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }
         ) -> [UInt8] {
-            let size = PNGBomb.bigEndian(64) + PNGBomb.bigEndian(64)
-            return replacing(
-                Array("ispe\0\0\0\0".utf8) + size,
-                by: Array("ispe\0\0\0\0".utf8) + PNGBomb.bigEndian(width) + PNGBomb.bigEndian(height),
-                in: flat(64, 64, change))
+            replacing("ispe", by: PNGBomb.bigEndian(width) + PNGBomb.bigEndian(height), in: flat(64, 64, change))
         }
 
         /// A sequence that declares `count` frames of one byte each in one chunk (stsz).
         static func frames(_ count: Int) -> [UInt8] {
-            let file = flat(64, 64) { $0.frames = 2 }
-            let (name, claim) = (Array("stsz\0\0\0\0".utf8), PNGBomb.bigEndian(1) + PNGBomb.bigEndian(count))
-            var bytes = file
-            for index in file.indices where file[index...].starts(with: name) {
-                bytes.replaceSubrange(index + 8..<index + 16, with: claim)
-            }
-            return bytes
+            replacing("stsz", by: PNGBomb.bigEndian(1) + PNGBomb.bigEndian(count), in: flat(64, 64) { $0.frames = 2 })
         }
 
         /// A file with `count` empty properties.
@@ -48,10 +37,11 @@
             return file
         }
 
-        private static func replacing(_ old: [UInt8], by new: [UInt8], in file: [UInt8]) -> [UInt8] {
+        /// Replaces what begins the content of boxes.
+        private static func replacing(_ type: String, by start: [UInt8], in file: [UInt8]) -> [UInt8] {
             var bytes = file
-            for index in file.indices where file[index...].starts(with: old) {
-                bytes.replaceSubrange(index..<index + old.count, with: new)
+            for index in file.indices where file[index...].starts(with: Array("\(type)\0\0\0\0".utf8)) {
+                bytes.replaceSubrange(index + 8..<index + 8 + start.count, with: start)
             }
             return bytes
         }

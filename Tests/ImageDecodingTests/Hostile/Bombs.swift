@@ -38,7 +38,6 @@ struct BitWriter {
     }
 }
 
-/// PNG bombs.
 enum PNGBomb {
     /// An image whose filter types and samples are all 4, so that each row has the Paeth filter. With `claims`, only
     /// the header has this size.
@@ -130,6 +129,15 @@ enum JPEGBomb {
         return file + [0xFF, 0xD9]
     }
 
+    /// Returns a file with one scan of all components.
+    static func oneScan(
+        _ width: Int, _ height: Int, components: Int = 1, frame: UInt8 = 0xC0, _ data: [UInt8], restarts: Int = 0
+    ) -> [UInt8] {
+        file(
+            width, height, components: components, frame: frame,
+            scans: [Scan(components: Array(0..<components), data: data)], restarts: restarts)
+    }
+
     private static func segment(_ marker: UInt8, _ payload: [UInt8]) -> [UInt8] {
         let length = payload.count + 2
         return [0xFF, marker, UInt8(length >> 8), UInt8(length & 255)] + payload
@@ -162,12 +170,10 @@ enum JPEGBomb {
         for index in 0..<count - scans.count {
             scans.append(Scan(components: [index % components], first: 1, high: 1, data: data))
         }
-        return file(
-            width, height, components: components, frame: 0xC2, scans: scans, restarts: isHidden ? 1 : 0)
+        return file(width, height, components: components, frame: 0xC2, scans: scans, restarts: isHidden ? 1 : 0)
     }
 }
 
-/// WebP bombs.
 enum WebPBomb {
     /// A canvas with one frame of one pixel.
     static func canvas(_ width: Int, _ height: Int, frame file: [UInt8], frames: Int = 1) -> [UInt8] {
@@ -193,11 +199,7 @@ enum WebPBomb {
     static func groups(side: Int = 1024, count: Int = 65_536) -> [UInt8] {
         var bits = header(side, side)
         // No transform; a colour cache of 2^11, for larger tables; prefix code groups for blocks of 4 × 4.
-        bits.put(0, 1)
-        bits.put(1, 1)
-        bits.put(11, 4)
-        bits.put(1, 1)
-        bits.put(0, 3)
+        for (value, count) in [(0, 1), (1, 1), (11, 4), (1, 1), (0, 3)] { bits.put(value, count) }
         // The entropy image with the group numbers, without a colour cache: 8 bits of green and red each.
         bits.put(0, 1)
         even(&bits, lengths: 8, symbols: 256)
@@ -222,11 +224,7 @@ enum WebPBomb {
 
     private static func header(_ width: Int, _ height: Int) -> BitWriter {
         var bits = BitWriter.lowestFirst
-        bits.put(0x2F, 8)
-        bits.put(width - 1, 14)
-        bits.put(height - 1, 14)
-        bits.put(1, 1)
-        bits.put(0, 3)
+        for (value, count) in [(0x2F, 8), (width - 1, 14), (height - 1, 14), (1, 1), (0, 3)] { bits.put(value, count) }
         return bits
     }
 

@@ -21,9 +21,7 @@ import WorkerProtocol
 
     static let samples: [Sample] = {
         let picture = TestPicture.gradient(width: 45, height: 37, transparent: true)
-        let interlaced = TestPNG(width: 45, height: 37, kind: .rgba, depth: 8, interlaced: true) { x, y in
-            [Int(picture[x, y].x), Int(picture[x, y].y), Int(picture[x, y].z), Int(picture[x, y].w)]
-        }
+        let interlaced = TestPNG(picture, interlaced: true)
         var samples = [
             Sample("PNG, stored", picture.png), Sample("PNG, interlaced", interlaced.file),
             Sample("JPEG, baseline", picture.jpeg(.baseline, quality: 80)),
@@ -105,7 +103,6 @@ import WorkerProtocol
         case failure(ErrorCode)
     }
 
-    /// Returns files of every kind.
     private static func samples() throws -> [[UInt8]] {
         let picture = TestPicture.gradient(width: 61, height: 43, transparent: true)
         var samples: [[UInt8]] = []
@@ -122,12 +119,9 @@ import WorkerProtocol
             samples.append(png.file)
         }
         samples.append(try picture.encoded(.png))
-        for kind in [JPEGKind.baseline, .progressive, .cmyk, .ycck] {
-            samples.append(picture.jpeg(kind, quality: 80))
-        }
+        samples += [JPEGKind.baseline, .progressive, .cmyk, .ycck].map { picture.jpeg($0, quality: 80) }
         samples.append(TestExif.inserted(TestExif.block(orientation: 6), intoJPEG: samples[9]))
-        let gray = JPEGBomb.Scan(components: [0], data: JPEGBomb.sequential(JPEGBomb.blocks(61, 43)))
-        samples.append(JPEGBomb.file(61, 43, components: 1, frame: 0xC0, scans: [gray]))
+        samples.append(JPEGBomb.oneScan(61, 43, JPEGBomb.sequential(JPEGBomb.blocks(61, 43))))
         samples.append(JPEGBomb.progressive(61, 43, components: 1, scans: 5))
         let opaque = TestPicture.gradient(width: 61, height: 43)
         let lossless = try picture.encoded(.webp)

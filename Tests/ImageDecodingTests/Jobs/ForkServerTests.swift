@@ -1,14 +1,12 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
-import SharedCache
 import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Workers that a fork server forks: they equal other workers and outlive the server.
 @Suite(.timeLimit(.minutes(10))) struct ForkServerTests {
@@ -43,13 +41,9 @@ import WorkerProtocol
     }
 
     private func decode(_ picture: TestPicture, on worker: TestWorker) throws {
-        let geometry = try #require(PixelGeometry(width: picture.width, height: picture.height))
-        try worker.order(
-            .decode(DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8))), [try memoryFile(picture.png)])
-        guard case .header(7, _) = try worker.next() else { throw WireError(.internal, "no header") }
-        let pixels = try WritableBuffer(name: "test", size: geometry.bytes).descriptor
-        try worker.order(.output(job: 7), [pixels])
-        #expect(try worker.next() == .finished(job: 7, DecodeResult(bytes: geometry.bytes)))
+        let job = DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8))
+        let (_, result, pixels) = try worker.run(job, try memoryFile(picture.png))
+        #expect(result == DecodeResult(bytes: picture.geometry.bytes))
         #expect(try contents(of: pixels) == picture.premultiplied.bgra.bytes)
     }
 

@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 
 @testable import ImageDecoding
-@testable import imgworker
 
 @Suite struct ImageSourceTests {
     private let bytes = TestPicture.gradient(width: 5, height: 5).png

@@ -22,13 +22,16 @@ import WorkerProtocol
         png = picture.png
     }
 
-    private func next() throws -> DecodeReport {
-        try worker.next()
-    }
+    private func next() throws -> DecodeReport { try worker.next() }
 
-    private func nextHeader() throws -> ImageHeader {
-        guard case .header(_, let plan) = try next() else { throw WireError(.internal, "no header") }
-        return plan.header
+    /// The header of the image's file for `job`.
+    private func header(_ job: DecodeJob) throws -> ImageHeader { try worker.plan(job, try memoryFile(png)).header }
+
+    /// Receives the failure of a job.
+    private func failure(of job: Int) throws -> ErrorCode {
+        let report = try next()
+        guard case .failed(job, let error) = report else { throw WireError(.internal, "no failure: \(report)") }
+        return error.code
     }
 
     private func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil) throws {
@@ -43,18 +46,14 @@ import WorkerProtocol
         for id in 1...20 {
             // A job that fails, one that only describes, and one that is refused.
             try order(.decode(DecodeJob(id: id)), [try memoryFile(Array(png.prefix(30)))])
-            guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
-            #expect(error.code == .truncated)
-            try order(.decode(DecodeJob(id: id, purpose: .describe)), [try memoryFile(png)])
-            #expect(try nextHeader() == header)
-            try order(.decode(DecodeJob(id: id)), [try memoryFile(png)])
-            #expect(try nextHeader() == header)
+            #expect(try failure(of: id) == .truncated)
+            #expect(try self.header(DecodeJob(id: id, purpose: .describe)) == header)
+            #expect(try self.header(DecodeJob(id: id)) == header)
             try order(.refuse(job: id))
             // A job that succeeds, into a buffer that can be sealed afterwards.
             var wanted = job
             wanted.id = id
-            try order(.decode(wanted), [try memoryFile(png)])
-            #expect(try nextHeader() == header)
+            #expect(try self.header(wanted) == header)
             let buffer = try WritableBuffer(name: "test", size: geometry.bytes)
             let pixels = buffer.descriptor
             try order(.output(job: id), [pixels])
@@ -69,12 +68,7 @@ import WorkerProtocol
 
     /// Runs a job for frames, and returns their premultiplied pixels.
     private func frames(_ file: [UInt8], _ job: DecodeJob) throws -> [UInt8] {
-        try order(.decode(job), [try memoryFile(file)])
-        guard case .header(job.id, let plan) = try next() else { throw WireError(.internal, "no header") }
-        let output = try WritableBuffer(name: "test", size: plan.outputBytes(job.transform, nil)).descriptor
-        try order(.output(job: job.id), [output])
-        guard case .finished(job.id, _) = try next() else { throw WireError(.internal, "no result") }
-        return try contents(of: output)
+        try contents(of: worker.run(job, try memoryFile(file)).output)
     }
 
     /// A job for the frames that follow goes on with the decoder of the job before: it does not look at its file.
@@ -91,8 +85,7 @@ import WorkerProtocol
         (job.id, job.after) = (3, 1)
         job.transform.frames = .range(FrameRange(first: 2, count: 1))
         try order(.decode(job), [try memoryFile(other)])
-        guard case .failed(3, let error) = try next() else { throw WireError(.internal, "no failure") }
-        #expect(error.code == .badRequest)
+        #expect(try failure(of: 3) == .badRequest)
         for (id, change) in [
             (4, { (job: inout DecodeJob) in job.transform.pixelFormat = .bgra8 }),
             (6, { (job: inout DecodeJob) in job.transform.frames = .range(FrameRange(first: 0, count: 1)) }),
@@ -103,19 +96,13 @@ import WorkerProtocol
             (begin.id, begin.after) = (id + 1, id)
             change(&begin)
             try order(.decode(begin), [try memoryFile([1, 2, 3])])
-            guard case .failed(id + 1, let error) = try next() else { throw WireError(.internal, "no failure") }
-            #expect(error.code == .unsupportedFormat)
+            #expect(try failure(of: id + 1) == .unsupportedFormat)
         }
     }
 
     /// Runs `job`, which encodes its result, on the image's file and returns the encoded bytes.
     private func encoded(_ job: DecodeJob) throws -> [UInt8] {
-        try order(.decode(job), [try memoryFile(png)])
-        guard case .header(job.id, let plan) = try next() else { throw WireError(.internal, "no header") }
-        let size = plan.outputBytes(job.transform, job.encoding)
-        let output = try WritableBuffer(name: "test", size: size).descriptor
-        try order(.output(job: job.id), [output])
-        guard case .finished(job.id, let result) = try next() else { throw WireError(.internal, "no result") }
+        let (_, result, output) = try worker.run(job, try memoryFile(png))
         return Array(try contents(of: output).prefix(result.bytes))
     }
 
@@ -124,9 +111,7 @@ import WorkerProtocol
         var job = DecodeJob(id: 1, transform: Transform(width: 100))
         job.encoding = Encoding(.png)
         let start = ContinuousClock.now
-        try order(.decode(job), [try memoryFile(png)])
-        guard case .header(1, let plan) = try next() else { throw WireError(.internal, "no header") }
-        let size = plan.outputBytes(job.transform, job.encoding)
+        let size = try worker.plan(job, try memoryFile(png)).outputBytes(job.transform, job.encoding)
         try order(.output(job: 1), [try WritableBuffer(name: "test", size: size).descriptor])
         guard case .finished(1, let result) = try worker.nextWithTimes() else {
             throw WireError(.internal, "no result")
@@ -181,8 +166,7 @@ import WorkerProtocol
         guard case .identified(7, _, let result?, nil) = try next() else { throw WireError(.internal, "no result") }
         #expect(result.result == DecodeResult(bytes: size))
         // As the answer to a header.
-        try order(.decode(DecodeJob(id: 8, transform: Transform(pixelFormat: .bgra8))), [try memoryFile(png)])
-        _ = try nextHeader()
+        _ = try header(DecodeJob(id: 8, transform: Transform(pixelFormat: .bgra8)))
         try order(.output(job: 8, at: places[1]))
         #expect(try next() == .finished(job: 8, DecodeResult(bytes: size)))
         let expected = picture.premultiplied.bgra.bytes
@@ -193,11 +177,9 @@ import WorkerProtocol
         let small = ResultPlace(offset: 0, room: size - 1)
         try order(.identify(job: 7, early: early, at: small), [], bytes: png)
         guard case .identified(7, _, nil, nil) = try next() else { throw WireError(.internal, "a result") }
-        try order(.decode(DecodeJob(id: 9, transform: Transform(pixelFormat: .bgra8))), [try memoryFile(png)])
-        _ = try nextHeader()
+        _ = try header(DecodeJob(id: 9, transform: Transform(pixelFormat: .bgra8)))
         try order(.output(job: 9, at: small))
-        guard case .failed(9, let error) = try next() else { throw WireError(.internal, "a result") }
-        #expect(try error.code == .internal && contents(of: memory) == wanted)
+        #expect(try failure(of: 9) == .internal && contents(of: memory) == wanted)
     }
 
     /// The bytes of an image may come in the order's frame.
@@ -219,8 +201,7 @@ import WorkerProtocol
         #expect(try identify(png, into: small).early == nil)
         #expect(try identify(png) { $0.maxPixels = 59_999 }.early == nil)
         #expect(try identify(png) { $0.maxWorkingBytes = 1 << 20 }.early == nil)
-        #expect(try identify(Array(png.dropLast(100))).early == nil)
-        #expect(try identify(Array("no image".utf8)).early == nil)
+        for file in [png.dropLast(100), Array("no image".utf8)] { #expect(try identify(file).early == nil) }
         let prefix = String(digest.prefix(EarlyDecode.prefixLength))
         #expect(try identify(png, refused: ["0123456789abcdef", prefix]).early == nil)
         #expect(try identify(png, refused: ["0123456789abcdef"]).early != nil)
@@ -238,7 +219,7 @@ import WorkerProtocol
                 // The last file is complete, and too large.
                 let job = DecodeJob(id: index, maxPixels: 1000)
                 try order(.decode(job), [try memoryFile(files[index % files.count])])
-                guard case .failed(index, _) = try next() else { throw WireError(.internal, "no failure") }
+                _ = try failure(of: index)
             }
             kilobytes.append(try worker.kilobytes(of: "VmRSS"))
         }
@@ -246,13 +227,10 @@ import WorkerProtocol
     }
 
     @Test func bufferThatIsTooSmall() throws {
-        try order(.decode(DecodeJob(id: 1)), [try memoryFile(png)])
-        _ = try next()
+        _ = try header(DecodeJob(id: 1))
         try order(.output(job: 1), [try WritableBuffer(name: "test", size: 100).descriptor])
-        guard case .failed(1, let error) = try next() else { throw WireError(.internal, "no failure") }
-        #expect(error.code == .internal)
-        try order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(png)])
-        guard case .header(2, _) = try next() else { throw WireError(.internal, "no header") }
+        #expect(try failure(of: 1) == .internal)
+        _ = try header(DecodeJob(id: 2, purpose: .describe))
     }
 
     /// Equal programs report equal builds, which contain the product version.
@@ -271,15 +249,11 @@ import WorkerProtocol
         let large = try #require(PixelGeometry(width: 2500, height: 2500))
         let file = try memoryFile(
             TestPNG(width: 2500, height: 2500, kind: .gray, depth: 8, interlaced: true) { x, _ in [x & 255] }.file)
-        try worker.order(.decode(DecodeJob(id: 1)), [file])
-        let first = try worker.next()
-        guard case .header(1, let plan) = first else { throw WireError(.internal, "no header: \(first)") }
-        #expect(plan.workingBytes > memory)
+        #expect(try worker.plan(DecodeJob(id: 1), file).workingBytes > memory)
         try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: large.bytes).descriptor])
         guard case .failed(1, let error) = try worker.next() else { throw WireError(.internal, "no failure") }
         #expect(error.code == .outOfMemory)
-        try worker.order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(png)])
-        guard case .header(2, _) = try worker.next() else { throw WireError(.internal, "no header") }
+        _ = try worker.plan(DecodeJob(id: 2, purpose: .describe), try memoryFile(png))
     }
 
     /// Encoders need only the system calls that the sandbox allows, although the warm-up does not run them.
@@ -295,19 +269,16 @@ import WorkerProtocol
     @Test func failureBeforeTheBufferArrives() throws {
         let damaged = Array(png.dropLast(png.count / 2))
         for id in 1...5 {
-            try order(.decode(DecodeJob(id: id)), [try memoryFile(damaged)])
-            _ = try nextHeader()
+            _ = try worker.plan(DecodeJob(id: id), try memoryFile(damaged))
             if id.isMultiple(of: 2) {
                 try order(.refuse(job: id))
                 continue
             }
             let size = 300 * 200 * PixelGeometry.bytesPerPixel
             try order(.output(job: id), [try WritableBuffer(name: "test", size: size).descriptor])
-            guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
-            #expect(error.code == .truncated)
+            #expect(try failure(of: id) == .truncated)
         }
-        try order(.decode(DecodeJob(id: 9, purpose: .describe)), [try memoryFile(png)])
-        _ = try nextHeader()
+        _ = try header(DecodeJob(id: 9, purpose: .describe))
     }
 
     @Test func unexpectedOrdersEndTheWorker() throws {

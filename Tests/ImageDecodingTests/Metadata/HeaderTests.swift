@@ -4,7 +4,6 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Descriptions of files by their headers, and their metadata blocks.
 @Suite struct HeaderTests {
@@ -14,8 +13,7 @@ import WorkerProtocol
     private static let packet = Array("<x:xmpmeta/>".utf8)
 
     private func describe(_ file: [UInt8], _ kinds: MetadataKinds = .all) throws -> (ImageHeader, ImageFacts, [UInt8]) {
-        let image = try DescribedImage(
-            try ImageSource(copying: file), for: Self.job(kinds), allCodecs)
+        let image = try DescribedImage(try ImageSource(copying: file), for: Self.job(kinds), allCodecs)
         return (image.plan.header, try #require(image.plan.header.facts), image.blocks)
     }
 
@@ -136,11 +134,9 @@ import WorkerProtocol
         for encoding in [nil, Encoding(.png)] {
             var job = DecodeJob(id: 1, transform: Transform(width: 10, metadata: [.exif, .icc]))
             job.encoding = encoding
-            let image = try EncodedImage(try ImageSource(copying: file), for: job)
-            let output = try memoryFile([UInt8](repeating: 0, count: image.plan.outputBytes(job.transform, encoding)))
-            let result = try image.decode(into: output)
-            #expect(Array(try contents(of: output).prefix(result.bytes).suffix(exif.count)) == exif)
-            if encoding == nil { #expect(result.bytes == 4 * 10 * image.plan.result.height + exif.count) }
+            let decoded = try Decoded(file, for: job)
+            #expect(Array(decoded.bytes.suffix(exif.count)) == exif)
+            if encoding == nil { #expect(decoded.bytes.count == 4 * 10 * decoded.plan.result.height + exif.count) }
         }
     }
 }
@@ -152,17 +148,21 @@ import WorkerProtocol
     private static let file = image.jpeg(.baseline)
 
     /// An EXIF block with an orientation and a thumbnail at a place in it.
-    private static func exif(_ thumbnail: [UInt8], orientation: UInt8 = 1, at place: Int? = nil, length: Int? = nil)
-        -> [UInt8]
-    {
-        func number(_ value: Int) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) } }
+    private static func exif(
+        _ thumbnail: [UInt8], orientation: UInt8 = 1, at place: Int? = nil, length: Int? = nil
+    ) -> [UInt8] {
         func entry(_ tag: Int, _ type: UInt8, _ value: [UInt8]) -> [UInt8] {
             [UInt8(tag & 255), UInt8(tag >> 8), type, 0, 1, 0, 0, 0] + value
         }
-        var block = Array("II*\0".utf8) + number(8) + [1, 0] + entry(0x0112, 3, [orientation, 0, 0, 0]) + number(26)
-        block += [2, 0] + entry(0x0201, 4, number(place ?? 56)) + entry(0x0202, 4, number(length ?? thumbnail.count))
-        return block + number(0) + thumbnail
+        var block =
+            Array("II*\0".utf8) + Self.number(8) + [1, 0] + entry(0x0112, 3, [orientation, 0, 0, 0]) + Self.number(26)
+        block +=
+            [2, 0] + entry(0x0201, 4, Self.number(place ?? 56))
+            + entry(0x0202, 4, Self.number(length ?? thumbnail.count))
+        return block + Self.number(0) + thumbnail
     }
+
+    private static func number(_ value: Int) -> [UInt8] { WebPBomb.littleEndian(value, 4) }
 
     private static func file(_ exif: [UInt8], _ image: [UInt8] = file) -> [UInt8] {
         TestExif.inserted(exif, intoJPEG: image)
@@ -171,13 +171,8 @@ import WorkerProtocol
     private func load(_ file: [UInt8], width: Int, height: Int? = nil) throws -> (TestPicture, isPreview: Bool) {
         let job = DecodeJob(
             id: 1, transform: Transform(width: width, height: height, alpha: .straight, prefersPreview: true))
-        let image = try EncodedImage(try ImageSource(copying: file), for: job)
-        let size = image.plan.result
-        let output = try memoryFile([UInt8](repeating: 0, count: size.bytes))
-        let result = try image.decode(into: output)
-        return (
-            TestPicture(width: size.width, height: size.height, bytes: try contents(of: output)), result.isPreview
-        )
+        let decoded = try Decoded(file, for: job)
+        return (decoded.pictures[0], decoded.result.isPreview)
     }
 
     @Test func `a preview as large as the result is decoded`() throws {
@@ -199,12 +194,9 @@ import WorkerProtocol
         #expect(picture[30, 10][1] > 200 && picture[30, 70][1] < 60)
     }
 
-    @Test(arguments: [
-        TestPicture(width: 160, height: 90) { _, _ in SIMD4(0, 0, 255, 255) },
-        TestPicture(width: 640, height: 480) { _, _ in SIMD4(0, 0, 255, 255) },
-        TestPicture(width: 1280, height: 960) { _, _ in SIMD4(0, 0, 255, 255) },
-    ])
-    func `another shape, and a preview as large as the image, are ignored`(preview: TestPicture) throws {
+    @Test(arguments: [(160, 90), (640, 480), (1280, 960)])
+    func `another shape, and a preview as large as the image, are ignored`(width: Int, height: Int) throws {
+        let preview = TestPicture(width: width, height: height) { _, _ in SIMD4(0, 0, 255, 255) }
         let (picture, isPreview) = try load(Self.file(Self.exif(preview.jpeg(.baseline, quality: 10))), width: 50)
         #expect(!isPreview && picture[5, 5][0] > 200)
     }
@@ -225,16 +217,21 @@ import WorkerProtocol
     }
 
     @Test func `previews that follow the image are found by its index`() throws {
-        func number(_ value: Int) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) } }
         let preview = TestPicture(width: 320, height: 240) { _, _ in SIMD4(0, 0, 255, 255) }.jpeg(.baseline)
         /// A file with an index of two images, of which the second has this type and place.
         func file(_ type: Int, from start: Int? = nil, size: Int? = nil) -> [UInt8] {
             var offset = 0
             var whole: [UInt8] = []
             for _ in 0..<2 {
-                var index = Array("MPF\0II*\0".utf8) + number(8) + [1, 0, 0x02, 0xB0, 7, 0] + number(32) + number(26)
-                index += number(0) + number(0x030000) + number(Self.file.count) + number(0) + number(0)
-                index += number(type) + number(size ?? preview.count) + number(start ?? offset) + number(0)
+                var index =
+                    Array("MPF\0II*\0".utf8) + Self.number(8) + [1, 0, 0x02, 0xB0, 7, 0] + Self.number(32)
+                    + Self.number(26)
+                index +=
+                    Self.number(0) + Self.number(0x030000) + Self.number(Self.file.count) + Self.number(0)
+                    + Self.number(0)
+                index +=
+                    Self.number(type) + Self.number(size ?? preview.count) + Self.number(start ?? offset)
+                    + Self.number(0)
                 let main = HeaderTests.segment(0xE2, index, in: Self.file)
                 // Counted from the beginning of the index's TIFF structure.
                 offset = main.count - 10

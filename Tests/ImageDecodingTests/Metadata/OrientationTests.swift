@@ -39,28 +39,21 @@ import WorkerProtocol
         let plain = TestPicture.squares(columns: 5, rows: 3, side: 16).jpeg(.baseline)
         let file = TestExif.inserted(TestExif.block(orientation: orientation), intoJPEG: plain)
         #expect(try decode(file) == decode(plain).shown(orientation: orientation))
-        let image = try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1))
         let (width, height) = orientation > 4 ? (48, 80) : (80, 48)
-        #expect(image.plan.header.geometry == PixelGeometry(width: width, height: height))
+        #expect(try plan(file).header.geometry == PixelGeometry(width: width, height: height))
     }
 
     @Test func invalidEXIFIsIgnored() {
         let block = TestExif.block(orientation: 6)
         #expect(orientation(block) == .rotatedRight)
         for count in 0..<20 { #expect(orientation(Array(block.prefix(count))) == .upright) }
-        #expect(orientation(TestExif.block(orientation: 0)) == .upright)
-        #expect(orientation(TestExif.block(orientation: 9)) == .upright)
-        // A directory beyond the end, and one with more entries than bytes.
-        var far = block
-        far[4...7] = [0xFF, 0xFF, 0xFF, 0xFF]
-        #expect(orientation(far) == .upright)
-        var many = block
-        (many[8], many[9], many[10]) = (0xFF, 0xFF, 0)
-        #expect(orientation(many) == .upright)
-        // A text instead of a number.
-        var text = block
-        text[12] = 2
-        #expect(orientation(text) == .upright)
+        for value in [0, 9] { #expect(orientation(TestExif.block(orientation: value)) == .upright) }
+        // A directory beyond the end, one with more entries than bytes, and a text instead of a number.
+        for (place, bytes) in [(4, [0xFF, 0xFF, 0xFF, 0xFF]), (8, [0xFF, 0xFF, 0]), (12, [2])] as [(Int, [UInt8])] {
+            var damaged = block
+            damaged.replaceSubrange(place..<place + bytes.count, with: bytes)
+            #expect(orientation(damaged) == .upright, "\(bytes) at \(place)")
+        }
     }
 
     @Test func metadataOfAnyBytes() {
@@ -84,9 +77,7 @@ import WorkerProtocol
         }
     }
 
-    private func orientation(_ exif: [UInt8]) -> ImageDecoding.Orientation {
-        Orientation(exif: exif.span)
-    }
+    private func orientation(_ exif: [UInt8]) -> ImageDecoding.Orientation { Orientation(exif: exif.span) }
 }
 
 /// Random numbers from a seed (Steele, Lea, Flood: SplitMix64).

@@ -16,10 +16,7 @@ import WorkerProtocol
     ) throws -> [UInt8] {
         var job = DecodeJob(id: 1, transform: transform)
         job.encoding = Encoding(format, quality: quality)
-        let image = try EncodedImage(try ImageSource(copying: file), for: job)
-        let output = try WritableBuffer(name: "test", size: image.plan.outputBytes(transform, job.encoding))
-        let result = try image.decode(into: output.descriptor)
-        return Array(try contents(of: output.descriptor).prefix(result.bytes))
+        return try Decoded(file, for: job).bytes
     }
 
     @Test func pngIsExact() throws {
@@ -30,9 +27,7 @@ import WorkerProtocol
             let webp = try encoded(picture.encoded(.webp), .png)
             #expect(try decode(webp) == picture)
             let small = Transform(width: 50, alpha: .straight)
-            #expect(
-                try decode(encoded(picture.png, .png, small))
-                    == decode(picture.png, for: DecodeJob(id: 1, transform: small)))
+            #expect(try decode(encoded(picture.png, .png, small)) == decode(picture.png, with: small))
         }
     }
 
@@ -101,7 +96,7 @@ import WorkerProtocol
             let (frames, _) = try decodeFrames(try encoded(file, .webp, transform))
             var straight = transform
             straight.alpha = .straight
-            let (expected, _) = try decodeFrames(file, for: DecodeJob(id: 1, transform: straight))
+            let (expected, _) = try decodeFrames(file, with: straight)
             #expect(frames.count == expected.count)
             for (frame, expected) in zip(frames, expected) {
                 #expect(Self.multiplied(frame).difference(from: Self.multiplied(expected), inSquaresOf: side) <= 16)
@@ -111,8 +106,7 @@ import WorkerProtocol
 
     /// An image with its colour multiplied by alpha: what is transparent has any colour.
     private static func multiplied(_ picture: TestPicture) -> TestPicture {
-        TestPicture(width: picture.width, height: picture.height) { x, y in
-            let pixel = picture[x, y]
+        picture.map { pixel in
             let colors = (0..<3).map { UInt8(Int(pixel[$0]) * Int(pixel.w) / 255) }
             return SIMD4(colors[0], colors[1], colors[2], pixel.w)
         }
@@ -133,11 +127,7 @@ import WorkerProtocol
         job.encoding = Encoding(.webp, quality: 100)
         let worker = try TestWorker()
         let idle = try worker.kilobytes(of: "VmHWM")
-        try worker.order(.decode(job), [try sealedFile(bytes)])
-        guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
-        let most = plan.outputBytes(job.transform, job.encoding)
-        try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: most).descriptor])
-        guard case .finished(1, let result) = try worker.next() else { throw WireError(.internal, "no image") }
+        let (plan, result, _) = try worker.run(job, try sealedFile(bytes))
         // No frame was left out.
         #expect(result.bytes > side * side * count)
         let peak = (try worker.kilobytes(of: "VmHWM") - idle) << 10
@@ -235,17 +225,68 @@ import WorkerProtocol
 
     @Test func memoryIsCounted() throws {
         let file = TestPicture.gradient(width: 300, height: 200).png
-        let plan = { (encoding: Encoding?) in
-            var job = DecodeJob(id: 1)
-            job.encoding = encoding
-            return try EncodedImage(try ImageSource(copying: file), for: job).plan
-        }
-        let plain = try plan(nil)
+        let plain = try plan(file).workingBytes
         for format in Encoding.Format.allCases {
-            #expect(try plan(Encoding(format)).workingBytes >= plain.workingBytes + 300 * 200 * 4)
+            var job = DecodeJob(id: 1)
+            job.encoding = Encoding(format)
+            #expect(try plan(file, for: job).workingBytes >= plain + 300 * 200 * 4)
         }
-        var job = DecodeJob(id: 1, maxWorkingBytes: plain.workingBytes)
+        var job = DecodeJob(id: 1, maxWorkingBytes: plain)
         job.encoding = Encoding(.webp)
-        #expect(throws: WireError.self) { try EncodedImage(try ImageSource(copying: file), for: job) }
+        #expect(throws: WireError.self) { try plan(file, for: job) }
+    }
+}
+
+@Suite struct EncoderTests {
+    /// Encodes `picture`, whose bytes are stored as `pixelFormat` and `alpha` say.
+    private func encode(
+        _ picture: TestPicture, _ format: Encoding.Format, _ pixelFormat: PixelFormat, _ alpha: AlphaMode
+    ) throws -> [UInt8] { try picture.encodedByWorker(Encoding(format, quality: 95), pixelFormat, alpha) }
+
+    @Test func pngKeepsEveryPixel() throws {
+        // Several bands and several steps of output.
+        let picture = TestPicture.gradient(width: 700, height: 300, transparent: true)
+        #expect(try decode(encode(picture, .png, .rgba8, .straight)) == picture)
+        #expect(try decode(encode(picture.bgra, .png, .bgra8, .straight)) == picture)
+        let premultiplied = picture.premultiplied
+        let file = try encode(premultiplied, .png, .rgba8, .premultiplied)
+        #expect(try decode(file, .rgba8, .premultiplied) == premultiplied)
+    }
+
+    @Test func jpegIsBlendedOverWhite() throws {
+        let picture = TestPicture(width: 64, height: 32) { x, _ in SIMD4(200, 0, 0, x < 32 ? 0 : 255) }
+        for (bytes, format) in [(picture, PixelFormat.rgba8), (picture.bgra, .bgra8)] {
+            for alpha in [AlphaMode.premultiplied, .straight] {
+                let source = alpha == .straight ? bytes : bytes.premultiplied
+                let decoded = try decode(encode(source, .jpeg, format, alpha))
+                let (left, right) = (decoded[10, 16], decoded[54, 16])
+                #expect(left.x > 245 && left.y > 245 && left.z > 245 && left.w == 255)
+                #expect(right.x > 190 && right.y < 12 && right.z < 12)
+            }
+        }
+    }
+
+    @Test func largeJPEGIsWrittenInSteps() throws {
+        var random = SplitMix(state: 3)
+        let noise = TestPicture(width: 600, height: 500) { _, _ in
+            SIMD4(.random(in: 0...255, using: &random), .random(in: 0...255, using: &random), 0, 255)
+        }
+        let file = try encode(noise, .jpeg, .rgba8, .straight)
+        #expect(file.count > 200_000)
+        #expect(try decode(file) == decode(noise.jpeg(.baseline)))
+    }
+
+    @Test func webpIsNear() throws {
+        let picture = TestPicture.squares(columns: 4, rows: 4, side: 16)
+        let decoded = try decode(encode(picture.bgra, .webp, .bgra8, .premultiplied))
+        #expect(decoded.difference(from: picture, inSquaresOf: 16) <= 12)
+    }
+
+    @Test func sidesBeyondTheFormatAreRefused() throws {
+        let picture = TestPicture(width: 16_384, height: 1) { _, _ in SIMD4(1, 2, 3, 255) }
+        #expect(throws: WireError.self) { try encode(picture, .webp, .rgba8, .straight) }
+        let wide = TestPicture(width: 65_535, height: 1) { _, _ in SIMD4(1, 2, 3, 255) }
+        #expect(throws: WireError.self) { try encode(wide, .jpeg, .rgba8, .straight) }
+        #expect(try decode(encode(wide, .png, .rgba8, .straight)) == wide)
     }
 }

@@ -1,7 +1,5 @@
 import CImageCodecs
 import IPCProtocol
-import LinuxSystem
-import SharedCache
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -21,14 +19,12 @@ import WorkerProtocol
         var transform = Transform(pixelFormat: format, alpha: .straight, background: background)
         change(&transform)
         let job = DecodeJob(id: 1, transform: transform)
-        let image = try EncodedImage(try ImageSource(copying: file), for: job)
-        let size = image.plan.outputBytes(transform, nil)
-        let frames = transform.frames.count(of: image.plan.header.frameCount)
-        #expect(size == frames * image.plan.result.pixels * format.bytesPerPixel)
+        let decoded = try Decoded(file, for: job)
+        let frames = transform.frames.count(of: decoded.plan.header.frameCount)
+        let size = frames * decoded.plan.result.pixels * format.bytesPerPixel
         // No larger than needed, and no smaller.
-        let output = try WritableBuffer(name: "test", size: size).descriptor
-        #expect(try image.decode(into: output).bytes == size)
-        return try contents(of: output)
+        #expect(decoded.plan.outputBytes(transform, nil) == size && decoded.result.bytes == size)
+        return decoded.bytes
     }
 
     private func over(_ value: UInt8, _ under: UInt8, _ alpha: UInt8) -> UInt8 {
@@ -179,9 +175,7 @@ import WorkerProtocol
         let source = try ImageSource(copying: Array(file.prefix(file.count / 2)), isPart: true)
         var job = DecodeJob(id: 1, transform: Transform(pixelFormat: .rgb8))
         job.partialBytes = file.count / 2
-        let image = try EncodedImage(source, for: job)
-        let output = try WritableBuffer(name: "test", size: 131 * 93 * 3).descriptor
-        #expect(try image.decode(into: output).bytes == 131 * 93 * 3)
+        #expect(try Decoded(source, for: job).bytes.count == 131 * 93 * 3)
     }
 
     /// The placeholder is the same whatever the format, and a gray result has that of the colours.
@@ -190,9 +184,7 @@ import WorkerProtocol
         let placeholders = try PixelFormat.allCases.map { format in
             var job = DecodeJob(id: 1, transform: Transform(width: 20, pixelFormat: format))
             job.wantsPlaceholder = true
-            let image = try EncodedImage(try ImageSource(copying: file), for: job)
-            let output = try WritableBuffer(name: "test", size: image.plan.outputBytes(job.transform, nil)).descriptor
-            return try image.decode(into: output).placeholder
+            return try Decoded(file, for: job).result.placeholder
         }
         #expect(placeholders[0] != nil)
         #expect(Set(placeholders).count == 1)

@@ -22,9 +22,7 @@ import WorkerProtocol
     ) throws -> Placeholder? {
         var job = DecodeJob(id: 1, transform: transform)
         job.wantsPlaceholder = isWanted
-        let image = try EncodedImage(try ImageSource(copying: file), for: job)
-        let output = try memoryFile(Array(repeating: 0, count: image.plan.result.bytes))
-        return try image.decode(into: output).placeholder
+        return try Decoded(file, for: job).result.placeholder
     }
 
     @Test(arguments: [

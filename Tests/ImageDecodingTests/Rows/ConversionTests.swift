@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 
 @testable import ImageDecoding
-@testable import imgworker
 
 @Suite struct ConversionTests {
     @Test func premultiplyingRoundsEveryPairExactly() {

@@ -1,12 +1,9 @@
 import IPCProtocol
-import LinuxSystem
-import SharedCache
 import TestSupport
 import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Compares scaled results with Pillow, an independent implementation: visually equal to its LANCZOS or BOX filter.
 @Suite(.enabled(if: Pillow.isInstalled, "python3 does not find Pillow (Debian: python3-pil)"))
@@ -18,10 +15,7 @@ struct PillowTests {
         let decibels: Double
 
         init(_ name: String, _ picture: TestPicture, _ file: [UInt8], _ decibels: Double) {
-            testDescription = name
-            self.picture = picture
-            self.file = file
-            self.decibels = decibels
+            (testDescription, self.picture, self.file, self.decibels) = (name, picture, file, decibels)
         }
     }
 
@@ -58,7 +52,7 @@ struct PillowTests {
             try Pillow.scale(sample.file, plans, filter: "LANCZOS"), try Pillow.scale(sample.file, plans, filter: "BOX")
         )
         for (index, transform) in transforms.enumerated() {
-            let result = try decode(sample.file, for: DecodeJob(id: 1, transform: transform))
+            let result = try decode(sample.file, with: transform)
             let decibels = max(result.decibels(against: smooth[index]), result.decibels(against: plain[index]))
             #expect(decibels >= sample.decibels, "\(transform.canonical): \(decibels) dB")
         }

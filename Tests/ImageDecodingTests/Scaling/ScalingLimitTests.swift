@@ -1,4 +1,6 @@
 import IPCProtocol
+import LinuxSystem
+import SharedCache
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -10,37 +12,27 @@ import WorkerProtocol
 @Suite struct ScalingLimitTests {
     private static let picture = TestPicture.scene(width: 200, height: 150)
 
-    private func plan(
-        _ file: [UInt8], _ transform: Transform, maxPixels: Int = 1000, maxSourcePixels: Int = 30_000,
-        maxWorkingBytes: Int = 1 << 30
-    ) throws -> DecodePlan {
-        let job = DecodeJob(
+    private func job(
+        _ transform: Transform = Transform(width: 20), maxPixels: Int = 1000, maxSourcePixels: Int = 30_000
+    ) -> DecodeJob {
+        DecodeJob(
             id: 1, transform: transform, maxPixels: maxPixels, maxSourcePixels: maxSourcePixels,
-            maxWorkingBytes: maxWorkingBytes)
-        return try EncodedImage(try ImageSource(copying: file), for: job).plan
+            maxWorkingBytes: 1 << 30)
     }
 
-    private func code(_ body: () throws -> DecodePlan) -> ErrorCode? {
-        do {
-            _ = try body()
-            return nil
-        } catch {
-            return (error as? WireError)?.code ?? .internal
-        }
-    }
+    private func code(_ file: [UInt8], _ job: DecodeJob) -> ErrorCode? { failure { try plan(file, for: job) }?.code }
 
     @Test func formatsDecodedByRowsMayBeLarger() throws {
-        let small = Transform(width: 20)
         for file in [
             try Self.picture.encoded(.png), Self.picture.jpeg(.baseline), Self.picture.jpeg(.progressive),
         ] {
-            let plan = try plan(file, small)
+            let plan = try plan(file, for: job())
             #expect((plan.result.width, plan.result.height) == (20, 15))
             #expect((plan.header.geometry.width, plan.header.geometry.height) == (200, 150))
-            #expect(code { try self.plan(file, small, maxSourcePixels: 29_999) } == .tooManyPixels)
+            #expect(code(file, job(maxSourcePixels: 29_999)) == .tooManyPixels)
             // The result has its own limit, which also applies to the full size.
-            #expect(code { try self.plan(file, Transform(width: 40)) } == .tooManyPixels)
-            #expect(code { try self.plan(file, Transform()) } == .tooManyPixels)
+            #expect(code(file, job(Transform(width: 40))) == .tooManyPixels)
+            #expect(code(file, job(Transform())) == .tooManyPixels)
         }
     }
 
@@ -49,14 +41,14 @@ import WorkerProtocol
         for file in [
             interlaced.file, try Self.picture.encoded(.webp), try Self.picture.encoded(.webp, lossless: false),
         ] {
-            #expect(code { try plan(file, Transform(width: 20)) } == .tooManyPixels)
-            #expect(code { try plan(file, Transform(width: 20), maxPixels: 30_000) } == nil)
+            #expect(code(file, job()) == .tooManyPixels)
+            #expect(code(file, job(maxPixels: 30_000)) == nil)
         }
     }
 
     @Test func tooLongSidesAreRefused() throws {
         let file = try TestPicture.scene(width: 2, height: 4).encoded(.png)
-        #expect(code { try plan(file, Transform(width: 40_000, fit: .contain)) } == .tooManyPixels)
+        #expect(code(file, job(Transform(width: 40_000, fit: .contain))) == .tooManyPixels)
     }
 
     @Test func workingMemoryIsEstimated() throws {
@@ -66,8 +58,7 @@ import WorkerProtocol
             width: width, height: height, bytes: [UInt8](repeating: 255, count: width * height * 4))
         let pixels = width * height
         func bytes(_ file: [UInt8], _ transform: Transform) throws -> Int {
-            let job = DecodeJob(id: 1, transform: transform)
-            return try EncodedImage(try ImageSource(copying: file), for: job).plan.workingBytes - file.count
+            try plan(file, with: transform).workingBytes - file.count
         }
         let baseline = picture.jpeg(.baseline)
         let turned = TestExif.inserted(TestExif.block(orientation: 6), intoJPEG: baseline)
@@ -86,7 +77,83 @@ import WorkerProtocol
         // A lower limit is refused before anything is allocated.
         let job = DecodeJob(id: 1, transform: full, maxWorkingBytes: lossless - 1)
         let file = try picture.encoded(.webp)
-        let error = #expect(throws: WireError.self) { try EncodedImage(try ImageSource(copying: file), for: job) }
-        #expect(error?.code == .tooManyPixels)
+        #expect(failure { try plan(file, for: job) }?.code == .tooManyPixels)
+    }
+}
+
+/// Scaling down an image that is decoded row by row takes little memory at any size.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ScalingMemoryTests {
+    static let side = 10_000
+    static let most = 32 << 10
+
+    @Test func jpegOf100Megapixels() throws {
+        let writer = try #require(JPEGWriter(Self.geometry, .rgba8, quality: Encoding.usualQuality))
+        let file = try Self.encode(with: writer)
+        try measure(file)
+        // For a thumbnail, most memory is the window of the file, which is released behind the decoder, and rows.
+        try measure(file, side: 256, most: 2048)
+    }
+
+    @Test func pngOf100Megapixels() throws {
+        let writer = try #require(PNGWriter(Self.geometry, .rgba8))
+        let file = try Self.encode(with: writer)
+        // Exceeds the worker's limit, so it must release the bytes that it has read.
+        #expect(try file.size() > Self.most << 10)
+        try measure(file)
+    }
+
+    @Test func digestOfALargeFile() throws {
+        let buffer = try WritableBuffer(name: "test")
+        let part = [UInt8](repeating: 7, count: 1 << 20)
+        for number in 0..<32 {
+            unsafe try part.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: number << 20) }
+        }
+        let file = try buffer.seal().descriptor
+        let worker = try TestWorker()
+        let idle = try worker.kilobytes(of: "VmHWM")
+        try worker.order(.identify(job: 1), [file])
+        guard case .identified(1, _, _, _) = try worker.next() else { throw WireError(.internal, "no digest") }
+        // The pages of the file are released behind the digest.
+        #expect(try worker.kilobytes(of: "VmHWM") - idle <= 1024)
+    }
+
+    private static let geometry = PixelGeometry(width: side, height: side)!
+
+    /// Returns a sealed file of the image: incompressible noise at the top, stripes below.
+    private static func encode(with writer: some RowEncoder) throws -> FileDescriptor {
+        let buffer = try WritableBuffer(name: "test")
+        let file = buffer.descriptor
+        let rows = 100
+        let memory = try PixelMemory(count: rows * side * 4)
+        let words = unsafe memory.bytes.bindMemory(to: UInt64.self)
+        var (random, length) = (SplitMix(state: 5), 0)
+        for index in words.indices { unsafe words[index] = random.next() }
+        for band in 0..<side / rows {
+            if band == 12 { unsafe words.update(repeating: 0xFF00_40F0_FF80_FF20) }
+            _ = unsafe writer.encode(memory.bytes, count: rows)
+            length += try Self.append(writer, to: file, at: length)
+        }
+        _ = writer.finish()
+        _ = try Self.append(writer, to: file, at: length)
+        return try buffer.seal().descriptor
+    }
+
+    private static func append(_ writer: some RowEncoder, to file: FileDescriptor, at offset: Int) throws -> Int {
+        let bytes = unsafe writer.takeOutput()
+        unsafe try file.write(bytes, at: offset)
+        return bytes.count
+    }
+
+    /// `most`: the most kilobytes by which the worker may grow.
+    private func measure(_ file: FileDescriptor, side: Int = 1024, most: Int = Self.most) throws {
+        let worker = try TestWorker()
+        let idle = try worker.kilobytes(of: "VmHWM")
+        let (plan, result, _) = try worker.run(DecodeJob(id: 1, transform: Transform(width: side)), file)
+        #expect(plan.result == PixelGeometry(width: side, height: side))
+        #expect(result == DecodeResult(bytes: plan.result.bytes))
+        // The result is written, not mapped, so it does not count as the worker's memory.
+        let peak = try worker.kilobytes(of: "VmHWM") - idle
+        #expect(peak <= most)
+        #expect(plan.workingBytes <= Self.most << 10)
     }
 }

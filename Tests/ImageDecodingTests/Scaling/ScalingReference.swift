@@ -3,7 +3,6 @@ import IPCProtocol
 import TestSupport
 
 @testable import ImageDecoding
-@testable import imgworker
 
 extension TestPicture {
     /// The reference for scaling: for each pixel of the result, the sum of all premultiplied source pixels with their
@@ -32,7 +31,6 @@ extension TestPicture {
         }
     }
 
-    /// Its size.
     var geometry: PixelGeometry { PixelGeometry(width: width, height: height)! }
 
     private static func weights(

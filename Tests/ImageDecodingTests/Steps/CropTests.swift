@@ -76,9 +76,9 @@ import WorkerProtocol
         let crop = Crop(x: 10, y: 1500, width: 20, height: 10)
         var job = job(crop)
         job.maxPixels = 1000
-        let image = try EncodedImage(try ImageSource(copying: file), for: job)
-        #expect(image.plan.result == PixelGeometry(width: 20, height: 10))
-        #expect(image.plan.workingBytes < file.count + (5 << 20))
+        let plan = try plan(file, for: job)
+        #expect(plan.result == PixelGeometry(width: 20, height: 10))
+        #expect(plan.workingBytes < file.count + (5 << 20))
         #expect(try decode(file, for: job).bytes.count == 800)
     }
 

@@ -8,12 +8,14 @@ struct StepReference {
     /// Red, green, blue and alpha.
     var pixels: [SIMD4<Double>]
 
-    init(_ picture: TestPicture) {
+    /// The image after these steps.
+    init(_ picture: TestPicture, _ steps: [Step] = []) {
         (width, height) = (picture.width, picture.height)
         pixels = (0..<width * height).map { index in
             let pixel = picture[index % picture.width, index / picture.width]
             return SIMD4(Double(pixel.x), Double(pixel.y), Double(pixel.z), Double(pixel.w)) / 255
         }
+        for step in steps { apply(step) }
     }
 
     private init(width: Int, height: Int, _ pixel: (Int, Int) -> SIMD4<Double>) {
@@ -48,7 +50,6 @@ struct StepReference {
         SIMD4(Double(color.red), Double(color.green), Double(color.blue), Double(color.alpha)) / 255
     }
 
-    /// Applies a step.
     mutating func apply(_ step: Step) {
         let before = self
         switch step {
@@ -166,23 +167,19 @@ struct StepReference {
         let (width, height) = (width, height)
         var rows = colors
         var result = self
-        for y in 0..<height {
-            for x in 0..<width {
-                var value = SIMD4<Double>()
-                for (index, weight) in weights.enumerated() {
-                    value += colors[y * width + min(width - 1, max(0, x + index - reach))] * weight
-                }
-                rows[y * width + x] = value
+        for place in rows.indices {
+            var value = SIMD4<Double>()
+            for (index, weight) in weights.enumerated() {
+                value += colors[place / width * width + min(width - 1, max(0, place % width + index - reach))] * weight
             }
+            rows[place] = value
         }
-        for y in 0..<height {
-            for x in 0..<width {
-                var value = SIMD4<Double>()
-                for (index, weight) in weights.enumerated() {
-                    value += rows[min(height - 1, max(0, y + index - reach)) * width + x] * weight
-                }
-                result.pixels[y * width + x] = Self.divided(value)
+        for place in rows.indices {
+            var value = SIMD4<Double>()
+            for (index, weight) in weights.enumerated() {
+                value += rows[min(height - 1, max(0, place / width + index - reach)) * width + place % width] * weight
             }
+            result.pixels[place] = Self.divided(value)
         }
         return result
     }

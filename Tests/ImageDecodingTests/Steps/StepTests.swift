@@ -52,8 +52,7 @@ import WorkerProtocol
     @Test(arguments: steps) func everyStep(_ steps: [Step]) throws {
         for isTransparent in [true, false] {
             let picture = TestPicture.scene(width: 41, height: 29, transparent: isTransparent)
-            var reference = StepReference(picture)
-            for step in steps { reference.apply(step) }
+            let reference = StepReference(picture, steps)
             let expected = reference.picture
             let file = try picture.encoded(.png)
             let result = try decode(file, for: job(steps))
@@ -70,16 +69,14 @@ import WorkerProtocol
         }
     }
 
-    /// Steps follow scaling.
     @Test func stepsFollowScaling() throws {
         let picture = TestPicture.scene(width: 100, height: 80, transparent: true)
         let file = try picture.encoded(.png)
         for steps in Self.steps.prefix(12) + [[.function(.invert, amount: 1)]] {
             let scaled = Transform(width: 31, height: 17, fit: .fill, alpha: .straight)
-            var reference = StepReference(try decode(file, for: DecodeJob(id: 1, transform: scaled)))
-            for step in steps { reference.apply(step) }
+            let reference = StepReference(try decode(file, with: scaled), steps)
             let transform = Transform(width: 31, height: 17, fit: .fill, edits: Edits(crop: nil, steps: steps))
-            let result = try decode(file, for: DecodeJob(id: 1, transform: transform))
+            let result = try decode(file, with: transform)
             #expect(try #require(result.difference(from: reference.picture)) <= 2, "\(steps)")
         }
     }
@@ -111,8 +108,7 @@ import WorkerProtocol
             ]
             for picture in pictures {
                 for sigma in [8, 9.5, 30] {
-                    var reference = StepReference(picture)
-                    reference.apply(.blur(sigma: sigma))
+                    let reference = StepReference(picture, [.blur(sigma: sigma)])
                     let result = try decode(try picture.encoded(.png), for: job([.blur(sigma: sigma)]))
                     let difference = try #require(result.difference(from: reference.picture))
                     #expect(difference <= 2, "\(width)×\(height), sigma \(sigma)")
@@ -125,8 +121,7 @@ import WorkerProtocol
         for (width, height) in [(1, 1), (1, 50), (50, 1), (2, 3), (5, 4)] {
             let picture = TestPicture.scene(width: width, height: height, transparent: true)
             for steps in Self.steps {
-                var reference = StepReference(picture)
-                for step in steps { reference.apply(step) }
+                let reference = StepReference(picture, steps)
                 let result = try decode(try picture.encoded(.png), for: job(steps))
                 #expect(try #require(result.difference(from: reference.picture)) <= 2, "\(steps) \(width)×\(height)")
             }
@@ -139,10 +134,7 @@ import WorkerProtocol
         for (step, isTransparent) in [(Step.circle, true), (.function(.invert, amount: 1), false)] {
             var job = job([step], alpha: .straight)
             job.encoding = Encoding(.png)
-            let image = try EncodedImage(try ImageSource(copying: file), for: job)
-            let output = try memoryFile([UInt8](repeating: 0, count: Encoding.mostBytes(of: image.plan.result)))
-            let bytes = Array(try contents(of: output).prefix(try image.decode(into: output).bytes))
-            let written = Array(try contents(of: output).prefix(bytes.count))
+            let written = try Decoded(file, for: job).bytes
             // The colour type: with alpha or without.
             #expect(written[25] == (isTransparent ? 6 : 2))
             let expected = try decode(file, for: self.job([step], alpha: .straight))

@@ -2,6 +2,7 @@ import IPCProtocol
 import LinuxSystem
 import SharedCache
 import TestSupport
+import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
@@ -60,9 +61,7 @@ extension EncodedImage {
     /// Reads the header of a file of any family.
     init(
         _ source: ImageSource, for job: DecodeJob, conversions: ColorConversions = ColorConversions()
-    ) throws(WireError) {
-        try self.init(source, for: job, allCodecs, conversions: conversions)
-    }
+    ) throws(WireError) { try self.init(source, for: job, allCodecs, conversions: conversions) }
 }
 
 /// Decodes `file` as the worker does for a client, to straight RGBA by default.
@@ -71,6 +70,11 @@ func decode(
 ) throws -> TestPicture {
     let job = DecodeJob(id: 1, transform: Transform(pixelFormat: format, alpha: alpha), maxPixels: maxPixels)
     return try decode(file, for: job)
+}
+
+/// Decodes `file` with `transform`.
+func decode(_ file: [UInt8], with transform: Transform) throws -> TestPicture {
+    try decode(file, for: DecodeJob(id: 1, transform: transform))
 }
 
 /// Decodes `file` as the worker does for `job`.
@@ -82,19 +86,95 @@ func decode(_ file: [UInt8], for job: DecodeJob) throws -> TestPicture {
     return TestPicture(width: geometry.width, height: geometry.height, bytes: try contents(of: output))
 }
 
-/// Returns the error code of decoding `file`; nil if it succeeds.
-func failure(_ file: [UInt8], maxPixels: Int = 50_000_000) -> ErrorCode? {
-    do {
-        _ = try decode(file, maxPixels: maxPixels)
-        return nil
-    } catch let error as WireError {
-        return error.code
-    } catch {
-        return .internal
+/// The result of decoding a file as the worker does for a job.
+struct Decoded {
+    let plan: DecodePlan
+    let result: DecodeResult
+    /// The pixels of all frames, or the encoded image.
+    let bytes: [UInt8]
+
+    init(_ source: ImageSource, for job: DecodeJob) throws {
+        let image = try EncodedImage(source, for: job)
+        plan = image.plan
+        let size = plan.outputBytes(job.transform, job.encoding)
+        let output = try WritableBuffer(name: "test", size: size).descriptor
+        result = try image.decode(into: output)
+        bytes = Array(try contents(of: output).prefix(result.bytes))
+    }
+
+    init(_ file: [UInt8], for job: DecodeJob) throws {
+        try self.init(try ImageSource(copying: file), for: job)
+    }
+
+    init(_ file: [UInt8], with transform: Transform) throws {
+        try self.init(file, for: DecodeJob(id: 1, transform: transform))
+    }
+
+    /// The frames, of four bytes a pixel.
+    var pictures: [TestPicture] {
+        let geometry = plan.result
+        return stride(from: 0, to: bytes.count, by: geometry.bytes).map {
+            TestPicture(width: geometry.width, height: geometry.height, bytes: Array(bytes[$0..<$0 + geometry.bytes]))
+        }
     }
 }
 
-/// Returns the contents of a file.
+/// Returns the plan of decoding `file` for `job`.
+func plan(_ file: [UInt8], for job: DecodeJob = DecodeJob(id: 1)) throws -> DecodePlan {
+    try EncodedImage(try ImageSource(copying: file), for: job).plan
+}
+
+/// Returns the plan of decoding `file` with `transform`.
+func plan(_ file: [UInt8], with transform: Transform) throws -> DecodePlan {
+    try plan(file, for: DecodeJob(id: 1, transform: transform))
+}
+
+/// Returns the error of `body`; nil if it succeeds.
+func failure(of body: () throws -> some Any) -> WireError? {
+    do {
+        _ = try body()
+        return nil
+    } catch {
+        return error as? WireError ?? WireError(.internal, "\(error)")
+    }
+}
+
+/// Returns the error code of decoding `file`; nil if it succeeds.
+func failure(_ file: [UInt8], maxPixels: Int = 50_000_000) -> ErrorCode? {
+    failure { try decode(file, maxPixels: maxPixels) }?.code
+}
+
+/// Returns the error code of decoding `file` for `job`; nil if it succeeds.
+func failure(_ file: [UInt8], for job: DecodeJob) -> ErrorCode? { failure { try decode(file, for: job) }?.code }
+
+/// Returns the error code of decoding `file` with `transform`; nil if it succeeds.
+func failure(_ file: [UInt8], with transform: Transform) -> ErrorCode? {
+    failure { try decode(file, with: transform) }?.code
+}
+
+/// Expects that decoding `file` fails with a code, and a message that contains `text`.
+func expectFailure(
+    _ file: [UInt8], _ code: ErrorCode, naming text: String, for job: DecodeJob = DecodeJob(id: 1),
+    sourceLocation: SourceLocation = #_sourceLocation
+) {
+    let error = failure { try decode(file, for: job) }
+    #expect(error?.code == code, sourceLocation: sourceLocation)
+    #expect(error?.message.contains(text) == true, sourceLocation: sourceLocation)
+}
+
+/// Expects that the prefixes of `lengths` bytes of `file` fail as damaged, or with a code of `others`.
+func expectDamage(
+    _ file: [UInt8], _ lengths: StrideTo<Int>, others: [ErrorCode] = [],
+    sourceLocation: SourceLocation = #_sourceLocation
+) {
+    for length in lengths {
+        let code = failure(Array(file.prefix(length)))
+        #expect(
+            ([.truncated, .decodeFailed] + others).contains(code), "\(length) of \(file.count) bytes",
+            sourceLocation: sourceLocation)
+    }
+}
+
 func contents(of file: FileDescriptor) throws -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: try file.size())
     let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
@@ -108,7 +188,21 @@ func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
     return file
 }
 
+extension TestPNG {
+    /// The image with 8 bits a sample.
+    init(_ picture: TestPicture, _ kind: Kind = .rgba, interlaced: Bool = false) {
+        let channels = [Kind.gray: 1, .rgb: 3][kind] ?? 4
+        self.init(
+            width: picture.width, height: picture.height, kind: kind, depth: 8, interlaced: interlaced
+        ) { x, y in (0..<channels).map { Int(picture[x, y][$0]) } }
+    }
+}
+
 extension TestPicture {
+    func map(_ change: (SIMD4<UInt8>) -> SIMD4<UInt8>) -> TestPicture {
+        TestPicture(width: width, height: height) { x, y in change(self[x, y]) }
+    }
+
     /// Returns the largest difference at the centres of squares with `side` pixels a side, because lossy formats change
     /// colours at their edges.
     func difference(from other: TestPicture, inSquaresOf side: Int) -> Int {

@@ -1,14 +1,11 @@
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
-@testable import imgworker
 
 /// Python's imaging library, run in a separate process.
 enum Pillow {
@@ -20,14 +17,11 @@ enum Pillow {
 
     /// Scales a file's image by each of `plans`; premultiplied.
     static func scale(_ file: [UInt8], _ plans: [Transform.Plan], filter: String) throws -> [TestPicture] {
-        // One memfd carries the file to the process and the pixels back.
-        let exchange = try memoryFile(file)
         let arguments = plans.map { plan in
             let (crop, result) = (plan.crop, plan.result)
             return "\(result.width) \(result.height) \(crop.x) \(crop.y) \(crop.x + crop.width) \(crop.y + crop.height)"
         }
-        try #require(try run(script, [filter] + arguments, exchange) == .status(0))
-        var pixels = try contents(of: exchange)[...]
+        var pixels = try output(of: script, [filter] + arguments, on: file)[...]
         return plans.map { plan in
             let bytes = Array(pixels.prefix(plan.result.bytes))
             pixels = pixels.dropFirst(plan.result.bytes)
@@ -50,9 +44,7 @@ enum Pillow {
 
     /// Decodes a file and converts its profile to sRGB with ImageCms; opaque.
     static func converted(_ file: [UInt8], width: Int, height: Int) throws -> TestPicture {
-        let exchange = try memoryFile(file)
-        try #require(try run(conversion, [], exchange) == .status(0))
-        return TestPicture(width: width, height: height, bytes: try contents(of: exchange))
+        TestPicture(width: width, height: height, bytes: try output(of: conversion, on: file))
     }
 
     private static let conversion = """
@@ -72,9 +64,7 @@ enum Pillow {
     /// Decodes the first image of a file with its orientation applied and its profile converted to sRGB; straight
     /// alpha.
     static func shown(_ file: [UInt8]) throws -> TestPicture {
-        let exchange = try memoryFile(file)
-        try #require(try run(showing, [], exchange) == .status(0))
-        let bytes = try contents(of: exchange)
+        let bytes = try output(of: showing, on: file)
         let number = { (start: Int) in bytes[start..<start + 4].reversed().reduce(0) { $0 << 8 | Int($1) } }
         return TestPicture(width: number(0), height: number(4), bytes: Array(bytes.dropFirst(8)))
     }
@@ -105,9 +95,7 @@ enum Pillow {
 
     /// Decodes all frames of an animation as Pillow composes them; each has the size of `picture`.
     static func frames(_ file: [UInt8], of picture: TestPicture) throws -> [TestPicture] {
-        let exchange = try memoryFile(file)
-        try #require(try run(animation, [], exchange) == .status(0))
-        let pixels = try contents(of: exchange)
+        let pixels = try output(of: animation, on: file)
         return stride(from: 0, to: pixels.count, by: picture.bytes.count).map {
             TestPicture(
                 width: picture.width, height: picture.height, bytes: Array(pixels[$0..<$0 + picture.bytes.count]))
@@ -124,6 +112,15 @@ enum Pillow {
             for frame in ImageSequence.Iterator(picture):
                 file.write(frame.convert('RGBA').tobytes())
         """
+
+    /// What a script writes in the place of a file: one memfd carries the file to the process and the pixels back.
+    private static func output(
+        of script: String, _ arguments: [String] = [], on file: [UInt8]
+    ) throws -> [UInt8] {
+        let exchange = try memoryFile(file)
+        try #require(try run(script, arguments, exchange) == .status(0))
+        return try contents(of: exchange)
+    }
 
     private static func run(
         _ script: String, _ arguments: [String], _ exchange: FileDescriptor

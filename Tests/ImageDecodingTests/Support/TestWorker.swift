@@ -1,6 +1,7 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SharedCache
 import SystemValues
 import TestSupport
 import Testing
@@ -38,7 +39,6 @@ final class TestWorker {
         _ = process.waitForExit(milliseconds: 60_000)
     }
 
-    /// The process id.
     var pid: Int32 { process.pid }
 
     /// Receives the next report, without the times in it, which no test can predict.
@@ -56,15 +56,32 @@ final class TestWorker {
         }
     }
 
-    /// Receives the next report.
-    func nextWithTimes() throws -> DecodeReport {
-        try #require(try channel.receiveMessage(DecodeReport.self)).0
-    }
+    func nextWithTimes() throws -> DecodeReport { try #require(try channel.receiveMessage(DecodeReport.self)).0 }
 
-    /// Sends an order.
     func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil) throws {
         try channel.enqueue(order, descriptors: descriptors, bytes: bytes)
         try channel.flushMessages()
+    }
+
+    /// Starts a job, and returns what the header of its file tells.
+    func plan(_ job: DecodeJob, _ file: FileDescriptor) throws -> DecodePlan {
+        try order(.decode(job), [file])
+        let report = try next()
+        guard case .header(job.id, let plan) = report else { throw WireError(.internal, "no header: \(report)") }
+        return plan
+    }
+
+    /// Runs a job, whose result fits its output.
+    func run(
+        _ job: DecodeJob, _ file: FileDescriptor
+    ) throws -> (plan: DecodePlan, result: DecodeResult, output: FileDescriptor) {
+        let plan = try plan(job, file)
+        let size = plan.outputBytes(job.transform, job.encoding)
+        let output = try WritableBuffer(name: "test", size: size).descriptor
+        try order(.output(job: job.id), [output])
+        let report = try next()
+        guard case .finished(job.id, let result) = report else { throw WireError(.internal, "no result: \(report)") }
+        return (plan, result, output)
     }
 
     /// Returns a value from its status in kilobytes, such as `VmRSS`, or `VmHWM` for the peak.

@@ -1,20 +1,12 @@
 import DiskRecords
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 
-import class TestSupport.TemporaryDirectory
-
 /// Damaged files are never served, and are removed.
-@Suite(.timeLimit(.minutes(10))) struct DamageTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
+@Suite(.timeLimit(.minutes(10))) final class DamageTests: CacheSuite {
+    override var directory: String { folder }
 
     /// Kinds and places of damage.
     enum Damage: CaseIterable {
@@ -53,16 +45,14 @@ import class TestSupport.TemporaryDirectory
     @Test(arguments: Damage.allCases) func originals(_ damage: Damage) throws {
         let cache = try CacheProcess(directory)
         let (damaged, sound) = (TestOriginal(1), TestOriginal(2))
-        #expect(try cache.keep(damaged))
-        #expect(try cache.keep(sound))
+        try cache.keepAll([damaged, sound])
         let path = cache.path(damaged)
         try damage.apply(to: path, bodySize: damaged.bytes.count)
         #expect(try cache.find(damaged) == nil)
         try cache.waitForState(.on, entries: 1)
         if damage != .directory {
             #expect(!CurrentProcess.exists(path))
-            #expect(try cache.keep(damaged))
-            #expect(try cache.has(damaged))
+            try cache.store(damaged)
         }
         #expect(try cache.has(sound))
     }
@@ -101,10 +91,7 @@ import class TestSupport.TemporaryDirectory
     @Test func filesUnderEachOthersNames() throws {
         let cache = try CacheProcess(directory)
         let (first, second) = (TestOriginal(1), TestOriginal(2))
-        for original in [first, second] {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-        }
+        try cache.keepAll([first, second], rasters: { $0.raster() })
         for (one, other) in [
             (cache.path(first), cache.path(second)), (cache.path(first.raster()), cache.path(second.raster())),
         ] {
@@ -126,9 +113,7 @@ import class TestSupport.TemporaryDirectory
 
     @Test func foreignFilesAreRemoved() throws {
         let original = TestOriginal(1)
-        let first = try CacheProcess(directory)
-        #expect(try first.keep(original))
-        try first.close()
+        try makeCache(of: [original])
         let foreign = [
             "originals/\(original.record.key.prefix(2))/foreign", "originals/\(original.record.key.prefix(2))/a b.png",
             ".tmp-1", ".tmp-99999",
@@ -146,24 +131,18 @@ import class TestSupport.TemporaryDirectory
 
     @Test(arguments: IndexDamage.allCases) func index(_ damage: IndexDamage) throws {
         let originals = (0..<200).map { TestOriginal($0, size: 100) }
-        let first = try CacheProcess(directory)
-        for original in originals {
-            #expect(try first.keep(original))
-            #expect(try first.keep(original.raster(side: 3)))
-        }
-        try first.close()
+        try makeCache(of: originals, rasters: { $0.raster(side: 3) })
         let index = directory + "/index.sqlite"
         var bytes = try contents(of: index)
         #expect(!CurrentProcess.exists(index + "-wal"), "an orderly end leaves one file")
         switch damage {
-        case .removed: break
+        case .removed, .directory: break
         case .garbage: bytes = (0..<50_000).map { UInt8(truncatingIfNeeded: $0 * 7) }
         case .empty: bytes = []
         case .half: bytes.removeLast(bytes.count / 2)
         case .zeroPages: for offset in 4096..<bytes.count { bytes[offset] = 0 }
         case .otherVersion: bytes[63] = 9
         case .otherProgram: bytes[63] = 0
-        case .directory: break
         case .flippedBytes: for offset in stride(from: 5000, to: bytes.count, by: 97) { bytes[offset] ^= 0x55 }
         }
         try FileDescriptor.remove(index)
@@ -171,10 +150,7 @@ import class TestSupport.TemporaryDirectory
         if ![.removed, .directory].contains(damage) { try overwrite(index, with: bytes) }
 
         let second = try CacheProcess(directory)
-        for original in originals {
-            #expect(try second.has(original))
-            #expect(try second.has(original.raster(side: 3), of: original))
-        }
+        try second.findAll(originals, rasters: { $0.raster(side: 3) })
         // With a directory at the index's path, the index is in memory.
         try second.waitForState { $0.entries == 400 && ($0.state == .on) == (damage != .directory) }
         let url = originals[7].record.url
@@ -199,8 +175,7 @@ import class TestSupport.TemporaryDirectory
             for original in originals where try next.has(original) { found += 1 }
             #expect(found >= round)
             try next.waitForState(.on, entries: found)
-            let leftover = { files(below: directory).filter { $0.contains(".tmp") } }
-            try eventually { leftover().isEmpty }
+            try eventually { files(below: directory).allSatisfy { !$0.contains(".tmp") } }
             next.kill()
         }
     }

@@ -1,56 +1,29 @@
 import DiskRecords
 import HTTPValues
 import IPCProtocol
-import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
-
-import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
 /// Extra directories are searched, and otherwise left unchanged.
-@Suite(.timeLimit(.minutes(10))) struct ExtraDirectoryTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path + "/own" }
-    private var extra: String { temporary.path + "/extra" }
-    private var second: String { temporary.path + "/second" }
+@Suite(.timeLimit(.minutes(10))) final class ExtraDirectoryTests: CacheSuite {
+    override var directory: String { folder + "/own" }
+    private var extra: String { folder + "/extra" }
+    private var second: String { folder + "/second" }
     private var options: [String] { ["--extra-directory", extra, "--extra-directory", second] }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
-
-    /// A directory with these originals and their rasters.
-    private func make(_ path: String, _ originals: [TestOriginal], rasters: Bool = true) throws {
-        let cache = try CacheProcess(path)
-        for original in originals {
-            #expect(try cache.keep(original))
-            if rasters { #expect(try cache.keep(original.raster())) }
-        }
-        try cache.close()
-    }
-
-    /// All contents of a directory.
-    private func sight(_ path: String) throws -> [String: [UInt8]] {
-        var seen: [String: [UInt8]] = [:]
-        for name in files(below: path) { seen[name] = try contents(of: path + "/" + name) }
-        return seen
-    }
 
     @Test func foundAfterTheOwn() throws {
         let (here, there, both, nowhere) = (TestOriginal(1), TestOriginal(2), TestOriginal(3), TestOriginal(4))
-        try make(extra, [there, both])
+        try makeCache(of: [there, both], rasters: { $0.raster() }, at: extra)
         let last = TestOriginal(5)
-        try make(second, [last, there])
-        let before = try sight(extra)
+        try makeCache(of: [last, there], rasters: { $0.raster() }, at: second)
+        let before = try allContents(below: extra)
         let cache = try CacheProcess(directory, more: options)
         var own = both
         own.record.response.etag = "own"
         #expect(try cache.keep(here))
-        #expect(try cache.keep(own))
-        #expect(try cache.has(own))
+        try cache.store(own)
         #expect(try cache.query(keys: [both.record.key]) == own.record)
         for original in [there, last] {
             #expect(try cache.has(original))
@@ -65,7 +38,7 @@ import class TestSupport.TemporaryDirectory
         #expect(try cache.has(other, of: there))
         try cache.send(.touch(keys: [there.record.key]))
         try cache.waitForState(.on, entries: 3)
-        #expect(try sight(extra) == before)
+        #expect(try allContents(below: extra) == before)
         // Another process may use it meanwhile.
         try CacheProcess(extra).waitForState(.on, entries: 4)
         try cache.close()
@@ -73,7 +46,7 @@ import class TestSupport.TemporaryDirectory
 
     @Test func damagedFilesAreSkipped() throws {
         let originals = (0..<DamageTests.Damage.allCases.count).map { TestOriginal($0) }
-        try make(extra, originals)
+        try makeCache(of: originals, rasters: { $0.raster() }, at: extra)
         let path = try CacheProcess(extra)
         for (original, damage) in zip(originals, DamageTests.Damage.allCases) {
             try damage.apply(to: path.path(original), bodySize: original.bytes.count)
@@ -82,7 +55,7 @@ import class TestSupport.TemporaryDirectory
         path.kill()
         let before = files(below: extra)
         // The first is intact in the next directory.
-        try make(second, [originals[0]])
+        try makeCache(of: [originals[0]], rasters: { $0.raster() }, at: second)
         let cache = try CacheProcess(directory, more: options)
         for original in originals.dropFirst() { #expect(try cache.find(original) == nil) }
         #expect(try cache.has(originals[0]))
@@ -98,7 +71,7 @@ import class TestSupport.TemporaryDirectory
         let ofAll = TestOriginal(1, url: url)
         let (ofOne, ofAnother) = (TestOriginal(2, url: url, owner: 1), TestOriginal(3, url: url, owner: 2))
         let other = TestOriginal(4)
-        try make(extra, [ofAll, ofOne, ofAnother, other])
+        try makeCache(of: [ofAll, ofOne, ofAnother, other], rasters: { $0.raster() }, at: extra)
         let first = try CacheProcess(directory, more: options)
         // A uid may be another user's on the machine that wrote the entry.
         for original in [ofOne, ofAnother] {
@@ -111,8 +84,7 @@ import class TestSupport.TemporaryDirectory
         #expect(try !first.query(ofAll))
         #expect(try first.has(other))
         #expect(try first.forget(url, owner: nil) == [])
-        #expect(try first.keep(ofAll))
-        #expect(try first.has(ofAll))
+        try first.store(ofAll)
         #expect(try first.forget(url, owner: 5) == [ofAll.record.key])
         #expect(try !first.has(ofAll))
         try first.close()
@@ -123,7 +95,7 @@ import class TestSupport.TemporaryDirectory
 
     @Test func clearLeavesThemUnchanged() throws {
         let (here, there) = (TestOriginal(1), TestOriginal(2))
-        try make(extra, [there])
+        try makeCache(of: [there], rasters: { $0.raster() }, at: extra)
         let cache = try CacheProcess(directory, more: options)
         #expect(try cache.keep(here))
         #expect(try cache.clear().removed == 1)
@@ -134,28 +106,24 @@ import class TestSupport.TemporaryDirectory
     /// Otherwise the origin would be asked again each time.
     @Test func confirmedEntriesAreKept() throws {
         let (there, damaged) = (TestOriginal(1), TestOriginal(2))
-        try make(extra, [there, damaged])
+        try makeCache(of: [there, damaged], rasters: { $0.raster() }, at: extra)
         let cache = try CacheProcess(directory, more: options)
         let path = cache.path(damaged).replacing("/own/", with: "/extra/")
-        var bytes = try contents(of: path)
-        bytes[1] ^= 1
-        try overwrite(path, with: bytes)
-        let before = try sight(extra)
+        try flipBit(ofByte: 1, at: path)
+        let before = try allContents(below: extra)
         for original in [there, damaged] {
-            var confirmed = original
-            confirmed.record.response.etag = "new"
-            try cache.send(.update(confirmed.record))
+            let confirmed = try cache.update(original, etag: "new")
             #expect(
                 try cache.find(original)
                     == (original.record == there.record ? .original(confirmed.record, there.bytes) : nil))
         }
-        #expect(try sight(extra) == before)
+        #expect(try allContents(below: extra) == before)
         try cache.waitForState(.on, entries: 1)
     }
 
     @Test func withoutAnOwnDirectory() throws {
         let there = TestOriginal(1)
-        try make(extra, [there])
+        try makeCache(of: [there], rasters: { $0.raster() }, at: extra)
         // The next attempt, for which the process exits, is far.
         let cache = try CacheProcess(
             "/proc/no/such/directory", retryInterval: 60_000, more: options + ["--extra-directory", "/also/missing"])

@@ -7,19 +7,10 @@ import LinuxSystem
 import Testing
 import WorkerProtocol
 
-import class TestSupport.TemporaryDirectory
-
 @testable import imgcache
 
 /// Files that others have put in the place of entries are not served, do no harm, and block nothing.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct ForeignFileTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path + "/cache" }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
-
+@Suite(.serialized, .timeLimit(.minutes(10))) final class ForeignFileTests: CacheSuite {
     /// The object in an entry's place.
     enum Foreign: CaseIterable {
         case text, symbolicLink, linkToNothing, linkToItself, directory, pipe, socket, device, hardLink, sparse
@@ -85,7 +76,7 @@ import class TestSupport.TemporaryDirectory
     }
 
     private func other() throws -> [UInt8] {
-        let elsewhere = temporary.path + "/elsewhere"
+        let elsewhere = folder + "/elsewhere"
         let cache = try CacheProcess(elsewhere)
         #expect(try cache.keep(TestOriginal(99)))
         let bytes = try contents(of: cache.path(TestOriginal(99)))
@@ -96,7 +87,7 @@ import class TestSupport.TemporaryDirectory
     /// Root can read everything; the user that it becomes cannot.
     private func start(_ more: [String] = []) throws -> CacheProcess {
         let isRoot = CurrentProcess.uid == 0
-        if isRoot { #expect(unsafe chmod(temporary.path, 0o777) == 0) }
+        if isRoot { #expect(unsafe chmod(folder, 0o777) == 0) }
         return try CacheProcess(
             directory,
             more: ["--largest-body", "100000000"] + (isRoot ? ["--uid", "65534", "--gid", "65534"] : []) + more)
@@ -108,11 +99,11 @@ import class TestSupport.TemporaryDirectory
         let raster = sound.raster()
         let otherBytes = try other()
         let first = try start()
-        for original in [original, sound] { #expect(try first.keep(original)) }
+        try first.keepAll([original, sound])
         #expect(try first.keep(raster))
         if !isRunning { try first.close() }
         let (path, rasterPath) = (first.path(original), first.path(raster))
-        for path in [path, rasterPath] { try foreign.put(at: path, temporary.path, original, otherBytes) }
+        for path in [path, rasterPath] { try foreign.put(at: path, folder, original, otherBytes) }
         let cache = isRunning ? first : try start()
         if !isRunning { try cache.waitForState { $0.state == .on } }
 
@@ -131,7 +122,7 @@ import class TestSupport.TemporaryDirectory
         #expect(try cache.keep(raster) != foreign.stays)
         #expect(try cache.has(original) != foreign.stays)
         #expect(try cache.has(raster, of: sound) != foreign.stays)
-        #expect(try contents(of: temporary.path + "/stranger") == Array("a file of somebody else".utf8))
+        #expect(try contents(of: folder + "/stranger") == Array("a file of somebody else".utf8))
         try cache.close()
         if !foreign.stays { try expectSound(directory, Possible([original, sound], rasters: [raster])) }
     }
@@ -140,18 +131,14 @@ import class TestSupport.TemporaryDirectory
     @Test(arguments: possible) func inAnExtraDirectory(_ foreign: Foreign) throws {
         let (original, sound) = (TestOriginal(1), TestOriginal(2))
         let otherBytes = try other()
-        let extra = temporary.path + "/extra"
-        let first = try CacheProcess(extra)
-        for original in [original, sound] { #expect(try first.keep(original)) }
-        try first.close()
-        try foreign.put(at: first.path(original), temporary.path, original, otherBytes)
+        let extra = folder + "/extra"
+        let first = try makeCache(of: [original, sound], at: extra)
+        try foreign.put(at: first.path(original), folder, original, otherBytes)
         let before = files(below: extra)
-        let cache = try CacheProcess(
-            directory, more: ["--largest-body", "100000000", "--extra-directory", extra])
+        let cache = try CacheProcess(directory, more: ["--largest-body", "100000000", "--extra-directory", extra])
         #expect(try cache.has(original) == (foreign == .olderEntry))
         #expect(try cache.has(sound))
-        #expect(try cache.keep(original))
-        #expect(try cache.has(original))
+        try cache.store(original)
         try cache.close()
         #expect(files(below: extra) == before)
     }
@@ -166,8 +153,7 @@ import class TestSupport.TemporaryDirectory
         removeTree(path)
         if isFile { try overwrite(path, with: [1]) } else { try makeSymbolicLink(at: path, to: "/nowhere") }
         #expect(try !cache.has(original))
-        #expect(try cache.keep(original))
-        #expect(try cache.has(original))
+        try cache.store(original)
         try cache.close()
         try expectSound(directory, Possible([original]))
     }
@@ -175,33 +161,29 @@ import class TestSupport.TemporaryDirectory
     /// A link out of the directory is not followed.
     @Test func linkedSubdirectory() throws {
         let original = TestOriginal(1)
-        let first = try CacheProcess(directory)
-        #expect(try first.keep(original))
-        try first.close()
-        try FileDescriptor.rename(directory + "/originals", to: temporary.path + "/moved")
-        try makeSymbolicLink(at: directory + "/originals", to: temporary.path + "/moved")
-        let before = files(below: temporary.path + "/moved")
+        try makeCache(of: [original])
+        try FileDescriptor.rename(directory + "/originals", to: folder + "/moved")
+        try makeSymbolicLink(at: directory + "/originals", to: folder + "/moved")
+        let before = files(below: folder + "/moved")
         let cache = try CacheProcess(directory, retryInterval: 60_000)
         #expect(try !cache.has(original))
         #expect(try !cache.keep(TestOriginal(2)))
         #expect(try cache.waitForState(.readOnly).reason != nil)
         try cache.close()
-        #expect(files(below: temporary.path + "/moved") == before)
+        #expect(files(below: folder + "/moved") == before)
     }
 
     /// Names in the cache directory itself.
     @Test(arguments: ["lock", "CACHEDIR.TAG", "index.sqlite", "index.sqlite-wal"], ["directory", "pipe", "link"])
     func inPlaceOfAFile(_ name: String, _ what: String) throws {
         let original = TestOriginal(1)
-        let first = try CacheProcess(directory)
-        #expect(try first.keep(original))
-        try first.close()
+        try makeCache(of: [original])
         let path = directory + "/" + name
         try? FileDescriptor.remove(path)
         switch what {
         case "directory": try FileSystem.makeDirectory(path, mode: 0o700)
         case "pipe": #expect(unsafe mkfifo(path, 0o600) == 0)
-        default: try makeSymbolicLink(at: path, to: temporary.path + "/stranger")
+        default: try makeSymbolicLink(at: path, to: folder + "/stranger")
         }
         let cache = try CacheProcess(directory, retryInterval: 30)
         #expect(try cache.has(original))
@@ -218,9 +200,7 @@ import class TestSupport.TemporaryDirectory
     /// Any number of files that are not entries.
     @Test func manyForeignFiles() throws {
         let original = TestOriginal(1)
-        let first = try CacheProcess(directory)
-        #expect(try first.keep(original))
-        try first.close()
+        try makeCache(of: [original])
         for number in 0..<1000 {
             let prefix = String(256 + number % 256, radix: 16).suffix(2)
             let folder = "\(directory)/\(number % 2 == 0 ? "originals" : "rasters")/\(prefix)"

@@ -1,21 +1,12 @@
 import DiskRecords
 import Foundation
 import IPCProtocol
-import LinuxSystem
 import Testing
 import WorkerProtocol
 
-import class TestSupport.TemporaryDirectory
-
 /// The broker's quarantine survives the cache process.
-@Suite(.timeLimit(.minutes(10))) struct QuarantineTests {
-    private let folder: TemporaryDirectory
-    private var directory: String { folder.path + "/cache" }
+@Suite(.timeLimit(.minutes(10))) final class QuarantineTests: CacheSuite {
     private var file: URL { URL(filePath: directory + "/quarantine") }
-
-    init() throws {
-        folder = try TemporaryDirectory()
-    }
 
     private func records(_ count: Int) -> [QuarantineRecord] {
         (0..<count).map {

@@ -2,33 +2,16 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 
-import class TestSupport.TemporaryDirectory
 import func TestSupport.text
 
 @testable import imgcache
 
 /// An index that SQLite can read, with impossible contents. It is replaced, without an endless loop.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct IndexFaultTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path + "/cache" }
+@Suite(.serialized, .timeLimit(.minutes(10))) final class IndexFaultTests: CacheSuite {
     private let originals = (0..<20).map { TestOriginal($0, size: 1000) }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
-
-    private func fill(_ path: String) throws {
-        let cache = try CacheProcess(path)
-        for original in originals {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster(side: 3)))
-        }
-        try cache.close()
-    }
 
     /// Rows that this program never writes.
     @Test(arguments: [
@@ -53,11 +36,8 @@ import func TestSupport.text
         """,
     ])
     func strangeRows(_ sql: String) throws {
-        try fill(directory)
-        do {
-            let connection = try SQLiteConnection(path: directory + "/index.sqlite")
-            try connection.execute(sql)
-        }
+        try makeCache(of: originals, rasters: { $0.raster(side: 3) })
+        try SQLiteConnection(path: directory + "/index.sqlite").execute(sql)
         // A limit so low that most entries are evicted, so that the oldest is looked up often.
         let cache = try CacheProcess(directory, diskLimit: 20_000, rasterLimit: 8192)
         try cache.waitForState { $0.state == .on && (1...40).contains($0.entries) && $0.bytes <= 28_192 }
@@ -76,11 +56,9 @@ import func TestSupport.text
 
     /// The process is idle once everything is repaired.
     @Test func noEndlessLoop() throws {
-        try fill(directory)
-        do {
-            let connection = try SQLiteConnection(path: directory + "/index.sqlite")
-            try connection.execute("UPDATE originals SET word = 'zz' || word, size = 100000")
-        }
+        try makeCache(of: originals, rasters: { $0.raster(side: 3) })
+        try SQLiteConnection(path: directory + "/index.sqlite").execute(
+            "UPDATE originals SET word = 'zz' || word, size = 100000")
         let cache = try CacheProcess(directory, diskLimit: 12_000)
         try cache.waitForState { $0.state == .on && $0.entries == entries(below: directory).count }
         for original in originals { _ = try cache.find(original) }
@@ -100,10 +78,10 @@ import func TestSupport.text
 
     /// A write-ahead log of another database, complete and truncated.
     @Test(arguments: [true, false]) func logOfAnotherDatabase(_ isWhole: Bool) throws {
-        try fill(directory)
-        let other = temporary.path + "/other"
+        try makeCache(of: originals, rasters: { $0.raster(side: 3) })
+        let other = folder + "/other"
         let cache = try CacheProcess(other)
-        for number in 100..<160 { #expect(try cache.keep(TestOriginal(number, size: 10))) }
+        try cache.keepAll((100..<160).map { TestOriginal($0, size: 10) })
         var log: [UInt8] = []
         try eventually {
             log = (try? contents(of: other + "/index.sqlite-wal")) ?? []
@@ -120,7 +98,7 @@ import func TestSupport.text
     @Test func indexInMemoryStays() throws {
         let first = try CacheProcess(directory)
         let many = (0..<600).map { TestOriginal($0, size: 10) }
-        for original in many { #expect(try first.keep(original)) }
+        try first.keepAll(many)
         try first.close()
         try FileDescriptor.remove(directory + "/index.sqlite")
         try FileSystem.makeDirectory(directory + "/index.sqlite", mode: 0o700)
@@ -138,16 +116,16 @@ import func TestSupport.text
 
     /// Another program has the index locked.
     @Test func lockedByAnotherProgram() throws {
-        try fill(directory)
+        try makeCache(of: originals, rasters: { $0.raster(side: 3) })
         var connection: SQLiteConnection? = try SQLiteConnection(path: directory + "/index.sqlite")
         try connection?.execute("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
         let cache = try CacheProcess(directory, retryInterval: 50)
         // All entries are found; the index is in memory meanwhile.
-        for original in originals { #expect(try cache.has(original)) }
+        try cache.findAll(originals)
         #expect(try cache.forget(originals[0].record.url, owner: nil).count <= 1)
         connection = nil
         try eventually { try cache.keep(originals[0]) }
-        for original in originals { #expect(try cache.has(original)) }
+        try cache.findAll(originals)
         try cache.waitForState(.on, entries: entries(below: directory).count)
         try cache.close()
         try expectIndexAgrees(directory)

@@ -1,34 +1,21 @@
 import DiskRecords
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
 
-import class TestSupport.TemporaryDirectory
+import class TestSupport.Mount
 
 @testable import imgcache
 
 /// Cleared entries are gone at once, and no others.
-@Suite(.timeLimit(.minutes(10))) struct ClearingTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path + "/cache" }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
-
-    private func bytesOnDisk() throws -> Int {
-        try
-            (files(below: directory + "/originals").map { "originals/" + $0 }
-            + files(below: directory + "/rasters").map { "rasters/" + $0 })
-            .reduce(0) { $0 + (try FileSystem.status(of: "\(directory)/\($1)")?.size ?? 0) }
-    }
+@Suite(.timeLimit(.minutes(10))) final class ClearingTests: CacheSuite {
+    private func bytesOnDisk() -> Int { entries(below: directory).values.reduce(0, +) }
 
     private func fill(_ cache: CacheProcess, _ count: Int) throws -> [TestOriginal] {
         let originals = (0..<count).map { TestOriginal($0, size: 100) }
-        for original in originals { #expect(try cache.keep(original)) }
+        try cache.keepAll(originals)
         for original in originals.prefix(count / 5) { #expect(try cache.keep(original.raster(side: 3))) }
         return originals
     }
@@ -38,7 +25,7 @@ import class TestSupport.TemporaryDirectory
         let first = try CacheProcess(directory)
         let originals = try fill(first, 20)
         try first.close()
-        let mounted = try Mount(binding: directory, at: temporary.path + "/mounted", readOnly: true)
+        let mounted = try Mount(readingOnly: directory, at: folder + "/mounted")
         let cache = try CacheProcess(mounted.path)
         try cache.waitForState(.readOnly, entries: 24)
         return (cache, originals, mounted)
@@ -48,13 +35,12 @@ import class TestSupport.TemporaryDirectory
         let cache = try CacheProcess(directory)
         #expect(try cache.clear() == CacheProcess.Cleared(removed: 0, bytes: 0))
         let originals = try fill(cache, 50)
-        let bytes = try bytesOnDisk()
+        let bytes = bytesOnDisk()
         #expect(try cache.clear() == CacheProcess.Cleared(removed: 50, bytes: bytes))
-        #expect(try bytesOnDisk() == 0)
+        #expect(bytesOnDisk() == 0)
         try cache.waitForState { $0.entries == 0 && $0.bytes == 0 }
         for original in originals { #expect(try !cache.query(original)) }
-        #expect(try cache.keep(originals[0]))
-        #expect(try cache.has(originals[0]))
+        try cache.store(originals[0])
         try cache.close()
         let next = try CacheProcess(directory)
         try next.waitForState(.on, entries: 1)
@@ -102,10 +88,7 @@ import class TestSupport.TemporaryDirectory
     @Test func entriesUnusedForLong() throws {
         let cache = try CacheProcess(directory)
         let (old, touched, found, confirmed) = (TestOriginal(1), TestOriginal(2), TestOriginal(3), TestOriginal(4))
-        for original in [old, touched, found, confirmed] {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-        }
+        try cache.keepAll([old, touched, found, confirmed], rasters: { $0.raster() })
         let bytes = try [old, confirmed].reduce(0) {
             $0 + (try FileDescriptor.open(readingAt: cache.path($1)).size())
                 + (try FileDescriptor.open(readingAt: cache.path($1.raster())).size())
@@ -128,7 +111,7 @@ import class TestSupport.TemporaryDirectory
     @Test(arguments: [nil, 3600]) func rightAfterTheIndexWasLost(_ seconds: Int?) throws {
         let first = try CacheProcess(directory)
         let originals = try fill(first, 500)
-        let bytes = try bytesOnDisk()
+        let bytes = bytesOnDisk()
         try first.close()
         try FileDescriptor.remove(directory + "/index.sqlite")
         for original in originals { try setModified(first.path(original), hoursAgo: 2) }
@@ -165,8 +148,7 @@ import class TestSupport.TemporaryDirectory
         }
         #expect(answers == [1: 0, 2: 1000, 4: 1])
         #expect(try !cache.has(between))
-        #expect(try cache.keep(originals[0]))
-        #expect(try cache.has(originals[0]))
+        try cache.store(originals[0])
         try cache.waitForState(.on, entries: 1)
     }
 
@@ -215,8 +197,7 @@ import class TestSupport.TemporaryDirectory
         try mounted.makeWritable()
         try cache.waitForState(.on, entries: 0)
         #expect(files(below: directory + "/originals") == [])
-        #expect(try cache.keep(originals[0]))
-        #expect(try cache.has(originals[0]))
+        try cache.store(originals[0])
         try cache.close()
     }
 }

@@ -2,23 +2,15 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
 
-import class TestSupport.TemporaryDirectory
-
 @testable import imgcache
 
 /// Eviction by size and by age.
-@Suite(.timeLimit(.minutes(10))) struct EvictionTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
+@Suite(.timeLimit(.minutes(10))) final class EvictionTests: CacheSuite {
+    override var directory: String { folder }
 
     private func bytesOnDisk(_ kind: String) throws -> Int {
         try files(below: "\(directory)/\(kind)").reduce(0) {
@@ -29,18 +21,12 @@ import class TestSupport.TemporaryDirectory
     @Test func leastRecentlyUsedAreEvictedFirst() throws {
         let cache = try CacheProcess(directory, diskLimit: 165_000)
         let originals = (0..<17).map { TestOriginal($0) }
-        for original in originals {
-            #expect(try cache.keep(original))
-            pause(milliseconds: 2)
-        }
+        try cache.keepAll(originals, pausing: 2)
         // Uses, of either kind.
         #expect(try cache.has(originals[0]))
         try cache.send(.touch(keys: [originals[1].record.key, originals[2].record.key, "unknown"]))
         pause(milliseconds: 2)
-        for number in 100..<110 {
-            #expect(try cache.keep(TestOriginal(number)))
-            pause(milliseconds: 2)
-        }
+        try cache.keepAll((100..<110).map { TestOriginal($0) }, pausing: 2)
         try eventually { try bytesOnDisk("originals") <= 165_000 }
         for original in originals[..<3] { #expect(try cache.query(original)) }
         for original in originals[3..<11] { #expect(try !cache.query(original)) }
@@ -52,10 +38,7 @@ import class TestSupport.TemporaryDirectory
     @Test func lowerLimitsEvictAtOnce() throws {
         let cache = try CacheProcess(directory, diskLimit: 1 << 20)
         let originals = (0..<20).map { TestOriginal($0) }
-        for original in originals {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-        }
+        try cache.keepAll(originals, rasters: { $0.raster() })
         let bytes = try bytesOnDisk("originals")
         try cache.send(.limit(originals: bytes / 2, rasters: 1 << 30, maxAgeSeconds: nil))
         try eventually { try bytesOnDisk("originals") <= bytes / 2 }
@@ -64,17 +47,13 @@ import class TestSupport.TemporaryDirectory
         try cache.send(.limit(originals: 1 << 20, rasters: rasters / 2, maxAgeSeconds: nil))
         try eventually { try bytesOnDisk("rasters") <= rasters / 2 }
         // The higher limit holds for what comes.
-        for original in originals { #expect(try cache.keep(original)) }
+        try cache.keepAll(originals)
         #expect(try bytesOnDisk("originals") == bytes)
     }
 
     @Test func rastersHaveTheirOwnBudget() throws {
         let cache = try CacheProcess(directory, rasterLimit: 80_000)
-        for number in 0..<50 {
-            let original = TestOriginal(number)
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-        }
+        try cache.keepAll((0..<50).map { TestOriginal($0) }, rasters: { $0.raster() })
         try eventually { try bytesOnDisk("rasters") <= 80_000 }
         for number in 0..<50 { #expect(try cache.query(TestOriginal(number))) }
         let last = TestOriginal(49)
@@ -86,11 +65,7 @@ import class TestSupport.TemporaryDirectory
     @Test func limitsHoldForBlocks() throws {
         let limit = 1 << 18
         let cache = try CacheProcess(directory, diskLimit: limit, rasterLimit: limit)
-        for number in 0..<600 {
-            let original = TestOriginal(number, size: 20)
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster(side: 2)))
-        }
+        try cache.keepAll((0..<600).map { TestOriginal($0, size: 20) }, rasters: { $0.raster(side: 2) })
         for kind in ["originals", "rasters"] {
             try eventually { try bytesOnDisk(kind) <= limit }
             let files = files(below: "\(directory)/\(kind)")
@@ -107,9 +82,7 @@ import class TestSupport.TemporaryDirectory
     /// A machine without a clock of its own starts in 1970, and sets its clock when it has a network.
     @Test func setClockCostsNoEntries() throws {
         let originals = (0..<20).map { TestOriginal($0) }
-        let first = try CacheProcess(directory)
-        for original in originals { #expect(try first.keep(original)) }
-        try first.close()
+        try makeCache(of: originals)
         let faults = try Faults(directory)
         faults.moveClock(bySeconds: -(WallClock.milliseconds / 1000) + 100)
         let cache = try CacheProcess(directory, maxAge: 7, environment: faults.environment)
@@ -122,9 +95,7 @@ import class TestSupport.TemporaryDirectory
     }
 
     @Test func smallerLimitAfterAStart() throws {
-        let first = try CacheProcess(directory)
-        for number in 0..<40 { #expect(try first.keep(TestOriginal(number))) }
-        try first.close()
+        try makeCache(of: (0..<40).map { TestOriginal($0) })
         let second = try CacheProcess(directory, diskLimit: 80_000)
         try eventually { try bytesOnDisk("originals") <= 80_000 }
         try second.waitForState { $0.bytes <= 80_000 && $0.entries > 5 }
@@ -134,7 +105,7 @@ import class TestSupport.TemporaryDirectory
         let cache = try CacheProcess(directory, maxAge: 5)
         // The used one is older: without its use it would be evicted first.
         let (used, found, unused) = (TestOriginal(1), TestOriginal(2), TestOriginal(3))
-        for original in [used, found, unused] { #expect(try cache.keep(original)) }
+        try cache.keepAll([used, found, unused])
         for raster in [found.raster(), unused.raster()] { #expect(try cache.keep(raster)) }
         try eventually {
             pause(milliseconds: 100)
@@ -151,7 +122,7 @@ import class TestSupport.TemporaryDirectory
     @Test func filesRecordTheirLastUse() throws {
         let first = try CacheProcess(directory)
         let (old, used) = (TestOriginal(1), TestOriginal(2))
-        for original in [old, used] { #expect(try first.keep(original)) }
+        try first.keepAll([old, used])
         try first.close()
         for original in [old, used] { try setModified(first.path(original), hoursAgo: 100) }
         for name in files(below: directory) where name.hasPrefix("index") {

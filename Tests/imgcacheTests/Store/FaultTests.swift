@@ -1,23 +1,20 @@
 import DiskRecords
 import Glibc
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
 
 import struct TestSupport.SeededRandom
-import class TestSupport.TemporaryDirectory
 import func TestSupport.run
 
 @testable import imgcache
 
 /// Every call of the file system fails once, or permanently, or is the last one of the process. A surviving process
 /// continues, returns no wrong bytes, and leaves nothing that the next process cannot repair.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct FaultTests {
-    enum Fault: CaseIterable, CustomTestStringConvertible {
+@Suite(.serialized, .timeLimit(.minutes(10))) final class FaultTests: CacheSuite {
+    enum Fault: CaseIterable {
         case inputOutput, inputOutputForGood, noSpace, noSpaceForGood, quota, noDescriptor, kill, tear
 
         var kind: Faults.Kind {
@@ -33,12 +30,11 @@ import func TestSupport.run
 
         var isForGood: Bool { [.inputOutputForGood, .noSpaceForGood, .kill, .tear].contains(self) }
         var isDeadly: Bool { [.kill, .tear].contains(self) }
-        var testDescription: String { "\(self)" }
     }
 
     /// The number of failing calls for each kind of fault, spread over all calls. FAULT_SAMPLES in the environment
     /// replaces it; a large number makes each call fail.
-    private static let samples = CurrentProcess.environment("FAULT_SAMPLES").flatMap { Int($0) } ?? 4
+    static let samples = CurrentProcess.environment("FAULT_SAMPLES").flatMap { Int($0) } ?? 4
 
     private static let originals = (0..<7).map { TestOriginal($0, size: 3000 + 500 * $0) }
     /// Other bytes for the same key.
@@ -55,9 +51,7 @@ import func TestSupport.run
         for original in originals.prefix(3) { _ = try cache.keep(original) }
         for raster in rasters.prefix(3) { _ = try cache.keep(raster) }
         try Self.possible.findAll(in: cache)
-        var confirmed = originals[1].record
-        confirmed.response.etag = "another"
-        try cache.send(.update(confirmed))
+        try cache.update(originals[1], etag: "another")
         _ = try cache.keep(Self.replacement)
         _ = try cache.keep(rasters[3])
         try cache.send(.touch(keys: Self.possible.keys))
@@ -87,24 +81,20 @@ import func TestSupport.run
     }
 
     /// The numbers of the calls that are to fail, out of `count`.
-    private func calls(of count: Int, seed: UInt64) -> [Int] {
+    static func calls(of count: Int, seed: UInt64) -> [Int] {
         var random = SeededRandom(state: seed)
-        let stride = max(1, count / Self.samples)
+        let stride = max(1, count / samples)
         return Swift.stride(from: 1, through: count, by: stride).map { $0 + Int.random(in: 0..<stride, using: &random) }
     }
 
     /// Begins with an empty directory.
     @Test(arguments: Fault.allCases) func emptyDirectory(_ fault: Fault) throws {
-        let counting = try TemporaryDirectory()
-        let counter = try Faults(counting.path + "/cache")
-        try run(counting.path + "/cache", counter, .inputOutput, at: .max)
-        let count = counter.calls
-        #expect(count > 200)
-        for call in calls(of: count, seed: 1) {
-            let temporary = try TemporaryDirectory()
-            let directory = temporary.path + "/cache"
-            let faults = try Faults(directory)
-            try run(directory, faults, fault, at: call)
+        let counter = try Faults(directory)
+        try run(directory, counter, .inputOutput, at: .max)
+        #expect(counter.calls > 200)
+        for call in Self.calls(of: counter.calls, seed: 1) {
+            let directory = freshDirectory()
+            try run(directory, Faults(directory), fault, at: call)
             try expectSound(directory, Self.possible)
         }
     }
@@ -113,32 +103,26 @@ import func TestSupport.run
     @Test(arguments: Fault.allCases) func lostIndex(_ fault: Fault) throws {
         func prepare(_ directory: String) throws {
             let cache = try CacheProcess(directory)
-            for original in Self.originals { #expect(try cache.keep(original)) }
+            try cache.keepAll(Self.originals)
             for raster in Self.rasters.prefix(3) { #expect(try cache.keep(raster)) }
             try cache.close()
             try FileDescriptor.remove(directory + "/index.sqlite")
             try overwrite(cache.path(Self.originals[3]), with: [1, 2, 3])
             try overwrite(directory + "/.tmp-1", with: [1])
         }
-        let counting = try TemporaryDirectory()
-        try prepare(counting.path + "/cache")
-        let counter = try Faults(counting.path + "/cache")
-        try run(counting.path + "/cache", counter, .inputOutput, at: .max)
-        let count = counter.calls
-        for call in calls(of: count, seed: 2) {
-            let temporary = try TemporaryDirectory()
-            let directory = temporary.path + "/cache"
+        try prepare(directory)
+        let counter = try Faults(directory)
+        try run(directory, counter, .inputOutput, at: .max)
+        for call in Self.calls(of: counter.calls, seed: 2) {
+            let directory = freshDirectory()
             try prepare(directory)
-            let faults = try Faults(directory)
-            try run(directory, faults, fault, at: call)
+            try run(directory, Faults(directory), fault, at: call)
             try expectSound(directory, Self.possible)
         }
     }
 
     /// After a time with occasional failures the process finds and stores entries as before.
     @Test(arguments: [EIO, ENOSPC, EMFILE, EROFS]) func recovery(_ error: Int32) throws {
-        let temporary = try TemporaryDirectory()
-        let directory = temporary.path + "/cache"
         let faults = try Faults(directory)
         var cache = try CacheProcess(directory, retryInterval: 20, environment: faults.environment)
         faults.plan(.error(error), from: 5, stride: 7)
@@ -155,18 +139,18 @@ import func TestSupport.run
             }
         }
         for _ in 0..<10 {
-            if try !attempt({
-                try work(cache); return true
-            }) {
-                faults.plan(.error(error), from: 5, stride: 7)
+            let isDone = try attempt {
+                try work(cache)
+                return true
             }
+            if !isDone { faults.plan(.error(error), from: 5, stride: 7) }
         }
         // The number depends on the number of retries.
         #expect(failed + faults.failed >= 3)
         faults.stop()
         try eventually { try attempt { try cache.keep(Self.originals[0]) } }
-        for original in Self.originals { #expect(try cache.keep(original)) }
-        for original in Self.originals { #expect(try cache.has(original)) }
+        try cache.keepAll(Self.originals)
+        try cache.findAll(Self.originals)
         try cache.close()
         try expectIndexAgrees(directory)
         #expect(files(below: directory).filter { $0.contains(".tmp") } == [])
@@ -174,15 +158,10 @@ import func TestSupport.run
 
     /// Kills the process at arbitrary calls under load from all requests, in one directory.
     @Test func killedUnderLoad() throws {
-        let temporary = try TemporaryDirectory()
-        let directory = temporary.path + "/cache"
         let originals = (0..<40).map { TestOriginal($0, size: 500 + $0 * 700) }
         // The same keys with other bytes.
-        let others = originals.map { TestOriginal($0.record.bytes % 40, size: 900, url: $0.record.url) }
-        let all = zip(originals, others).flatMap { original, other in
-            var other = other
-            other.record.key = original.record.key
-            return [original, other]
+        let all = originals.flatMap {
+            [$0, TestOriginal($0.record.bytes % 40, size: 900, url: $0.record.url).named(as: $0)]
         }
         let possible = Possible(all, rasters: all.map { $0.raster() })
         var random = SeededRandom(state: 3)
@@ -202,9 +181,7 @@ import func TestSupport.run
                         let raster = original.raster()
                         try cache.send(.keepRaster(job: step, raster.record), [try sealed(raster.bytes)])
                     case 11..<13:
-                        var record = original.record
-                        record.response.etag = "\(step)"
-                        try cache.send(.update(record))
+                        try cache.update(original, etag: "\(step)")
                         awaited -= 1
                     case 13: try cache.send(.forget(job: step, url: original.record.url, owner: nil))
                     case 14 where step % 10 == 0: try cache.send(.clear(job: step, olderThanSeconds: nil))
@@ -226,24 +203,19 @@ import func TestSupport.run
 
     /// The clock is set far ahead and back again while the process runs.
     @Test func clockJumps() throws {
-        let temporary = try TemporaryDirectory()
-        let directory = temporary.path + "/cache"
         let faults = try Faults(directory)
         let cache = try CacheProcess(directory, maxAge: 7 * 86_400, environment: faults.environment)
         let originals = Self.originals
         #expect(try cache.keep(originals[0]))
         for jump in [10 * 365 * 86_400, -20 * 365 * 86_400, 0] {
             faults.moveClock(bySeconds: jump)
-            #expect(try cache.keep(originals[1]))
-            #expect(try cache.has(originals[1]))
+            try cache.store(originals[1])
             #expect(try cache.forget(originals[1].record.url, owner: nil).count == 1)
             #expect(try !cache.has(originals[1]))
-            #expect(try cache.keep(originals[1]))
-            #expect(try cache.has(originals[1]))
+            try cache.store(originals[1])
             #expect(try cache.clear().removed >= 1)
             #expect(try !cache.has(originals[1]))
-            #expect(try cache.keep(originals[2]))
-            #expect(try cache.has(originals[2]))
+            try cache.store(originals[2])
         }
         try cache.close()
         // An entry with a use in the future does not stay for ever.
@@ -256,8 +228,7 @@ import func TestSupport.run
 
     /// Without free descriptors nothing is found or stored, until there are some again.
     @Test func noDescriptors() throws {
-        let temporary = try TemporaryDirectory()
-        let cache = try CacheProcess(temporary.path + "/cache")
+        let cache = try CacheProcess(directory)
         let (kept, other) = (Self.originals[0], Self.originals[1])
         #expect(try cache.keep(kept))
         func limit(_ descriptors: Int) throws {

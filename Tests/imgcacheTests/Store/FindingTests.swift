@@ -2,29 +2,17 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 
-import class TestSupport.TemporaryDirectory
-
 /// Several keys, invalid keys, and damaged files.
-@Suite(.timeLimit(.minutes(10))) struct FindingTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path + "/cache" }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
-
-    private func keys(_ originals: TestOriginal...) -> [String] {
-        originals.map(\.record.key)
-    }
+@Suite(.timeLimit(.minutes(10))) final class FindingTests: CacheSuite {
+    private func keys(_ originals: TestOriginal...) -> [String] { originals.map(\.record.key) }
 
     @Test func firstExistingKey() throws {
         let cache = try CacheProcess(directory)
         let (own, shared, absent) = (TestOriginal(1, owner: 7), TestOriginal(2), TestOriginal(3))
-        for original in [own, shared] { #expect(try cache.keep(original)) }
+        try cache.keepAll([own, shared])
         let (foundOwn, foundShared) = (
             CacheProcess.Found.original(own.record, own.bytes),
             CacheProcess.Found.original(shared.record, shared.bytes)
@@ -42,7 +30,7 @@ import class TestSupport.TemporaryDirectory
     @Test func rastersByTheFirstExistingKey() throws {
         let cache = try CacheProcess(directory)
         let (first, second, absent) = (TestOriginal(1), TestOriginal(2), TestOriginal(3))
-        for original in [first, second] { #expect(try cache.keep(original)) }
+        try cache.keepAll([first, second])
         let raster = second.raster()
         #expect(try cache.keep(raster))
         let form = raster.record.form
@@ -57,10 +45,8 @@ import class TestSupport.TemporaryDirectory
     @Test func nextKeyWhenTheFirstIsDamaged() throws {
         let cache = try CacheProcess(directory)
         let (first, second) = (TestOriginal(1), TestOriginal(2))
-        for original in [first, second] { #expect(try cache.keep(original)) }
-        var bytes = try contents(of: cache.path(first))
-        bytes[100] ^= 1
-        try overwrite(cache.path(first), with: bytes)
+        try cache.keepAll([first, second])
+        try flipBit(ofByte: 100, at: cache.path(first))
         // The bytes are not read.
         #expect(try cache.query(keys: keys(first, second)) == first.record)
         #expect(try cache.find(keys: keys(first, second)) == .original(second.record, second.bytes))
@@ -90,10 +76,7 @@ import class TestSupport.TemporaryDirectory
     @Test(arguments: Change.allCases) func changedByOthers(_ change: Change) throws {
         let cache = try CacheProcess(directory)
         let (changed, other) = (TestOriginal(1), TestOriginal(2))
-        for original in [changed, other] {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-        }
+        try cache.keepAll([changed, other], rasters: { $0.raster() })
         try change.apply(to: cache.path(changed.raster()))
         #expect(try !cache.has(changed.raster(), of: changed))
         try change.apply(to: cache.path(changed))
@@ -102,18 +85,15 @@ import class TestSupport.TemporaryDirectory
         try cache.send(.update(changed.record))
         #expect(try cache.has(other.raster(), of: other))
         try cache.waitForState(.on, entries: 2)
-        if change != .fileAsDirectory {
-            #expect(try cache.keep(changed))
-            #expect(try cache.has(changed))
-        }
+        if change != .fileAsDirectory { try cache.store(changed) }
     }
 
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root can make files that it may read unreadable for another"))
     func unreadable() throws {
-        unsafe chmod(temporary.path, 0o755)
+        unsafe chmod(folder, 0o755)
         let cache = try CacheProcess(directory, more: ["--uid", "65534", "--gid", "65534"])
         let (changed, other) = (TestOriginal(1), TestOriginal(2))
-        for original in [changed, other] { #expect(try cache.keep(original)) }
+        try cache.keepAll([changed, other])
         unsafe chmod(cache.path(changed), 0)
         #expect(try cache.find(changed) == nil)
         #expect(try !cache.query(changed))
@@ -141,8 +121,7 @@ import class TestSupport.TemporaryDirectory
         for key in ["ab", "A0", String(repeating: "a", count: 128)] {
             var original = TestOriginal(1)
             original.record.key = key
-            #expect(try cache.keep(original))
-            #expect(try cache.has(original))
+            try cache.store(original)
         }
         #expect(files(below: directory + "/originals").count == 3)
     }

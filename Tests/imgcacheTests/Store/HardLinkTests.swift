@@ -3,18 +3,10 @@ import LinuxSystem
 import Testing
 import WorkerProtocol
 
-import class TestSupport.TemporaryDirectory
-
 /// Files of the cache directory that have another name elsewhere: in a copy made of hard links, or by mischief. Nothing is
 /// written through such a name.
-@Suite(.timeLimit(.minutes(10))) struct HardLinkTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path + "/cache" }
-    private var outside: String { temporary.path + "/outside" }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
+@Suite(.timeLimit(.minutes(10))) final class HardLinkTests: CacheSuite {
+    private var outside: String { folder + "/outside" }
 
     private func link(_ path: String, as name: String) {
         _ = unsafe unlink(directory + "/" + name)
@@ -27,9 +19,7 @@ import class TestSupport.TemporaryDirectory
             "quarantine", ".tmp-quarantine",
         ], [[], Array("of another program".utf8)])
     func `a foreign file is not changed`(name: String, bytes: [UInt8]) throws {
-        let first = try CacheProcess(directory)
-        #expect(try first.keep(TestOriginal(1)))
-        try first.close()
+        try makeCache(of: [TestOriginal(1)])
         try overwrite(outside, with: bytes)
         link(outside, as: name)
         let cache = try CacheProcess(directory)
@@ -42,9 +32,7 @@ import class TestSupport.TemporaryDirectory
     }
 
     @Test func `an index in a copy is not changed`() throws {
-        let first = try CacheProcess(directory)
-        for number in 1...3 { #expect(try first.keep(TestOriginal(number))) }
-        try first.close()
+        try makeCache(of: (1...3).map { TestOriginal($0) })
         #expect(unsafe Glibc.link(directory + "/index.sqlite", outside) == 0)
         let index = try contents(of: outside)
         let cache = try CacheProcess(directory)

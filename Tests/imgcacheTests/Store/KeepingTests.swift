@@ -1,24 +1,14 @@
 import DiskRecords
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
-
-import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
 /// Stored entries are found, also by the next process.
-@Suite(.timeLimit(.minutes(10))) struct KeepingTests {
-    private let temporary: TemporaryDirectory
-    private let directory: String
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-        directory = temporary.path + "/made/on demand/cache"
-    }
+@Suite(.timeLimit(.minutes(10))) final class KeepingTests: CacheSuite {
+    override var directory: String { folder + "/made/on demand/cache" }
 
     @Test func originalsAndRasters() throws {
         let cache = try CacheProcess(directory)
@@ -50,19 +40,18 @@ import class TestSupport.TemporaryDirectory
     @Test(arguments: [0, 1, 80, 4096, 300_000, 3_000_000]) func sizes(_ size: Int) throws {
         let cache = try CacheProcess(directory)
         let original = TestOriginal(7, size: size)
-        #expect(try cache.keep(original))
-        #expect(try cache.has(original))
+        try cache.store(original)
     }
 
     @Test func restartFindsEverything() throws {
         let originals = (0..<300).map { TestOriginal($0) }
         let first = try CacheProcess(directory)
-        for original in originals { #expect(try first.keep(original)) }
+        try first.keepAll(originals)
         for original in originals.prefix(50) { #expect(try first.keep(original.raster())) }
         try first.close()
         let second = try CacheProcess(directory)
         try second.waitForState(.on, entries: 350)
-        for original in originals { #expect(try second.has(original)) }
+        try second.findAll(originals)
         for original in originals.prefix(50) { #expect(try second.has(original.raster(), of: original)) }
         #expect(try !second.has(originals[50].raster(), of: originals[50]))
     }
@@ -72,8 +61,7 @@ import class TestSupport.TemporaryDirectory
         let cache = try CacheProcess(directory)
         for number in 0..<2 {
             let original = TestOriginal(number, size: size)
-            #expect(try cache.keep(original))
-            #expect(try cache.has(original))
+            try cache.store(original)
             var wrong = TestOriginal(10 + number, size: size)
             wrong.record.digest = original.record.digest
             #expect(try !cache.keep(wrong))
@@ -86,9 +74,7 @@ import class TestSupport.TemporaryDirectory
     @Test func closedWithPendingReports() throws {
         let original = TestOriginal(1)
         let first = try CacheProcess(directory)
-        for _ in 0..<20 {
-            try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)])
-        }
+        for _ in 0..<20 { try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)]) }
         _ = try first.next()
         try first.abandon()
         let second = try CacheProcess(directory)
@@ -131,10 +117,7 @@ import class TestSupport.TemporaryDirectory
         let ofOne = TestOriginal(2, url: url, owner: 1000)
         let ofAnother = TestOriginal(3, url: url, owner: 1001)
         let sameBytes = TestOriginal(4, content: 1)
-        for original in [ofAll, ofOne, ofAnother, sameBytes] {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-        }
+        try cache.keepAll([ofAll, ofOne, ofAnother, sameBytes], rasters: { $0.raster() })
         #expect(try cache.forget("https://example.org/b", owner: 1000) == [])
         #expect(try cache.forget(url, owner: 1000) == [ofAll.record.key, ofOne.record.key])
         #expect(try !cache.has(ofAll))
@@ -144,8 +127,7 @@ import class TestSupport.TemporaryDirectory
         #expect(try cache.has(sameBytes.raster(), of: sameBytes))
         #expect(!CurrentProcess.exists(cache.path(ofOne.raster())))
         #expect(CurrentProcess.exists(cache.path(ofAll.raster())))
-        #expect(try cache.keep(ofOne))
-        #expect(try cache.has(ofOne))
+        try cache.store(ofOne)
     }
 
     @Test func forgettingForAllOwners() throws {
@@ -155,7 +137,7 @@ import class TestSupport.TemporaryDirectory
             TestOriginal(1, url: url), TestOriginal(2, url: url, owner: 1), TestOriginal(3, url: url, owner: 2),
         ]
         let other = TestOriginal(4, owner: 1)
-        for original in originals + [other] { #expect(try cache.keep(original)) }
+        try cache.keepAll(originals + [other])
         #expect(try cache.forget(url, owner: nil) == Set(originals.map(\.record.key)))
         for original in originals { #expect(try !cache.has(original)) }
         #expect(try cache.has(other))
@@ -164,9 +146,7 @@ import class TestSupport.TemporaryDirectory
     /// Files that the index does not know yet are forgotten too.
     @Test func forgettingRightAfterTheIndexWasLost() throws {
         let originals = (0..<400).map { TestOriginal($0, size: 50, url: "https://example.org/\($0 % 2)") }
-        let first = try CacheProcess(directory)
-        for original in originals { #expect(try first.keep(original)) }
-        try first.close()
+        try makeCache(of: originals)
         try FileDescriptor.remove(directory + "/index.sqlite")
         let second = try CacheProcess(directory)
         _ = try second.forget("https://example.org/0", owner: 1)

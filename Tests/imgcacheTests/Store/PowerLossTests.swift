@@ -1,38 +1,25 @@
 import DiskRecords
-import Glibc
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 
 import struct TestSupport.SeededRandom
-import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
 /// The possible contents of a disk after a power failure without synchronisation: of each file the last version, an
 /// earlier one, zeros of the right length, or nothing; and an index from another moment than the files.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct PowerLossTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) final class PowerLossTests: CacheSuite {
     private static let originals = (0..<12).map { TestOriginal($0, size: 1000 + 4000 * $0) }
-    private static let replacements = originals.map { original in
-        var other = TestOriginal(100 + original.record.bytes, size: 3000)
-        other.record.key = original.record.key
-        other.record.url = original.record.url
-        return other
+    private static let replacements = originals.map {
+        TestOriginal(100 + $0.record.bytes, size: 3000).named(as: $0)
     }
     private static var rasters: [TestRaster] { (originals + replacements).map { $0.raster() } }
     private static let possible = Possible(originals + replacements, rasters: rasters)
 
     /// All files of a directory, by their paths.
     private typealias Image = [String: [UInt8]]
-
-    private func image(of directory: String) throws -> Image {
-        var image: Image = [:]
-        for name in files(below: directory) { image[name] = try contents(of: directory + "/" + name) }
-        return image
-    }
 
     private func write(_ image: Image, to directory: String) throws {
         for (name, bytes) in image {
@@ -46,27 +33,21 @@ import class TestSupport.TemporaryDirectory
 
     /// The directory at several moments, some of them in the middle of a transaction.
     private func history() throws -> [Image] {
-        let temporary = try TemporaryDirectory()
-        let directory = temporary.path + "/cache"
         let cache = try CacheProcess(directory)
-        var moments = [try image(of: directory)]
+        var moments = [try allContents(below: directory)]
         for (number, original) in Self.originals.enumerated() {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-            if number % 3 == 2 { moments.append(try image(of: directory)) }
+            try cache.keepAll([original], rasters: { $0.raster() })
+            if number % 3 == 2 { moments.append(try allContents(below: directory)) }
         }
         for other in Self.replacements.prefix(6) {
-            #expect(try cache.keep(other))
-            #expect(try cache.keep(other.raster()))
-            var record = Self.originals[8].record
-            record.response.etag = other.record.digest
-            try cache.send(.update(record))
+            try cache.keepAll([other], rasters: { $0.raster() })
+            try cache.update(Self.originals[8], etag: other.record.digest)
         }
-        moments.append(try image(of: directory))
+        moments.append(try allContents(below: directory))
         _ = try cache.forget(Self.originals[10].record.url, owner: nil)
-        moments.append(try image(of: directory))
+        moments.append(try allContents(below: directory))
         try cache.close()
-        moments.append(try image(of: directory))
+        moments.append(try allContents(below: directory))
         return moments
     }
 
@@ -111,9 +92,8 @@ import class TestSupport.TemporaryDirectory
                 left[name] = remains(of: versions, &random)
             }
         }
-        let temporary = try TemporaryDirectory()
-        try write(left, to: temporary.path + "/cache")
-        try expectSound(temporary.path + "/cache", Self.possible)
+        try write(left, to: directory)
+        try expectSound(directory, Self.possible)
     }
 
     /// The index of each moment, with files of earlier and later moments.
@@ -123,9 +103,9 @@ import class TestSupport.TemporaryDirectory
             for (other, files) in moments.enumerated() where (number + other) % 3 == 0 {
                 var left = files.filter { !$0.key.hasPrefix("index") }
                 for (name, bytes) in index where name.hasPrefix("index") { left[name] = bytes }
-                let temporary = try TemporaryDirectory()
-                try write(left, to: temporary.path + "/cache")
-                let found = try expectSound(temporary.path + "/cache", Self.possible)
+                let directory = freshDirectory()
+                try write(left, to: directory)
+                let found = try expectSound(directory, Self.possible)
                 #expect(found == files.keys.count { $0.hasPrefix("originals/") }, "whatever the index says")
             }
         }

@@ -4,25 +4,17 @@ import HTTPValues
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
 
 import struct TestSupport.SeededRandom
-import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
 /// Small entries are kept in one database, and behave as files do.
-@Suite(.timeLimit(.minutes(10))) struct SmallEntryTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path + "/cache" }
+@Suite(.timeLimit(.minutes(10))) final class SmallEntryTests: CacheSuite {
     private static let small = 1 << 16
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
 
     private func start(
         _ diskLimit: Int = 1 << 30, rasterLimit: Int = 1 << 30, small: Int = SmallEntryTests.small, more: [String] = []
@@ -49,16 +41,10 @@ import class TestSupport.TemporaryDirectory
     @Test func `small entries are no files, and are found after a restart and after a kill`() throws {
         let originals = (0..<30).map { TestOriginal($0, size: 100 + 2000 * $0) }
         var cache = try start()
-        for original in originals {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-        }
+        try cache.keepAll(originals, rasters: { $0.raster() })
         #expect(entryFiles.isEmpty)
         for isKilled in [true, false, false] {
-            for original in originals {
-                #expect(try cache.has(original))
-                #expect(try cache.has(original.raster(), of: original))
-            }
+            try cache.findAll(originals, rasters: { $0.raster() })
             if isKilled { cache.kill() } else { try cache.close() }
             cache = try start()
         }
@@ -71,11 +57,11 @@ import class TestSupport.TemporaryDirectory
     @Test func `what the databases keep in memory is given back when nothing is asked for`() throws {
         let originals = (0..<150).map { TestOriginal($0, size: 10_000) }
         let cache = try start()
-        for original in originals { #expect(try cache.keep(original)) }
+        try cache.keepAll(originals)
         func resident() -> Int { cache.process.residentBytes ?? 0 }
         let busy = resident()
         try eventually { resident() < busy - (1 << 20) }
-        for original in originals { #expect(try cache.has(original)) }
+        try cache.findAll(originals)
         try cache.close()
     }
 
@@ -83,7 +69,7 @@ import class TestSupport.TemporaryDirectory
     @Test func `orders that arrive together are all answered, in their order`() throws {
         let originals = (0..<30).map { TestOriginal($0, size: $0 % 5 == 4 ? 100_000 : 3000) }
         let cache = try start()
-        for original in originals { #expect(try cache.keep(original)) }
+        try cache.keepAll(originals)
         let missing = TestOriginal(1000)
         for (job, original) in originals.enumerated() {
             let keys = [original.record.key]
@@ -105,8 +91,8 @@ import class TestSupport.TemporaryDirectory
 
     @Test func `an entry replaces one of the other storage`() throws {
         let cache = try start()
-        var (small, large) = (TestOriginal(1, size: 500), TestOriginal(2, size: 100_000))
-        (large.record.key, large.record.url) = (small.record.key, small.record.url)
+        var small = TestOriginal(1, size: 500)
+        let large = TestOriginal(2, size: 100_000).named(as: small)
         for _ in 0...1 {
             #expect(try cache.keep(small))
             #expect(try cache.has(small) && entryFiles.isEmpty)
@@ -115,8 +101,7 @@ import class TestSupport.TemporaryDirectory
         }
         try cache.waitForState(.on, entries: 1)
         small.record.response.etag = "new"
-        #expect(try cache.keep(small))
-        #expect(try cache.has(small))
+        try cache.store(small)
         try cache.waitForState(.on, entries: 1)
         try cache.close()
     }
@@ -146,14 +131,8 @@ import class TestSupport.TemporaryDirectory
     @Test func `updates, removal and clearing apply to small entries`() throws {
         let cache = try start()
         let originals = (0..<10).map { TestOriginal($0, size: $0 < 7 ? 800 : 80_000) }
-        for original in originals {
-            #expect(try cache.keep(original))
-            #expect(try cache.keep(original.raster()))
-        }
-        var updated = originals[0]
-        updated.record.response.etag = "another"
-        try cache.send(.update(updated.record))
-        #expect(try cache.has(updated))
+        try cache.keepAll(originals, rasters: { $0.raster() })
+        #expect(try cache.has(cache.update(originals[0], etag: "another")))
         #expect(try cache.forget(originals[1].record.url, owner: nil) == [originals[1].record.key])
         #expect(try !cache.has(originals[1]))
         try cache.send(.discard(job: 1000, digests: [originals[2].record.digest]))
@@ -209,10 +188,7 @@ import class TestSupport.TemporaryDirectory
         let cache = try start(380_000)
         // 100 KB each as files, 8 KB each as small entries.
         let (old, used) = (TestOriginal(1, size: 6000), TestOriginal(2, size: 6000))
-        for original in [old, used] {
-            #expect(try cache.keep(original))
-            pause(milliseconds: 3)
-        }
+        try cache.keepAll([old, used], pausing: 3)
         for number in 3..<7 {
             #expect(try cache.keep(TestOriginal(number, size: 90_000)))
             pause(milliseconds: 3)
@@ -227,10 +203,7 @@ import class TestSupport.TemporaryDirectory
     @Test func `times of use outlive the process`() throws {
         let originals = (0..<3).map { TestOriginal($0, size: 20_000) }
         let cache = try start()
-        for original in originals {
-            #expect(try cache.keep(original))
-            pause(milliseconds: 3)
-        }
+        try cache.keepAll(originals, pausing: 3)
         #expect(try cache.has(originals[0]))
         try cache.close()
         // Room for one: 24 KiB on disk.
@@ -271,25 +244,21 @@ import class TestSupport.TemporaryDirectory
     @Test func `a damaged small entry is not found`() throws {
         let originals = (0..<20).map { TestOriginal($0, size: 3000) }
         let cache = try start()
-        for original in originals { #expect(try cache.keep(original)) }
+        try cache.keepAll(originals)
         try cache.close()
-        do {
-            let connection = try SQLiteConnection(path: directory + "/small.sqlite")
-            try connection.execute(
-                """
-                UPDATE originals_contents SET bytes = x'00' || substr(bytes, 2) WHERE id = 3;
-                UPDATE originals_contents SET bytes = substr(bytes, 1, 2000) WHERE id = 4;
-                UPDATE originals_contents SET bytes = (SELECT bytes FROM originals_contents WHERE id = 6) WHERE id = 5;
-                DELETE FROM originals_contents WHERE id = 7;
-                UPDATE originals_contents SET bytes = zeroblob(3000) WHERE id = 8;
-                """)
-        }
+        try SQLiteConnection(path: directory + "/small.sqlite").execute(
+            """
+            UPDATE originals_contents SET bytes = x'00' || substr(bytes, 2) WHERE id = 3;
+            UPDATE originals_contents SET bytes = substr(bytes, 1, 2000) WHERE id = 4;
+            UPDATE originals_contents SET bytes = (SELECT bytes FROM originals_contents WHERE id = 6) WHERE id = 5;
+            DELETE FROM originals_contents WHERE id = 7;
+            UPDATE originals_contents SET bytes = zeroblob(3000) WHERE id = 8;
+            """)
         let next = try start()
         for (number, original) in originals.enumerated() {
             let isWhole = ![3, 4, 5, 7, 8].contains(number + 1)
             #expect(try next.has(original) == isWhole)
-            #expect(try next.keep(original))
-            #expect(try next.has(original))
+            try next.store(original)
         }
         try next.waitForState(.on, entries: 20)
         try next.close()
@@ -326,7 +295,7 @@ import class TestSupport.TemporaryDirectory
         let originals = (0..<8).map { TestOriginal($0, size: 500 + 3000 * $0) }
         let large = TestOriginal(8, size: 100_000)
         let cache = try start()
-        for original in originals + [large] { #expect(try cache.keep(original)) }
+        try cache.keepAll(originals + [large])
         // An orderly end leaves no log.
         if damage.isOfLog { cache.kill() } else { try cache.close() }
         try damage.apply(to: directory)
@@ -345,18 +314,16 @@ import class TestSupport.TemporaryDirectory
         let last = try start()
         // A write may be the first to find the damage: what was stored before is lost then.
         for _ in 0...1 { for original in originals { try eventually { try last.keep(original) } } }
-        for original in originals { #expect(try last.has(original)) }
+        try last.findAll(originals)
         try last.waitForState(.on, entries: 9)
         try last.close()
     }
 
     @Test func `the database of another program stays as it is`() throws {
-        let mistaken = temporary.path + "/documents"
+        let mistaken = folder + "/documents"
         try FileSystem.makeDirectory(mistaken, mode: 0o700)
-        do {
-            let connection = try SQLiteConnection(path: mistaken + "/index.sqlite")
-            try connection.execute("CREATE TABLE notes(text TEXT); INSERT INTO notes VALUES ('mine')")
-        }
+        try SQLiteConnection(path: mistaken + "/index.sqlite").execute(
+            "CREATE TABLE notes(text TEXT); INSERT INTO notes VALUES ('mine')")
         let before = try contents(of: mistaken + "/index.sqlite")
         let cache = try CacheProcess(mistaken, retryInterval: 60_000, smallEntry: Self.small)
         let report = try cache.waitForState(.off)
@@ -380,11 +347,8 @@ import class TestSupport.TemporaryDirectory
             try FileSystem.makeDirectory(directory, mode: 0o700)
         }
         let path = directory + "/small.sqlite"
-        do {
-            let connection = try SQLiteConnection(path: path)
-            try connection.execute("PRAGMA journal_mode = WAL; CREATE TABLE notes(text TEXT)")
-        }
-        if isLinked { #expect(unsafe link(path, temporary.path + "/other") == 0) }
+        try SQLiteConnection(path: path).execute("PRAGMA journal_mode = WAL; CREATE TABLE notes(text TEXT)")
+        if isLinked { #expect(unsafe link(path, folder + "/other") == 0) }
         let before = try contents(of: path)
         let cache = try CacheProcess(directory, retryInterval: 60_000, smallEntry: Self.small)
         let report = try cache.waitForState(.off)
@@ -404,19 +368,16 @@ import class TestSupport.TemporaryDirectory
     @Test func `small entries of an extra directory are found`() throws {
         let cache = try start()
         let (shared, owned) = (TestOriginal(1, size: 700), TestOriginal(2, size: 700, owner: 1000))
-        for original in [shared, owned] { #expect(try cache.keep(original)) }
+        try cache.keepAll([shared, owned])
         #expect(try cache.keep(shared.raster()))
         try cache.close()
-        let own = temporary.path + "/own"
+        let own = folder + "/own"
         let other = try CacheProcess(own, smallEntry: Self.small, more: ["--extra-directory", directory])
         let before = files(below: directory)
         #expect(try other.has(shared))
         #expect(try other.has(shared.raster(), of: shared))
         #expect(try !other.has(owned))
-        var confirmed = shared
-        confirmed.record.response.etag = "confirmed"
-        try other.send(.update(confirmed.record))
-        #expect(try other.has(confirmed))
+        #expect(try other.has(other.update(shared, etag: "confirmed")))
         #expect(files(below: directory) == before)
         try other.close()
     }
@@ -438,10 +399,8 @@ import class TestSupport.TemporaryDirectory
                 #expect(try cache.keep(original))
                 model[original.record.key] = original
             case 8..<10:
-                guard var original = model[keys[number].key] else { continue }
-                original.record.response.etag = "\(step)"
-                try cache.send(.update(original.record))
-                model[original.record.key] = original
+                guard let original = model[keys[number].key] else { continue }
+                model[original.record.key] = try cache.update(original, etag: "\(step)")
             case 10:
                 let removed = try cache.forget(keys[number].url, owner: nil)
                 // After a kill a row of the index may be left of a file that was removed.
@@ -466,7 +425,7 @@ import class TestSupport.TemporaryDirectory
         try cache.waitForState(.on, entries: model.count)
         try cache.close()
         cache = try start()
-        for original in model.values { #expect(try cache.has(original)) }
+        try cache.findAll(model.values)
         try cache.close()
     }
 }

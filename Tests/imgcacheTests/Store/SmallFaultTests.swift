@@ -1,27 +1,20 @@
 import DiskRecords
 import Glibc
-import HTTPValues
 import IPCProtocol
-import LinuxSystem
-import SharedCache
-import SystemValues
 import Testing
 import WorkerProtocol
 
+import class TestSupport.Mount
 import struct TestSupport.SeededRandom
-import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
 /// Calls fail, or are the last ones of the process, while it stores small entries and large ones.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct SmallFaultTests {
-    private static let samples = CurrentProcess.environment("FAULT_SAMPLES").flatMap { Int($0) } ?? 4
+@Suite(.serialized, .timeLimit(.minutes(10))) final class SmallFaultTests: CacheSuite {
     private static let originals = (0..<8).map { TestOriginal($0, size: $0 % 4 == 3 ? 80_000 : 2000 + 500 * $0) }
     /// Other bytes for the same keys, in the other storage.
-    private static let replacements = [0, 3].map { number in
-        var other = TestOriginal(number, size: number == 0 ? 70_000 : 900, content: 100 + number)
-        (other.record.key, other.record.url) = (originals[number].record.key, originals[number].record.url)
-        return other
+    private static let replacements = [0, 3].map {
+        TestOriginal($0, size: $0 == 0 ? 70_000 : 900, content: 100 + $0).named(as: originals[$0])
     }
     private static var rasters: [TestRaster] { (originals + replacements).map { $0.raster() } }
     private static let possible = Possible(originals + replacements, rasters: rasters)
@@ -42,9 +35,7 @@ import class TestSupport.TemporaryDirectory
         for original in Self.originals { try keep(original) }
         for raster in Self.rasters.prefix(5) { _ = try cache.keep(raster) }
         try Self.possible.findAll(in: cache)
-        var confirmed = Self.originals[1].record
-        confirmed.response.etag = "another"
-        try cache.send(.update(confirmed))
+        try cache.update(Self.originals[1], etag: "another")
         for original in Self.replacements { try keep(original) }
         try cache.send(.touch(keys: Self.possible.keys))
         _ = try cache.forget(Self.originals[2].record.url, owner: nil)
@@ -69,20 +60,15 @@ import class TestSupport.TemporaryDirectory
     }
 
     @Test(arguments: FaultTests.Fault.allCases) func failingCalls(_ fault: FaultTests.Fault) throws {
-        let counting = try TemporaryDirectory()
-        let counter = try Faults(counting.path + "/cache")
+        let counter = try Faults(directory)
         counter.plan(.error(EIO), from: .max)
-        let counted = try start(counting.path + "/cache", counter.environment)
+        let counted = try start(directory, counter.environment)
         _ = try work(counted)
         try counted.close()
         let count = counter.calls
         #expect(count > 100)
-        var random = SeededRandom(state: 5)
-        let stride = max(1, count / Self.samples)
-        for first in Swift.stride(from: 1, through: count, by: stride) {
-            let call = first + Int.random(in: 0..<stride, using: &random)
-            let temporary = try TemporaryDirectory()
-            let directory = temporary.path + "/cache"
+        for call in FaultTests.calls(of: count, seed: 5) {
+            let directory = freshDirectory()
             let faults = try Faults(directory)
             faults.plan(fault.kind, from: call, to: fault.isForGood ? .max : call)
             do {
@@ -97,9 +83,8 @@ import class TestSupport.TemporaryDirectory
     /// What was reported as kept survives a kill at any moment.
     @Test func keptEntriesSurviveKills() throws {
         var random = SeededRandom(state: 9)
-        for _ in 0..<(4 + Self.samples) {
-            let temporary = try TemporaryDirectory()
-            let directory = temporary.path + "/cache"
+        for _ in 0..<(4 + FaultTests.samples) {
+            let directory = freshDirectory()
             let faults = try Faults(directory)
             let first = try CacheProcess(directory, smallEntry: 1 << 16, environment: faults.environment)
             faults.plan(Bool.random(using: &random) ? .kill : .tear, from: Int.random(in: 1...60, using: &random))
@@ -112,7 +97,7 @@ import class TestSupport.TemporaryDirectory
                 first.kill()
             } catch is CacheProcess.Ended {}
             let second = try CacheProcess(directory, smallEntry: 1 << 16)
-            for original in kept { #expect(try second.has(original)) }
+            try second.findAll(kept)
             try second.close()
         }
     }
@@ -150,10 +135,8 @@ import class TestSupport.TemporaryDirectory
     /// Every entry that was reported as kept survives kills in the middle of commits of many entries.
     @Test func killsAmongGroupsLoseNothing() throws {
         var random = SeededRandom(state: 11)
-        let temporary = try TemporaryDirectory()
-        let directory = temporary.path + "/cache"
         var kept: [TestOriginal] = []
-        for round in 0..<(8 + Self.samples) {
+        for round in 0..<(8 + FaultTests.samples) {
             let originals = (0..<300).map { TestOriginal(round * 1000 + $0, size: 200 + ($0 * 389 + round) % 9000) }
             let faults = try Faults(directory)
             // The log is moved to the database every 128 KiB.
@@ -182,18 +165,17 @@ import class TestSupport.TemporaryDirectory
 
     /// A disk becomes full in the middle of commits: what was reported as kept stays, and the rest was reported as not kept.
     @Test(.enabled(if: getuid() == 0, "mounts need root")) func fullDiskLosesNothing() throws {
-        let temporary = try TemporaryDirectory()
-        let mount = try Mount(memoryOf: 1 << 20, at: temporary.path + "/m")
+        let mount = try Mount(memoryOf: 1 << 20, at: folder + "/m")
         let directory = mount.path + "/cache"
         let originals = (0..<300).map { TestOriginal($0, size: 200 + $0 * 389 % 9000) }
         let cache = try start(directory, diskLimit: 1 << 30)
         let kept = keepAll(originals, in: cache, killAfter: originals.count)
         #expect((20..<250).contains(kept.count))
         try cache.waitForState(.full)
-        for original in kept { #expect(try cache.has(original)) }
+        try cache.findAll(kept)
         cache.kill()
         let next = try start(directory, diskLimit: 1 << 30)
-        for original in kept { #expect(try next.has(original)) }
+        try next.findAll(kept)
         // Clearing makes room, on a full disk, too.
         #expect(try next.clear().removed >= kept.count)
         try eventually { try next.keep(originals[299]) }
@@ -203,8 +185,6 @@ import class TestSupport.TemporaryDirectory
 
     /// A disk that fails loses no small entry.
     @Test(arguments: [ENOSPC, EIO, EROFS]) func failedWritesLoseNothing(_ error: Int32) throws {
-        let temporary = try TemporaryDirectory()
-        let directory = temporary.path + "/cache"
         let faults = try Faults(directory)
         var cache = try start(directory, faults.environment)
         let (first, second) = (TestOriginal(1, size: 3000), TestOriginal(2, size: 3000))

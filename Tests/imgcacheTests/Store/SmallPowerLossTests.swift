@@ -1,26 +1,20 @@
 import DiskRecords
-import Glibc
-import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 
 import struct TestSupport.SeededRandom
-import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
 /// The possible contents of the databases after a power failure: all changes of a file up to its last synchronisation, and
 /// of the later ones any part.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct SmallPowerLossTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) final class SmallPowerLossTests: CacheSuite {
     private static let originals = (0..<70).map { TestOriginal($0, size: 400 + 631 * ($0 * 7 % 40)) }
     /// Other bytes for the keys of every fifth.
-    private static let replacements = stride(from: 0, to: 60, by: 5).map { number in
-        var other = TestOriginal(number, size: 3000, content: 1000 + number)
-        (other.record.key, other.record.url) = (originals[number].record.key, originals[number].record.url)
-        return other
+    private static let replacements = stride(from: 0, to: 60, by: 5).map {
+        TestOriginal($0, size: 3000, content: 1000 + $0).named(as: originals[$0])
     }
     private static let removed = 33
     private static var rasters: [TestRaster] { (originals + replacements).map { $0.raster() } }
@@ -43,8 +37,6 @@ import class TestSupport.TemporaryDirectory
     }
 
     private func history() throws -> History {
-        let temporary = try TemporaryDirectory()
-        let directory = temporary.path + "/cache"
         let faults = try Faults(directory, logsChanges: true)
         let cache = try start(directory, faults.environment)
         var history = History()
@@ -53,13 +45,10 @@ import class TestSupport.TemporaryDirectory
             if number != Self.removed { history.kept.append((original.record.key, faults.logLength)) }
             #expect(try cache.keep(original.raster()))
             if number % 5 == 4, let other = Self.replacements.first(where: { $0.record.key == Self.key(number - 4) }) {
-                #expect(try cache.keep(other))
-                #expect(try cache.keep(other.raster()))
+                try cache.keepAll([other], rasters: { $0.raster() })
             }
             if number == 50 {
-                var record = Self.originals[49].record
-                record.response.etag = "another"
-                try cache.send(.update(record))
+                try cache.update(Self.originals[49], etag: "another")
                 _ = try cache.forget(Self.originals[Self.removed].record.url, owner: nil)
             }
             if number % 10 == 0 { try cache.send(.touch(keys: Self.possible.keys)) }
@@ -127,8 +116,6 @@ import class TestSupport.TemporaryDirectory
         let history = try Self.history.get()
         let count = Int.random(in: 20...history.changes.count, using: &random)
         let share = [0, 20, 50, 90, 100][Int(seed) % 5]
-        let temporary = try TemporaryDirectory()
-        let directory = temporary.path + "/cache"
         for folder in ["", "/originals", "/rasters"] { try FileSystem.makeDirectory(directory + folder, mode: 0o700) }
         for name in Set(history.changes.map(\.name)).sorted() where !name.isEmpty {
             guard let bytes = remains(of: name, after: history.changes.prefix(count), share: share, &random) else {

@@ -2,22 +2,14 @@ import DiskRecords
 import HTTPValues
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
-
-import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
 /// An update replaces the response and loses nothing.
-@Suite(.timeLimit(.minutes(10))) struct UpdatingTests {
-    private let temporary: TemporaryDirectory
-    private var directory: String { temporary.path }
-
-    init() throws {
-        temporary = try TemporaryDirectory()
-    }
+@Suite(.timeLimit(.minutes(10))) final class UpdatingTests: CacheSuite {
+    override var directory: String { folder }
 
     /// The original, confirmed for the nth time.
     private func confirmed(_ original: TestOriginal, _ number: Int = 1) -> TestOriginal {
@@ -36,8 +28,7 @@ import class TestSupport.TemporaryDirectory
     @Test(arguments: [0, 1, 5000, 3_000_000]) func responseIsReplaced(_ size: Int) throws {
         let original = TestOriginal(1, size: size)
         let first = try CacheProcess(directory)
-        #expect(try first.keep(original))
-        #expect(try first.keep(original.raster()))
+        try first.keepAll([original], rasters: { $0.raster() })
         for number in 1...3 {
             let confirmed = confirmed(original, number)
             try first.send(.update(confirmed.record))
@@ -67,8 +58,7 @@ import class TestSupport.TemporaryDirectory
         #expect(try cache.query(original))
         let after = try entry(path, original)
         #expect(try !#require(after.descriptor).status().isSameFile(as: #require(before.descriptor).status()))
-        #expect(after.trailer.created == before.trailer.created)
-        #expect(after.modified == before.modified)
+        #expect((after.trailer.created, after.modified) == (before.trailer.created, before.modified))
         try cache.close()
         let index = try CacheIndex(path: directory + "/index.sqlite")
         let used = try index.lastUse(of: try #require(EntryName.original(key: original.record.key)))
@@ -127,9 +117,7 @@ import class TestSupport.TemporaryDirectory
         let cache = try CacheProcess(directory)
         let original = TestOriginal(1)
         #expect(try cache.keep(original))
-        var bytes = try contents(of: cache.path(original))
-        bytes[17] ^= 1
-        try overwrite(cache.path(original), with: bytes)
+        try flipBit(ofByte: 17, at: cache.path(original))
         try cache.send(.update(confirmed(original).record))
         #expect(try cache.find(original) == nil)
         #expect(files(below: directory + "/originals") == [])
@@ -138,9 +126,7 @@ import class TestSupport.TemporaryDirectory
     /// Kills the process during updates, repeatedly. It finds one of both responses, and always the bytes.
     @Test func killedWhileUpdating() throws {
         let originals = (0..<10).map { TestOriginal($0, size: 200_000 + $0) }
-        let first = try CacheProcess(directory)
-        for original in originals { #expect(try first.keep(original)) }
-        try first.close()
+        try makeCache(of: originals)
         var updated = 0
         for round in 1...25 {
             let cache = try CacheProcess(directory)

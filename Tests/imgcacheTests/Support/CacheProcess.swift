@@ -1,5 +1,6 @@
 import Digests
 import DiskRecords
+import Foundation
 import Glibc
 import HTTPValues
 import IPCProtocol
@@ -15,18 +16,7 @@ import class TestSupport.TemporaryDirectory
 import let TestSupport.patience
 
 /// Removes a directory with its contents.
-func removeTree(_ path: String) {
-    for name in (try? FileSystem.names(in: path)) ?? [] {
-        let child = path + "/" + name
-        var status = stat()
-        if unsafe lstat(child, &status) == 0, status.st_mode & S_IFMT == S_IFDIR {
-            removeTree(child)
-        } else {
-            unsafe unlink(child)
-        }
-    }
-    unsafe rmdir(path)
-}
+func removeTree(_ path: String) { try? FileManager.default.removeItem(atPath: path) }
 
 /// The files below a directory, by their relative paths, sorted.
 func files(below path: String, _ prefix: String = "") -> [String] {
@@ -49,9 +39,7 @@ func contents(of file: FileDescriptor) throws -> [UInt8] {
     return Array(bytes.prefix(count))
 }
 
-func contents(of path: String) throws -> [UInt8] {
-    try contents(of: try FileDescriptor.open(readingAt: path))
-}
+func contents(of path: String) throws -> [UInt8] { try contents(of: try FileDescriptor.open(readingAt: path)) }
 
 /// Replaces the contents of a file.
 func overwrite(_ path: String, with bytes: [UInt8]) throws {
@@ -307,9 +295,7 @@ final class CacheProcess {
         }
     }
 
-    func query(_ original: TestOriginal) throws -> Bool {
-        try query(keys: [original.record.key]) != nil
-    }
+    func query(_ original: TestOriginal) throws -> Bool { try query(keys: [original.record.key]) != nil }
 
     func query(keys: [String]) throws -> OriginalRecord? {
         try send(.query(job: nextJob(), keys: keys))
@@ -341,9 +327,7 @@ final class CacheProcess {
     }
 
     /// Ends the process as its broker does.
-    func close() throws {
-        #expect(try finish() == .status(0))
-    }
+    func close() throws { #expect(try finish() == .status(0)) }
 
     /// Closes this end and waits for the process to exit.
     func finish() throws -> ProcessExit? {
@@ -383,9 +367,7 @@ func eventually(_ condition: () throws -> Bool) throws {
     Issue.record("it did not happen in time")
 }
 
-func pause(milliseconds: Int) {
-    usleep(UInt32(milliseconds * 1000))
-}
+func pause(milliseconds: Int) { usleep(UInt32(milliseconds * 1000)) }
 
 func makeSymbolicLink(at path: String, to target: String) throws {
     if unsafe symlink(target, path) != 0 { throw SystemError("symlink") }

@@ -2,7 +2,6 @@ import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
@@ -129,12 +128,8 @@ final class Faults {
 
     /// Restarts the count, and lets calls fail from number `first` to number `last`, or every `stride`th of them.
     func plan(_ kind: Kind, from first: Int, to last: Int = .max, stride: Int = 1) {
-        self[.first] = 0
-        self[.calls] = 0
-        self[.failed] = 0
-        self[.last] = Int64(last)
-        self[.stride] = Int64(stride)
-        self[.error] = kind.number
+        for field in [Field.first, .calls, .failed] { self[field] = 0 }
+        (self[.last], self[.stride], self[.error]) = (Int64(last), Int64(stride), kind.number)
         self[.first] = Int64(first)
     }
 

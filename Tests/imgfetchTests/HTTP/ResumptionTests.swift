@@ -3,24 +3,27 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
-import SharedCache
 import SystemValues
 import Testing
 import WorkerProtocol
 
-private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
 private let other = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 17 ^ $0 >> 5) }
 private let tag = "\"v1\""
 private let old = "Sun, 06 Nov 1994 08:49:37 GMT"
 
 /// The rest of `picture` after 100,000 bytes.
 private func job(
-    _ origin: LocalOrigin, offset: Int = 100_000, validator: String = tag, total: Int? = picture.count,
+    _ origin: TestOrigin, offset: Int = 100_000, validator: String = tag, total: Int? = picture.count,
     maxBytes: Int = 1 << 24
 ) -> FetchJob {
     FetchJob(
         id: 0, url: origin.url("/a"), maxBytes: maxBytes,
         resumption: FetchJob.Resumption(offset: offset, validator: validator, total: total))
+}
+
+/// Continues `picture` from its first 100,000 bytes.
+private func runRest(_ origin: TestOrigin, total: Int? = picture.count) throws -> FetchWorker.Run {
+    try FetchWorker().run(job(origin, total: total), continuing: Array(picture.prefix(100_000)))
 }
 
 @Suite(.timeLimit(.minutes(10))) struct ResumptionTests {
@@ -36,55 +39,45 @@ private func job(
         ([("ETag", tag), ("Content-Encoding", "gzip")], nil),
     ])
     func `a body can be continued by a strong validator`(fields: [(String, String)], validator: String?) throws {
-        let origin = try LocalOrigin { _ in
+        let run = try fetch(
             .ok(picture).with {
                 $0.headers += fields.map { .init($0.0, $0.1) }
                 $0.resetAfterBytes = 100_000
-            }
-        }
-        defer { origin.stop() }
-        let run = try FetchWorker().run(origin.url("/a"))
+            })
         #expect(run.beginnings.map(\.validator) == [validator])
         #expect(run.error?.code == .transferFailed)
         #expect(validator != nil || run.failure?.received == 0)
     }
 
-    @Test(arguments: [
-        LocalOrigin.Response.Framing.wrongLength(400_000), .chunkedWithoutEnd, .chunkedWithGarbage,
-    ])
-    func `the received part of an interrupted body counts, and nothing else`(framing: LocalOrigin.Response.Framing)
-        throws
-    {
-        let origin = try LocalOrigin { request in
+    @Test(arguments: [LocalOrigin.Response.Framing.wrongLength(400_000), .chunkedWithoutEnd, .chunkedWithGarbage])
+    func `the received part of an interrupted body counts, and nothing else`(
+        framing: LocalOrigin.Response.Framing
+    ) throws {
+        let origin = try TestOrigin { request in
             // Long enough for the body to get its file.
             .resource(picture, etag: tag, for: request).with {
                 ($0.framing, $0.pieceBytes, $0.pauseMs) = (framing, 100_000, 30)
             }
         }
-        defer { origin.stop() }
         let run = try FetchWorker().run(origin.url("/a"))
-        #expect(run.error?.code == .transferFailed)
-        #expect(run.failure?.received == picture.count)
+        #expect((run.error?.code, run.failure?.received) == (.transferFailed, picture.count))
         #expect(run.body == picture)
     }
 
     @Test func `a body that proves too long cannot be continued`() throws {
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             .resource(picture, etag: tag, for: request).with { $0.framing = .chunked }
         }
-        defer { origin.stop() }
         let failure = try FetchWorker().run(origin.url("/a"), maxBytes: 200_000).failure
-        #expect(failure?.error.code == .tooLarge)
-        #expect(failure?.received == 0)
+        #expect((failure?.error.code, failure?.received) == (.tooLarge, 0))
     }
 
     @Test func `a stopped transfer reports its received bytes`() throws {
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             .resource(picture, etag: request.path == "/a" ? tag : nil, for: request).with {
                 $0.hold = .afterBytes(5000)
             }
         }
-        defer { origin.stop() }
         let worker = try FetchWorker()
         for (path, received) in [("/a", 5000), ("/untagged", 0)] {
             let file = try FetchWorker.file()
@@ -99,8 +92,7 @@ private func job(
     }
 
     @Test func `a transfer stopped before its response keeps the existing bytes`() throws {
-        let origin = try LocalOrigin { _ in .silent }
-        defer { origin.stop() }
+        let origin = try TestOrigin { _ in .silent }
         let worker = try FetchWorker()
         let stopped = try worker.start(job(origin, offset: 7), body: FetchWorker.file(Array(picture.prefix(7))))
         #expect(origin.wait(for: "/a") { $0.requests == 1 })
@@ -112,20 +104,15 @@ private func job(
 
     @Test(arguments: [tag, old], [LocalOrigin.RangeConduct.right, .unknownTotal])
     func `the rest completes the existing bytes`(validator: String, conduct: LocalOrigin.RangeConduct) throws {
-        let origin = try LocalOrigin { request in
-            .resource(
-                picture, etag: validator == tag ? tag : nil, lastModified: old, ranges: conduct, for: request)
+        let origin = try TestOrigin { request in
+            .resource(picture, etag: validator == tag ? tag : nil, lastModified: old, ranges: conduct, for: request)
         }
-        defer { origin.stop() }
         var job = job(origin, validator: validator)
         job.conditions = RequestConditions(etag: tag, lastModified: old)
         let run = try FetchWorker().run(job, continuing: Array(picture.prefix(100_000)))
         #expect(run.body == picture)
-        #expect(run.result?.bytes == picture.count)
-        #expect(run.body == picture)
-        #expect(run.result?.response.status == 206)
-        #expect(run.progress.first?.received == 100_000)
-        #expect(run.progress.first?.expected == picture.count)
+        #expect((run.result?.bytes, run.result?.response.status) == (picture.count, 206))
+        #expect((run.progress.first?.received, run.progress.first?.expected) == (100_000, picture.count))
         #expect(run.beginnings.map(\.validator) == [validator])
         #expect(run.beginnings.map(\.total) == [picture.count])
         let request = try #require(origin.requests.first)
@@ -136,10 +123,9 @@ private func job(
     }
 
     @Test func `a body is continued repeatedly`() throws {
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             .resource(picture, etag: tag, for: request).with { $0.resetAfterBytes = 100_000 }
         }
-        defer { origin.stop() }
         let worker = try FetchWorker()
         let file = try FetchWorker.file()
         var job = FetchJob(id: 0, url: origin.url("/a"), maxBytes: picture.count)
@@ -157,33 +143,26 @@ private func job(
     }
 
     @Test func `a part that ends early leaves the rest for another request`() throws {
-        let origin = try LocalOrigin { request in
-            .resource(picture, etag: tag, ranges: .atMost(50_000), for: request)
-        }
-        defer { origin.stop() }
-        let run = try FetchWorker().run(job(origin), continuing: Array(picture.prefix(100_000)))
-        #expect(run.error?.code == .transferFailed)
-        #expect(run.failure?.received == 150_000)
+        let origin = try TestOrigin { .resource(picture, etag: tag, ranges: .atMost(50_000), for: $0) }
+        let run = try runRest(origin)
+        #expect((run.error?.code, run.failure?.received) == (.transferFailed, 150_000))
         #expect(run.body == Array(picture.prefix(150_000)))
     }
 
     @Test func `a part longer than announced is not kept`() throws {
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             .resource(picture, etag: tag, ranges: .contentRange("bytes 100000-199999/300000"), for: request).with {
                 $0.framing = .chunked
             }
         }
-        defer { origin.stop() }
-        let run = try FetchWorker().run(job(origin), continuing: Array(picture.prefix(100_000)))
-        #expect(run.error?.code == .transferFailed)
-        #expect(run.failure?.received == 0)
+        let run = try runRest(origin)
+        #expect((run.error?.code, run.failure?.received) == (.transferFailed, 0))
     }
 
     @Test func `a range request is kept on redirects, and not sent for a body that would be too long`() throws {
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             request.path == "/a" ? .redirect(to: "/b") : .resource(picture, etag: tag, for: request)
         }
-        defer { origin.stop() }
         let worker = try FetchWorker()
         #expect(try worker.run(job(origin), continuing: Array(picture.prefix(100_000))).body == picture)
         let long = job(origin, total: nil, maxBytes: picture.count - 1)
@@ -191,14 +170,13 @@ private func job(
     }
 
     @Test func `the existing bytes stay when nothing is received`() throws {
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             switch request.path {
             case "/reset": .reset
             case "/missing": .status(404)
             default: .status(503)
             }
         }
-        defer { origin.stop() }
         let worker = try FetchWorker()
         for (path, received) in [("/reset", 1000), ("/busy", 1000), ("/missing", 0)] {
             var job = job(origin, offset: 1000)
@@ -219,20 +197,16 @@ private func job(
     func `a mismatched response is followed by one request for the whole body`(
         conduct: LocalOrigin.RangeConduct
     ) throws {
-        let origin = try LocalOrigin { request in .resource(picture, etag: tag, ranges: conduct, for: request) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { .resource(picture, etag: tag, ranges: conduct, for: $0) }
         let run = try FetchWorker().run(job(origin), continuing: Array(other.prefix(100_000)))
         #expect(run.body == picture)
-        #expect(run.body == picture)
-        #expect(run.result?.response.status == 200)
-        #expect(run.beginnings.count == 1)
-        #expect(run.progress.first?.received == 0)
+        #expect((run.result?.response.status, run.beginnings.count, run.progress.first?.received) == (200, 1, 0))
         #expect(origin.requests.map { $0["Range"] } == ["bytes=100000-", nil])
         #expect(origin.requests.map { $0["If-Range"] } == [tag, nil])
     }
 
     @Test func `a part under another tag is not appended`() throws {
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             // Ignores `If-Range`.
             var response = LocalOrigin.Response.resource(other, etag: "\"v2\"", for: request)
             guard request["Range"] != nil else { return response }
@@ -241,31 +215,25 @@ private func job(
             response.body = Array(other.suffix(100_000))
             return response
         }
-        defer { origin.stop() }
-        let run = try FetchWorker().run(job(origin, total: nil), continuing: Array(picture.prefix(100_000)))
+        let run = try runRest(origin, total: nil)
         #expect(run.body == other)
     }
 
     @Test func `a compressed part is not appended`() throws {
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             .resource(picture, etag: tag, for: request).with {
                 if request["Range"] != nil { $0.headers.append(.init("Content-Encoding", "gzip")) }
             }
         }
-        defer { origin.stop() }
-        #expect(try FetchWorker().run(job(origin), continuing: Array(picture.prefix(100_000))).body == picture)
+        #expect(try runRest(origin).body == picture)
     }
 
     @Test(arguments: [LocalOrigin.RangeConduct.right, .ignored])
     func `a whole body replaces the existing bytes`(conduct: LocalOrigin.RangeConduct) throws {
         // Shorter than the existing bytes, and under another tag if ranges are supported.
         let body = Array(other.prefix(40_000))
-        let origin = try LocalOrigin { request in
-            .resource(body, etag: "\"v2\"", ranges: conduct, for: request)
-        }
-        defer { origin.stop() }
-        let run = try FetchWorker().run(job(origin), continuing: Array(picture.prefix(100_000)))
-        #expect(run.body == body)
+        let origin = try TestOrigin { .resource(body, etag: "\"v2\"", ranges: conduct, for: $0) }
+        let run = try runRest(origin)
         #expect(run.body == body)
         #expect(run.progress.first?.received == 0)
         #expect(run.beginnings.map(\.validator) == ["\"v2\""])
@@ -273,33 +241,28 @@ private func job(
     }
 
     @Test func `an origin that refuses twice is a failure`() throws {
-        let origin = try LocalOrigin { _ in .status(416) }
-        defer { origin.stop() }
-        let run = try FetchWorker().run(job(origin), continuing: Array(picture.prefix(100_000)))
-        #expect(run.error?.httpStatus == 416)
-        #expect(run.failure?.received == 0)
+        let origin = try TestOrigin { _ in .status(416) }
+        let run = try runRest(origin)
+        #expect((run.error?.httpStatus, run.failure?.received) == (416, 0))
         #expect(run.body.isEmpty)
         #expect(origin.requests.count == 2)
     }
 
     @Test func `an unrequested part is an error`() throws {
-        let origin = try LocalOrigin { _ in .status(206) }
-        defer { origin.stop() }
-        let run = try FetchWorker().run(job(origin), continuing: Array(picture.prefix(100_000)))
+        let origin = try TestOrigin { _ in .status(206) }
+        let run = try runRest(origin)
         #expect(run.error?.code == .transferFailed)
         #expect(origin.requests.count == 2)
     }
 
     @Test func `bytes left by an earlier transfer are not part of the body`() throws {
-        let origin = try LocalOrigin { _ in .ok([1, 2, 3]) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { _ in .ok([1, 2, 3]) }
         let job = FetchJob(id: 0, url: origin.url("/a"), maxBytes: 100)
         #expect(try FetchWorker().run(job, continuing: [9, 9, 9, 9, 9]).body == [1, 2, 3])
     }
 
     @Test func `missing bytes are not continued`() throws {
-        let origin = try LocalOrigin { request in .resource(picture, etag: tag, for: request) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { .resource(picture, etag: tag, for: $0) }
         let run = try FetchWorker().run(job(origin), continuing: [1, 2, 3])
         #expect(run.error?.code == .internal)
         #expect(origin.requests.isEmpty)

@@ -45,6 +45,14 @@ final class FetchWorker {
             if case .notModified(_, let confirmation) = end { confirmation } else { nil }
         }
         var text: String { String(decoding: body, as: UTF8.self) }
+
+        /// Expects a failure with `code`, whose message contains `text`.
+        func expect(
+            _ code: ErrorCode, naming text: String = "127.0.0.1", sourceLocation: SourceLocation = #_sourceLocation
+        ) {
+            #expect(error?.code == code, sourceLocation: sourceLocation)
+            #expect(error?.message.contains(text) == true, sourceLocation: sourceLocation)
+        }
     }
 
     static let loopback = ["127.0.0.0/8", "::1"]
@@ -64,7 +72,6 @@ final class FetchWorker {
     /// The bytes that transfers continue from.
     private var offsets: [Int: Int] = [:]
     private var lastJob = 0
-    private var hasEnded = false
 
     /// With `root` the worker runs on a system whose certificate authorities are those in that file: it has a mount
     /// namespace of its own, for which an ordinary user needs a user namespace too.
@@ -77,10 +84,8 @@ final class FetchWorker {
         let options =
             ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments
             + (settings == nil ? [] : ["--private"])
-        let more = try settings.map { settings in
-            try unsafe settings.encoded.withUnsafeBytes {
-                try unsafe SealedBuffer(copying: $0, name: "private").descriptor
-            }
+        let more = try settings.map {
+            try unsafe $0.encoded.withUnsafeBytes { try unsafe SealedBuffer(copying: $0, name: "private").descriptor }
         }
         if let root {
             let script = "mount --bind \"$1\" /etc/ssl/certs/ca-certificates.crt && shift && exec \"$@\""
@@ -104,7 +109,7 @@ final class FetchWorker {
 
     deinit {
         process.send(SignalNumber.kill)
-        while !hasEnded, process.reap() == nil { usleep(1000) }
+        _ = process.waitForExit(milliseconds: 20_000)
     }
 
     /// Orders a download. Returns the job's number.
@@ -148,8 +153,7 @@ final class FetchWorker {
         _ url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int = 1 << 24,
         body: FileDescriptor? = nil
     ) throws -> Run {
-        try wait(
-            for: start(url, headers: headers, credentials: credentials, maxBytes: maxBytes, body: body))
+        try wait(for: start(url, headers: headers, credentials: credentials, maxBytes: maxBytes, body: body))
     }
 
     /// Runs `job` on a descriptor with `bytes`, and waits for the end.
@@ -241,22 +245,13 @@ final class FetchWorker {
 
     /// Waits for the process to exit.
     func waitForExit() throws -> ProcessExit {
-        let deadline = Instant.now.adding(milliseconds: 20_000)
-        while Instant.now < deadline {
-            if let exit = process.reap() {
-                hasEnded = true
-                return exit
-            }
-            usleep(1000)
-        }
-        throw TookTooLong()
+        guard let exit = process.waitForExit(milliseconds: 20_000) else { throw TookTooLong() }
+        return exit
     }
 
     static func contents(of descriptor: FileDescriptor) throws -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: try descriptor.size())
-        let count = unsafe bytes.withUnsafeMutableBytes { buffer in
-            unsafe (try? descriptor.read(into: buffer, at: 0)) ?? 0
-        }
+        let count = unsafe bytes.withUnsafeMutableBytes { unsafe (try? descriptor.read(into: $0, at: 0)) ?? 0 }
         return Array(bytes.prefix(count))
     }
 }

@@ -36,7 +36,7 @@ final class NginxServer {
     private let process = Process()
     private var ports: [Port: Int] = [:]
 
-    init(before origin: LocalOrigin) throws {
+    init(before origin: TestOrigin) throws {
         directory = try TemporaryDirectory()
         root = directory.file("root.pem")
         try makeCertificates()
@@ -92,7 +92,7 @@ final class NginxServer {
         }
     }
 
-    private func configuration(before origin: LocalOrigin) -> String {
+    private func configuration(before origin: TestOrigin) -> String {
         let servers = Port.allCases.map { port in
             let certificate = [.expired, .otherName].contains(port) ? port.rawValue : "valid"
             return """
@@ -131,15 +131,7 @@ final class NginxServer {
     }
 
     private static func run(_ command: [String], in directory: String) -> Bool {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = command
-        process.currentDirectoryURL = URL(filePath: directory)
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        guard (try? process.run()) != nil else { return false }
-        // Not waitUntilExit(), which runs this thread's run loop, and on some threads never returns.
-        while process.isRunning { usleep(1000) }
-        return process.terminationStatus == 0
+        let script = ["-c", "cd \"$0\" && exec \"$@\"", directory]
+        return (try? TestSupport.run("/bin/sh", script + command))?.exit == .status(0)
     }
 }

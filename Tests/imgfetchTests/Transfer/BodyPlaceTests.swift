@@ -1,8 +1,6 @@
 import Foundation
 import IPCProtocol
-import LinuxSystem
 import LocalOrigin
-import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -19,25 +17,18 @@ import WorkerProtocol
         let directory = try TemporaryDirectory()
         let (plain, packed) = (directory.file("plain"), directory.file("packed"))
         try Data(bytes).write(to: URL(filePath: plain))
-        let process = Process()
-        process.executableURL = URL(filePath: "/bin/sh")
-        process.arguments = ["-c", "gzip -1 <\"$1\" >\"$2\"", "sh", plain, packed]
-        try process.run()
-        process.waitUntilExit()
+        _ = try run("/bin/sh", ["-c", "gzip -1 <\"$0\" >\"$1\"", plain, packed])
         return [UInt8](try Data(contentsOf: URL(filePath: packed)))
     }
 
     @Test func `a small body that comes at once has no file`() throws {
         let body = Self.bytes(9000)
-        let origin = try LocalOrigin { _ in .ok(body) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { _ in .ok(body) }
         let worker = try FetchWorker()
         for _ in 0..<3 {
             let run = try worker.run(origin.url("/"))
             #expect(run.body == body)
-            #expect(run.result?.bytes == body.count)
-            #expect(run.beginnings.count == 1)
-            #expect(run.progress.count == 1)
+            #expect((run.result?.bytes, run.beginnings.count, run.progress.count) == (body.count, 1, 1))
         }
         #expect(worker.fileRequests.isEmpty)
     }
@@ -45,8 +36,7 @@ import WorkerProtocol
     /// Its received bytes are reported as progress only when they are in the file: a transfer could be continued from them.
     @Test func `a slow body gets a file`() throws {
         let body = Self.bytes(9000)
-        let origin = try LocalOrigin { _ in .ok(body).with { ($0.pieceBytes, $0.pauseMs) = (1000, 60) } }
-        defer { origin.stop() }
+        let origin = try TestOrigin { _ in .ok(body).with { ($0.pieceBytes, $0.pauseMs) = (1000, 60) } }
         let worker = try FetchWorker()
         let run = try worker.run(origin.url("/"))
         #expect(run.body == body)
@@ -57,12 +47,11 @@ import WorkerProtocol
     /// The bytes of an interrupted body get a file in the end, so that another transfer can continue from them.
     @Test func `an interrupted small body is not lost`() throws {
         let body = Self.bytes(5000)
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             .resource(body, etag: request.path == "/a" ? "\"1\"" : nil, for: request).with {
                 $0.framing = .wrongLength(9000)
             }
         }
-        defer { origin.stop() }
         let worker = try FetchWorker()
         let run = try worker.run(origin.url("/a"))
         #expect(run.failure?.received == body.count)
@@ -76,17 +65,15 @@ import WorkerProtocol
     @Test(arguments: [false, true]) func `a large body waits for its file`(isCompressed: Bool) throws {
         let body = Self.bytes(3_000_000)
         let compressed = isCompressed ? try Self.gzip(body) : []
-        let origin = try LocalOrigin { _ in
-            isCompressed ? .ok(compressed).with { $0.headers.append(.init("Content-Encoding", "gzip")) } : .ok(body)
+        let origin = try TestOrigin { _ in
+            isCompressed ? .ok(compressed).adding(["Content-Encoding": "gzip"]) : .ok(body)
         }
-        defer { origin.stop() }
         let worker = try FetchWorker()
         worker.holdsFilesBack = true
         let job = try worker.start(origin.url("/"))
         try worker.waitForFileRequest(of: job)
         // Another body comes meanwhile.
-        let small = try LocalOrigin { _ in .ok([1, 2, 3]) }
-        defer { small.stop() }
+        let small = try TestOrigin { _ in .ok([1, 2, 3]) }
         let other = try worker.start(small.url("/"))
         #expect(try worker.wait(for: other).body == [1, 2, 3])
         try worker.sendFile(of: job)

@@ -10,11 +10,10 @@ import WorkerProtocol
 
 @Suite(.timeLimit(.minutes(10))) struct ProxyTests {
     @Test func `every hop goes through the proxy, which looks up names itself`() throws {
-        let proxy = try LocalOrigin { request in
+        let proxy = try TestOrigin { request in
             request.path == "http://pictures.example/a"
                 ? .redirect(to: "http://other.example:81/b") : .ok(Array(request.path.utf8))
         }
-        defer { proxy.stop() }
         // The proxy's own address need not be allowed.
         let worker = try FetchWorker(allowing: [], private: FetchPrivate(proxy: proxy.url("")))
         let run = try worker.run("http://pictures.example/a")
@@ -24,23 +23,20 @@ import WorkerProtocol
     }
 
     @Test func `an empty query reaches the proxy`() throws {
-        let proxy = try LocalOrigin { .ok(Array($0.target.utf8)) }
-        defer { proxy.stop() }
+        let proxy = try TestOrigin { .ok(Array($0.target.utf8)) }
         let worker = try FetchWorker(allowing: [], private: FetchPrivate(proxy: proxy.url("")))
         #expect(try worker.run("http://pictures.example/a?").text == "http://pictures.example/a?")
     }
 
     @Test func `schemes are checked with a proxy too`() throws {
-        let proxy = try LocalOrigin { _ in .redirect(to: "ftp://other.example/b") }
-        defer { proxy.stop() }
+        let proxy = try TestOrigin { _ in .redirect(to: "ftp://other.example/b") }
         let worker = try FetchWorker(private: FetchPrivate(proxy: proxy.url("")))
         #expect(try worker.run("http://pictures.example/a").error?.code == .unsupportedScheme)
         #expect(try worker.run("ftp://pictures.example/a").error?.code == .unsupportedScheme)
     }
 
     @Test func `a proxy's refusal to connect is reported as its own`() throws {
-        let proxy = try LocalOrigin { _ in .ok([1, 2, 3]).with { $0.status = 403 } }
-        defer { proxy.stop() }
+        let proxy = try TestOrigin { _ in .ok([1, 2, 3]).with { $0.status = 403 } }
         let worker = try FetchWorker(private: FetchPrivate(proxy: proxy.url("")))
         let run = try worker.run(
             "https://pictures.example/a", headers: [HeaderField(name: "authorization", value: "x")])
@@ -60,13 +56,10 @@ import WorkerProtocol
     }
 
     @Test(arguments: [true, false]) func `a user name and a password are for the proxy alone`(inURL: Bool) throws {
-        let proxy = try LocalOrigin { _ in .ok([1]) }
-        defer { proxy.stop() }
-        let settings =
-            inURL
-            ? FetchPrivate(proxy: proxy.url("").replacing("://", with: "://me:a%3Ab@"))
-            : FetchPrivate(
-                proxy: proxy.url(""), proxyCredentials: Credentials(username: "me", password: "a:b"))
+        let proxy = try TestOrigin { _ in .ok([1]) }
+        let settings = FetchPrivate(
+            proxy: inURL ? proxy.url("").replacing("://", with: "://me:a%3Ab@") : proxy.url(""),
+            proxyCredentials: inURL ? nil : Credentials(username: "me", password: "a:b"))
         let worker = try FetchWorker(allowing: [], private: settings)
         #expect(try worker.run("http://pictures.example/a").body == [1])
         // "me:a:b" in Base64.

@@ -1,3 +1,5 @@
+import HTTPValues
+import IPCProtocol
 import Testing
 
 @testable import imgfetch
@@ -15,12 +17,10 @@ import Testing
             "HTTP/1.1 200 OK", "CONTENT-TYPE:  image/png \t", "etag:\"a:b\"", "Last-modified: x", "Content-Length: 12",
             "Retry-After: 3", "")
         #expect(last == .complete)
-        #expect(headers.status == 200)
-        #expect(headers.contentType == "image/png")
-        #expect(headers.etag == "\"a:b\"")
-        #expect(headers.lastModified == "x")
-        #expect(headers.expectedLength == 12)
-        #expect(headers.retryAfter == "3")
+        #expect((headers.status, headers.expectedLength) == (200, 12))
+        #expect(
+            [headers.contentType, headers.etag, headers.lastModified, headers.retryAfter]
+                == ["image/png", "\"a:b\"", "x", "3"])
     }
 
     @Test func `an informational response is discarded`() {
@@ -64,9 +64,7 @@ import Testing
         for line in [
             Array("HTTP/1.1 302 x\r\n".utf8), Array("Location: /a \u{E4}".utf8) + [0xFF, 13, 10],
             Array("Location: b\r\n".utf8),
-        ] {
-            _ = headers.read(line)
-        }
+        ] { _ = headers.read(line) }
         #expect(headers.location == "/a%20%C3%A4%FF")
     }
 
@@ -90,5 +88,26 @@ import Testing
     func `an invalid status does not complete a header`(line: String) {
         let (headers, last) = read(line, "")
         #expect(last == .incomplete && headers.status == 0)
+    }
+}
+
+@Suite struct HeaderLineTests {
+    @Test func `credentials for one server are left out for another`() {
+        let fields = ["Cookie", "AUTHORIZATION", "host", "accept", "x"].map { HeaderField(name: $0, value: "v") }
+        let lines = RequestLines.lines(fields, kind: .full, withCredentials: false)
+        #expect(lines == ["User-Agent: imgbroker/0.1.0", "Accept-Encoding: identity", "accept: v", "x: v"])
+    }
+}
+
+@Suite struct RetryAfterTests {
+    @Test(arguments: [
+        ("1", 1000), ("0", 1000), ("120", 120_000), ("601", 600_000), ("99999999999999999999999", 600_000),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 37_000), ("Sun, 06 Nov 1994 08:00:00 GMT", 1000),
+        ("Sun, 06 Nov 2094 08:00:00 GMT", 600_000), ("", nil), ("-1", nil), ("1.5", nil), ("soon", nil),
+        ("Sun, 06 Foo 1994 08:49:37 GMT", nil), ("Sun, 32 Nov 1994 08:49:37 GMT", nil), ("a b c d e", nil),
+        ("Sun Nov 6 x 1994", nil),
+    ])
+    func `the delay is bounded`(value: String, milliseconds: Int?) {
+        #expect(RetryAfter.milliseconds(value, now: 784_111_740) == milliseconds)
     }
 }
