@@ -44,7 +44,10 @@ import WorkerProtocol
             // One report of each commit.
             var kept = 0
             while kept < part.count {
-                guard case .kept(let jobs) = try first.next().0 else { return Issue.record("an original was not kept") }
+                guard case .kept(let jobs) = try first.next().0 else {
+                    Issue.record("an original was not kept")
+                    return
+                }
                 kept += jobs.count
             }
         }
