@@ -4,6 +4,7 @@ import Testing
 import WorkerProtocol
 
 @testable import ImageDecoding
+@testable import imgworker
 
 /// Descriptions of files by their headers, and their metadata blocks.
 @Suite struct HeaderTests {

@@ -84,23 +84,25 @@ import WorkerProtocol
         let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.hold = .beforeHeaders } }
         var (asked, buffers): ([(RawClient, Int, TestPicture)], Set<Int?>) = ([], [])
         for path in ["/a", "/b"] {
-            for (width, height) in [(30, 20), (15, 10)] {
+            for (members, width, height) in [
+                (#""variant":{"width":30}"#, 30, 20), (#""variant":{"width":15}"#, 15, 10), ("", 60, 40),
+            ] {
                 for _ in 0..<3 {
                     let client = try setting.client()
-                    let id = try client.get(setting.url(path), #""variant":{"width":\#(width)}"#)
+                    let id = try client.get(setting.url(path), members)
                     asked.append((client, id, flat(7, width: width, height: height)))
                 }
             }
         }
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 12 }
+        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 18 }
         for path in ["/a", "/b"] { setting.origin.gate(path).open() }
         for (client, id, picture) in asked {
             let incoming = try client.answer(to: id)
             #expect(try client.picture(incoming) == picture)
             buffers.insert(try incoming.image().buffer)
         }
-        #expect(buffers.count == 2)
-        #expect(try setting.broker.stats()[.downloads, .decodes] == [2, 2])
+        #expect(buffers.count == 3)
+        #expect(try setting.broker.stats()[.downloads, .decodes] == [2, 3])
     }
 
     @Test func joinerRaisesThePriorityWhileItWaits() throws {

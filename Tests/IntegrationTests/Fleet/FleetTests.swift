@@ -154,7 +154,7 @@ import Testing
         let client = try fleet.clients()[0]
         for number in 0..<20 { _ = try client.load(fleet.origin.url("/\(number)")).image() }
         try fleet.brokers[0].wait(for: "all are written") { $0.sharedServers.reduce(0) { $0 + $1.writes } == 20 }
-        let result = try fleet.brokers[0].run(["ctl", "tier"])
+        let result = try imgbroker(["ctl", "--socket", fleet.brokers[0].socketPath, "tier"])
         #expect(result.exit == .status(0))
         for server in fleet.servers { #expect(result.output.contains("127.0.0.1:\(server.port)")) }
     }

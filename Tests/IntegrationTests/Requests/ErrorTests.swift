@@ -105,6 +105,7 @@ import Testing
         #expect(report.failures.values.reduce(0, +) == cases.count + 1)
         #expect(report[.workerRestarts, .reservedBytes] == [0, 0])
         #expect(setting.origin.statistics("/loop").requests == 6)
+        #expect(try client.failure("").code == .badRequest)
         for (path, code) in [("/corrupt", ErrorCode.decodeFailed), ("/404", .httpStatus), ("/long", .tooLarge)] {
             let again = try client.failure(setting.url(path))
             #expect((again.code, again.cause) == (.recentlyFailed, code))
