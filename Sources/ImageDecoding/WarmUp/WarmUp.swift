@@ -39,6 +39,8 @@ struct WarmUp {
         // The kernel limits a user's descriptors in flight. Other processes may have used up the limit, so that a
         // confined process can send none.
         var canSend = true
+        // The samples have few pixels, so that the heap would grow for the grid of the first job.
+        if let geometry = PixelGeometry(width: 64, height: 64) { _ = PlaceholderGrid(geometry, order: .rgba8) }
         for original in originals {
             for transform in [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)] {
                 if isUrgent() { return }

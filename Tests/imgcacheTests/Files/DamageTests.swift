@@ -168,7 +168,7 @@ import WorkerProtocol
                 try cache.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)])
             }
             // At some point between the first and the last write.
-            for _ in 0..<round { _ = try cache.next() }
+            try cache.endedKeeps(round)
             cache.kill()
             let next = try CacheProcess(directory)
             var found = 0

@@ -190,8 +190,10 @@ import func TestSupport.run
                     awaited += 1
                     // A few at a time, because the socket's buffer is limited.
                     while awaited > 10 {
-                        _ = try cache.next()
-                        awaited -= 1
+                        switch try cache.next().0 {
+                        case .kept(let jobs), .notKept(let jobs): awaited -= jobs.count
+                        default: awaited -= 1
+                        }
                     }
                 }
                 cache.kill()

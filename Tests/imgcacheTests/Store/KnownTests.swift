@@ -41,15 +41,7 @@ import WorkerProtocol
             for original in part {
                 try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)])
             }
-            // One report of each commit.
-            var kept = 0
-            while kept < part.count {
-                guard case .kept(let jobs) = try first.next().0 else {
-                    Issue.record("an original was not kept")
-                    return
-                }
-                kept += jobs.count
-            }
+            #expect(try first.endedKeeps(part.count).count == part.count)
         }
         try first.close()
         #expect(try known(smallEntry: 1000) == hashes(originals))

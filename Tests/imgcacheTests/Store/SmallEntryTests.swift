@@ -172,7 +172,7 @@ import struct TestSupport.SeededRandom
             let raster = original.raster(side: 4 + number % 30)
             try cache.send(.keepRaster(job: number, raster.record), [try sealed(raster.bytes)])
             if number % 50 == 49 {
-                for _ in 0..<100 { _ = try cache.next() }
+                try cache.endedKeeps(100)
                 most = max(most, blocks(below: directory))
             }
         }

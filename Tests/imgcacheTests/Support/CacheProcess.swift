@@ -13,6 +13,7 @@ import WorkerProtocol
 
 import enum TestSupport.BuiltProducts
 import class TestSupport.TemporaryDirectory
+import struct TestSupport.TestFailure
 import let TestSupport.patience
 
 /// Removes a directory with its contents.
@@ -183,6 +184,22 @@ final class CacheProcess {
             guard let (report, descriptors) = try receive() else { throw Ended() }
             if !take(report) { return (report, descriptors) }
         }
+    }
+
+    /// Receives the ends of `count` orders to keep, of which one report may state many; returns those that were kept.
+    @discardableResult
+    func endedKeeps(_ count: Int) throws -> [Int] {
+        var (kept, ended): ([Int], Int) = ([], 0)
+        while ended < count {
+            switch try next().0 {
+            case .kept(let jobs):
+                kept += jobs
+                ended += jobs.count
+            case .notKept(let jobs): ended += jobs.count
+            case let other: throw TestFailure("unexpected: \(other)")
+            }
+        }
+        return kept
     }
 
     /// Takes a report that answers no order; false for any other.
