@@ -12,31 +12,29 @@ import imgbroker
 from imgbroker import ErrorCode, RefusedError
 from support import ROOT
 
-_GROUPS = {
-    "The message": imgbroker.MessageError, "Policy": imgbroker.PolicyError, "The request": imgbroker.OutcomeError,
-    "The host": imgbroker.HostError, "The download": imgbroker.DownloadError, "The image": imgbroker.ImageError,
-    "The broker": imgbroker.BrokerFailure,
+_KINDS = {
+    "the message": imgbroker.MessageError, "policy": imgbroker.PolicyError, "the request": imgbroker.OutcomeError,
+    "the host": imgbroker.HostError, "the download": imgbroker.DownloadError, "the image": imgbroker.ImageError,
+    "the broker": imgbroker.BrokerFailure,
 }
 
 
 def _documented() -> Iterator[Tuple[str, str, str]]:
-    """Returns the group, the code and the second column of each code in the page."""
+    """Returns the kind, the code and the second column of each code in the page."""
     page = (ROOT / "docs" / "protocol.md").read_text()
     section = page[page.index("\n## Error codes"):page.index("\n## The command line")]
-    for part in section.split("\n### ")[1:]:
-        group = part.split("\n", 1)[0]
-        for code, retryable in re.findall(r"^\| `([a-z-]+)` \| ([^|]*?) \|", part, re.M):
-            yield group, code, retryable
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]*?) \| .* \| ([a-z ]+) \|$", section, re.M)
+    return ((kind, code, retryable) for code, retryable, kind in rows)
 
 
 def test_codes_are_those_of_the_page() -> None:
     assert [code for _, code, _ in _documented()] == [code.value for code in ErrorCode]
 
 
-@pytest.mark.parametrize("group, code, retryable", list(_documented()))
-def test_class_and_retryable_are_those_of_the_page(group: str, code: str, retryable: str) -> None:
+@pytest.mark.parametrize("kind, code, retryable", list(_documented()))
+def test_class_and_retryable_are_those_of_the_page(kind: str, code: str, retryable: str) -> None:
     error = RefusedError.of(ErrorCode(code), "A reason.")
-    assert type(error) is _GROUPS[group]
+    assert type(error) is _KINDS[kind]
     if code != "http-status":
         assert error.retryable == {"yes": True, "no": False}[retryable]
     assert code in str(error)
