@@ -100,6 +100,7 @@ struct Decoded {
         let output = try WritableBuffer(name: "test", size: size).descriptor
         result = try image.decode(into: output)
         bytes = Array(try contents(of: output).prefix(result.bytes))
+        #expect(bytes.count == result.bytes)
     }
 
     init(_ file: [UInt8], for job: DecodeJob) throws {

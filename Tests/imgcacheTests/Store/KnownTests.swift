@@ -31,6 +31,8 @@ import WorkerProtocol
         #expect(try first.keep(originals[0].raster()))
         try first.close()
         #expect(try known() == hashes(originals))
+        try FileDescriptor.remove(directory + "/index.sqlite")
+        #expect(try known() == hashes(originals))
     }
 
     @Test func `more keys than one message holds are reported`() throws {
@@ -41,7 +43,7 @@ import WorkerProtocol
             for original in part {
                 try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)])
             }
-            #expect(try first.endedKeeps(part.count).count == part.count)
+            #expect(try first.endedKeeps(part.count) == Array(repeating: 1, count: part.count))
         }
         try first.close()
         #expect(try known(smallEntry: 1000) == hashes(originals))
