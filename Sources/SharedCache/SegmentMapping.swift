@@ -12,6 +12,8 @@ final class SegmentMapping: Sendable {
     let isWritable: Bool
     /// The bytes from the start that have pages.
     private let provided = Atomic<Int>(0)
+    /// The bytes from the start whose pages were ordered.
+    private let ordered = Atomic<Int>(0)
 
     /// Pages come in chunks, because to clear those of 32 MiB takes 20 ms.
     private static let chunk = 256 << 10
@@ -44,8 +46,10 @@ final class SegmentMapping: Sendable {
     func prepare(upTo end: Int) throws(SystemError) {
         if !isWritable { throw SystemError("mmap", code: SystemError.invalidArgument) }
         try provide(upTo: end)
-        let wanted = min(size, end + Self.ahead)
-        if provided.load(ordering: .relaxed) < wanted - Self.ahead / 2 {
+        // Each part is ordered once, also where the other thread is late or finds no memory, so that orders do not pile up.
+        if ordered.load(ordering: .relaxed) < min(size, end + Self.ahead / 2) {
+            let wanted = min(size, end + Self.ahead)
+            ordered.store(wanted, ordering: .relaxed)
             PageProvider.shared?.provide(self, upTo: wanted)
         }
     }

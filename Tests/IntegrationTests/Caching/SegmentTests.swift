@@ -44,6 +44,17 @@ import Testing
         #expect(!names.contains { $0.contains("imgbroker-pixels") || $0.contains("imgbroker-shared") })
     }
 
+    /// The image takes one of the four chunks in which pages are provided; a thread provides the others.
+    @Test func pagesAreProvidedAhead() throws {
+        let client = try client()
+        #expect(try client.load(setting.url("/1")).image().bytes < 1 << 18)
+        let segment = try #require(client.segments.values.first)
+        try eventually("all of the segment has pages") {
+            var status = stat()
+            return unsafe fstat(segment.raw, &status) == 0 && status.st_blocks * 512 == 1 << 20
+        }
+    }
+
     /// `sendfile` lends pages to the socket, and returns before the client has received them.
     @Test func `an inline image that waits in the socket does not change when its place is used again`() throws {
         let (owner, slow) = (try client(), try setting.client())
