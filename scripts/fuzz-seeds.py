@@ -9,6 +9,7 @@ import base64
 import gzip
 import hashlib
 import io
+import json
 import pathlib
 import random
 import re
@@ -31,6 +32,23 @@ def write(target, name, data):
     (folder / name).write_bytes(data)
 
 
+def packed(value):
+    """JSON in the packed form of JSONForm."""
+    match value:
+        case None | bool():
+            return b"n" if value is None else b"ft"[value : value + 1]
+        case str():
+            return b'"' + struct.pack("<I", len(value.encode())) + value.encode()
+        case int():
+            return b"#" + struct.pack("<q", value)
+        case float():
+            return b"~" + struct.pack("<d", value)
+        case list():
+            return b"[" + b"".join(map(packed, value)) + b"]"
+        case dict():
+            return b"{" + b"".join(packed(name) + packed(member) for name, member in value.items()) + b"}"
+
+
 # Messages
 
 for path in sorted(root.glob("Tests/*/Golden/*.json")):
@@ -45,6 +63,7 @@ for path in sorted(root.glob("Tests/*/Golden/*.json")):
         write("replies", path.stem, text)
     elif path.stem.startswith(("decode-", "fetch-", "store-")):
         write("worker-messages", path.stem, text)
+        write("worker-messages", path.stem + "-packed", packed(json.loads(text)))
 
 steps = [
     b'{"crop":{"x":1,"y":2,"width":3,"height":4},"width":5,"steps":[{"op":"rotate","degrees":90},{"op":"flip","axis":"vertical"}]}',

@@ -343,40 +343,48 @@ package final class FrameChannel {
         exchange(&spareStorage, with: [])
     }
 
-    /// Queues a frame with its descriptors and its payload. `flush` sends it.
+    /// Queues a frame with its payload. `flush` sends it.
     package func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
         queuedBytes += frame.count
         queuedDescriptors += descriptors.count
         if payload != nil { queuedPayloads += 1 }
-        if descriptors.isEmpty || joinsDescriptors, payload == nil, joinsNext, let last = outgoing.indices.last,
-            outgoing[last].descriptors.count + descriptors.count <= Self.descriptorsTogether
-        {
-            outgoing[last].bytes.append(contentsOf: frame)
-            outgoing[last].descriptors += descriptors
+        if payload == nil, joinsNext(descriptors.count) {
+            outgoing[outgoing.count - 1].bytes.append(contentsOf: frame)
+            outgoing[outgoing.count - 1].descriptors += descriptors
             if frame.capacity <= keptCapacity { spareStorage = frame }
             return
         }
         outgoing.append(Outgoing(bytes: frame, descriptors: descriptors, payload: payload))
     }
 
-    /// Queues a frame without descriptors, which `write` appends to the bytes that are queued already, so that it is not copied once
-    /// more.
-    package func enqueue(appending write: (inout [UInt8]) -> Void) {
-        if !joinsNext {
+    /// Queues a frame that `write` appends to the bytes that are queued already, so that it is not copied once more. If it throws,
+    /// it must have appended nothing.
+    package func enqueue<Failure>(
+        descriptors: [FileDescriptor] = [], appending write: (inout [UInt8]) throws(Failure) -> Void
+    ) throws(Failure) {
+        let last = joinsNext(descriptors.count) ? outgoing.count - 1 : outgoing.count
+        if last == outgoing.count {
             var storage = takeStorage()
             storage.removeAll(keepingCapacity: true)
             outgoing.append(Outgoing(bytes: storage, descriptors: []))
         }
-        let last = outgoing.count - 1
         let before = outgoing[last].bytes.count
-        write(&outgoing[last].bytes)
+        do {
+            try write(&outgoing[last].bytes)
+        } catch {
+            if outgoing[last].bytes.isEmpty { outgoing.removeLast() }
+            throw error
+        }
+        outgoing[last].descriptors += descriptors
         queuedBytes += outgoing[last].bytes.count - before
+        queuedDescriptors += descriptors.count
     }
 
-    /// Whether the next frame without descriptors is joined to the last one, so that one system call sends both.
-    private var joinsNext: Bool {
-        guard let last = outgoing.last else { return false }
-        return last.payload == nil && last.bytes.count < Self.bytesTogether
+    /// Whether the next frame, with so many descriptors, is joined to the last one, so that one system call sends both.
+    private func joinsNext(_ descriptors: Int) -> Bool {
+        guard let last = outgoing.last, last.payload == nil, last.bytes.count < Self.bytesTogether else { return false }
+        return descriptors == 0
+            || joinsDescriptors && last.descriptors.count + descriptors <= Self.descriptorsTogether
     }
 
     /// Whether frames or payloads are queued.

@@ -28,33 +28,9 @@ extension FrameChannel {
     package func nextMessage<Message: WorkerMessage>(
         _: Message.Type = Message.self
     ) throws(Failure) -> (Message, [FileDescriptor])? {
-        guard let frame = try nextMessageFrame() else { return nil }
-        return try message(in: frame)
-    }
-
-    /// Takes the next complete frame, for `message(in:)`; nil if none is complete.
-    ///
-    /// - Throws: `Failure.badMessage`.
-    package func nextMessageFrame() throws(Failure) -> ArraySlice<UInt8>? {
         do {
-            return try nextFrame()
-        } catch {
-            throw .badMessage(BadWorkerMessage(description: "\(error)"))
-        }
-    }
-
-    /// Reads the message of the frame last taken, and takes its descriptors. Bytes in its frame are in `frameBytes`.
-    ///
-    /// - Throws: `Failure.badMessage`, also when descriptors are missing.
-    package func message<Message: WorkerMessage>(
-        _: Message.Type = Message.self, in frame: ArraySlice<UInt8>
-    ) throws(Failure) -> (Message, [FileDescriptor]) {
-        do {
-            let (text, bytes) = Message.parts(of: frame)
-            let message = try Message(decoding: text)
-            if bytes != nil, !message.mayHaveBytes {
-                throw BadWorkerMessage(description: "\(message.type) has bytes")
-            }
+            guard let frame = try nextFrame() else { return nil }
+            let (message, bytes) = try Message.read(frame)
             frameBytes = bytes.map { Array($0) }
             guard let descriptors = takeDescriptors(message.descriptorCount(withBytes: bytes != nil)) else {
                 throw BadWorkerMessage(description: "descriptors of \(message.type) are missing")
@@ -92,9 +68,21 @@ extension FrameChannel {
     ///
     /// - Throws: `Frame.TooLong`; nothing is queued then.
     package func enqueue(
-        _ message: some WorkerMessage, descriptors: [FileDescriptor] = [], bytes: [UInt8]? = nil
+        _ message: some WorkerMessage, descriptors: [FileDescriptor] = [], bytes: [UInt8]?
     ) throws(Frame.TooLong) {
-        enqueue(try message.encoded(with: bytes), descriptors: descriptors)
+        guard let bytes else { return try enqueue(message, descriptors: descriptors) }
+        try enqueue(descriptors: descriptors) { (frames) throws(Frame.TooLong) in
+            try unsafe message.append(to: &frames, with: bytes.span.bytes)
+        }
+    }
+
+    /// Queues a message without bytes; `flush` sends it.
+    ///
+    /// - Throws: `Frame.TooLong`; nothing is queued then.
+    package func enqueue(
+        _ message: some WorkerMessage, descriptors: [FileDescriptor] = []
+    ) throws(Frame.TooLong) {
+        try enqueue(descriptors: descriptors) { (frames) throws(Frame.TooLong) in try message.append(to: &frames) }
     }
 
     /// Sends the queued messages and waits until the socket has accepted them.

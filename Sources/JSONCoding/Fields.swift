@@ -74,6 +74,19 @@ package struct Fields {
         try reader.expectEnd()
     }
 
+    /// Starts to read the packed object that `bytes` begin with. `rest` is set to those after it.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package init(
+        packed bytes: ArraySlice<UInt8>, rest: inout ArraySlice<UInt8>
+    ) throws(JSONReader.MalformedJSON) {
+        isReading = true
+        reader = JSONReader(bytes, form: .packed)
+        writer = JSONWriter(capacity: 0)
+        try index()
+        rest = bytes[reader.position...]
+    }
+
     private init(writing writer: consuming JSONWriter) {
         isReading = false
         reader = JSONReader([])
@@ -534,7 +547,7 @@ package struct Fields {
             if elements.count == most { return note(name, "an array of at most \(most) elements") }
             guard let read = element(&self, name) else { return }
             elements.append(read)
-        } while reader.take(UInt8(ascii: ","))
+        } while reader.takeSeparator()
         values = elements
     }
 

@@ -40,6 +40,11 @@ extension JSONReader {
         return true
     }
 
+    /// Whether an array has another element, which stands next then.
+    mutating func takeSeparator() -> Bool {
+        form == .packed ? peek().map { $0 != UInt8(ascii: "]") } ?? false : take(UInt8(ascii: ","))
+    }
+
     mutating func expect(_ byte: UInt8, _ expected: String) throws(MalformedJSON) {
         if !take(byte) { throw malformed(expected) }
     }

@@ -1,5 +1,5 @@
 /// Reads JSON (RFC 8259) from bytes, value by value, without building a tree. Malformed JSON ends the reading with
-/// `MalformedJSON`.
+/// `MalformedJSON`. Of the packed form, only `Fields` reads all values.
 package struct JSONReader {
     /// The error of all its functions.
     package typealias MalformedJSON = JSONCoding.MalformedJSON
@@ -26,12 +26,13 @@ package struct JSONReader {
     }
 
     let bytes: ArraySlice<UInt8>
+    let form: JSONForm
     var position: Int
     var depth = 0
 
     /// Starts at the first of `bytes`, which are not copied.
-    package init(_ bytes: ArraySlice<UInt8>) {
-        self.bytes = bytes
+    package init(_ bytes: ArraySlice<UInt8>, form: JSONForm = .text) {
+        (self.bytes, self.form) = (bytes, form)
         position = bytes.startIndex
     }
 
@@ -52,6 +53,7 @@ package struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`.
     mutating func index(_ members: inout [Member], tokens: Int) throws(MalformedJSON) {
+        if form == .packed { return try indexPacked(&members) }
         let bytes = bytes
         let text = bytes.span
         var scanner = JSONScanner(at: position - bytes.startIndex, depth: depth, tokens: tokens)
@@ -90,7 +92,7 @@ package struct JSONReader {
     /// Returns the name of `member`; nil when it is longer than `most` bytes.
     func name(of member: Member, most: Int) -> String? {
         var copy = self
-        copy.position = member.nameStart - 1
+        copy.position = member.nameStart - (form == .packed ? 5 : 1)
         return try? copy.readString(most: most)
     }
 
@@ -133,6 +135,7 @@ package struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func skip() throws(MalformedJSON) {
+        if form == .packed { return try skipPacked() }
         var scanner = JSONScanner(at: position - bytes.startIndex, depth: depth)
         defer { position = bytes.startIndex + scanner.position }
         try scanner.skipValue(in: bytes.span)
@@ -151,6 +154,7 @@ package struct JSONReader {
     /// Whether a number stands next.
     package var nextIsNumber: Bool {
         guard let nextByte else { return false }
+        if form == .packed { return nextByte == UInt8(ascii: "#") || nextByte == UInt8(ascii: "~") }
         return nextByte == UInt8(ascii: "-") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(nextByte)
     }
 
@@ -167,6 +171,10 @@ package struct JSONReader {
     mutating func readString(most: Int) throws(MalformedJSON) -> String? {
         let bytes = bytes
         let text = bytes.span
+        if form == .packed {
+            let contents = try readPackedString()
+            return contents.count > most ? nil : String(validating: text.extracting(contents))
+        }
         var scanner = JSONScanner(at: position - bytes.startIndex)
         defer { position = bytes.startIndex + scanner.position }
         scanner.skipSpace(in: text)
@@ -182,7 +190,7 @@ package struct JSONReader {
     /// - Throws: `MalformedJSON`, also for any other value.
     package mutating func readBoolean() throws(MalformedJSON) -> Bool {
         let isTrue = peek() == UInt8(ascii: "t")
-        try scanWord(isTrue ? "true" : "false")
+        try form == .packed ? scanWord(isTrue ? "t" : "f") : scanWord(isTrue ? "true" : "false")
         return isTrue
     }
 
@@ -190,6 +198,10 @@ package struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`, also for any other value.
     package mutating func readInteger() throws(MalformedJSON) -> Int? {
+        if form == .packed {
+            if take(UInt8(ascii: "#")) { return try readPacked(Int.self) }
+            return try readNumber().flatMap { Int(exactly: $0) }
+        }
         let bytes = bytes
         let text = bytes.span
         var scanner = JSONScanner(at: position - bytes.startIndex)
@@ -215,6 +227,12 @@ package struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`, also for any other value.
     package mutating func readNumber() throws(MalformedJSON) -> Double? {
+        if form == .packed {
+            if take(UInt8(ascii: "#")) { return Double(try readPacked(Int.self)) }
+            try expect(UInt8(ascii: "~"), "a number")
+            let number = Double(bitPattern: try readPacked(UInt64.self))
+            return number.isFinite ? number : nil
+        }
         let bytes = bytes
         let text = bytes.span
         var scanner = JSONScanner(at: position - bytes.startIndex)

@@ -1,7 +1,8 @@
-/// Writes one JSON object (RFC 8259) into bytes, member by member.
+/// Writes one JSON object into bytes, member by member.
 package struct JSONWriter {
     /// The bytes written so far.
     package private(set) var bytes: [UInt8]
+    private let form: JSONForm
     private var needsComma = false
 
     /// Starts after `prefix`, which stays unchanged. Only the memory of `storage` is used.
@@ -10,7 +11,17 @@ package struct JSONWriter {
         bytes.removeAll(keepingCapacity: true)
         bytes.reserveCapacity(capacity)
         bytes.append(contentsOf: prefix)
+        form = .text
     }
+
+    /// Starts after `bytes`.
+    package init(after bytes: consuming [UInt8], form: JSONForm) {
+        self.bytes = consume bytes
+        self.form = form
+    }
+
+    /// Ends the writing, and returns all bytes.
+    package consuming func finish() -> [UInt8] { bytes }
 
     /// Writes an object, as a value or as the whole text, with what `members` writes.
     package mutating func object(_ members: (inout JSONWriter) -> Void) {
@@ -47,10 +58,7 @@ package struct JSONWriter {
     package mutating func array(_ name: String, of strings: some Sequence<String>) {
         self.name(name)
         open(UInt8(ascii: "["))
-        for string in strings {
-            separate()
-            quote(string)
-        }
+        for string in strings { element(string) }
         close(UInt8(ascii: "]"))
     }
 
@@ -58,10 +66,7 @@ package struct JSONWriter {
     package mutating func array(_ name: String, of integers: some Sequence<Int>) {
         self.name(name)
         open(UInt8(ascii: "["))
-        for integer in integers {
-            separate()
-            append(decimal: integer)
-        }
+        for integer in integers { element(integer) }
         close(UInt8(ascii: "]"))
     }
 
@@ -100,7 +105,7 @@ package struct JSONWriter {
 
     mutating func element(_ integer: Int) {
         separate()
-        append(decimal: integer)
+        value(integer)
     }
 
     mutating func value(_ string: String) {
@@ -109,12 +114,18 @@ package struct JSONWriter {
     }
 
     mutating func value(_ integer: Int) {
-        append(decimal: integer)
-        needsComma = true
+        if form == .packed {
+            bytes.append(UInt8(ascii: "#"))
+            append(packed: integer)
+        } else {
+            append(decimal: integer)
+            needsComma = true
+        }
     }
 
     /// Writes a number to three places.
     mutating func value(_ number: Double) {
+        if form == .packed { return exactValue(number) }
         let rounded = (number * 1000).rounded() / 1000
         bytes.append(contentsOf: (rounded.isFinite ? rounded.description : "0").utf8)
         needsComma = true
@@ -124,17 +135,26 @@ package struct JSONWriter {
     mutating func exactValue(_ number: Double) {
         // JSON has no other numbers; null is refused where a number is expected.
         if !number.isFinite { return null() }
+        if form == .packed {
+            bytes.append(UInt8(ascii: "~"))
+            return append(packed: number.bitPattern)
+        }
         bytes.append(contentsOf: (Int(exactly: number).map(String.init) ?? number.description).utf8)
         needsComma = true
     }
 
     mutating func value(_ boolean: Bool) {
-        if boolean { append("true") } else { append("false") }
+        switch (boolean, form) {
+        case (true, .packed): append("t")
+        case (false, .packed): append("f")
+        case (true, .text): append("true")
+        case (false, .text): append("false")
+        }
         needsComma = true
     }
 
     mutating func null() {
-        append("null")
+        if form == .packed { append("n") } else { append("null") }
         needsComma = true
     }
 
@@ -155,14 +175,14 @@ package struct JSONWriter {
     }
 
     private mutating func separate() {
-        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        if needsComma, form == .text { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
     }
 
     mutating func name(_ name: String) {
         separate()
         quote(name)
-        bytes.append(UInt8(ascii: ":"))
+        if form == .text { bytes.append(UInt8(ascii: ":")) }
         needsComma = false
     }
 
@@ -170,6 +190,10 @@ package struct JSONWriter {
     mutating func name(_ name: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
+        if form == .packed {
+            append(packed: UInt32(name.utf8CodeUnitCount))
+            return append(name)
+        }
         append(name)
         bytes.append(UInt8(ascii: "\""))
         bytes.append(UInt8(ascii: ":"))
@@ -182,6 +206,16 @@ package struct JSONWriter {
 
     /// Appends bytes as they are.
     package mutating func append(_ text: [UInt8]) { bytes.append(contentsOf: text) }
+
+    /// Appends bytes as they are.
+    package mutating func append(_ span: RawSpan) {
+        unsafe span.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
+    }
+
+    /// Appends a number without a tag, its lowest byte first.
+    private mutating func append<Value: FixedWidthInteger & BitwiseCopyable>(packed value: Value) {
+        unsafe withUnsafeBytes(of: value.littleEndian) { unsafe bytes.append(contentsOf: $0) }
+    }
 
     /// Appends an integer's digits.
     package mutating func append(decimal value: Int) {
@@ -204,6 +238,10 @@ package struct JSONWriter {
     private mutating func quote(_ string: String) {
         var string = string
         bytes.append(UInt8(ascii: "\""))
+        if form == .packed {
+            append(packed: UInt32(string.utf8.count))
+            return string.withUTF8 { unsafe bytes.append(contentsOf: $0) }
+        }
         string.withUTF8 { text in
             let isPlain = unsafe text.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
             if isPlain { unsafe bytes.append(contentsOf: text) } else { unsafe text.forEach { escape($0) } }

@@ -1,7 +1,8 @@
 package import IPCProtocol
 package import JSONCoding
 
-/// A message between the broker and one of its workers: one frame with a `type`, and descriptors if its type has them.
+/// A message between the broker and one of its workers: one frame with a `type`, packed (`JSONForm`) unless it is
+/// `ready`, and descriptors if its type has them.
 package protocol WorkerMessage: Equatable, Sendable {
     /// The message's name on the wire.
     var type: String { get }
@@ -41,43 +42,93 @@ extension WorkerMessage {
         hasBytes ? max(0, descriptorCount - 1) : descriptorCount
     }
 
-    /// Returns the message as a frame, with `bytes` after its JSON text and a zero, which no JSON text has. To send a small body
-    /// in a frame costs less than to make, fill, seal, send and read a memfd.
+    /// Appends the message as a frame to other frames, with `bytes` after a zero, if given. To send a small body in a frame costs
+    /// less than to make, fill, seal, send and read a memfd.
     ///
-    /// - Throws: `Frame.TooLong`.
-    package func encoded(with bytes: [UInt8]? = nil) throws(Frame.TooLong) -> [UInt8] {
-        let count = descriptorCount(withBytes: bytes != nil)
-        return try Frame.encode(followedBy: bytes) { fields in
-            fields.constant("type", type)
-            if count > 0 { fields.constant("fds", count) }
-            var copy = self
-            copy.list(&fields)
+    /// - Throws: `Frame.TooLong`; nothing is appended then.
+    package func append(to frames: inout [UInt8], with bytes: RawSpan? = nil) throws(Frame.TooLong) {
+        let (hasBytes, type) = (bytes != nil, type)
+        try Frame.append(to: &frames, type == Self.greeting ? .text : .packed, followedBy: bytes) {
+            list(type, withBytes: hasBytes, &$0)
         }
     }
 
-    /// Parts a frame into the JSON text of its message and the bytes after it; nil without any.
-    package static func parts(of frame: ArraySlice<UInt8>) -> (text: ArraySlice<UInt8>, bytes: ArraySlice<UInt8>?) {
-        guard let end = frame.firstIndex(of: 0) else { return (frame, nil) }
-        return (frame[..<end], frame[(end + 1)...])
+    /// Returns the message as a frame, like `append`.
+    ///
+    /// - Throws: `Frame.TooLong`.
+    package func encoded(with bytes: [UInt8]? = nil) throws(Frame.TooLong) -> [UInt8] {
+        var frame: [UInt8] = []
+        if let bytes { try unsafe append(to: &frame, with: bytes.span.bytes) } else { try append(to: &frame) }
+        return frame
     }
 
-    /// Reads a message from the JSON text of its frame.
+    /// The message as JSON text, for a file.
+    package var json: [UInt8] {
+        var writer = JSONWriter()
+        Fields.write(&writer) { list(type, withBytes: false, &$0) }
+        return writer.finish()
+    }
+
+    /// The type of a worker's first message, which is text, so that programs of other versions understand it and can say so.
+    private static var greeting: String { "ready" }
+
+    private func list(_ type: String, withBytes hasBytes: Bool, _ fields: inout Fields) {
+        fields.constant("type", type)
+        let count = descriptorCount(withBytes: hasBytes)
+        if count > 0 { fields.constant("fds", count) }
+        var copy = self
+        copy.list(&fields)
+    }
+
+    /// Reads a message from its frame, and the bytes after it; nil without any.
     ///
     /// - Throws: `BadWorkerMessage`.
-    package init(decoding text: ArraySlice<UInt8>) throws(BadWorkerMessage) {
+    package static func read(
+        _ frame: ArraySlice<UInt8>
+    ) throws(BadWorkerMessage) -> (message: Self, bytes: ArraySlice<UInt8>?) {
+        // Text has no zero, and a packed message one in the length of its first name.
+        if !frame.prefix(6).contains(0) {
+            let message = try Self(json: frame)
+            if message.type != greeting { throw BadWorkerMessage(description: "\(message.type) is text") }
+            return (message, nil)
+        }
+        var (fields, rest): (Fields, ArraySlice<UInt8>)
+        do {
+            rest = frame
+            fields = try Fields(packed: frame, rest: &rest)
+        } catch {
+            throw BadWorkerMessage(description: "no message: expected \(error.expected) at \(error.offset)")
+        }
+        let message = try Self(&fields)
+        guard let separator = rest.first else { return (message, nil) }
+        if separator != 0 || !message.mayHaveBytes {
+            throw BadWorkerMessage(description: "\(message.type) is followed by bytes")
+        }
+        return (message, rest.dropFirst())
+    }
+
+    /// Reads a message from JSON text.
+    ///
+    /// - Throws: `BadWorkerMessage`.
+    package init(json text: ArraySlice<UInt8>) throws(BadWorkerMessage) {
         var fields: Fields
         do {
             fields = try Fields(reading: text)
         } catch {
             throw BadWorkerMessage(description: "no JSON: expected \(error.expected) at \(error.offset)")
         }
+        try self.init(&fields)
+    }
+
+    private init(_ fields: inout Fields) throws(BadWorkerMessage) {
         var type = ""
         fields.string("type", &type)
-        // By index: the sequence's methods, which are not specialized for the type, allocate memory for each element.
-        guard let place = Self.blanks.indices.first(where: { Self.blanks[$0].type == type }) else {
-            throw BadWorkerMessage(description: "type is not known")
-        }
-        var message = Self.blanks[place]
+        // By index: the methods of collections, which are not specialized for the type, look up metadata and allocate memory.
+        let blanks = Self.blanks
+        var place = 0
+        while place < blanks.count, blanks[place].type != type { place += 1 }
+        if place == blanks.count { throw BadWorkerMessage(description: "type is not known") }
+        var message = blanks[place]
         message.list(&fields)
         if let problem = fields.problem {
             throw BadWorkerMessage(description: "\(problem.field) is not \(problem.expected)")

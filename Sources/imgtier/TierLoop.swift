@@ -83,12 +83,7 @@ struct TierLoop {
     /// Takes the orders that have arrived, and answers the lookups among them.
     private mutating func takeOrders() throws {
         var lookups: [Tier.Lookup] = []
-        while let frame = try channel.nextMessageFrame() {
-            if let (job, key, token) = TierTexts.readFind(frame) {
-                lookups.append(Tier.Lookup(job: job, key: key, token: token))
-                continue
-            }
-            let (order, descriptors) = try channel.message(TierOrder.self, in: frame)
+        while let (order, descriptors) = try channel.nextMessage(TierOrder.self) {
             if case .find(let job, let key, let token) = order {
                 lookups.append(Tier.Lookup(job: job, key: key, token: token))
             } else {
@@ -108,8 +103,9 @@ struct TierLoop {
     private func enqueue(_ answer: Tier.Answer, to job: Int) throws {
         switch answer {
         case .foundSmall(let metadata, let content):
-            channel.enqueue {
-                unsafe TierTexts.appendFound(job: job, metadata: metadata, content: content, to: &$0)
+            let found = TierReport.foundSmall(job: job, metadata: metadata)
+            try channel.enqueue { (frames) throws(Frame.TooLong) in
+                try unsafe found.append(to: &frames, with: content.bytes)
             }
         case .found(let record, let body):
             try channel.enqueue(TierReport.found(job: job, record), descriptors: [body.descriptor])

@@ -104,6 +104,64 @@ import Testing
         #expect(Whole(decoding: Array(text.utf8)[...]) == Whole())
     }
 
+    /// A list of fields in the packed form.
+    private static func packed(_ list: (inout Fields) -> Void) -> [UInt8] {
+        var writer = JSONWriter(after: [9], form: .packed)
+        Fields.write(&writer, list)
+        return Array(writer.finish().dropFirst())
+    }
+
+    @Test(arguments: [full, Whole()])
+    func `packed fields are read again, and cut ones are refused`(whole: Whole) throws {
+        let bytes = Self.packed { fields in
+            var copy = whole
+            copy.list(&fields)
+        }
+        var rest: ArraySlice<UInt8> = []
+        var fields = try Fields(packed: ([1] + bytes + [7, 8])[1...], rest: &rest)
+        var read = Whole.blank
+        read.list(&fields)
+        #expect(fields.problem == nil && read == whole)
+        #expect(rest == [7, 8])
+        for count in bytes.indices {
+            #expect(throws: JSONReader.MalformedJSON.self) { try Fields(packed: bytes[..<count], rest: &rest) }
+        }
+    }
+
+    @Test func `a packed value of another type is a problem`() throws {
+        let bytes = Self.packed { fields in
+            for (name, _) in Self.members { fields.write(name, "\u{1}") }
+        }
+        var rest: ArraySlice<UInt8> = []
+        var fields = try Fields(packed: bytes[...], rest: &rest)
+        var whole = Whole.blank
+        whole.list(&fields)
+        #expect(fields.problem.map { "\($0.field) \($0.expected)" } == "count an integer from 1 to 9")
+        // An integer is a number, and a number without a fraction an integer.
+        let numbers = Self.packed { fields in
+            fields.constant("ratio", 3)
+            var two = 2.0
+            fields.number("count", &two)
+        }
+        fields = try Fields(packed: numbers[...], rest: &rest)
+        fields.number("ratio", &whole.ratio)
+        fields.integer("count", &whole.count, in: 1...9)
+        #expect(fields.problem == nil && whole.ratio == 3 && whole.count == 2)
+    }
+
+    @Test(
+        arguments: [
+            [], Array("{".utf8), Array("[]".utf8), Array("{]".utf8), Array("{\"".utf8), Array("{#".utf8),
+            Array("{\"\u{1}\0\0\0a".utf8), Array("{\"\u{1}\0\0\0a}".utf8), Array("{\"\u{1}\0\0\0a?}".utf8),
+            [UInt8](repeating: 0xFF, count: 9), Array("{\"".utf8) + [0xFF, 0xFF, 0xFF, 0xFF],
+            Array("{\"\u{1}\0\0\0a".utf8) + [UInt8](repeating: UInt8(ascii: "["), count: 65)
+                + [UInt8](repeating: UInt8(ascii: "]"), count: 65) + Array("}".utf8),
+        ] as [[UInt8]])
+    func `malformed packed fields are refused`(bytes: [UInt8]) {
+        var rest: ArraySlice<UInt8> = []
+        #expect(throws: JSONReader.MalformedJSON.self) { try Fields(packed: bytes[...], rest: &rest) }
+    }
+
     /// Reads the text of all fields with the member `name` replaced, or removed if `value` is nil.
     private func problem(_ name: String, _ value: String?) throws -> String? {
         var members = Self.members.filter { $0.0 != name }

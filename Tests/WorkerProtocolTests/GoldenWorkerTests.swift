@@ -210,22 +210,33 @@ import WorkerProtocol
             (.identify(job: 4, early: EarlyDecode(.blank), at: place), 0),
         ] {
             let frame = try message.encoded(with: bytes).dropFirst(Frame.headerLength)
-            let (text, found) = DecodeOrder.parts(of: frame)
+            let (read, found) = try DecodeOrder.read(frame)
             #expect(found.map { Array($0) } == bytes)
-            #expect(try DecodeOrder(decoding: text) == message)
+            #expect(read == message)
             #expect(message.mayHaveBytes && message.descriptorCount(withBytes: true) == count)
-            #expect(String(decoding: text, as: UTF8.self).contains("\"fds\"") == (count > 0))
+            #expect(String(decoding: frame, as: UTF8.self).contains("fds") == (count > 0))
         }
-        let frame = try Self.atOnce.encoded(with: []).dropFirst(Frame.headerLength)
-        #expect(FetchReport.parts(of: frame).bytes?.isEmpty == true)
-        #expect(try FetchReport(decoding: FetchReport.parts(of: frame).text) == Self.atOnce)
-        #expect(FetchReport.parts(of: try Self.atOnce.encoded().dropFirst(Frame.headerLength)).bytes == nil)
+        let (read, found) = try FetchReport.read(Self.atOnce.encoded(with: []).dropFirst(Frame.headerLength))
+        #expect(read == Self.atOnce && found?.isEmpty == true)
+        #expect(try FetchReport.read(Self.atOnce.encoded().dropFirst(Frame.headerLength)).bytes == nil)
         #expect(!DecodeOrder.decode(.blank).mayHaveBytes && !FetchReport.stopped(job: 1, received: 0).mayHaveBytes)
         // Only an original that the cache process has found comes so.
-        let found = StoreReport.foundOriginal(job: 1, .blank)
-        #expect(found.mayHaveBytes && found.descriptorCount(withBytes: true) == 0)
-        #expect(StoreReport.parts(of: try found.encoded(with: bytes).dropFirst(Frame.headerLength)).bytes == bytes[...])
+        let original = StoreReport.foundOriginal(job: 1, Self.original)
+        #expect(original.mayHaveBytes && original.descriptorCount(withBytes: true) == 0)
+        #expect(try StoreReport.read(original.encoded(with: bytes).dropFirst(Frame.headerLength)).bytes == bytes[...])
+        // Bytes after another message, and bytes that no zero precedes, are refused.
+        for frame in [
+            try StoreReport.missing(job: 1).encoded(with: bytes), try original.encoded() + [1],
+            try StoreReport.missing(job: 1).encoded() + [0],
+        ] {
+            #expect(throws: BadWorkerMessage.self) { try StoreReport.read(frame.dropFirst(Frame.headerLength)) }
+        }
         #expect(StoreReport.blanks.count { $0.mayHaveBytes } == 1)
+        // Nothing but a worker's first message is read as text.
+        let ready = StoreReport.ready(nil, version: nil)
+        #expect(try StoreReport.read(ready.json[...]).message == ready)
+        #expect(Array(try ready.encoded().dropFirst(Frame.headerLength)) == ready.json)
+        #expect(throws: BadWorkerMessage.self) { try StoreReport.read(StoreReport.missing(job: 1).json[...]) }
         #expect(throws: Frame.TooLong.self) {
             try Self.atOnce.encoded(with: [UInt8](repeating: 0, count: Frame.maximumLength))
         }
@@ -242,9 +253,10 @@ import WorkerProtocol
     }
 
     private func check<Message: WorkerMessage>(_ name: String, _ message: Message) throws {
-        let text = try Golden(of: "WorkerProtocolTests").text(
-            name, of: try message.encoded().dropFirst(Frame.headerLength))
-        #expect(try Message(decoding: text) == message)
+        let text = try Golden(of: "WorkerProtocolTests").text(name, of: message.json[...])
+        #expect(try Message(json: text) == message)
+        let (read, bytes) = try Message.read(message.encoded().dropFirst(Frame.headerLength))
+        #expect(read == message && bytes == nil)
         var fields = try Fields(reading: text)
         #expect(Envelope(&fields).descriptors == message.descriptorCount)
     }
@@ -406,14 +418,14 @@ import WorkerProtocol
             "loops", "multiplexed", "pixels", "beginning", "offset",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
-            let text = Array(try message.encoded().dropFirst(Frame.headerLength))
+            let text = message.json
             guard case .object(let members) = try JSONValue(reading: text) else { return }
             // Only the format of other families' files is reported with the digest.
             let optional = message.type == "identified" ? optional.union(["format"]) : optional
             for name in members.keys where !optional.contains(name) {
                 let renamed = String(decoding: text, as: UTF8.self).replacing("\"\(name)\":", with: "\"_\":")
                 #expect(throws: BadWorkerMessage.self, "\(message.type) without \(name)") {
-                    try Message(decoding: Array(renamed.utf8)[...])
+                    try Message(json: Array(renamed.utf8)[...])
                 }
             }
             for (name, value) in members {
@@ -422,7 +434,7 @@ import WorkerProtocol
                     "\"\(name)\":", with: "\"\(name)\":{},\"_\":")
                 if name == "fds" || name == "retryable" { continue }
                 #expect(throws: BadWorkerMessage.self, "\(message.type) with a wrong \(name)") {
-                    try Message(decoding: Array(wrong.utf8)[...])
+                    try Message(json: Array(wrong.utf8)[...])
                 }
             }
         }
@@ -435,8 +447,9 @@ import WorkerProtocol
     @Test(arguments: ["g", "A", "+", "\u{E9}", ""])
     func aDigestIsOfDigitsInLowerCase(text: String) throws {
         func report(_ digest: String) throws -> DecodeReport {
-            try DecodeReport(
-                decoding: DecodeReport.identified(job: 4, digest: digest).encoded().dropFirst(Frame.headerLength))
+            try DecodeReport.read(
+                DecodeReport.identified(job: 4, digest: digest).encoded().dropFirst(Frame.headerLength)
+            ).message
         }
         let digits = String(repeating: "0", count: 64)
         #expect(try report(digits) == .identified(job: 4, digest: digits))

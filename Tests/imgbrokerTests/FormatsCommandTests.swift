@@ -32,6 +32,6 @@ import WorkerProtocol
 
     @Test func reportOfAProgram() throws {
         let report = FormatReport(rows)
-        #expect(try FormatReport(decoding: report.encoded().dropFirst(4)) == report)
+        #expect(try FormatReport.read(report.encoded().dropFirst(4)).message == report)
     }
 }

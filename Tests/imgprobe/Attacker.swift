@@ -3,7 +3,6 @@ internal import Digests
 internal import Glibc
 internal import IPCProtocol
 internal import IPCTransport
-import JSONCoding
 internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
@@ -143,7 +142,7 @@ struct Attacker {
         var digest = SHA256.hexadecimalDigest(of: bytes)
         switch words.first {
         case "claim": digest = words[1]
-        case "no-digest": return try send(try Frame.encode { $0.constant("type", "identified") })
+        case "no-digest": return try send(try Frame.ofType("identified"))
         case "header-unasked": return try refuseHeader(job)
         default: break
         }
@@ -170,7 +169,7 @@ struct Attacker {
         case "stand": try stand(job, before: words[1])
         case "exit": _exit(3)
         // Messages.
-        case "nonsense": try send(try Frame.encode { $0.constant("type", "nonsense") })
+        case "nonsense": try send(try Frame.ofType("nonsense"))
         case "no-json": try send([0, 0, 0, 3, 0x7B, 0x7B, 0x7B])
         case "no-frame": try send([255, 255, 255, 255])
         case "other-job": try refuse(DecodeJob(id: job.id + 1000), "not mine")

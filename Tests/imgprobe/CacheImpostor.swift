@@ -5,7 +5,6 @@ internal import Glibc
 internal import HTTPValues
 internal import IPCProtocol
 internal import IPCTransport
-import JSONCoding
 internal import LinuxSystem
 internal import Sandbox
 internal import SharedCache
@@ -62,7 +61,7 @@ struct CacheImpostor {
             response: ResponseRecord(requestedAt: now, receivedAt: now, cacheControl: "max-age=100000000000"))
         switch attack {
         case "silent": return
-        case "nonsense": return try send(try Frame.encode { $0.constant("type", "nonsense") })
+        case "nonsense": return try send(try Frame.ofType("nonsense"))
         case "no-frame": return try send([255, 255, 255, 255])
         case "other-job": return try send(.foundOriginal(job: job + 1000, record), try sealed(Self.image))
         case "unsealed":

@@ -3,7 +3,6 @@ internal import Glibc
 internal import HTTPValues
 internal import IPCProtocol
 internal import IPCTransport
-import JSONCoding
 internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
@@ -56,7 +55,7 @@ struct FetchImpostor {
         switch path.first ?? "" {
         case "good": break
         // Messages.
-        case "nonsense": return try send(try Frame.encode { $0.constant("type", "nonsense") })
+        case "nonsense": return try send(try Frame.ofType("nonsense"))
         case "no-json": return try send([0, 0, 0, 3, 0x7B, 0x7B, 0x7B])
         case "no-frame": return try send([255, 255, 255, 255])
         case "ready-again": return try channel.sendMessage(FetchReport.ready(nil))

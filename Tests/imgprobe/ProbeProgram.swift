@@ -2,6 +2,7 @@ internal import CProbe
 internal import Glibc
 internal import IPCProtocol
 internal import IPCTransport
+internal import JSONCoding
 internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
@@ -71,5 +72,14 @@ final class ProbeService: WorkerService {
     func serve() {
         let text = record.lines.joined(separator: "\n")
         try? channel.sendMessage(DecodeReport.failed(job: 0, WireError(.internal, text)))
+    }
+}
+
+extension Frame {
+    /// The frame of a worker's message with nothing but a type.
+    static func ofType(_ name: String) throws -> [UInt8] {
+        var frame: [UInt8] = []
+        try append(to: &frame, .packed) { $0.constant("type", name) }
+        return frame
     }
 }

@@ -13,20 +13,44 @@ public enum Frame {
         public let length: Int
     }
 
-    /// Returns a frame with the object whose fields `list` names, in the memory of `storage`. `bytes`, if given, follow the JSON
-    /// text after a zero: between the broker and its workers only.
+    /// Returns a frame with the object whose fields `list` names, in the memory of `storage`.
     ///
     /// - Throws: `TooLong`.
     package static func encode(
-        reusing storage: consuming [UInt8] = [], followedBy bytes: [UInt8]? = nil, _ list: (inout Fields) -> Void
+        reusing storage: consuming [UInt8] = [], _ list: (inout Fields) -> Void
     ) throws(TooLong) -> [UInt8] {
         var writer = JSONWriter(prefix: [0, 0, 0, 0], reusing: consume storage)
         Fields.write(&writer, list)
-        let length = writer.bytes.count - headerLength + (bytes.map { $0.count + 1 } ?? 0)
+        let length = writer.bytes.count - headerLength
         if length > maximumLength { throw TooLong(length: length) }
         writer.overwrite(at: 0, with: UInt32(length))
-        guard let bytes else { return writer.bytes }
-        return writer.bytes + [0] + bytes
+        return writer.finish()
+    }
+
+    /// Appends a frame between the broker and its workers to other frames: with the object whose fields `list` names and then, if
+    /// given, a zero and `bytes`.
+    ///
+    /// - Throws: `TooLong`; nothing is appended then.
+    package static func append(
+        to frames: inout [UInt8], _ form: JSONForm, followedBy bytes: RawSpan? = nil, _ list: (inout Fields) -> Void
+    ) throws(TooLong) {
+        let start = frames.count
+        var moved: [UInt8] = []
+        swap(&moved, &frames)
+        var writer = JSONWriter(after: consume moved, form: form)
+        writer.append([0, 0, 0, 0])
+        Fields.write(&writer, list)
+        if let bytes {
+            writer.append([0])
+            writer.append(bytes)
+        }
+        let length = writer.bytes.count - start - headerLength
+        if length <= maximumLength { writer.overwrite(at: start, with: UInt32(length)) }
+        frames = writer.finish()
+        if length > maximumLength {
+            frames.removeSubrange(start...)
+            throw TooLong(length: length)
+        }
     }
 }
 

@@ -3,10 +3,10 @@ import IPCProtocol
 import LinuxSystem
 import WorkerProtocol
 
-/// The file of the broker's quarantine, the images that decoders crashed on: one message, as sent over the socket. It is
+/// The file of the broker's quarantine, the images that decoders crashed on: the JSON text of one message. It is
 /// replaced as a whole, and lost with the directory. A damaged file counts as empty.
 struct QuarantineFile {
-    /// The length of the longest message.
+    /// The length of the longest text.
     private static let maximumBytes = Frame.maximumLength
     private static let maximumRecords = 1024
     /// The length of the longest build name, in bytes.
@@ -25,7 +25,7 @@ struct QuarantineFile {
         else { return [] }
         var bytes = [UInt8](repeating: 0, count: size)
         guard let count = unsafe try? bytes.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) }),
-            case .quarantine(let records)? = try? StoreReport(decoding: bytes.prefix(count))
+            case .quarantine(let records)? = try? StoreReport(json: bytes.prefix(count))
         else { return [] }
         // The last records are the most recently requested.
         let possible = Array(records.filter { Self.isPossible($0) }.suffix(Self.maximumRecords))
@@ -48,7 +48,8 @@ struct QuarantineFile {
 
     /// Replaces the file. A failure is ignored, because a lost record costs only one more crash.
     func write(_ records: [QuarantineRecord]) {
-        guard let text = try? StoreReport.quarantine(records).encoded().dropFirst(Frame.headerLength) else { return }
+        let text = StoreReport.quarantine(records).json
+        if text.count > Self.maximumBytes { return }
         let temporary = directory.quarantineTemporary
         do {
             try? FileDescriptor.remove(temporary)

@@ -52,7 +52,7 @@ import WorkerProtocol
         others[3].build = "0.1.0\n"
         others[4].build = "0.1.0-\u{E9}"
         func write(_ records: [QuarantineRecord]) throws {
-            try Data(try StoreReport.quarantine(records).encoded().dropFirst(Frame.headerLength)).write(to: file)
+            try Data(StoreReport.quarantine(records).json).write(to: file)
         }
         try write(others)
         #expect(try remembered() == nil)

@@ -1,0 +1,128 @@
+/// How the values of JSON are written.
+package enum JSONForm {
+    /// As text (RFC 8259).
+    case text
+    /// Packed, for messages between processes of the same version: no byte is looked at to find the end of a value, and no number
+    /// is converted. A value is one of these:
+    ///
+    /// - a string: `"`, the number of its bytes in 4 bytes, the bytes in UTF-8;
+    /// - a number: `#` and an integer in 8 bytes, or `~` and a floating-point number (IEEE 754) in 8 bytes;
+    /// - `t`, `f` or `n`, for true, false and null;
+    /// - an array: `[`, values, `]`;
+    /// - an object: `{`, for each member its name as a string and its value, `}`.
+    ///
+    /// The lowest byte of a number comes first.
+    case packed
+}
+
+/// Steps over packed JSON, without creating strings or numbers. It checks that all lengths are within the bytes; an array or an
+/// object is checked when its elements are read.
+struct PackedScanner {
+    /// The offset in the bytes.
+    var position: Int
+    /// The number of enclosing arrays and objects.
+    var depth: Int
+
+    init(at position: Int, depth: Int = 0) { (self.position, self.depth) = (position, depth) }
+
+    func malformed(_ expected: String) -> MalformedJSON { MalformedJSON(expected: expected, offset: position) }
+
+    @inline(__always)
+    mutating func take(_ tag: UInt8, in bytes: Span<UInt8>) -> Bool {
+        guard position < bytes.count, bytes[position] == tag else { return false }
+        position += 1
+        return true
+    }
+
+    /// Reads a string as the range of its bytes.
+    @inline(__always)
+    mutating func readString(in bytes: Span<UInt8>) throws(MalformedJSON) -> Range<Int> {
+        guard take(UInt8(ascii: "\""), in: bytes) else { throw malformed("a string") }
+        let count = Int(try readInteger(UInt32.self, in: bytes))
+        guard count <= bytes.count - position else { throw malformed("a string's bytes") }
+        defer { position += count }
+        return position..<position + count
+    }
+
+    /// Reads an integer or a pattern of bits without a tag.
+    @inline(__always)
+    mutating func readInteger<Value: FixedWidthInteger & BitwiseCopyable>(
+        _: Value.Type = Value.self, in bytes: Span<UInt8>
+    ) throws(MalformedJSON) -> Value {
+        guard MemoryLayout<Value>.size <= bytes.count - position else { throw malformed("a number") }
+        defer { position += MemoryLayout<Value>.size }
+        return unsafe Value(littleEndian: bytes.bytes.unsafeLoadUnaligned(fromByteOffset: position, as: Value.self))
+    }
+
+    /// Skips one value of any kind.
+    mutating func skipValue(in bytes: Span<UInt8>) throws(MalformedJSON) {
+        let outer = depth
+        repeat {
+            guard position < bytes.count else { throw malformed("a value") }
+            switch bytes[position] {
+            case UInt8(ascii: "\""): _ = try readString(in: bytes)
+            case UInt8(ascii: "#"), UInt8(ascii: "~"):
+                position += 1
+                _ = try readInteger(UInt64.self, in: bytes)
+            case UInt8(ascii: "t"), UInt8(ascii: "f"), UInt8(ascii: "n"): position += 1
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+                if depth > JSONScanner.maximumDepth { throw malformed("at most \(JSONScanner.maximumDepth) levels") }
+                position += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                guard depth > outer else { throw malformed("a value") }
+                depth -= 1
+                position += 1
+            default: throw malformed("a value")
+            }
+        } while depth > outer
+    }
+}
+
+extension JSONReader {
+    /// `index` for the packed form.
+    mutating func indexPacked(_ members: inout [Member]) throws(MalformedJSON) {
+        let bytes = bytes
+        let packed = bytes.span
+        var scanner = PackedScanner(at: position - bytes.startIndex, depth: depth)
+        defer { position = bytes.startIndex + scanner.position }
+        guard scanner.take(UInt8(ascii: "{"), in: packed) else { throw scanner.malformed("an object") }
+        while !scanner.take(UInt8(ascii: "}"), in: packed) {
+            if members.count == Self.maximumMembers {
+                throw scanner.malformed("at most \(Self.maximumMembers) members")
+            }
+            let name = try scanner.readString(in: packed)
+            members.append(
+                Member(
+                    key: FieldKey(packed.extracting(name)), isUnusual: false,
+                    nameStart: bytes.startIndex + name.lowerBound, value: bytes.startIndex + scanner.position))
+            try scanner.skipValue(in: packed)
+        }
+    }
+
+    /// Reads a string as the range of its bytes.
+    mutating func readPackedString() throws(MalformedJSON) -> Range<Int> {
+        let bytes = bytes
+        var scanner = PackedScanner(at: position - bytes.startIndex)
+        defer { position = bytes.startIndex + scanner.position }
+        return try scanner.readString(in: bytes.span)
+    }
+
+    /// Reads a number without a tag.
+    mutating func readPacked<Value: FixedWidthInteger & BitwiseCopyable>(
+        _: Value.Type
+    ) throws(MalformedJSON) -> Value {
+        let bytes = bytes
+        var scanner = PackedScanner(at: position - bytes.startIndex)
+        defer { position = bytes.startIndex + scanner.position }
+        return try scanner.readInteger(in: bytes.span)
+    }
+
+    /// Skips one value of any kind.
+    mutating func skipPacked() throws(MalformedJSON) {
+        let bytes = bytes
+        var scanner = PackedScanner(at: position - bytes.startIndex, depth: depth)
+        defer { position = bytes.startIndex + scanner.position }
+        try scanner.skipValue(in: bytes.span)
+    }
+}
