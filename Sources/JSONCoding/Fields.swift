@@ -53,13 +53,9 @@ package struct Fields {
     package private(set) var refusal: (any Error)?
 
     private var reader: JSONReader
-    private var members: [JSONReader.Member] = [] {
-        didSet { keys = members.reduce(0) { $0 | $1.key.bit } }
-    }
+    private var members: [JSONReader.Member] = []
     /// The bits of all members' keys.
     private var keys: UInt64 = 0
-    /// The names of the enclosing objects, each with a dot, for `problem`.
-    private var path = ""
     var writer: JSONWriter
 
     /// Starts to read the object that is all of `text`, which is not copied.
@@ -95,7 +91,7 @@ package struct Fields {
 
     /// Notes that `name` is not `expected`, unless a problem was noted before. A name from the message is shortened.
     package mutating func note(_ name: String, expected: String) {
-        if problem == nil { problem = Problem(field: path + name.shortened(80), expected: expected) }
+        if problem == nil { problem = Problem(field: name.shortened(80), expected: expected) }
     }
 
     private mutating func note(_ name: StaticString, _ expected: String) { note("\(name)", expected: expected) }
@@ -552,18 +548,19 @@ package struct Fields {
     }
 
     /// Reads the object at the reader's position with `list`.
-    private mutating func nested(_ name: String, _ list: (inout Fields) -> Void) {
-        guard reader.nextIsObject else { return note(name, expected: "an object") }
-        let (outer, outerPath) = (members, path)
+    private mutating func nested(_ name: @autoclosure () -> String, _ list: (inout Fields) -> Void) {
+        guard reader.nextIsObject else { return note(name(), expected: "an object") }
+        let (outer, outerKeys, isFirst) = (members, keys, problem == nil)
         do throws(JSONReader.MalformedJSON) {
             try index()
-            path = "\(path)\(name)."
             list(&self)
-            path = outerPath
+            if isFirst, let inner = problem {
+                problem = Problem(field: "\(name()).\(inner.field)", expected: inner.expected)
+            }
         } catch {
-            note(name, expected: error.expected)
+            note(name(), expected: error.expected)
         }
-        members = outer
+        (members, keys) = (outer, outerKeys)
     }
 
     /// Skips the object at the reader's position and takes its members.
@@ -571,6 +568,7 @@ package struct Fields {
         var found: [JSONReader.Member] = []
         found.reserveCapacity(32)
         try reader.index(&found, tokens: tokens)
+        keys = found.reduce(0) { $0 | $1.key.bit }
         members = found
     }
 
