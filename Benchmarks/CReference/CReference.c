@@ -208,18 +208,21 @@ static int write_gif(FILE *file, uint32_t width, uint32_t height) {
     return result;
 }
 
-int cref_write_jpeg(const char *path, uint32_t width, uint32_t height, uint32_t number) {
+static int write_jpeg_file(
+    const char *path, uint32_t width, uint32_t height,
+    void (*paint_row)(uint8_t *, uint32_t, uint32_t, uint32_t), uint32_t number) {
     FILE *file = fopen(path, "wb");
     if (!file) return -1;
-    int result = write_jpeg(file, 0, width, height, paint_photograph, number);
+    int result = write_jpeg(file, 0, width, height, paint_row, number);
     return fclose(file) == 0 ? result : -1;
 }
 
+int cref_write_jpeg(const char *path, uint32_t width, uint32_t height, uint32_t number) {
+    return write_jpeg_file(path, width, height, paint_photograph, number);
+}
+
 int cref_write_portrait(const char *path, uint32_t side, uint32_t number) {
-    FILE *file = fopen(path, "wb");
-    if (!file) return -1;
-    int result = write_jpeg(file, 0, side, side, paint_portrait, number);
-    return fclose(file) == 0 ? result : -1;
+    return write_jpeg_file(path, side, side, paint_portrait, number);
 }
 
 int cref_write_picture(const char *path, cref_format format, uint32_t width, uint32_t height) {
@@ -259,16 +262,31 @@ static void give_back(uint8_t *memory) {
     munmap(memory - new_memory_header, whole);
 }
 
+/// Reads the header of a JPEG that is to be decoded to four bytes a pixel.
+static void open_jpeg(
+    struct jpeg_decompress_struct *jpeg, struct jpeg_error_mgr *errors, const uint8_t *bytes, size_t length) {
+    jpeg->err = jpeg_std_error(errors);
+    jpeg_create_decompress(jpeg);
+    jpeg_mem_src(jpeg, bytes, length);
+    jpeg_read_header(jpeg, TRUE);
+    jpeg->out_color_space = JCS_EXT_RGBA;
+}
+
+/// Starts to decode a JPEG that the library scales to `eighths`/8.
+static void start_jpeg(
+    struct jpeg_decompress_struct *jpeg, struct jpeg_error_mgr *errors, const uint8_t *bytes, size_t length,
+    int eighths) {
+    open_jpeg(jpeg, errors, bytes, length);
+    jpeg->scale_num = (unsigned)eighths;
+    jpeg->scale_denom = 8;
+    jpeg_start_decompress(jpeg);
+}
+
 /// Decodes a JPEG into memory that `allocate` returns.
 static uint8_t *decode_jpeg(const uint8_t *bytes, size_t length, void *(*allocate)(size_t)) {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
-    jpeg.err = jpeg_std_error(&errors);
-    jpeg_create_decompress(&jpeg);
-    jpeg_mem_src(&jpeg, bytes, length);
-    jpeg_read_header(&jpeg, TRUE);
-    jpeg.out_color_space = JCS_EXT_RGBA;
-    jpeg_start_decompress(&jpeg);
+    start_jpeg(&jpeg, &errors, bytes, length, 8);
     size_t stride = (size_t)jpeg.output_width * 4;
     uint8_t *pixels = allocate(stride * jpeg.output_height);
     while (pixels && jpeg.output_scanline < jpeg.output_height) {
@@ -282,6 +300,7 @@ static uint8_t *decode_jpeg(const uint8_t *bytes, size_t length, void *(*allocat
     return pixels;
 }
 
+/// The bytes of a file that were not read yet.
 typedef struct {
     const uint8_t *next;
     size_t left;
@@ -323,23 +342,18 @@ static uint8_t *decode_webp(const uint8_t *bytes, size_t length) {
     return NULL;
 }
 
-typedef struct {
-    const uint8_t *bytes;
-    size_t left;
-} gif_source;
-
 static int read_gif(GifFileType *gif, GifByteType *bytes, int count) {
-    gif_source *source = gif->UserData;
+    span *source = gif->UserData;
     size_t taken = (size_t)count < source->left ? (size_t)count : source->left;
-    memcpy(bytes, source->bytes, taken);
-    source->bytes += taken;
+    memcpy(bytes, source->next, taken);
+    source->next += taken;
     source->left -= taken;
     return (int)taken;
 }
 
 /// Decodes a file with one image that fills the screen.
 static uint8_t *decode_gif(const uint8_t *bytes, size_t length) {
-    gif_source source = {bytes, length};
+    span source = {bytes, length};
     int error = 0;
     GifFileType *gif = DGifOpen(&source, read_gif, &error);
     GifRecordType record;
@@ -400,14 +414,7 @@ long cref_read_jpeg_rows(const uint8_t *bytes, size_t length, int eighths) {
     long begun = nanoseconds();
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
-    jpeg.err = jpeg_std_error(&errors);
-    jpeg_create_decompress(&jpeg);
-    jpeg_mem_src(&jpeg, bytes, length);
-    jpeg_read_header(&jpeg, TRUE);
-    jpeg.out_color_space = JCS_EXT_RGBA;
-    jpeg.scale_num = (unsigned)eighths;
-    jpeg.scale_denom = 8;
-    jpeg_start_decompress(&jpeg);
+    start_jpeg(&jpeg, &errors, bytes, length, eighths);
     JSAMPROW row = malloc((size_t)jpeg.output_width * 4);
     while (row && jpeg.output_scanline < jpeg.output_height) jpeg_read_scanlines(&jpeg, &row, 1);
     jpeg_finish_decompress(&jpeg);
@@ -420,14 +427,7 @@ long cref_read_jpeg_rows(const uint8_t *bytes, size_t length, int eighths) {
 static uint8_t *average_jpeg(const uint8_t *bytes, size_t length, int eighths, unsigned width, unsigned height) {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
-    jpeg.err = jpeg_std_error(&errors);
-    jpeg_create_decompress(&jpeg);
-    jpeg_mem_src(&jpeg, bytes, length);
-    jpeg_read_header(&jpeg, TRUE);
-    jpeg.out_color_space = JCS_EXT_RGBA;
-    jpeg.scale_num = (unsigned)eighths;
-    jpeg.scale_denom = 8;
-    jpeg_start_decompress(&jpeg);
+    start_jpeg(&jpeg, &errors, bytes, length, eighths);
     size_t columns = jpeg.output_width, lines = jpeg.output_height;
     JSAMPROW row = malloc(columns * 4);
     uint8_t *result = malloc((size_t)width * height * 4);
@@ -467,10 +467,7 @@ long cref_average_jpeg(const uint8_t *bytes, size_t length, int eighths, unsigne
 uint8_t *cref_jpeg_within(const uint8_t *bytes, size_t length, unsigned side) {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
-    jpeg.err = jpeg_std_error(&errors);
-    jpeg_create_decompress(&jpeg);
-    jpeg_mem_src(&jpeg, bytes, length);
-    jpeg_read_header(&jpeg, TRUE);
+    open_jpeg(&jpeg, &errors, bytes, length);
     unsigned width = jpeg.image_width, height = jpeg.image_height, longer = width > height ? width : height;
     jpeg_destroy_decompress(&jpeg);
     if (side == 0 || longer <= side) return decode_jpeg(bytes, length, malloc);
