@@ -6,9 +6,7 @@ import Foundation
 @testable import struct BrokerCore.UseQueue
 
 /// An eviction policy. Images are named by their index in the list of all.
-protocol Policy: SendableMetatype {
-    /// Creates the policy for a cache of `capacity` bytes.
-    init(capacity: Int)
+protocol Policy {
     /// Records a request for a cached image.
     mutating func hit(_ place: Int)
     /// Adds an image, for which the caller has made room.
@@ -21,12 +19,7 @@ protocol Policy: SendableMetatype {
 struct LRU: Policy {
     private var queue = UseQueue<Int>()
 
-    init(capacity: Int) {}
-
-    mutating func hit(_ place: Int) {
-        queue.use(place)
-    }
-
+    mutating func hit(_ place: Int) { queue.use(place) }
     mutating func insert(_ place: Int, _ picture: Picture) { queue.use(place) }
     mutating func evict() -> Int { queue.popOldest()! }
 }
@@ -35,11 +28,9 @@ struct LRU: Policy {
 struct SIEVE: Policy {
     private var queue = SieveQueue<Int>()
 
-    init(capacity: Int) {}
-
     mutating func hit(_ place: Int) { queue.mark(place) }
     mutating func insert(_ place: Int, _ picture: Picture) { queue.insert(place) }
-    mutating func evict() -> Int { queue.evict { _ in false }! }
+    mutating func evict() -> Int { queue.evict()! }
 }
 
 /// Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023, with queues measured in bytes: new
@@ -56,6 +47,7 @@ struct S3FIFO: Policy {
     private var entries: [Int: Entry] = [:]
     private var smallBytes = 0
 
+    /// Creates the policy for a cache of `capacity` bytes.
     init(capacity: Int) { smallCapacity = capacity / 10 }
 
     mutating func hit(_ place: Int) {
@@ -103,39 +95,20 @@ struct S3FIFO: Policy {
     }
 }
 
-/// Cao and Irani, "Cost-Aware WWW Proxy Caching Algorithms", USITS 1997: evicts the lowest
-/// priority, which is the time per byte plus a floor. The floor rises to the priority of each evicted image.
-struct GreedyDualSize: Policy {
-    private var queue = GreedyDual(countsUses: false)
-
-    init(capacity: Int) {}
-
-    mutating func hit(_ place: Int) { queue.hit(place) }
-    mutating func insert(_ place: Int, _ picture: Picture) { queue.insert(place, picture) }
-    mutating func evict() -> Int { queue.evict() }
-}
-
-/// Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HP Laboratories 1998:
-/// the same with the time per byte multiplied by the number of uses.
-struct GreedyDualSizeFrequency: Policy {
-    private var queue = GreedyDual(countsUses: true)
-
-    init(capacity: Int) {}
-
-    mutating func hit(_ place: Int) { queue.hit(place) }
-    mutating func insert(_ place: Int, _ picture: Picture) { queue.insert(place, picture) }
-    mutating func evict() -> Int { queue.evict() }
-}
-
-/// The common part of both. Priorities only rise, so a priority that has risen since it entered the heap is corrected when
-/// it comes up.
-struct GreedyDual {
+/// Cao and Irani, "Cost-Aware WWW Proxy Caching Algorithms", USITS 1997 (GreedyDual-Size): evicts the lowest priority, which
+/// is the time per byte plus a floor. The floor rises to the priority of each evicted image. And Cherkasova, "Improving WWW
+/// Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HP Laboratories 1998: the same with the time per byte
+/// multiplied by the number of uses.
+///
+/// Priorities only rise, so a priority that has risen since it entered the heap is corrected when it comes up.
+struct GreedyDual: Policy {
     private struct Entry {
         let worth: Double
         var uses = 1.0
         var priority: Double
     }
 
+    /// Whether priorities are multiplied by the number of uses.
     private let countsUses: Bool
     private var entries: [Int: Entry] = [:]
     private var heap = MinHeap<Double, Int>()
@@ -174,29 +147,16 @@ struct GreedyDual {
 /// The broker's policy: the same, but a hit only counts, and uses are bounded.
 struct Shipped: Policy {
     private var queue = EvictionQueue()
-
-    init(capacity: Int) {}
-
-    mutating func hit(_ place: Int) { queue.mark(place) }
-
-    mutating func insert(_ place: Int, _ picture: Picture) {
-        queue.insert(place, microseconds: Int(picture.milliseconds * 1000), bytes: picture.bytes)
-    }
-
-    mutating func evict() -> Int { queue.evict { _ in false }! }
-}
-
-/// The broker's policy with each time measured wrongly, by a factor of up to four.
-struct Misjudging: Policy {
-    private var queue = EvictionQueue()
     private var random = SplitMix64(state: 1)
+    /// The binary logarithm of the largest factor by which a time is measured wrongly.
+    let wrongDoublings: Double
 
-    init(capacity: Int) {}
+    init(wrongDoublings: Double = 0) { self.wrongDoublings = wrongDoublings }
 
     mutating func hit(_ place: Int) { queue.mark(place) }
 
     mutating func insert(_ place: Int, _ picture: Picture) {
-        let error = exp2(Double.random(in: -2...2, using: &random))
+        let error = exp2(Double.random(in: -wrongDoublings...wrongDoublings, using: &random))
         queue.insert(place, microseconds: Int(picture.milliseconds * error * 1000), bytes: picture.bytes)
     }
 

@@ -13,23 +13,17 @@ struct Result {
         Result(
             requests: left.requests / right.requests, bytes: left.bytes / right.bytes, time: left.time / right.time)
     }
+}
 
+extension Result {
     /// Counts one request for an image.
     init(_ picture: Picture) {
         self.init(requests: 1, bytes: Double(picture.bytes), time: picture.milliseconds)
     }
 
-    init(requests: Double = 0, bytes: Double = 0, time: Double = 0) {
-        (self.requests, self.bytes, self.time) = (requests, bytes, time)
-    }
-
     /// Returns the savings of a cache of this capacity by this policy.
-    init(_ policy: any Policy.Type, _ requests: [Int], _ pictures: [Picture], capacity: Int) {
-        self = Self.run(policy.init(capacity: capacity), requests, pictures, capacity)
-    }
-
-    private static func run<Some: Policy>(
-        _ policy: Some, _ requests: [Int], _ pictures: [Picture], _ capacity: Int
+    static func savings(
+        of policy: any Policy, _ requests: [Int], _ pictures: [Picture], capacity: Int
     ) -> Result {
         var policy = policy
         var isCached = [Bool](repeating: false, count: pictures.count)

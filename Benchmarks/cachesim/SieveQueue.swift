@@ -16,10 +16,6 @@ struct SieveQueue<Element: Hashable> {
     private var oldest: Int?
     private var hand: Int?
 
-    var count: Int { places.count }
-
-    func contains(_ element: Element) -> Bool { places[element] != nil }
-
     /// Adds `element`, which is not in the queue, as the newest.
     mutating func insert(_ element: Element) {
         let node = Node(element: element, newer: nil, older: newest)
@@ -35,7 +31,7 @@ struct SieveQueue<Element: Hashable> {
         if let place = places[element] { nodes[place]?.isMarked = true }
     }
 
-    mutating func remove(_ element: Element) {
+    private mutating func remove(_ element: Element) {
         guard let place = places.removeValue(forKey: element), let node = nodes[place] else { return }
         if let newer = node.newer { nodes[newer]?.older = node.older } else { newest = node.older }
         if let older = node.older { nodes[older]?.newer = node.newer } else { oldest = node.newer }
@@ -44,14 +40,10 @@ struct SieveQueue<Element: Hashable> {
         free.append(place)
     }
 
-    /// Removes the entry at which the hand stops. Entries for which `isHeld` is true are skipped like marked ones; when all
-    /// are held, one of them is removed.
-    mutating func evict(isHeld: (Element) -> Bool) -> Element? {
-        // Two rounds, because the first may only remove marks.
-        for _ in 0..<2 * places.count {
-            guard let place = hand ?? oldest, let node = nodes[place] else { return nil }
+    /// Removes the entry at which the hand stops.
+    mutating func evict() -> Element? {
+        while let place = hand ?? oldest, let node = nodes[place] {
             hand = node.newer
-            if isHeld(node.element) { continue }
             if node.isMarked {
                 nodes[place]?.isMarked = false
             } else {
@@ -59,9 +51,6 @@ struct SieveQueue<Element: Hashable> {
                 return node.element
             }
         }
-        guard let place = hand ?? oldest, let node = nodes[place] else { return nil }
-        hand = node.newer
-        remove(node.element)
-        return node.element
+        return nil
     }
 }

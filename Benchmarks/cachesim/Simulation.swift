@@ -4,10 +4,11 @@ import Foundation
 
 /// Runs all traces through all policies, for caches of several sizes.
 enum Simulation {
-    static let policies: [(name: String, type: any Policy.Type)] = [
-        ("LRU", LRU.self), ("SIEVE", SIEVE.self), ("S3-FIFO", S3FIFO.self), ("GDS", GreedyDualSize.self),
-        ("GDSF", GreedyDualSizeFrequency.self), ("imgbroker", Shipped.self),
-        ("imgbroker, wrong times", Misjudging.self),
+    /// The policies, made for a cache of a number of bytes.
+    static let policies: [(name: String, make: @Sendable (Int) -> any Policy)] = [
+        ("LRU", { _ in LRU() }), ("SIEVE", { _ in SIEVE() }), ("S3-FIFO", { S3FIFO(capacity: $0) }),
+        ("GDS", { _ in GreedyDual(countsUses: false) }), ("GDSF", { _ in GreedyDual(countsUses: true) }),
+        ("imgbroker", { _ in Shipped() }), ("imgbroker, wrong times", { _ in Shipped(wrongDoublings: 2) }),
     ]
     /// The policies and, last, the bound.
     static let columns = policies.map(\.name) + ["bound"]
@@ -37,7 +38,7 @@ enum Simulation {
             let capacity = Int(share * Double(pictures.reduce(0) { $0 + $1.bytes }))
             let requests = trace.requests(pictures, capacity, &random)
             let results =
-                policies.map { Result($0.type, requests, pictures, capacity: capacity) }
+                policies.map { Result.savings(of: $0.make(capacity), requests, pictures, capacity: capacity) }
                 + [Result.bound(requests, pictures, capacity: capacity)]
             sums = zip(sums, results).map { $0 + $1 }
         }
