@@ -5,10 +5,6 @@ import Foundation
 /// each of them, and thumbnails over D-Bus for a file manager, against tumbler. The figures are those from the moment at which all
 /// processes run.
 enum DoorsBenchmark {
-    private typealias Cost = LocalFileBenchmark.Cost
-    /// The figures of each run by the name of the program, by the run's place.
-    private typealias Costs = [Int: [String: [Cost]]]
-
     /// A run of all images: its name, and the line that tells a client to begin it.
     private struct Phase {
         let id: String
@@ -29,35 +25,33 @@ enum DoorsBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         let files = try ViewFiles(run.scaled(500, 12), kinds: run.scaled(50, 4))
         defer { files.remove() }
-        var (http, bus): (Costs, Costs) = ([:], [:])
-        func add(_ costs: [Cost], to all: inout Costs, _ name: String, _ what: String) {
+        var (http, bus): ([Costs], [Costs]) = (previewPhases.map { _ in Costs() }, thumbnailPhases.map { _ in Costs() })
+        func add(_ costs: [Cost], to all: inout [Costs], _ name: String, _ what: String, _ processes: Int) {
             for (phase, cost) in costs.enumerated() {
-                all[phase, default: [:]][name, default: []].append(cost)
-                LocalFileBenchmark.printCost(cost, "\(what), run \(phase + 1) × \(name)")
+                all[phase].add(cost, of: name, processes, label: "\(what), run \(phase + 1) × \(name)")
             }
         }
         for _ in 0..<run.scaled(3, 1) {
             for name in ["libvips", "imgbroker"] {
-                add(try previews(run, files, by: name), to: &http, name, "previews")
+                add(try previews(run, files, by: name), to: &http, name, "previews", processes)
             }
             for name in ["tumbler", "imgbroker"] {
-                add(try thumbnails(run, files, by: name), to: &bus, name, "thumbnails")
+                add(try thumbnails(run, files, by: name), to: &bus, name, "thumbnails", 1)
             }
         }
-        return rows("http", "previews over HTTP", previewPhases, http, against: "libvips", processes, files)
-            + rows("dbus", "thumbnails over D-Bus", thumbnailPhases, bus, against: "tumbler", 1, files)
+        return rows("http", "previews over HTTP", previewPhases, http, against: "libvips", files)
+            + rows("dbus", "thumbnails over D-Bus", thumbnailPhases, bus, against: "tumbler", files)
     }
 
     private static func rows(
-        _ id: String, _ what: String, _ phases: [Phase], _ costs: Costs, against peer: String, _ processes: Int,
-        _ files: ViewFiles
+        _ id: String, _ what: String, _ phases: [Phase], _ costs: [Costs], against peer: String, _ files: ViewFiles
     ) -> [Row] {
-        phases.enumerated().flatMap { place, phase in
+        zip(phases, costs).flatMap { phase, costs -> [Row] in
             // Without the peer, there is nothing to compare with.
-            let costs = costs[place].flatMap { $0[peer] == nil ? nil : [processes: $0] } ?? [:]
-            return LocalFileBenchmark.rows(
-                "doors.\(id)-\(phase.id)", "\(files.count) \(what), \(phase.name)", against: peer, costs,
-                [LocalFileBenchmark.Peer(name: peer, id: peer)], judged: [])
+            if costs.runs.values.allSatisfy({ $0[peer] == nil }) { return [] }
+            return costs.rows(
+                "doors.\(id)-\(phase.id)", "\(files.count) \(what), \(phase.name)", against: peer,
+                [peer], judged: [])
         }
     }
 
@@ -134,17 +128,17 @@ enum DoorsBenchmark {
         let roots = clients.map(\.pid) + [broker?.pid, server?.pid].compactMap(\.self)
         var before = ProcessTree(roots).processorSeconds
         return try phases.map { phase in
-            let clock = ContinuousClock()
-            let begun = clock.now
-            clients.forEach { $0.write(phase.line) }
-            for client in clients where client.line() != "done" { throw Failure("a client did not get its images") }
-            let seconds = (clock.now - begun) / .seconds(1)
+            let (milliseconds, _) = try timed {
+                clients.forEach { $0.write(phase.line) }
+                for client in clients where client.line() != "done" { throw Failure("a client did not get its images") }
+            }
             try broker?.settle()
             let after = ProcessTree(roots)
             defer { before = after.processorSeconds }
             // The kernel tells no less than a hundredth of a second.
             let processorSeconds = max(after.processorSeconds - before, 0.01)
-            return Cost(processorSeconds: processorSeconds, seconds: seconds, mebibytes: mebibytes(after.memory))
+            return Cost(
+                processorSeconds: processorSeconds, seconds: milliseconds / 1000, mebibytes: mebibytes(after.memory))
         }
     }
 }

@@ -12,7 +12,6 @@ import ImageBrokerClient
 ///
 /// The figures are those beyond processes that have loaded PyTorch.
 enum TorchBenchmark {
-    private typealias Cost = LocalFileBenchmark.Cost
     private static let batches = "batches of images in memory"
     private static let contiguous = "imgbroker, contiguous batches"
 
@@ -24,55 +23,43 @@ enum TorchBenchmark {
         let files = try LocalFileBenchmark.Files(
             run.scaled(2_000, 64), width: 500, height: 400, kinds: run.scaled(200, 20))
         defer { files.remove() }
-        var costs: (processes: LocalFileBenchmark.Costs, workers: LocalFileBenchmark.Costs) = ([:], [:])
+        var (processes, workers) = (Costs(), Costs())
         for turn in 0..<run.scaled(3, 1) {
             for count in run.scaled([1, 4, 8], [2]) {
                 for name in ["imgbroker", Self.contiguous, "Pillow", "Pillow with a cache", Self.batches] {
                     var cost = try measure(run, files, name, processes: count, workers: 0)
-                    costs.processes[count, default: [:]][name, default: []].append(cost)
-                    LocalFileBenchmark.printCost(cost, "\(count) × \(name)")
+                    processes.add(cost, of: name, count)
                     if turn > 0 || name == Self.batches || name == Self.contiguous { continue }
                     cost = try measure(run, files, name, processes: 1, workers: count)
-                    costs.workers[count, default: [:]][name, default: []].append(cost)
-                    LocalFileBenchmark.printCost(cost, "\(name), \(count) workers")
+                    workers.add(cost, of: name, count, label: "\(name), \(count) workers")
                 }
             }
         }
         let what = "two epochs of JPEGs of 500 × 400 in PyTorch"
-        func rows(
-            _ id: String, _ peer: String, _ costs: LocalFileBenchmark.Costs, _ noun: LocalFileBenchmark.Noun,
-            judged: Set<String>
-        ) -> [Row] {
-            LocalFileBenchmark.rows(
+        func rows(_ id: String, _ peer: String, _ costs: Costs, _ noun: Costs.Noun, judged: Set<String>) -> [Row] {
+            costs.rows(
                 id, id == "torch.contiguous" ? "\(what), in contiguous batches" : what,
-                against: "\(peer) in each \(noun.rawValue)", costs,
-                [LocalFileBenchmark.Peer(name: peer, id: peer)], noun, judged: judged, floor: Self.batches)
+                against: "\(peer) in each \(noun.rawValue)", [peer], noun, judged: judged,
+                floor: Self.batches)
         }
-        return rows("torch", "Pillow", costs.processes, .trainingProcess, judged: ["cpu"])
-            + rows("torch.kept", "Pillow with a cache", costs.processes, .trainingProcess, judged: ["cpu", "memory"])
+        return rows("torch", "Pillow", processes, .trainingProcess, judged: ["cpu"])
+            + rows("torch.kept", "Pillow with a cache", processes, .trainingProcess, judged: ["cpu", "memory"])
             + rows(
-                "torch.contiguous", "Pillow", costs.processes.mapValues(withContiguous), .trainingProcess, judged: []
+                "torch.contiguous", "Pillow", processes.replacingBroker(by: contiguous), .trainingProcess, judged: []
             )
             .filter { $0.id.contains(".cpu-") }
-            + rows("torch.workers", "Pillow", costs.workers, .worker, judged: [])
-            + rows("torch.workers.kept", "Pillow with a cache", costs.workers, .worker, judged: [])
-    }
-
-    /// The costs with those of contiguous batches as the broker's.
-    private static func withContiguous(_ costs: [String: [Cost]]) -> [String: [Cost]] {
-        costs.merging(["imgbroker": costs[contiguous] ?? []]) { $1 }
+            + rows("torch.workers", "Pillow", workers, .worker, judged: [])
+            + rows("torch.workers.kept", "Pillow with a cache", workers, .worker, judged: [])
     }
 
     /// Measures from the moment at which all processes have loaded PyTorch; a broker, also its start.
     private static func measure(
         _ run: BenchmarkRun, _ files: LocalFileBenchmark.Files, _ name: String, processes count: Int, workers: Int
     ) throws -> Cost {
-        let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
-        defer { try? FileManager.default.removeItem(atPath: cache) }
-        let broker =
-            name == "imgbroker" || name == contiguous
-            ? try BrokerProcess(run.broker, ["--memory-limit", "1500M", "--cache-dir", cache]) : nil
-        defer { broker?.stop() }
+        let caching =
+            name == "imgbroker" || name == contiguous ? try CachingBroker(run, ["--memory-limit", "1500M"]) : nil
+        defer { caching?.stop() }
+        let broker = caching?.process
         _ = try broker?.client()
         let loaders = ["Pillow": "pillow", "Pillow with a cache": "cached", batches: "memory"]
         let loader = broker.map { name == contiguous ? "contiguous:\($0.socketPath)" : $0.socketPath } ?? loaders[name]!
@@ -87,15 +74,16 @@ enum TorchBenchmark {
         for process in processes where process.line() != "ready" { throw Failure("a process has no PyTorch") }
         let before = ProcessTree(processes.map(\.pid))
         let (processorSeconds, memory) = (before.processorSeconds, before.memory)
-        let clock = ContinuousClock()
-        let begun = clock.now
-        processes.forEach { $0.write("go") }
-        for process in processes where process.line() != "done" { throw Failure("a process did not get its images") }
-        let seconds = (clock.now - begun) / .seconds(1)
+        let (milliseconds, _) = try timed {
+            processes.forEach { $0.write("go") }
+            for process in processes where process.line() != "done" {
+                throw Failure("a process did not get its images")
+            }
+        }
         try broker?.settle()
         let after = ProcessTree(processes.map(\.pid) + (broker.map { [$0.pid] } ?? []))
         return Cost(
-            processorSeconds: after.processorSeconds - processorSeconds, seconds: seconds,
+            processorSeconds: after.processorSeconds - processorSeconds, seconds: milliseconds / 1000,
             mebibytes: mebibytes(after.memory - memory))
     }
 }

@@ -73,3 +73,18 @@ extension BrokerProcess {
         return status.contains("Seccomp:\t2") && status.contains("State:\tS")
     }
 }
+
+/// A broker with an empty disk tier, which is removed with it.
+struct CachingBroker {
+    let process: BrokerProcess
+    private let cache = temporaryPath("cache")
+
+    init(_ run: BenchmarkRun, _ options: [String] = [], descriptors: Int? = nil) throws {
+        process = try BrokerProcess(run.broker, options + ["--cache-dir", cache], descriptors: descriptors)
+    }
+
+    func stop() {
+        process.stop()
+        try? FileManager.default.removeItem(atPath: cache)
+    }
+}

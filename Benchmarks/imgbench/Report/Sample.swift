@@ -71,6 +71,9 @@ func rounded(_ value: Double) -> String {
 
 func mebibytes(_ bytes: Int) -> Double { Double(bytes) / 1_048_576 }
 
+/// The path of a file or folder of this process.
+func temporaryPath(_ name: String) -> String { NSTemporaryDirectory() + "imgbench-\(getpid())." + name }
+
 /// Runs `body`. Returns its time in milliseconds and its result.
 func timed<Value>(_ body: () throws -> Value) rethrows -> (milliseconds: Double, value: Value) {
     let clock = ContinuousClock()
