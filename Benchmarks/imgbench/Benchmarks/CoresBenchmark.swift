@@ -26,10 +26,7 @@ enum CoresBenchmark {
         let images = try SmallImages(run.scaled(max(3_000, 800 * processors), 60))
         defer { images.remove() }
         let servers = max(1, processors / 4)
-        guard let server = try FileServer(run.peers, serving: images.folder, processes: servers) else {
-            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
-            return []
-        }
+        guard let server = try FileServer(run.peers, serving: images.folder, processes: servers) else { return [] }
         defer { server.stop() }
         // As many as leave processors for the broker, its clients and nginx.
         return try steps(to: max(2, processors - 3)).flatMap { workers in

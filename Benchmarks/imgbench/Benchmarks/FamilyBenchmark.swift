@@ -26,7 +26,7 @@ enum FamilyBenchmark {
 
     /// The first image, each with a broker of its own, in turns with the library alone.
     private static func processes(_ run: BenchmarkRun, _ family: Family) throws -> [Row] {
-        let path = NSTemporaryDirectory() + "imgbench-\(getpid())." + family.name
+        let path = temporaryPath(family.name)
         defer { try? FileManager.default.removeItem(atPath: path) }
         try Data(family.image).write(to: URL(filePath: path))
         let origin = try LocalOrigin { _ in .ok(family.image) }
@@ -56,7 +56,7 @@ enum FamilyBenchmark {
     }
 
     private static func file(_ family: Family, _ program: String) throws -> Row {
-        let copy = NSTemporaryDirectory() + "imgbench-\(getpid()).program"
+        let copy = temporaryPath("program")
         defer { try? FileManager.default.removeItem(atPath: copy) }
         try FileManager.default.copyItem(atPath: program, toPath: copy)
         guard cref_run("/usr/bin/strip", copy, nil) > 0 else { throw Failure("strip fails") }

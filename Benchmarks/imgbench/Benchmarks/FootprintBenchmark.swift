@@ -65,14 +65,12 @@ enum FootprintBenchmark {
             defer { python.stop() }
             python.write("load pillow")
             guard python.line() == "loaded" else { throw Failure("Pillow is not loaded") }
-            let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
-            defer { try? FileManager.default.removeItem(atPath: cache) }
-            let broker = try BrokerProcess(run.broker, ["--cache-dir", cache])
+            let broker = try CachingBroker(run)
             defer { broker.stop() }
-            _ = try broker.client()
+            _ = try broker.process.client()
             // Until the spare workers have started, too.
             usleep(run.scaled(2_000_000, 500_000))
-            guard let all = ProcessTree([broker.pid]).proportionalMemory,
+            guard let all = ProcessTree([broker.process.pid]).proportionalMemory,
                 let peer = ProcessTree([python.pid]).proportionalMemory
             else { throw Failure("the memory of a process cannot be read; root may") }
             func sum(_ memory: [String: [Int]]) -> Double { mebibytes(memory.values.joined().reduce(0, +)) }

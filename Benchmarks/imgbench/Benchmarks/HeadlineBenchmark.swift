@@ -36,7 +36,7 @@ enum HeadlineBenchmark {
 
     /// A JPEG of about 3 megapixels, with another content and shape than the previous one.
     private static func picture(_ number: Int, scale: Int) throws -> [UInt8] {
-        let path = NSTemporaryDirectory() + "imgbench-\(getpid()).sample"
+        let path = temporaryPath("sample")
         defer { try? FileManager.default.removeItem(atPath: path) }
         let shapes = [(2140, 1425), (2016, 1512), (1425, 2140), (2330, 1310)]
         let (width, height) = shapes[number % shapes.count]

@@ -69,7 +69,7 @@ enum LocalFileBenchmark {
 
         /// Writes `count` files with `kinds` different images.
         init(_ count: Int, width: Int, height: Int, kinds: Int) throws {
-            let folder = NSTemporaryDirectory() + "imgbench-\(getpid()).files"
+            let folder = temporaryPath("files")
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
             let failures = Atomic(0)
             DispatchQueue.concurrentPerform(iterations: min(kinds, count)) { number in

@@ -30,10 +30,7 @@ enum SmallBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         let images = try SmallImages(run.scaled(3_000, 60))
         defer { images.remove() }
-        guard let server = try FileServer(run.peers, serving: images.folder) else {
-            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
-            return []
-        }
+        guard let server = try FileServer(run.peers, serving: images.folder) else { return [] }
         defer { server.stop() }
         if run.peers.python == nil {
             printLine("no Pillow, no pyvips: scripts/bootstrap.sh --for-benchmarks installs them")
@@ -110,7 +107,7 @@ enum SmallBenchmark {
         for library in variant.id == "cold" ? ["pillow", "pyvips"] : ["pillow"] {
             costs[.python(library)] = try feed.inPython(library, processes: 2, threads: 8)
         }
-        let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
+        let cache = temporaryPath("cache")
         defer { try? FileManager.default.removeItem(atPath: cache) }
         if variant.isFromDisk {
             _ = try feed.shared(["--cache-dir", cache], counting: .networkLoads)

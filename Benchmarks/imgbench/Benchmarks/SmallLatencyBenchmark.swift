@@ -40,10 +40,7 @@ enum SmallLatencyBenchmark {
     // MARK: Distant origins
 
     private static func distances(_ run: BenchmarkRun, _ images: SmallImages) throws -> [Row] {
-        guard let server = try FileServer(run.peers, serving: images.folder) else {
-            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
-            return []
-        }
+        guard let server = try FileServer(run.peers, serving: images.folder) else { return [] }
         defer { server.stop() }
         if server.securePort == nil { printLine("no openssl: scripts/bootstrap.sh --for-nginx brings it") }
         let origins = [

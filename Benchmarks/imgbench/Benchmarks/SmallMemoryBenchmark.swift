@@ -19,12 +19,10 @@ enum SmallMemoryBenchmark {
             origin.stop()
             samples.remove()
         }
-        let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
-        defer { try? FileManager.default.removeItem(atPath: cache) }
         let count = run.scaled(images, 3_000)
-        let broker = try BrokerProcess(
-            run.broker, ["--memory-limit", "4G", "--cache-dir", cache], descriptors: descriptors)
-        defer { broker.stop() }
+        let caching = try CachingBroker(run, ["--memory-limit", "4G"], descriptors: descriptors)
+        defer { caching.stop() }
+        let broker = caching.process
         let client = try broker.client()
         // Tables and the first pages of everything.
         let first = 100

@@ -37,7 +37,7 @@ enum StepBenchmark {
         _ run: BenchmarkRun, _ peer: LineProcess, _ id: String, _ what: String, width: Int, height: Int,
         variant: (Int) -> GetOptions.Variant
     ) throws -> Row {
-        let path = NSTemporaryDirectory() + "imgbench-\(getpid()).steps.jpg"
+        let path = temporaryPath("steps.jpg")
         defer { try? FileManager.default.removeItem(atPath: path) }
         guard cref_write_jpeg(path, UInt32(width), UInt32(height), 1) == 0 else {
             throw Failure("\(path) cannot be written")

@@ -40,7 +40,6 @@ enum ThumbnailBenchmark {
         if python == nil { printLine("no Pillow, no pyvips: scripts/bootstrap.sh --for-benchmarks installs them") }
         let nginx = try Nginx(run.peers, thumbnailSide: mainSide)
         defer { nginx?.stop() }
-        if nginx == nil { printLine("no nginx: scripts/bootstrap.sh --for-benchmarks installs it") }
         return try subjects.flatMap { subject in
             try subject.sides.prefix(run.scaled(subject.sides.count, 2)).flatMap { side in
                 try rows(run, subject, side, python, side == mainSide ? nginx : nil)
@@ -148,7 +147,7 @@ struct TemporaryFile {
     var name: String { URL(filePath: path).lastPathComponent }
 
     init(_ bytes: [UInt8]) throws {
-        path = NSTemporaryDirectory() + "imgbench-\(getpid()).picture"
+        path = temporaryPath("picture")
         try Data(bytes).write(to: URL(filePath: path))
     }
 

@@ -14,10 +14,7 @@ enum TierBenchmark {
         }
         let images = try SmallImages(run.scaled(2_000, 60), sides: 140...180)
         defer { images.remove() }
-        guard let origin = try FileServer(run.peers, serving: images.folder) else {
-            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
-            return []
-        }
+        guard let origin = try FileServer(run.peers, serving: images.folder) else { return [] }
         defer { origin.stop() }
         let server = try TierServer(program)
         defer { server.stop() }

@@ -55,10 +55,7 @@ enum TouchBenchmark {
 
     /// A cached thumbnail: pixels here, a JPEG in nginx.
     private static func cached(_ run: BenchmarkRun, _ broker: BrokerProcess) throws -> [Row] {
-        guard let nginx = try Nginx(run.peers, thumbnailSide: 256) else {
-            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
-            return []
-        }
+        guard let nginx = try Nginx(run.peers, thumbnailSide: 256) else { return [] }
         defer { nginx.stop() }
         let picture = try SamplePicture(CREF_JPEG, width: 1024, height: 1024)
         let file = try TemporaryFile(picture.bytes)

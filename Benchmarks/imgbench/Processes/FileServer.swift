@@ -12,36 +12,32 @@ final class FileServer {
     private let server: ServerProcess
     private let folder: String
 
-    /// Starts nginx; nil when it is not installed.
+    /// Starts nginx; nil, with a message, when it is not installed.
     init?(_ peers: Peers, serving files: String, processes: Int = 1) throws {
-        guard let program = peers.nginx else { return nil }
-        let folder = NSTemporaryDirectory() + "imgbench-\(getpid()).files"
+        guard let program = peers.nginx else {
+            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
+            return nil
+        }
+        let folder = temporaryPath("files")
         self.folder = folder
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         port = try Self.unusedPort()
         securePort = Self.makeCertificate(in: folder) ? try Self.unusedPort() : nil
         let socket = "\(folder)/ready.sock"
-        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map { "\($0)_temp_path \(folder)/\($0);" }.joined(separator: " ")
         let secure = securePort.map {
             "listen 127.0.0.1:\($0) ssl http2; ssl_certificate \(folder)/certificate; ssl_certificate_key \(folder)/key;"
         }
         // The socket in the folder shows that it listens.
-        let configuration = """
-            daemon off; worker_processes \(processes); pid \(folder)/pid; error_log \(folder)/log crit;
-            events { worker_connections 1024; }
-            http {
-                access_log off; keepalive_requests 10000000; sendfile on; tcp_nopush on; open_file_cache max=10000;
-                default_type image/jpeg; \(temporary)
+        server = try ServerProcess(
+            nginx: program, in: folder, "worker_processes \(processes);",
+            http: """
+                keepalive_requests 10000000; sendfile on; tcp_nopush on; open_file_cache max=10000;
+                default_type image/jpeg;
                 server {
                     listen 127.0.0.1:\(port); listen unix:\(socket); \(secure ?? "")
                     root \(files); expires 1d;
                 }
-            }
-            """
-        try Data(configuration.utf8).write(to: URL(filePath: folder + "/nginx.conf"))
-        server = try ServerProcess(
-            program, ["-p", folder, "-e", "\(folder)/log", "-c", "\(folder)/nginx.conf"], socketPath: socket)
+                """, socketPath: socket)
         close(try server.connect())
     }
 

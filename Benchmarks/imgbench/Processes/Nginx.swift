@@ -7,22 +7,22 @@ final class Nginx {
     private let folder: String
     private let connection: Int32
 
-    /// Starts nginx; nil when it is not installed.
+    /// Starts nginx; nil, with a message, when it is not installed.
     init?(_ peers: Peers, thumbnailSide side: Int) throws {
-        guard let program = peers.nginx else { return nil }
-        let folder = NSTemporaryDirectory() + "imgbench-\(getpid()).nginx"
+        guard let program = peers.nginx else {
+            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
+            return nil
+        }
+        let folder = temporaryPath("nginx")
         self.folder = folder
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let (socket, filter) = ("\(folder)/front.sock", "\(folder)/filter.sock")
-        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map { "\($0)_temp_path \(folder)/\($0);" }.joined(separator: " ")
         // One process, so that stopping it stops everything.
-        let configuration = """
-            load_module \(peers.nginxModules)/ngx_http_image_filter_module.so;
-            daemon off; master_process off; pid \(folder)/pid; error_log \(folder)/log crit;
-            events {}
-            http {
-                access_log off; keepalive_requests 1000000; \(temporary)
+        server = try ServerProcess(
+            nginx: program, in: folder,
+            "load_module \(peers.nginxModules)/ngx_http_image_filter_module.so; master_process off;",
+            http: """
+                keepalive_requests 1000000;
                 proxy_cache_path \(folder)/cache keys_zone=thumbnails:1m;
                 server {
                     listen unix:\(filter);
@@ -36,11 +36,7 @@ final class Nginx {
                     }
                     location / { proxy_pass http://unix:\(filter):/; }
                 }
-            }
-            """
-        try Data(configuration.utf8).write(to: URL(filePath: folder + "/nginx.conf"))
-        let arguments = ["-p", folder, "-e", "\(folder)/log", "-c", "\(folder)/nginx.conf"]
-        server = try ServerProcess(program, arguments, socketPath: filter)
+                """, socketPath: filter)
         connection = try server.connect()
     }
 

@@ -1,19 +1,39 @@
 import CEcho
 import Foundation
 
-/// A child process that listens at a Unix socket.
+/// A child process that listens at a Unix socket, or at a port.
 final class ServerProcess {
     let socketPath: String
     var pid: pid_t { process.processIdentifier }
+    var isRunning: Bool { process.isRunning }
     private let process = Process()
 
-    init(_ program: String, _ arguments: [String], socketPath: String) throws {
+    init(
+        _ program: String, _ arguments: [String], socketPath: String = "", environment: [String: String]? = nil
+    ) throws {
         self.socketPath = socketPath
         process.executableURL = URL(filePath: program)
         process.arguments = arguments
+        if let environment { process.environment = environment }
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
         try process.run()
+    }
+
+    /// Starts nginx in a folder with the parts of its configuration for the process and for HTTP.
+    convenience init(nginx program: String, in folder: String, _ main: String, http: String, socketPath: String) throws
+    {
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map { "\($0)_temp_path \(folder)/\($0);" }.joined(separator: " ")
+        let configuration = """
+            \(main)
+            daemon off; pid \(folder)/pid; error_log \(folder)/log crit;
+            events { worker_connections 1024; }
+            http { access_log off; \(temporary) \(http) }
+            """
+        try Data(configuration.utf8).write(to: URL(filePath: folder + "/nginx.conf"))
+        try self.init(
+            program, ["-p", folder, "-e", "\(folder)/log", "-c", "\(folder)/nginx.conf"], socketPath: socketPath)
     }
 
     deinit { stop() }

@@ -3,20 +3,16 @@ import Foundation
 /// A memcached on a free port of the loopback interface, as a shared tier.
 final class TierServer {
     private(set) var port = 0
-    private let process = Process()
-    private let file = NSTemporaryDirectory() + "imgbench-\(getpid()).memcached-port"
+    private let server: ServerProcess
 
     /// Starts the program at `path`, and waits until it listens.
     init(_ path: String) throws {
-        process.executableURL = URL(filePath: path)
-        process.arguments = [
-            "-l", "127.0.0.1", "-p", "-1", "-U", "0", "-I", "16m", "-m", "512", "-t", "1", "-u", NSUserName(),
-        ]
-        process.environment = ["MEMCACHED_PORT_FILENAME": file]
-        process.standardError = FileHandle.nullDevice
-        try process.run()
+        let file = temporaryPath("memcached-port")
+        server = try ServerProcess(
+            path, ["-l", "127.0.0.1", "-p", "-1", "-U", "0", "-I", "16m", "-m", "512", "-t", "1", "-u", NSUserName()],
+            environment: ["MEMCACHED_PORT_FILENAME": file])
         // The file says which port the kernel has chosen.
-        for _ in 0..<5_000 where port == 0 && process.isRunning {
+        for _ in 0..<5_000 where port == 0 && server.isRunning {
             usleep(1_000)
             let text = (try? String(contentsOfFile: file, encoding: .utf8)) ?? ""
             let line = text.split(separator: "\n").first { $0.hasPrefix("TCP INET: ") }
@@ -26,11 +22,5 @@ final class TierServer {
         if port == 0 { throw Failure("memcached does not listen") }
     }
 
-    deinit { stop() }
-
-    func stop() {
-        guard process.isRunning else { return }
-        process.terminate()
-        process.waitUntilExit()
-    }
+    func stop() { server.stop() }
 }

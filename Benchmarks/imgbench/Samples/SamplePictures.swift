@@ -23,7 +23,7 @@ final class SamplePicture {
 
     /// Creates an image of that size, at an origin that may require a connection for each request.
     init(_ format: cref_format, width: Int, height: Int, keepsConnections: Bool = true) throws {
-        let path = NSTemporaryDirectory() + "imgbench-\(getpid()).sample"
+        let path = temporaryPath("sample")
         defer { try? FileManager.default.removeItem(atPath: path) }
         guard cref_write_picture(path, format, UInt32(width), UInt32(height)) == 0,
             let data = FileManager.default.contents(atPath: path)

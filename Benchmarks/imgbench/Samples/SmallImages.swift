@@ -11,7 +11,7 @@ struct SmallImages {
 
     /// Writes `count` images with sides of `sides` pixels.
     init(_ count: Int, sides: ClosedRange<Int> = 64...256) throws {
-        let folder = NSTemporaryDirectory() + "imgbench-\(getpid()).small"
+        let folder = temporaryPath("small")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let failures = Atomic(0)
         DispatchQueue.concurrentPerform(iterations: count) { number in

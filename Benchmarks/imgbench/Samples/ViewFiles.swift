@@ -10,7 +10,7 @@ struct ViewFiles {
 
     /// Writes `count` files with `kinds` different images.
     init(_ count: Int, kinds: Int) throws {
-        let folder = NSTemporaryDirectory() + "imgbench-\(getpid()).view"
+        let folder = temporaryPath("view")
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         (self.folder, self.count) = (folder, count)
