@@ -103,11 +103,7 @@ enum CoresBenchmark {
         guard let one = hits[1] else { return [] }
         return counts.dropFirst().flatMap { clients -> [Row] in
             guard let all = hits[clients] else { return [] }
-            func pairs(_ value: (Hits) -> Sample) -> Pairs {
-                var pairs = Pairs()
-                for (ours, theirs) in zip(value(all).values, value(one).values) { pairs.add(ours, against: theirs) }
-                return pairs
-            }
+            func pairs(_ value: (Hits) -> Sample) -> Pairs { Pairs(value(all), against: value(one)) }
             let rate =
                 "\(rounded(1e6 / all.each.median)) hits a second, \(rounded(all.broker.median)) µs of the broker for each"
             return [

@@ -37,10 +37,14 @@ enum HitBenchmark {
                 rows.append(
                     Row(
                         "hit.\(picture.width)-client", "hit by the client library, \(picture.name), p50",
-                        against: reference, try clientMedians(run, client, echo.probe),
+                        against: reference,
+                        try medians(
+                            run, { try client.roundTrips($0) }, echo: { try echo.probe.roundTrips($0, polling: true) }),
                         unit: "µs", goal: isSmall ? 1.8 : nil))
                 for polling in [false, true] {
-                    let pairs = try medians(run, hit, echo.probe, polling)
+                    let pairs = try medians(
+                        run, { try hit.roundTrips($0, polling: polling) },
+                        echo: { try echo.probe.roundTrips($0, polling: polling) })
                     rows.append(
                         Row(
                             "hit.\(picture.width)\(polling ? "-poll" : "")",
@@ -53,32 +57,12 @@ enum HitBenchmark {
         }
     }
 
-    /// The medians of alternating short runs. Both clients wait in poll.
-    private static func clientMedians(
-        _ run: BenchmarkRun, _ client: ClientProbe, _ echo: HitProbe
-    ) throws -> Pairs {
-        var pairs = Pairs()
-        for _ in 0..<run.scaled(25, 3) {
-            let rounds = run.scaled(2_000, 200)
-            pairs.add(
-                try client.roundTrips(rounds).median,
-                against: try echo.roundTrips(rounds, polling: true).median)
-        }
-        return pairs
-    }
-
-    /// The medians of alternating short runs.
+    /// The medians of alternating short runs. Each measures a number of round trips.
     private static func medians(
-        _ run: BenchmarkRun, _ hit: HitProbe, _ echo: HitProbe, _ polling: Bool
+        _ run: BenchmarkRun, _ hit: (Int) throws -> Sample, echo: (Int) throws -> Sample
     ) throws -> Pairs {
-        var pairs = Pairs()
-        for _ in 0..<run.scaled(25, 3) {
-            let rounds = run.scaled(2_000, 200)
-            pairs.add(
-                try hit.roundTrips(rounds, polling: polling).median,
-                against: try echo.roundTrips(rounds, polling: polling).median)
-        }
-        return pairs
+        let rounds = run.scaled(2_000, 200)
+        return try Pairs(run.scaled(25, 3), { try hit(rounds).median }, against: { try echo(rounds).median })
     }
 
     /// The same hit in a broker whose allocations are counted.

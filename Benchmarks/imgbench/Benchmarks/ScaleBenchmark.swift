@@ -126,12 +126,10 @@ enum ScaleBenchmark {
             probes.forEach { $0.close() }
             sockets.forEach { close($0) }
         }
-        var pairs = Pairs()
-        for _ in 0..<run.scaled(25, 3) {
-            let rounds = run.scaled(1_000, 200)
-            pairs.add(
-                try probes[0].roundTrips(rounds).median, against: try probes[1].roundTrips(rounds).median)
-        }
+        let rounds = run.scaled(1_000, 200)
+        let pairs = try Pairs(
+            run.scaled(25, 3), { try probes[0].roundTrips(rounds).median },
+            against: { try probes[1].roundTrips(rounds).median })
         return Row(
             "scale.\(id)", what, against: "a broker with nothing else, one core", pairs, unit: "µs", goal: 1.1)
     }

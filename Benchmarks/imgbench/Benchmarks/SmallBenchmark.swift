@@ -53,9 +53,7 @@ enum SmallBenchmark {
         let what = "small JPEG, \(variant.name)"
         func pairs(_ loader: Loader, _ other: Loader, _ value: (Cost) -> Double) -> Pairs? {
             guard let ours = costs[loader], let theirs = costs[other] else { return nil }
-            var pairs = Pairs()
-            for (our, their) in zip(ours, theirs) { pairs.add(value(our), against: value(their)) }
-            return pairs
+            return Pairs(Sample(values: ours.map(value)), against: Sample(values: theirs.map(value)))
         }
         func row(
             _ id: String, _ what: String, against: String, _ pairs: Pairs?, goal: Double?, peer: String,
@@ -92,7 +90,7 @@ enum SmallBenchmark {
             let sample = Sample(values: (costs[.broker] ?? []).map { $0.kinds[kind] ?? 0 })
             rows.append(
                 Row(
-                    "small.\(variant.id)-\(kind.name)", "\(what): processor time of \(kind.name)", sample,
+                    "small.\(variant.id)-\(kind.rawValue)", "\(what): processor time of \(kind.rawValue)", sample,
                     allowed: allowed, unit: "ms"))
         }
         return rows

@@ -42,15 +42,10 @@ enum TouchBenchmark {
     ) throws -> Pairs {
         defer { probe.close() }
         let rounds = max(3, min(500, 20_000_000 / bytes))
-        var pairs = Pairs()
         var buffer: [CChar] = []
-        for _ in 0..<run.scaled(15, 2) {
-            var (hits, fetches) = (Sample(), Sample())
-            for _ in 0..<rounds { hits.add(try hit.roundTripAndRead()) }
-            for _ in 0..<rounds { fetches.add(try probe.fetch(into: &buffer)) }
-            pairs.add(hits.median, against: fetches.median)
-        }
-        return pairs
+        return try Pairs(
+            run.scaled(15, 2), { Sample(values: try (0..<rounds).map { _ in try hit.roundTripAndRead() }).median },
+            against: { Sample(values: try (0..<rounds).map { _ in try probe.fetch(into: &buffer) }).median })
     }
 
     /// A cached thumbnail: pixels here, a JPEG in nginx.

@@ -40,28 +40,16 @@ extension BrokerProcess {
     }
 
     /// The peak memory in bytes of each worker that runs `program`, by process.
-    func workersPeaks(of program: String = "imgworker") -> [String: Int] {
-        let children = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
-        var peaks: [String: Int] = [:]
-        for child in children where Int(child) != nil {
-            guard let status = try? String(contentsOfFile: "/proc/\(child)/status", encoding: .utf8) else { continue }
-            func value(_ name: String) -> Substring? {
-                status.split(separator: "\n").first { $0.hasPrefix(name + ":") }?
-                    .split(whereSeparator: \.isWhitespace).dropFirst().first
-            }
-            guard value("Name").map(String.init) == program, value("PPid").flatMap({ Int32($0) }) == pid,
-                let kibibytes = value("VmHWM").flatMap({ Int($0) })
-            else { continue }
-            peaks[child] = kibibytes << 10
-        }
-        return peaks
+    func workersPeaks(of program: String = "imgworker") -> [pid_t: Int] {
+        ProcessTree.children(of: pid).filter { ProcessTree.read($0, "comm") == program + "\n" }
+            .reduce(into: [:]) { $0[$1] = ProcessTree.status($1, "VmHWM").map { $0 << 10 } }
     }
 
     /// Waits until `count` workers that run `program` wait for work, and returns them.
     func idleWorkers(_ program: String, _ count: Int, _ client: ImageBroker) throws -> [pid_t] {
         for _ in 0..<2_000 {
             // A confined worker that sleeps is ready: it does not sleep before.
-            let workers = workersPeaks(of: program).keys.compactMap { pid_t($0) }.filter(Self.isConfinedAndWaiting)
+            let workers = workersPeaks(of: program).keys.filter(Self.isConfinedAndWaiting)
             if workers.count == count, try client.stats()[.running] == 0 { return workers.sorted() }
             usleep(2_000)
         }
@@ -69,7 +57,7 @@ extension BrokerProcess {
     }
 
     private static func isConfinedAndWaiting(_ worker: pid_t) -> Bool {
-        guard let status = try? String(contentsOfFile: "/proc/\(worker)/status", encoding: .utf8) else { return false }
+        guard let status = ProcessTree.read(worker, "status") else { return false }
         return status.contains("Seccomp:\t2") && status.contains("State:\tS")
     }
 }

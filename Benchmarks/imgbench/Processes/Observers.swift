@@ -50,10 +50,8 @@ final class Observers {
     /// The processor time that they have used, in milliseconds.
     var milliseconds: Double {
         let terminal = top.processIdentifier
-        let children = ProcessTree.read(terminal, "task/\(terminal)/children") ?? ""
         let all =
-            [subscriber.processIdentifier, terminal, exporter.processIdentifier]
-            + children.split(separator: " ").compactMap { pid_t($0) }
+            [subscriber.processIdentifier, terminal, exporter.processIdentifier] + ProcessTree.children(of: terminal)
         return all.reduce(0) { $0 + (ProcessorTimes.milliseconds($1) ?? 0) }
     }
 

@@ -58,7 +58,13 @@ struct ProcessTree {
         ["RssAnon", "RssFile"].reduce(0) { $0 + (status(process, $1) ?? 0) << 10 }
     }
 
-    private static func status(_ process: pid_t, _ field: String) -> Int? {
+    /// The children of a process's first thread.
+    static func children(of process: pid_t) -> [pid_t] {
+        (read(process, "task/\(process)/children") ?? "").split(separator: " ").compactMap { pid_t($0) }
+    }
+
+    /// The number in a line of /proc/PID/status.
+    static func status(_ process: pid_t, _ field: String) -> Int? {
         read(process, "status")?.split(separator: "\n").first { $0.hasPrefix(field + ":") }?
             .split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) }
     }

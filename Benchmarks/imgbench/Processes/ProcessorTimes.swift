@@ -5,23 +5,15 @@ import Foundation
 /// The kernel adds up the time of exited children without their kinds. So the children are sampled while they live; the
 /// rest, after each one's last sample, is divided in proportion to the sampled time of the kinds that have exited.
 struct ProcessorTimes {
-    /// A kind of process. The fork server counts as a decode worker, the broker's helpers as `other`. The broker's thread that decides
+    /// A kind of process, with its name in notes. The fork server counts as a decode worker, the broker's helpers as `other`. The broker's thread that decides
     /// and the one that provides pages are apart.
-    enum Kind: CaseIterable {
-        case broker, pages, fetch, worker, cache, tier, other
-
-        /// The name in notes.
-        var name: String {
-            switch self {
-            case .broker: "broker"
-            case .pages: "pages"
-            case .fetch: "imgfetch"
-            case .worker: "imgworker"
-            case .cache: "imgcache"
-            case .tier: "imgtier"
-            case .other: "helpers"
-            }
-        }
+    enum Kind: String, CaseIterable {
+        case broker, pages
+        case fetch = "imgfetch"
+        case worker = "imgworker"
+        case cache = "imgcache"
+        case tier = "imgtier"
+        case other = "helpers"
     }
 
     private struct Time {
@@ -37,8 +29,7 @@ struct ProcessorTimes {
 
     /// Notes the times of the processes that exist now.
     mutating func sample() {
-        let children = ProcessTree.read(broker, "task/\(broker)/children") ?? ""
-        present = Set(children.split(separator: " ").compactMap { pid_t($0) })
+        present = Set(ProcessTree.children(of: broker))
         for process in present {
             guard let milliseconds = Self.milliseconds(process), let kind = kind(of: process) else { continue }
             times[process] = Time(kind: kind, milliseconds: milliseconds)
@@ -105,9 +96,6 @@ struct ProcessorTimes {
 
     private func kind(of process: pid_t) -> Kind? {
         guard let name = ProcessTree.read(process, "comm") else { return nil }
-        return name.hasPrefix("imgworker")
-            ? .worker
-            : name.hasPrefix("imgfetch")
-                ? .fetch : name.hasPrefix("imgcache") ? .cache : name.hasPrefix("imgtier") ? .tier : .other
+        return [.fetch, .worker, .cache, .tier].first { name.hasPrefix($0.rawValue) } ?? .other
     }
 }

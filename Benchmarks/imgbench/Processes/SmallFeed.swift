@@ -83,7 +83,7 @@ extension [SmallFeed.Cost] {
     /// The processor time of each kind of process, as a note.
     var split: String {
         let kinds = ProcessorTimes.Kind.allCases.map { kind in
-            (kind.name, Sample(values: map { $0.kinds[kind] ?? 0 }).median)
+            (kind.rawValue, Sample(values: map { $0.kinds[kind] ?? 0 }).median)
         }
         return (kinds + [("client", Sample(values: map(\.client)).median)])
             .filter { $0.1 >= 0.0005 }.map { "\($0.0) \(String(format: "%.3f", $0.1))" }.joined(separator: ", ")

@@ -4,30 +4,18 @@ struct SVG {
     enum Color: String, CaseIterable {
         case back, ink, faint, line, good, bad, first, second, third
 
-        fileprivate var light: String {
+        /// Its shades in light and in dark mode.
+        fileprivate var shades: (light: String, dark: String) {
             switch self {
-            case .back: "#ffffff"
-            case .ink: "#1f2328"
-            case .faint: "#6e7781"
-            case .line: "#d0d7de"
-            case .good: "#2da44e"
-            case .bad: "#cf222e"
-            case .first: "#0969da"
-            case .second: "#bf5700"
-            case .third: "#8250df"
-            }
-        }
-        fileprivate var dark: String {
-            switch self {
-            case .back: "#0d1117"
-            case .ink: "#e6edf3"
-            case .faint: "#8b949e"
-            case .line: "#30363d"
-            case .good: "#3fb950"
-            case .bad: "#f85149"
-            case .first: "#58a6ff"
-            case .second: "#f0883e"
-            case .third: "#bc8cff"
+            case .back: ("#ffffff", "#0d1117")
+            case .ink: ("#1f2328", "#e6edf3")
+            case .faint: ("#6e7781", "#8b949e")
+            case .line: ("#d0d7de", "#30363d")
+            case .good: ("#2da44e", "#3fb950")
+            case .bad: ("#cf222e", "#f85149")
+            case .first: ("#0969da", "#58a6ff")
+            case .second: ("#bf5700", "#f0883e")
+            case .third: ("#8250df", "#bc8cff")
             }
         }
     }
@@ -47,9 +35,9 @@ struct SVG {
         return """
             <svg xmlns="http://www.w3.org/2000/svg" \(size) font-family="system-ui, sans-serif" font-size="12">
             <style>
-            \(Self.rules(\.light))
+            \(Self.rules(\.shades.light))
             @media (prefers-color-scheme: dark) {
-            \(Self.rules(\.dark))
+            \(Self.rules(\.shades.dark))
             }
             .bold { font-weight: 600; }
             </style>

@@ -53,6 +53,15 @@ struct Pairs {
     private(set) var ours = Sample()
     private(set) var theirs = Sample()
 
+    init() {}
+
+    init(_ ours: Sample, against theirs: Sample) { (self.ours, self.theirs) = (ours, theirs) }
+
+    /// Measures `count` times, our figure first.
+    init(_ count: Int, _ our: () throws -> Double, against their: () throws -> Double) rethrows {
+        for _ in 0..<count { add(try our(), against: try their()) }
+    }
+
     mutating func add(_ our: Double, against their: Double) {
         ours.add(our)
         theirs.add(their)
