@@ -9,20 +9,15 @@ import ImageBrokerClient
 /// Many uncached images concurrently, from the origin to the last pixel, against the same libraries on the same number of
 /// processors in this process, which already have the bytes.
 enum ColdBenchmark {
-    private static let formats: [(id: String, name: String, format: cref_format)] = [
-        ("jpeg", "JPEG", CREF_JPEG), ("png", "PNG", CREF_PNG), ("webp", "lossy WebP", CREF_WEBP),
-    ]
     private static let workers = ProcessInfo.processInfo.activeProcessorCount
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        try formats.map { try throughput(run, $0.id, $0.name, $0.format) } + [try parts(run)]
+        try [SampleFormat.jpeg, .png, .webp].map { try throughput(run, $0) } + [try parts(run)]
     }
 
-    private static func throughput(
-        _ run: BenchmarkRun, _ id: String, _ name: String, _ format: cref_format
-    ) throws -> Row {
+    private static func throughput(_ run: BenchmarkRun, _ format: SampleFormat) throws -> Row {
         let (width, height, count) = (run.scaled(4000, 800), run.scaled(3000, 600), 4 * workers)
-        let picture = try SamplePicture(format, width: width, height: height)
+        let picture = try SamplePicture(format.format, width: width, height: height)
         let broker = try BrokerProcess(
             run.broker, ["--workers", "\(workers)", "--memory-limit", "2G", "--max-download", "1G"])
         defer {
@@ -37,12 +32,13 @@ enum ColdBenchmark {
             let ours = try timed { try load(urls, client) }.milliseconds
             for url in urls { try client.forget(url) }
             // Milliseconds per thousand megapixels.
-            pairs.add(ours / megapixels * 1000, against: try inProcess(picture, format, count) / megapixels * 1000)
+            pairs.add(
+                ours / megapixels * 1000, against: try inProcess(picture, format.format, count) / megapixels * 1000)
         }
         let rates = (1e6 / pairs.ours.median, 1e6 / pairs.theirs.median)
         return Row(
-            "cold.\(id)", "\(count) cold loads at once, \(name) of 12 MP, \(workers) workers",
-            against: "\(libraryName(format)) on \(workers) processors, bytes at hand, new memory", pairs, unit: "ms/GP",
+            "cold.\(format.id)", "\(count) cold loads at once, \(format.name) of 12 MP, \(workers) workers",
+            against: "\(format.library) on \(workers) processors, bytes at hand, new memory", pairs, unit: "ms/GP",
             goal: 1 / 0.9,
             note: "\(rounded(rates.0)) against \(rounded(rates.1)) megapixels a second")
     }

@@ -7,19 +7,15 @@ import ImageBrokerClient
 /// The decode of an uncached image of 12 megapixels, against the same library in this process decoding into newly
 /// allocated memory. The download is not included: the original is loaded before its pixels are requested.
 enum DecodeBenchmark {
-    private static let formats: [(id: String, name: String, format: cref_format)] = [
-        ("jpeg", "JPEG", CREF_JPEG), ("progressive", "progressive JPEG", CREF_PROGRESSIVE_JPEG),
-        ("png", "PNG", CREF_PNG), ("webp", "lossy WebP", CREF_WEBP),
-    ]
-
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        try formats.map { id, name, format in
-            let measured = try WarmDecodes(run, format, width: run.scaled(4000, 800), height: run.scaled(3000, 600))
+        try [SampleFormat.jpeg, .progressive, .png, .webp].map { format in
+            let measured = try WarmDecodes(
+                run, format.format, width: run.scaled(4000, 800), height: run.scaled(3000, 600))
             defer { measured.stop() }
             let pairs = try measured.pairs(repetitions: run.scaled(15, 3))
             return Row(
-                "decode.\(id)", "cold decode, \(name) of 12 MP",
-                against: "\(libraryName(format)) in process, new memory", pairs,
+                "decode.\(format.id)", "cold decode, \(format.name) of 12 MP",
+                against: "\(format.library) in process, new memory", pairs,
                 unit: "ms", goal: 1.1)
         }
     }

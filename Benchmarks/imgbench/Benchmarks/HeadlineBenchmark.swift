@@ -36,14 +36,9 @@ enum HeadlineBenchmark {
 
     /// A JPEG of about 3 megapixels, with another content and shape than the previous one.
     private static func picture(_ number: Int, scale: Int) throws -> [UInt8] {
-        let path = temporaryPath("sample")
-        defer { try? FileManager.default.removeItem(atPath: path) }
         let shapes = [(2140, 1425), (2016, 1512), (1425, 2140), (2330, 1310)]
         let (width, height) = shapes[number % shapes.count]
-        guard cref_write_jpeg(path, UInt32(width / scale), UInt32(height / scale), UInt32(number)) == 0,
-            let data = FileManager.default.contents(atPath: path)
-        else { throw Failure("\(path) cannot be written") }
-        return [UInt8](data)
+        return try bytesOfFile { cref_write_jpeg($0, UInt32(width / scale), UInt32(height / scale), UInt32(number)) }
     }
 
     private struct Setting {

@@ -1,10 +1,8 @@
 import BrokerHarness
 import CReference
-import Dispatch
 import Foundation
 import IPCProtocol
 import ImageBrokerClient
-import Synchronization
 
 /// Several processes that read the same local files: photographs that become thumbnails, and a training set that is read twice
 /// in random order. Through a broker, and each for itself.
@@ -70,14 +68,9 @@ enum LocalFileBenchmark {
         /// Writes `count` files with `kinds` different images.
         init(_ count: Int, width: Int, height: Int, kinds: Int) throws {
             let folder = temporaryPath("files")
-            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-            let failures = Atomic(0)
-            DispatchQueue.concurrentPerform(iterations: min(kinds, count)) { number in
-                if cref_write_jpeg("\(folder)/\(number)", UInt32(width), UInt32(height), UInt32(number)) != 0 {
-                    failures.add(1, ordering: .relaxed)
-                }
+            try writeFiles(min(kinds, count), in: folder) { number in
+                cref_write_jpeg("\(folder)/\(number)", UInt32(width), UInt32(height), UInt32(number)) == 0
             }
-            guard failures.load(ordering: .relaxed) == 0 else { throw Failure("\(folder) cannot be written") }
             for number in min(kinds, count)..<count {
                 try FileManager.default.copyItem(
                     atPath: "\(folder)/\(number % kinds)", toPath: "\(folder)/\(number)")

@@ -10,14 +10,12 @@ import SharedCache
 /// resident memory (VmHWM) over the idle worker's, and the blocks of the result, which it never maps.
 enum MemoryBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        try [("jpeg", "JPEG", CREF_JPEG), ("png", "PNG", CREF_PNG)].map { id, name, format in
-            try row(run, id, name, format)
-        }
+        try [SampleFormat.jpeg, .png].map { try row(run, $0) }
     }
 
-    private static func row(_ run: BenchmarkRun, _ id: String, _ name: String, _ format: cref_format) throws -> Row {
+    private static func row(_ run: BenchmarkRun, _ format: SampleFormat) throws -> Row {
         let side = run.scaled(10_000, 2_000)
-        let picture = try SamplePicture(format, width: side, height: side)
+        let picture = try SamplePicture(format.format, width: side, height: side)
         let broker = try BrokerProcess(run.broker, ["--workers", "1", "--memory-limit", "2G", "--max-download", "1G"])
         defer {
             broker.stop()
@@ -43,7 +41,8 @@ enum MemoryBenchmark {
             allowed = mebibytes(image.reply.bytes) + 32
         }
         return Row(
-            "memory.\(id)", "memory for 1024 px of a 100 MP \(name)", sample, allowed: allowed, unit: "MiB",
+            "memory.\(format.id)", "memory for 1024 px of a 100 MP \(format.name)", sample, allowed: allowed,
+            unit: "MiB",
             note: "the result + 32 MiB")
     }
 }

@@ -116,7 +116,7 @@ enum SmallLatencyBenchmark {
         for _ in 0..<run.scaled(5, 1) {
             let other = try LineProcess(
                 ownProgram("benchclient"),
-                ["feed", broker.socketPath, large.folder(), "\(run.scaled(40, 4))", "0", "2"])
+                ["feed", broker.socketPath, large.newURL(), "\(run.scaled(40, 4))", "0", "2"])
             defer { other.stop() }
             guard other.line() == "ready" else { throw Failure("the client does not start") }
             var (alone, beside) = (Sample(), Sample())

@@ -1,17 +1,57 @@
 import CReference
+import Dispatch
 import Foundation
 import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 import LocalOrigin
+import Synchronization
 
-/// The name of the library that decodes `format` for comparison.
-func libraryName(_ format: cref_format) -> String {
-    #if arch(x86_64)
-        // Its assembly for the filters of rows is left out, see docs/decisions/0018-png-rows.md.
-        if format == CREF_PNG { return "Debian's libpng, built without vector code," }
-    #endif
-    return "the library"
+/// A format with its name in rows.
+struct SampleFormat {
+    let id: String
+    let name: String
+    let format: cref_format
+
+    static let jpeg = SampleFormat(id: "jpeg", name: "JPEG", format: CREF_JPEG)
+    static let progressive = SampleFormat(id: "progressive", name: "progressive JPEG", format: CREF_PROGRESSIVE_JPEG)
+    static let png = SampleFormat(id: "png", name: "PNG", format: CREF_PNG)
+    static let webp = SampleFormat(id: "webp", name: "lossy WebP", format: CREF_WEBP)
+    static let gif = SampleFormat(id: "gif", name: "GIF", format: CREF_GIF)
+    static let avif = SampleFormat(id: "avif", name: "AVIF, 8 bits, 4:2:0", format: CREF_AVIF)
+    static let deepAVIF = SampleFormat(id: "deep-avif", name: "AVIF, 10 bits, 4:4:4", format: CREF_DEEP_AVIF)
+
+    /// The name of the library that decodes it for comparison.
+    var library: String {
+        #if arch(x86_64)
+            // Its assembly for the filters of rows is left out, see docs/decisions/0018-png-rows.md.
+            if format == CREF_PNG { return "Debian's libpng, built without vector code," }
+        #endif
+        return "the library"
+    }
+}
+
+/// Returns the bytes of a file that `write` writes to a path; it returns 0 for success.
+func bytesOfFile(_ write: (String) -> Int32) throws -> [UInt8] {
+    let path = temporaryPath("sample")
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    guard write(path) == 0, let data = FileManager.default.contents(atPath: path) else {
+        throw Failure("\(path) cannot be written")
+    }
+    return [UInt8](data)
+}
+
+/// Creates a folder and calls `write` for each number below `count`, on all processors; it returns whether it has succeeded.
+func writeFiles(
+    _ count: Int, in folder: String, permissions: Int = 0o755, _ write: @Sendable (Int) -> Bool
+) throws {
+    try FileManager.default.createDirectory(
+        atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: permissions])
+    let failures = Atomic(0)
+    DispatchQueue.concurrentPerform(iterations: count) { number in
+        if !write(number) { failures.add(1, ordering: .relaxed) }
+    }
+    guard failures.load(ordering: .relaxed) == 0 else { throw Failure("\(folder) cannot be written") }
 }
 
 /// A generated image, and an origin that serves it under any number of URLs, each with other bytes: results are found by
@@ -23,12 +63,7 @@ final class SamplePicture {
 
     /// Creates an image of that size, at an origin that may require a connection for each request.
     init(_ format: cref_format, width: Int, height: Int, keepsConnections: Bool = true) throws {
-        let path = temporaryPath("sample")
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        guard cref_write_picture(path, format, UInt32(width), UInt32(height)) == 0,
-            let data = FileManager.default.contents(atPath: path)
-        else { throw Failure("\(path) cannot be written") }
-        let bytes = [UInt8](data)
+        let bytes = try bytesOfFile { cref_write_picture($0, format, UInt32(width), UInt32(height)) }
         self.bytes = bytes
         // Decoders ignore the bytes after the end of the image.
         origin = try LocalOrigin {
@@ -38,13 +73,11 @@ final class SamplePicture {
         }
     }
 
+    /// A URL that has not been used, with other bytes than each before; so have the URLs below it.
     func newURL() -> String {
         served += 1
         return origin.url("/\(served)")
     }
-
-    /// A URL under which any number of them are, each with other bytes.
-    func folder() -> String { newURL() }
 
     func stop() { origin.stop() }
 }

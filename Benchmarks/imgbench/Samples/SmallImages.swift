@@ -1,8 +1,6 @@
 import CReference
-import Dispatch
 import Foundation
 import LocalOrigin
-import Synchronization
 
 /// A folder of square JPEGs, each with another content: the avatars of a feed. Their names are 0, 1, 2 ….
 struct SmallImages {
@@ -12,16 +10,11 @@ struct SmallImages {
     /// Writes `count` images with sides of `sides` pixels.
     init(_ count: Int, sides: ClosedRange<Int> = 64...256) throws {
         let folder = temporaryPath("small")
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let failures = Atomic(0)
-        DispatchQueue.concurrentPerform(iterations: count) { number in
+        try writeFiles(count, in: folder) { number in
             // Spread over all sizes, in no order.
             let side = sides.lowerBound + number * 7_919 % sides.count
-            if cref_write_portrait("\(folder)/\(number)", UInt32(side), UInt32(number)) != 0 {
-                failures.add(1, ordering: .relaxed)
-            }
+            return cref_write_portrait("\(folder)/\(number)", UInt32(side), UInt32(number)) == 0
         }
-        guard failures.load(ordering: .relaxed) == 0 else { throw Failure("\(folder) cannot be written") }
         self.folder = folder
         self.count = count
     }

@@ -1,7 +1,5 @@
 import CReference
-import Dispatch
 import Foundation
-import Synchronization
 
 /// A folder of JPEGs of about a megapixel, named 0, 1, 2 …, each with other bytes.
 struct ViewFiles {
@@ -11,25 +9,19 @@ struct ViewFiles {
     /// Writes `count` files with `kinds` different images.
     init(_ count: Int, kinds: Int) throws {
         let folder = temporaryPath("view")
-        try FileManager.default.createDirectory(
-            atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         (self.folder, self.count) = (folder, count)
-        let failures = Atomic(0)
-        DispatchQueue.concurrentPerform(iterations: kinds) { kind in
+        try writeFiles(kinds, in: folder, permissions: 0o700) { kind in
             let first = "\(folder)/\(kind)"
             guard cref_write_jpeg(first, 1200, 900, UInt32(kind)) == 0,
                 let image = FileManager.default.contents(atPath: first)
-            else { return _ = failures.add(1, ordering: .relaxed) }
-            for number in stride(from: kind, to: count, by: kinds) {
+            else { return false }
+            return stride(from: kind, to: count, by: kinds).allSatisfy { number in
                 // A comment after the start of the image.
                 let text = Data("\(number)".utf8)
                 let file = image.prefix(2) + [0xFF, 0xFE, 0, UInt8(text.count + 2)] + text + image.dropFirst(2)
-                if (try? file.write(to: URL(filePath: "\(folder)/\(number)"))) == nil {
-                    failures.add(1, ordering: .relaxed)
-                }
+                return (try? file.write(to: URL(filePath: "\(folder)/\(number)"))) != nil
             }
         }
-        guard failures.load(ordering: .relaxed) == 0 else { throw Failure("\(folder) cannot be written") }
         // Files that were changed just now are not kept.
         usleep(50_000)
     }
