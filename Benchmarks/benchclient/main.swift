@@ -62,6 +62,26 @@ func touch(_ image: BrokerImage) -> Int {
     }
 }
 
+/// Receives the next image.
+func receiveImage(_ client: ImageBroker) throws -> BrokerImage {
+    while true {
+        switch try client.receive() {
+        case .image(_, let image): return image
+        case .progress, .event: break
+        case .reply(let reply):
+            print("unexpected: \(reply)")
+            exit(1)
+        }
+    }
+}
+
+/// Prints a line and waits for the next one of the input, or its end.
+func say(_ line: String) {
+    print(line)
+    fflush(nil)
+    _ = readLine()
+}
+
 /// Local files to load.
 struct Files {
     let folder: String
@@ -95,22 +115,14 @@ struct Files {
                     }
                 }
                 if received == sent { continue }
-                switch try client.receive() {
-                case .image(_, let image):
-                    sum &+= touch(image)
-                    if keepsImages { kept.append(image) }
-                    received += 1
-                case .progress, .event: break
-                case .reply(let reply):
-                    print("unexpected: \(reply)")
-                    exit(1)
-                }
+                let image = try receiveImage(client)
+                sum &+= touch(image)
+                if keepsImages { kept.append(image) }
+                received += 1
             }
         }
         try client.returnLeases()
-        print("done \(sum)")
-        fflush(nil)
-        _ = readLine()
+        say("done \(sum)")
         withExtendedLifetime(kept) {}
     }
 }
@@ -129,10 +141,7 @@ struct Feed {
 
     init?(words: [String], count: Int, side: Int) {
         var options = GetOptions()
-        if side > 0 {
-            options.variant.width = side
-            options.variant.height = side
-        }
+        if side > 0 { (options.variant.width, options.variant.height) = (side, side) }
         // The benchmarks' own server has a certificate of its own.
         options.allowInvalidCertificates = words[3].hasPrefix("https:")
         switch (words[1], words.count) {
@@ -152,16 +161,14 @@ struct Feed {
         if keepsImages {
             var images: [BrokerImage] = []
             let sum = try load(client) { images.append($0) }
-            finish(saying: "done \(sum)")
+            say("done \(sum)")
             return
         }
-        print("ready")
-        fflush(nil)
-        _ = readLine()
+        say("ready")
         let begun = processorMilliseconds
         let sum = try load(client) { _ in }
         try client.returnLeases()
-        finish(saying: "\(processorMilliseconds - begun) \(sum)")
+        say("\(processorMilliseconds - begun) \(sum)")
     }
 
     /// Loads all images. Returns a sum of their bytes, so that reading them has an effect.
@@ -172,24 +179,12 @@ struct Feed {
                 _ = try client.send(get: try SourceURL("\(url)/\(first + sent)"), options)
                 sent += 1
             }
-            switch try client.receive() {
-            case .image(_, let image):
-                sum &+= touch(image)
-                each(image)
-                received += 1
-            case .progress, .event: break
-            case .reply(let reply):
-                print("unexpected: \(reply)")
-                exit(1)
-            }
+            let image = try receiveImage(client)
+            sum &+= touch(image)
+            each(image)
+            received += 1
         }
         return sum
-    }
-
-    private func finish(saying line: String) {
-        print(line)
-        fflush(nil)
-        _ = readLine()
     }
 
     /// The processor time of this process so far.
