@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Literal, Mapping, Sequence, Set, Tuple, TypedDict, Union
+from typing import Any, FrozenSet, List, Literal, Mapping, Sequence, Set, Tuple, TypedDict, Union
 
 from ._wire import Fields
 
@@ -67,19 +67,19 @@ class GetOptions(TypedDict, total=False):
     trace: bool
 
 
-_IN_VARIANT = {
-    "width": "width", "height": "height", "fit": "fit", "scale_down": "scaleDown", "linear": "linear",
-    "pixel_format": "pixelFormat", "alpha": "alpha", "frame": "frame", "frames": "frames", "crop": "crop", "steps": "steps",
-    "position": "position", "background": "background",
-}
-_IN_REQUEST = {
-    "preset": "preset", "as_": "as", "quality": "quality", "delivery": "delivery", "cache": "cache", "storage": "storage",
-    "priority": "priority", "retry_failed": "retryFailed", "timeout_ms": "timeoutMs",
-    "total_timeout_ms": "totalTimeoutMs", "headers": "headers", "credentials": "credentials", "cookies": "cookies",
-    "cache_key": "cacheKey", "allow_invalid_certificates": "allowInvalidCertificates", "damaged": "damaged",
-    "name": "name", "trace": "trace", "max_age_seconds": "maxAgeSeconds", "retries": "retries", "alternatives": "alternatives",
-    "metadata": "metadata", "embedded": "embedded",
-}
+_IN_VARIANT = frozenset((
+    "width", "height", "fit", "scale_down", "linear", "pixel_format", "alpha", "frame", "frames", "crop", "steps", "position",
+    "background",
+))
+
+
+def _wire_name(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+#: The field of each option.
+_FIELDS = {name: _wire_name(name) for name in GetOptions.__annotations__}
 #: The options with an addition of their own.
 _TERMS = {"max_age_seconds": "max-age", "retries": "retries", "alternatives": "alternatives"}
 
@@ -110,8 +110,8 @@ def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
                 features.add("steps")
             elif name == "pixel_format" and value in ("rgb8", "gray8"):
                 features.add(value)
-            variant[_IN_VARIANT[name]] = value
-        elif name in _IN_REQUEST:
+            variant[_FIELDS[name]] = value
+        elif name in _FIELDS:
             if name == "credentials":
                 value = {"username": value[0], "password": value[1]}
             elif name == "headers":
@@ -132,7 +132,7 @@ def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
                 features.add(_TERMS[name])
                 if name == "alternatives":
                     value = list(value)
-            fields[_IN_REQUEST[name]] = value
+            fields[_FIELDS[name]] = value
         else:
             raise TypeError(f"unknown option {name!r}")
     if variant:
@@ -177,7 +177,3 @@ def default_socket(environment: Mapping[str, str], exists: Any) -> str:
     if directory and exists(f"{directory}/imgbroker.sock"):
         return f"{directory}/imgbroker.sock"
     return "/run/imgbroker.sock"
-
-
-Key = Tuple[Any, ...]
-Options = Dict[str, Any]
