@@ -11,15 +11,15 @@ from typing import (
 from . import _memory
 from ._client import (
     EVENTS, CacheStatus, Client, ClearResult, Event, Events, FailedEntry, Hello, PrefetchResult, ReloadResult,
-    Result, Source, Wish, failed_of, form_of, hello_of, is_url, open_file, reload_of, source_request, stats_of, status_of,
-    store_request,
+    Result, Source, Wish, clear_of, clear_request, failed_of, failed_request, form_of, hello_of, is_url, open_file, reload_of,
+    report_prefetch, source_request, stats_of, status_of, store_request,
 )
 from ._errors import ImageBrokerError
 from ._frames import Frame, next_range
 from ._image import Image
 from ._options import prefetch_parts
 from ._session import Request
-from ._wire import Fields, integer
+from ._wire import integer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -159,7 +159,7 @@ class AsyncClient:
         for part in prefetch_parts(urls):
             callback: Optional[Callable[[PrefetchResult], None]] = None
             if report is not None:
-                callback = functools.partial(_report, report, done, failed, len(urls))
+                callback = functools.partial(report_prefetch, report, done, failed, len(urls))
             request, last = self._client.prefetch_request(part, cast(Dict[str, Any], options), callback)
             await self._ask(request)
             done += last[-1].done
@@ -204,19 +204,15 @@ class AsyncClient:
 
     async def clear(self, tier: str = "all", *, older_than_seconds: Optional[int] = None) -> ClearResult:
         """Empties a tier of the cache. Administrators only."""
-        fields: Fields = {"type": "clear", "tier": tier}
-        if older_than_seconds is not None:
-            fields["olderThanSeconds"] = older_than_seconds
-        reply = await self._ask(Request(fields))
-        return ClearResult(integer(reply, "removed"), integer(reply, "bytes"))
+        return clear_of(await self._ask(clear_request(tier, older_than_seconds)))
 
     async def failed(self, url: Optional[str] = None) -> List[FailedEntry]:
         """Lists the recently failed URLs. Administrators only."""
-        return failed_of(await self._ask(_failed("list", url)))
+        return failed_of(await self._ask(failed_request("list", url)))
 
     async def clear_failed(self, url: Optional[str] = None) -> int:
         """Removes a URL, or all, from the recently failed. Administrators only."""
-        return integer(await self._ask(_failed("clear", url)), "removed")
+        return integer(await self._ask(failed_request("clear", url)), "removed")
 
     async def suspend(self) -> None:
         """Suspends new loads of all clients. Administrators only."""
@@ -243,10 +239,6 @@ class AsyncClient:
         self._client.flush()
 
 
-def _failed(action: str, url: Optional[str]) -> Request:
-    return Request({"type": "failed", "action": action, **({} if url is None else {"url": url})})
-
-
 async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     return await asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *arguments))
 
@@ -261,7 +253,3 @@ def _on_loop(callback: Optional[Callable[..., None]]) -> Optional[Callable[..., 
         loop.call_soon_threadsafe(callback, *arguments)
 
     return call
-
-
-def _report(report: Callable[..., None], done: int, failed: int, total: int, part: PrefetchResult) -> None:
-    report(done + part.done, failed + part.failed, total)

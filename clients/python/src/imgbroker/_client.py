@@ -328,6 +328,24 @@ def failed_of(fields: Fields) -> List[FailedEntry]:
     ]
 
 
+def failed_request(action: str, url: Optional[str]) -> Request:
+    """Returns a `failed`: for a URL, or for all."""
+    return Request({"type": "failed", "action": action, **({} if url is None else {"url": url})})
+
+
+def clear_request(tier: str, older_than_seconds: Optional[int]) -> Request:
+    """Returns a `clear`."""
+    fields: Fields = {"type": "clear", "tier": tier}
+    if older_than_seconds is not None:
+        fields["olderThanSeconds"] = older_than_seconds
+    return Request(fields)
+
+
+def clear_of(fields: Fields) -> ClearResult:
+    """Reads the reply to a `clear`."""
+    return ClearResult(integer(fields, "removed"), integer(fields, "bytes"))
+
+
 def reload_of(fields: Fields) -> ReloadResult:
     """Reads the reply to a `reload`."""
     return ReloadResult(_settings(fields, "changed"), _settings(fields, "refused"))
@@ -356,6 +374,11 @@ def progress_of(fields: Fields) -> Tuple[int, Optional[int]]:
 def prefetch_progress_of(fields: Fields) -> PrefetchResult:
     """Reads the `progress` of a `prefetch`."""
     return PrefetchResult(integer(fields, "done"), integer(fields, "failed"))
+
+
+def report_prefetch(report: Callable[..., None], done: int, failed: int, total: int, part: PrefetchResult) -> None:
+    """Calls `report` with the numbers of a `prefetch` of which a part is in flight after others."""
+    report(done + part.done, failed + part.failed, total)
 
 
 def store_request(
@@ -426,10 +449,11 @@ class Client:
             while the image is valid. 0 images: none.
         keep_descriptors: the limit of those that are in no segment, each of which takes a descriptor, before Python 3.13 two.
         """
-        self._arguments = (socket, patience, reconnect, keep_images, keep_bytes, keep_descriptors)
-        self._engine = Engine(
-            socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes,
-            keep_descriptors=keep_descriptors)
+        self._socket = socket
+        self._settings: Dict[str, Any] = {
+            "patience": patience, "reconnect": reconnect, "keep_images": keep_images, "keep_bytes": keep_bytes,
+            "keep_descriptors": keep_descriptors}
+        self._engine = Engine(socket, **self._settings)
         kept = self._engine.kept
         self._kept = kept
         self._find = kept.entries.get
@@ -440,7 +464,7 @@ class Client:
 
     def __reduce__(self) -> Tuple[Any, ...]:
         # For processes that `spawn` starts: they get a client with a connection of its own.
-        return (_client, self._arguments)
+        return functools.partial(Client, self._socket, **self._settings), ()
 
     def __enter__(self) -> "Client":
         return self
@@ -569,7 +593,7 @@ class Client:
         size: by default the client's `keep_bytes`.
         """
         most = self.hello().limits.get("maxLeasedBytes", 0) // 2
-        self._kept.keep_first(min(self._arguments[4] if size is None else size, most))
+        self._kept.keep_first(min(self._settings["keep_bytes"] if size is None else size, most))
 
     def submit(
         self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
@@ -793,7 +817,7 @@ class Client:
         for part in prefetch_parts(urls):
             request, last = self.prefetch_request(
                 part, cast(Dict[str, Any], options),
-                None if progress is None else _added(progress, done, failed, len(urls)))
+                None if progress is None else functools.partial(report_prefetch, progress, done, failed, len(urls)))
             self._engine.ask(request)
             done += last[-1].done
             failed += last[-1].failed
@@ -850,26 +874,22 @@ class Client:
     def events(self, names: Sequence[str] = EVENTS) -> "Events":
         """Subscribes to events of this user's requests, for administrators of all, over a connection of its own."""
         engine = Engine(
-            self._arguments[0], patience=self._arguments[1], reconnect=0.0, keep_images=0, keep_bytes=0, keep_descriptors=0)
+            self._socket, patience=self._settings["patience"], reconnect=0.0, keep_images=0, keep_bytes=0, keep_descriptors=0)
         return Events(engine, names)
 
     # Administration
 
     def clear(self, tier: str = "all", *, older_than_seconds: Optional[int] = None) -> ClearResult:
         """Empties a tier of the cache: `memory`, `disk` or `all`. Administrators only."""
-        fields: Fields = {"type": "clear", "tier": tier}
-        if older_than_seconds is not None:
-            fields["olderThanSeconds"] = older_than_seconds
-        reply = self._engine.ask(Request(fields))
-        return ClearResult(integer(reply, "removed"), integer(reply, "bytes"))
+        return clear_of(self._engine.ask(clear_request(tier, older_than_seconds)))
 
     def failed(self, url: Optional[str] = None) -> List[FailedEntry]:
         """Lists the recently failed URLs. Administrators only."""
-        return failed_of(self._engine.ask(_failed("list", url)))
+        return failed_of(self._engine.ask(failed_request("list", url)))
 
     def clear_failed(self, url: Optional[str] = None) -> int:
         """Removes a URL, or all, from the recently failed. Returns the number removed. Administrators only."""
-        return integer(self._engine.ask(_failed("clear", url)), "removed")
+        return integer(self._engine.ask(failed_request("clear", url)), "removed")
 
     def suspend(self) -> None:
         """Suspends new loads of all clients; hits are served. Administrators only."""
@@ -898,30 +918,8 @@ class Client:
         self._engine.report()
 
 
-def _client(
-    socket: Optional[str], patience: Optional[float], reconnect: float, keep_images: int, keep_bytes: int,
-    keep_descriptors: int,
-) -> Client:
-    return Client(
-        socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes,
-        keep_descriptors=keep_descriptors)
-
-
 def _put(ready: "queue.SimpleQueue[int]", index: int, _: object) -> None:
     ready.put(index)
-
-
-def _failed(action: str, url: Optional[str]) -> Request:
-    fields: Fields = {"type": "failed", "action": action}
-    if url is not None:
-        fields["url"] = url
-    return Request(fields)
-
-
-def _added(
-    progress: Callable[[int, int, int], None], done: int, failed: int, total: int
-) -> Callable[[PrefetchResult], None]:
-    return lambda part: progress(done + part.done, failed + part.failed, total)
 
 
 class Events:
@@ -983,9 +981,3 @@ class Events:
 
     def __del__(self) -> None:
         self._engine.close()
-
-
-__all__ = [
-    "CacheStatus", "ClearResult", "Client", "Event", "Events", "FailedEntry", "Hello", "PrefetchResult", "ReloadResult",
-    "Result", "SettingChange", "Source",
-]
