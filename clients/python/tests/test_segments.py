@@ -292,7 +292,7 @@ def test_tasks_while_places_are_used_again(tmp_path: pathlib.Path, origin: Origi
 
 
 _FORK = """
-import ctypes, fcntl, mmap, os, sys, time
+import collections, ctypes, fcntl, mmap, os, sys, time
 from imgbroker import _memory
 from imgbroker._segment import Segment
 file = os.memfd_create("segment", os.MFD_ALLOW_SEALING)
@@ -302,7 +302,7 @@ memory = mmap.mmap(file, size)
 memory[:] = b"a" * size
 fcntl.fcntl(file, _memory.F_ADD_SEALS, _memory.SEGMENT_SEALS)
 segments = [Segment(number, file, size, None) for number in (1, 2, 3)]
-releases = _memory.new_releases()
+releases = collections.deque()
 view = segments[0].view(_memory.Lease(7, releases, segments[0]), 64, 100_000)
 del segments
 assert not releases

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy
@@ -485,7 +486,7 @@ def test_mapped_batch_without_addresses(
 ) -> None:
     memory = imgbroker._memory.sealed_copy(b"x" * 5000)
     region = Region(5 * 4096)
-    released = imgbroker._memory.new_releases()
+    released: imgbroker._memory.Releases = deque()
     try:
         region.map(4096, memory, 0, 5000, imgbroker._memory.Lease(1, released))
         with pytest.raises(ValueError):

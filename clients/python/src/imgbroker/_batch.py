@@ -18,7 +18,7 @@ from ._client import Client, Source, Wish, title_of
 from ._errors import ConnectionLostError, ProcessLimitError, RefusedError
 from ._image import Image
 from ._kept import Entry
-from ._memory import populate
+from ._memory import in_pages, populate
 from ._region import Region
 from ._session import Form
 
@@ -198,11 +198,6 @@ class _MappedBatch(_Batch):
 
 def _no_addresses(error: OSError) -> ProcessLimitError:
     return ProcessLimitError(f"this process cannot map the images of a batch ({error})")
-
-
-def in_pages(size: int) -> int:
-    """Returns what an image of `size` bytes takes in memory."""
-    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 class _Plan:

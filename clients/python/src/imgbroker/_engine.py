@@ -52,7 +52,7 @@ class Engine:
         self._wants_page = keep_images > 0
         #: The number of forks between the process that made this object and this one.
         self.forks = 0
-        # Reentrant, because a collected client may close its engine while the same thread is using it.
+        # Held during a fork. Reentrant, because a collected client may close its engine while the same thread is using it.
         self._lock = threading.RLock()
         self._session: Optional[Session] = None
         #: The session of the receiving thread, also while it connects.
@@ -80,9 +80,7 @@ class Engine:
                     self._queue.append(request)
                     self._start()
                     return
-                self._session.send(request)
-                if self._session.has_outgoing:
-                    self._wake()
+                self._send(self._session, request)
         except BaseException:
             request.close()
             raise
@@ -108,9 +106,7 @@ class Engine:
                 fields["priority"] = priority
             if detach:
                 fields["detach"] = True
-            session.send(Request(fields, features=frozenset({"update"}), is_repeatable=False))
-            if session.has_outgoing:
-                self._wake()
+            self._send(session, Request(fields, features=frozenset({"update"}), is_repeatable=False))
 
     def cancel(self, request: Request) -> None:
         """Sends `cancel` for a request; it ends with the code `cancelled`."""
@@ -119,9 +115,7 @@ class Engine:
             if request in self._queue:
                 self._queue.remove(request)
             elif session is not None and request.id is not None and session.pending.get(request.id) is request:
-                session.send(Request({"type": "cancel", "request": request.id}, is_repeatable=False))
-                if session.has_outgoing:
-                    self._wake()
+                self._send(session, Request({"type": "cancel", "request": request.id}, is_repeatable=False))
                 return
             else:
                 return
@@ -173,6 +167,11 @@ class Engine:
             self._queue.clear()
             self._close_wake()
             raise
+
+    def _send(self, session: Session, request: Request) -> None:
+        session.send(request)
+        if session.has_outgoing:
+            self._wake()
 
     def _wake(self) -> None:
         if self._wake_write >= 0:
@@ -328,6 +327,7 @@ class Engine:
 
     @staticmethod
     def _perform(effects: List[Effect]) -> None:
+        # In a frame of its own, because the last effect may refer to an image.
         for effect in effects:
             effect()
 
@@ -355,14 +355,6 @@ class Engine:
         return ends
 
     # Forks
-
-    def before_fork(self) -> None:
-        """Waits until no other thread uses the connection, and keeps it so."""
-        self._lock.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        """Continues in the parent process."""
-        self._lock.release()
 
     def after_fork_in_child(self) -> None:
         """Leaves the connection to the parent process: closes this process's copies of the descriptors, and sends
@@ -411,7 +403,7 @@ def _before_fork() -> None:
     _registration.acquire()
     _locked[:] = list(_engines)
     for engine in _locked:
-        engine.before_fork()
+        engine._lock.acquire()
     global _pipe
     _pipe = before_fork()
 
@@ -419,7 +411,7 @@ def _before_fork() -> None:
 def _after_fork_in_parent() -> None:
     wait_for_child(_pipe)
     while _locked:
-        _locked.pop().after_fork_in_parent()
+        _locked.pop()._lock.release()
     _registration.release()
 
 

@@ -5,12 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Dict, FrozenSet, Optional, Type
 
-__all__ = [
-    "BrokerFailure", "ClientError", "ClosedError", "ConnectionLostError", "DownloadError", "ErrorCode",
-    "FeatureMissingError", "HostError", "ImageBrokerError", "ImageError", "MessageError", "NoBrokerError",
-    "NotAnsweringError", "OutcomeError", "PolicyError", "ProcessLimitError", "ProtocolViolationError", "RefusedError",
-]
-
 
 class ErrorCode(str, Enum):
     """The protocol's closed set of error codes."""
@@ -115,8 +109,7 @@ class RefusedError(ImageBrokerError):
             recently_failed=recently_failed)
 
     def __reduce__(self) -> "tuple[object, ...]":
-        return (_refused, (self.code, self.message, self.http_status, self.retry_after_ms, self.cause,
-                           self.recently_failed))
+        return RefusedError.of, (self.code, self.message), self.__dict__
 
 
 class MessageError(RefusedError):
@@ -166,15 +159,6 @@ def _classes() -> Dict[ErrorCode, Type[RefusedError]]:
 
 
 _CLASSES = _classes()
-
-
-def _refused(
-    code: ErrorCode, message: str, http_status: Optional[int], retry_after_ms: Optional[int],
-    cause: Optional[ErrorCode], recently_failed: bool,
-) -> RefusedError:
-    return RefusedError.of(
-        code, message, http_status=http_status, retry_after_ms=retry_after_ms, cause=cause,
-        recently_failed=recently_failed)
 
 
 # Errors of this process.

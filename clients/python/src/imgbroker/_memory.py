@@ -7,8 +7,7 @@ import mmap
 import os
 import sys
 import time
-from collections import deque
-from typing import TYPE_CHECKING, Deque, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Deque, Dict, Optional, Tuple, Union
 
 from ._wire import violation
 
@@ -99,6 +98,10 @@ class Mapping(mmap.mmap):
     lease: Lease
 
 
+#: For a mapping that keeps no copy of its descriptor, which Python can from 3.13 on.
+_WITHOUT_DESCRIPTOR: Dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
 def map_buffer(descriptor: int, size: int, *, writable: bool = False) -> Mapping:
     """Maps the first `size` bytes of a sealed buffer, which are at least one.
 
@@ -106,10 +109,7 @@ def map_buffer(descriptor: int, size: int, *, writable: bool = False) -> Mapping
     in either case, until a writable mapping changes one, which copies it. Raises `OSError`.
     """
     prot = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
-    if sys.version_info >= (3, 13):
-        mapping = Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=prot, trackfd=False)
-    else:
-        mapping = Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=prot)
+    mapping = Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=prot, **_WITHOUT_DESCRIPTOR)
     if writable:
         populate(mapping)
     return mapping
@@ -145,10 +145,7 @@ class ValidityPage:
             raise violation(f"a validity page with {slots} slots")
         size = _HEADER + 8 * slots
         verify_sealed(descriptor, PAGE_SEALS, size)
-        if sys.version_info >= (3, 13):
-            page = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, trackfd=False)
-        else:
-            page = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        page = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, **_WITHOUT_DESCRIPTOR)
         self.words: "memoryview[int]" = memoryview(page).cast("Q")
         self.numbers: "memoryview[int]" = memoryview(page).cast("I")
         self.slots = slots
@@ -173,6 +170,6 @@ def now() -> int:
     return time.monotonic_ns() // 100_000_000
 
 
-def new_releases() -> Releases:
-    """Returns an empty queue."""
-    return deque()
+def in_pages(size: int) -> int:
+    """Returns what `size` bytes take in memory of their own: whole pages."""
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -7,7 +7,7 @@ import mmap
 import os
 from typing import List
 
-from ._memory import Lease
+from ._memory import Lease, in_pages
 from ._segment import MAP_FIXED, c_mmap, c_munmap
 
 _MAP_NORESERVE = 0x4000
@@ -42,7 +42,7 @@ class Region(mmap.mmap):
         flags, protection = mmap.MAP_PRIVATE | MAP_FIXED, mmap.PROT_READ | mmap.PROT_WRITE
         if c_mmap(where, size, protection, flags, descriptor, offset) != where:
             code = ctypes.get_errno()
-            self._abandon(position, position + _pages(size))
+            self._abandon(position, position + in_pages(size))
             raise OSError(code, os.strerror(code))
         self._leases.append(lease)
 
@@ -51,9 +51,5 @@ class Region(mmap.mmap):
         have got the addresses. This object would unmap them all, so it never ends, not even with the interpreter."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         c_munmap(self._begin, low)
-        c_munmap(self._begin + high, _pages(len(self)) - high)
+        c_munmap(self._begin + high, in_pages(len(self)) - high)
         self._leases.clear()
-
-
-def _pages(size: int) -> int:
-    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -17,12 +17,11 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
-from . import _memory
 from ._errors import (
     ConnectionLostError, ErrorCode, FeatureMissingError, ImageBrokerError, NoBrokerError, ProcessLimitError,
 )
 from ._image import Image
-from ._memory import IMAGE_SEALS, Lease, Mapping, Unmapped, ValidityPage, map_buffer, verify_sealed
+from ._memory import IMAGE_SEALS, Lease, Mapping, Releases, Unmapped, ValidityPage, map_buffer, verify_sealed
 from ._segment import Connection, Segment
 from ._wire import (
     BUFFERS_IN_ONE_FRAME, SEGMENTS_IN_ONE_FRAME, Fields, Frame, FrameDecoder, ImageReply, encode_frame, encode_get, error_of,
@@ -188,7 +187,7 @@ class Session:
         self.page: Optional[ValidityPage] = None
         self.features: FrozenSet[str] = frozenset()
         self.has_outgoing = False
-        self.releases = _memory.new_releases()
+        self.releases: Releases = deque()
         #: Returns the report of uses through the validity page; sent before releases, which may include its buffers.
         self.take_report: Callable[[], Optional[Fields]] = lambda: None
         #: Offers an image with a slot to the store of kept images.

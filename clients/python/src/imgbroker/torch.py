@@ -20,9 +20,10 @@ try:
 except ImportError as error:
     raise ImportError("imgbroker.torch requires PyTorch: pip install torch") from error
 
-from ._batch import Batches, in_pages
+from ._batch import Batches
 from ._crop import Crop, Size, random_resized_crop
 from ._loader import BatchLoader
+from ._memory import in_pages
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
