@@ -17,9 +17,8 @@ from support import Broker, Origin  # noqa: E402
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker for tests that do not end it."""
-    broker = Broker(tmp_path_factory.mktemp("broker"))
-    yield broker
-    broker.stop()
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,7 @@ class Origin:
 
 
 class Broker:
-    """A real broker."""
+    """A real broker, which ends with the context."""
 
     def __init__(self, folder: pathlib.Path, *options: str) -> None:
         self.socket = str(folder / "socket")
@@ -103,6 +103,12 @@ class Broker:
         self._options = options
         self.process: Optional["subprocess.Popen[bytes]"] = None
         self.start()
+
+    def __enter__(self) -> "Broker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Starts it, and waits until it listens."""

@@ -142,8 +142,6 @@ def test_restart(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> No
         await asyncio.get_running_loop().run_in_executor(None, broker.start)
         assert (await waiting).width == 8
 
-    try:
+    with broker:
         _run(broker, test)
-    finally:
-        broker.stop()
     eventually(lambda: broker.process is None)

@@ -322,50 +322,41 @@ def test_prefetch_is_divided() -> None:
 
 
 def test_administration(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
-    broker = Broker(tmp_path)
-    try:
-        with imgbroker.Client(broker.socket) as client:
-            url = origin.add("/administration.png", picture(8, 8))
-            client.get(url)
-            with pytest.raises(imgbroker.DownloadError):
-                client.get(origin.url + "/administration-missing.png")
-            assert [entry.code for entry in client.failed()] == ["http-status"]
-            assert client.clear_failed() == 1
-            assert client.clear("memory").removed == 1
-            client.suspend()
-            future = client.submit(url, cache="reload")
-            eventually(lambda: client.stats()["queued"] == 1)
-            client.cancel_all()
-            with pytest.raises(imgbroker.OutcomeError):
-                future.result(20)
-            client.resume()
-            assert client.get(url).width == 8
-            assert client.reload() == imgbroker.ReloadResult((), ())
-    finally:
-        broker.stop()
+    with Broker(tmp_path) as broker, imgbroker.Client(broker.socket) as client:
+        url = origin.add("/administration.png", picture(8, 8))
+        client.get(url)
+        with pytest.raises(imgbroker.DownloadError):
+            client.get(origin.url + "/administration-missing.png")
+        assert [entry.code for entry in client.failed()] == ["http-status"]
+        assert client.clear_failed() == 1
+        assert client.clear("memory").removed == 1
+        client.suspend()
+        future = client.submit(url, cache="reload")
+        eventually(lambda: client.stats()["queued"] == 1)
+        client.cancel_all()
+        with pytest.raises(imgbroker.OutcomeError):
+            future.result(20)
+        client.resume()
+        assert client.get(url).width == 8
+        assert client.reload() == imgbroker.ReloadResult((), ())
 
 
 def test_reload(tmp_path: pathlib.Path) -> None:
     settings = tmp_path / "settings"
     settings.write_text("queue-order = fifo\n")
-    broker = Broker(tmp_path, "--config", str(settings))
-    try:
-        with imgbroker.Client(broker.socket) as client:
-            settings.write_text("queue-order = lifo\nmemory-limit = 100M\n")
-            change = imgbroker.SettingChange("memory-limit", "512M", "100M")
-            refusal = imgbroker.SettingChange("queue-order", "fifo", "lifo", "needs a restart")
-            assert client.reload() == ((change,), (refusal,))
-            settings.write_text("queue-order = sideways\n")
-            with pytest.raises(imgbroker.MessageError, match="settings"):
-                client.reload()
-    finally:
-        broker.stop()
+    with Broker(tmp_path, "--config", str(settings)) as broker, imgbroker.Client(broker.socket) as client:
+        settings.write_text("queue-order = lifo\nmemory-limit = 100M\n")
+        change = imgbroker.SettingChange("memory-limit", "512M", "100M")
+        refusal = imgbroker.SettingChange("queue-order", "fifo", "lifo", "needs a restart")
+        assert client.reload() == ((change,), (refusal,))
+        settings.write_text("queue-order = sideways\n")
+        with pytest.raises(imgbroker.MessageError, match="settings"):
+            client.reload()
 
 
 def test_upgrade(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
-    broker = Broker(tmp_path)
     url = origin.add("/upgrade.png", picture(8, 8))
-    try:
+    with Broker(tmp_path) as broker:
         with imgbroker.Client(broker.socket) as client, imgbroker.Client(broker.socket) as other:
             for _ in range(2):
                 eventually(lambda: client.get(url) and client.kept_image(url))
@@ -378,8 +369,6 @@ def test_upgrade(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> No
             assert all(client.get(url) is image for _ in range(100))
             assert client.stats()["requests"] == before
             assert origin.requests.count("/upgrade.png") == 1
-    finally:
-        broker.stop()
 
 
 def test_trace(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
@@ -467,8 +456,7 @@ def test_restart(tmp_path: pathlib.Path, origin: Origin, picture: Picture, way: 
 
 
 def test_broker_that_does_not_come_back(tmp_path: pathlib.Path) -> None:
-    broker = Broker(tmp_path)
-    with imgbroker.Client(broker.socket, reconnect=0.2) as client:
+    with Broker(tmp_path) as broker, imgbroker.Client(broker.socket, reconnect=0.2) as client:
         client.stats()
         broker.stop()
         start = time.monotonic()
@@ -487,10 +475,9 @@ def test_broker_that_hangs(tmp_path: pathlib.Path) -> None:
 
 
 def test_full_descriptor_table(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
-    broker = Broker(tmp_path, "--segments", "off")
     urls = [origin.add(f"/full-{i}.png", picture(8 + i, 8)) for i in range(3)]
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with imgbroker.Client(broker.socket, keep_images=0) as client:
+    with Broker(tmp_path, "--segments", "off") as broker, imgbroker.Client(broker.socket, keep_images=0) as client:
         first = client.get(urls[0])
         # The origin is in this process, and needs descriptors, too.
         assert client.prefetch(urls) == (3, 0)
@@ -511,7 +498,6 @@ def test_full_descriptor_table(tmp_path: pathlib.Path, origin: Origin, picture: 
             resource.setrlimit(resource.RLIMIT_NOFILE, limit)
         assert client.get(urls[1]).numpy().shape == (8, 9, 4)
         assert first.numpy().shape == (8, 8, 4)
-    broker.stop()
 
 
 def test_repeated_hits_take_no_request(broker: Broker, origin: Origin, picture: Picture) -> None:

@@ -72,26 +72,22 @@ def flat(batches: List[List[int]]) -> List[int]:
 @pytest.mark.parametrize("segments", ["on", "off"])
 @pytest.mark.parametrize("contiguous", [True, False])
 def test_epochs(segments: str, contiguous: bool, tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path, "--segments", segments)
-    try:
-        with imgbroker.Client(broker.socket) as client:
-            dataset = ImageFolder(folder, client=client, contiguous=contiguous, in_flight=5)
-            in_order = BatchLoader(dataset, 16)
-            assert len(in_order) == 3 and [len(batch) for batch in epoch(in_order)] == [16, 16, 8]
-            assert flat(epoch(in_order)) == [int(os.path.basename(str(path))[:2]) for path, _ in dataset.samples]
-            whole = BatchLoader(dataset, 16, drop_last=True)
-            assert len(whole) == 2 and [len(batch) for batch in epoch(whole)] == [16, 16]
-            shuffled = BatchLoader(dataset, 7, shuffle=True, generator=torch.Generator().manual_seed(1))
-            first, second = flat(epoch(shuffled)), flat(epoch(shuffled))
-            assert sorted(first) == sorted(second) == list(range(COUNT)) and first != second
-            again = BatchLoader(dataset, 7, shuffle=True, generator=torch.Generator().manual_seed(1))
-            assert flat(epoch(again)) == first
-            torch.manual_seed(5)
-            third = flat(epoch(BatchLoader(dataset, 7, shuffle=True)))
-            torch.manual_seed(5)
-            assert flat(epoch(BatchLoader(dataset, 7, shuffle=True))) == third
-    finally:
-        broker.stop()
+    with Broker(tmp_path, "--segments", segments) as broker, imgbroker.Client(broker.socket) as client:
+        dataset = ImageFolder(folder, client=client, contiguous=contiguous, in_flight=5)
+        in_order = BatchLoader(dataset, 16)
+        assert len(in_order) == 3 and [len(batch) for batch in epoch(in_order)] == [16, 16, 8]
+        assert flat(epoch(in_order)) == [int(os.path.basename(str(path))[:2]) for path, _ in dataset.samples]
+        whole = BatchLoader(dataset, 16, drop_last=True)
+        assert len(whole) == 2 and [len(batch) for batch in epoch(whole)] == [16, 16]
+        shuffled = BatchLoader(dataset, 7, shuffle=True, generator=torch.Generator().manual_seed(1))
+        first, second = flat(epoch(shuffled)), flat(epoch(shuffled))
+        assert sorted(first) == sorted(second) == list(range(COUNT)) and first != second
+        again = BatchLoader(dataset, 7, shuffle=True, generator=torch.Generator().manual_seed(1))
+        assert flat(epoch(again)) == first
+        torch.manual_seed(5)
+        third = flat(epoch(BatchLoader(dataset, 7, shuffle=True)))
+        torch.manual_seed(5)
+        assert flat(epoch(BatchLoader(dataset, 7, shuffle=True))) == third
 
 
 def test_batches_equal_those_of_a_data_loader(client: imgbroker.Client, folder: pathlib.Path) -> None:
@@ -179,8 +175,7 @@ def test_pinned_memory(client: imgbroker.Client, folder: pathlib.Path, monkeypat
 
 
 def test_first_images_are_kept(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path)
-    try:
+    with Broker(tmp_path) as broker:
         with imgbroker.Client(broker.socket) as client, imgbroker.Client(broker.socket) as other:
             loader = BatchLoader(ImageFolder(folder, client=client), 8, shuffle=True, keep_first=10 * 32 * 24 * 3 + 100)
             for _ in range(3):
@@ -194,8 +189,6 @@ def test_first_images_are_kept(tmp_path: pathlib.Path, folder: pathlib.Path) -> 
             before = other.stats()["requests"]
             epoch(everything)
             assert other.stats()["requests"] == before
-    finally:
-        broker.stop()
 
 
 def test_changed_and_removed_files_are_noticed(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Picture) -> None:
@@ -216,19 +209,15 @@ def test_keeping_is_bounded_by_the_leases_of_a_client(client: imgbroker.Client) 
 
 
 def test_no_more_descriptors_are_kept_than_permitted(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path, "--segments", "off")
-    try:
-        with imgbroker.Client(broker.socket, keep_descriptors=6) as client:
-            loader = BatchLoader(ImageFolder(folder, client=client, in_flight=4), 16, shuffle=True)
-            client.stats()
-            before = open_descriptors()
-            for _ in range(3):
-                assert sorted(flat(epoch(loader))) == list(range(COUNT))
-            gc.collect()
-            eventually(lambda: client.stats() and open_descriptors() <= before + 2 * 6)
-            assert len(client._kept.entries) == 6
-    finally:
-        broker.stop()
+    with Broker(tmp_path, "--segments", "off") as broker, imgbroker.Client(broker.socket, keep_descriptors=6) as client:
+        loader = BatchLoader(ImageFolder(folder, client=client, in_flight=4), 16, shuffle=True)
+        client.stats()
+        before = open_descriptors()
+        for _ in range(3):
+            assert sorted(flat(epoch(loader))) == list(range(COUNT))
+        gc.collect()
+        eventually(lambda: client.stats() and open_descriptors() <= before + 2 * 6)
+        assert len(client._kept.entries) == 6
 
 
 # Ends
@@ -240,8 +229,7 @@ def threads() -> List[threading.Thread]:
 
 @pytest.mark.parametrize("segments", ["on", "off"])
 def test_abandoned_iterators_leave_nothing(segments: str, tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path, "--segments", segments)
-    try:
+    with Broker(tmp_path, "--segments", segments) as broker:
         # Without kept images, whose leases stay.
         with imgbroker.Client(broker.socket, keep_images=0) as client, imgbroker.Client(broker.socket) as other:
             client.stats(), other.stats()
@@ -263,8 +251,6 @@ def test_abandoned_iterators_leave_nothing(segments: str, tmp_path: pathlib.Path
             eventually(lambda: not threads())
             eventually(lambda: client.stats() and other.stats()["leasedBytes"] == 0)
             eventually(lambda: client.stats() and open_descriptors() <= before)
-    finally:
-        broker.stop()
 
 
 def test_abandoned_while_the_broker_does_not_answer(
@@ -403,21 +389,17 @@ def test_errors_that_may_pass(
 
 
 def test_restart_of_the_broker_within_an_epoch(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path)
-    try:
-        with imgbroker.Client(broker.socket) as client:
-            loader = BatchLoader(ImageFolder(folder, client=client), 4, shuffle=True)
-            epoch(loader)
-            for how in ("terminate", "kill"):
-                found: List[int] = []
-                for number, batch in enumerate(loader):
-                    if number == 2:
-                        broker.stop(how)
-                        broker.start()
-                    found += numbers_of(batch)
-                assert sorted(found) == list(range(COUNT))
-    finally:
-        broker.stop()
+    with Broker(tmp_path) as broker, imgbroker.Client(broker.socket) as client:
+        loader = BatchLoader(ImageFolder(folder, client=client), 4, shuffle=True)
+        epoch(loader)
+        for how in ("terminate", "kill"):
+            found: List[int] = []
+            for number, batch in enumerate(loader):
+                if number == 2:
+                    broker.stop(how)
+                    broker.start()
+                found += numbers_of(batch)
+            assert sorted(found) == list(range(COUNT))
 
 
 def test_workers_killed_at_random(tmp_path: pathlib.Path) -> None:
@@ -469,17 +451,13 @@ def test_memory_needed(client: imgbroker.Client, folder: pathlib.Path, tmp_path:
 
 
 def test_warning_of_memory(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path, "--memory-limit", "64M")
-    try:
-        with imgbroker.Client(broker.socket) as client:
-            large = ImageFolder(folder, client=client, width=1000, height=1000, fit="fill")
-            loader = BatchLoader(large, 2, sampler=[0, 1])
-            with pytest.warns(UserWarning, match=r"take about 0.12 GB.*memory-limit is 0.067 GB.*raster-limit") as found:
-                list(loader)
-                list(loader)
-            assert len(found) == 1
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                epoch(BatchLoader(ImageFolder(folder, client=client), 8))
-    finally:
-        broker.stop()
+    with Broker(tmp_path, "--memory-limit", "64M") as broker, imgbroker.Client(broker.socket) as client:
+        large = ImageFolder(folder, client=client, width=1000, height=1000, fit="fill")
+        loader = BatchLoader(large, 2, sampler=[0, 1])
+        with pytest.warns(UserWarning, match=r"take about 0.12 GB.*memory-limit is 0.067 GB.*raster-limit") as found:
+            list(loader)
+            list(loader)
+        assert len(found) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            epoch(BatchLoader(ImageFolder(folder, client=client), 8))

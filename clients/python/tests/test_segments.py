@@ -34,17 +34,15 @@ _LITTLE = ("--memory-limit", "4M")
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker with segments, for tests that do not end it."""
-    broker = Broker(tmp_path_factory.mktemp("broker"))
-    yield broker
-    broker.stop()
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="module")
 def other_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker without segments."""
-    broker = Broker(tmp_path_factory.mktemp("broker"), "--segments", "off")
-    yield broker
-    broker.stop()
+    with Broker(tmp_path_factory.mktemp("broker"), "--segments", "off") as broker:
+        yield broker
 
 
 def _mappings(name: str = "imgbroker-segment") -> int:
@@ -178,8 +176,7 @@ def test_views_of_a_broker_that_has_exited(tmp_path: pathlib.Path, origin: Origi
 
 def test_segments_stay_during_an_upgrade(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
     urls = _colors(origin, picture, "upgrade", 8)
-    broker = Broker(tmp_path)
-    try:
+    with Broker(tmp_path) as broker:
         with imgbroker.Client(broker.socket) as client, imgbroker.Client(broker.socket) as other:
             pixels = [client.get(url).numpy() for url in urls]
             session = client._engine._session
@@ -189,8 +186,6 @@ def test_segments_stay_during_an_upgrade(tmp_path: pathlib.Path, origin: Origin,
             for number in range(8):
                 assert _is_color(pixels[number], number) and _is_color(again[number].numpy(), number)
             assert {image._reply.segment for image in again} == {1}
-    finally:
-        broker.stop()
 
 
 # Kept images
@@ -256,18 +251,14 @@ def test_threads_while_places_are_used_again(
     tmp_path: pathlib.Path, origin: Origin, picture: Picture, keep_images: int
 ) -> None:
     urls = _colors(origin, picture, "threads", 100)
-    broker = Broker(tmp_path, *_LITTLE)
-    try:
+    with Broker(tmp_path, *_LITTLE) as broker:
         with imgbroker.Client(broker.socket, keep_images=keep_images) as client, ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(lambda start: _load_all(client, urls, start, []), range(0, 80, 10))) == 0
             assert client.stats()["evictions"] > 0
-    finally:
-        broker.stop()
 
 
 def test_tasks_while_places_are_used_again(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
     urls = _colors(origin, picture, "tasks", 100)
-    broker = Broker(tmp_path, *_LITTLE)
 
     async def load(client: imgbroker.AsyncClient, start: int) -> int:
         wrong = 0
@@ -278,14 +269,12 @@ def test_tasks_while_places_are_used_again(tmp_path: pathlib.Path, origin: Origi
             wrong += not _is_color(image.numpy(), number)
         return wrong
 
-    async def load_all() -> int:
+    async def load_all(broker: Broker) -> int:
         async with imgbroker.AsyncClient(broker.socket, keep_images=16) as client:
             return sum(await asyncio.gather(*[load(client, start) for start in range(0, 80, 10)]))
 
-    try:
-        assert asyncio.run(load_all()) == 0
-    finally:
-        broker.stop()
+    with Broker(tmp_path, *_LITTLE) as broker:
+        assert asyncio.run(load_all(broker)) == 0
 
 
 # Forks
@@ -360,13 +349,10 @@ if __name__ == "__main__":
 
 
 def test_image_as_the_argument_of_a_process(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
-    broker = Broker(tmp_path, *_LITTLE)
     script = tmp_path / "script.py"
     script.write_text(_PROCESS)
-    try:
+    with Broker(tmp_path, *_LITTLE) as broker:
         assert run_script(script, broker.socket, *_colors(origin, picture, "argument", 100)) == "done\n"
-    finally:
-        broker.stop()
 
 
 # Scripted brokers

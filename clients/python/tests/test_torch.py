@@ -53,9 +53,8 @@ def folder(tmp_path: pathlib.Path, picture: Picture) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def memfd_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker without segments, of which small images are mapped like large ones."""
-    broker = Broker(tmp_path_factory.mktemp("broker"), "--segments", "off")
-    yield broker
-    broker.stop()
+    with Broker(tmp_path_factory.mktemp("broker"), "--segments", "off") as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -224,8 +223,7 @@ def test_transforms(client: imgbroker.Client, folder: pathlib.Path) -> None:
 
 
 def test_memory_is_released(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path, "--segments", "off")
-    try:
+    with Broker(tmp_path, "--segments", "off") as broker:
         # Without kept images, whose leases stay.
         with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket, keep_images=0) as client:
             dataset = ImageFolder(folder, client=client)
@@ -240,8 +238,6 @@ def test_memory_is_released(tmp_path: pathlib.Path, folder: pathlib.Path) -> Non
             del part
             eventually(lambda: other.stats()["leasedBytes"] == 0)
             eventually(lambda: client.stats() and open_descriptors() <= before)
-    finally:
-        broker.stop()
 
 
 def test_large_batch_takes_few_descriptors(client: imgbroker.Client, folder: pathlib.Path) -> None:
@@ -254,8 +250,7 @@ def test_large_batch_takes_few_descriptors(client: imgbroker.Client, folder: pat
 
 
 def test_second_epoch_takes_no_request(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
-    broker = Broker(tmp_path)
-    try:
+    with Broker(tmp_path) as broker:
         with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket) as client:
             dataset = ImageFolder(folder, client=client)
             numbers = [number_of(image) for image, _ in dataset.__getitems__(range(8))]
@@ -266,8 +261,6 @@ def test_second_epoch_takes_no_request(tmp_path: pathlib.Path, folder: pathlib.P
             # Each item may be changed, and no other changes.
             items[0][0][:] = 0
             assert number_of(dataset[0][0]) == numbers[0]
-    finally:
-        broker.stop()
 
 
 # Loaders
@@ -331,8 +324,7 @@ def test_mapped_batch(tmp_path: pathlib.Path, picture: Picture) -> None:
         path.write_bytes(picture(50, 41, (20 * number, 100, 50)))
     # Files that were changed just now are not kept.
     time.sleep(0.05)
-    broker = Broker(tmp_path, "--segments", "off")
-    try:
+    with Broker(tmp_path, "--segments", "off") as broker:
         with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket, keep_images=2) as client:
             dataset = ImageList([(path, 0) for path in paths], client=client, contiguous=False)
             assert client.stats()["leasedBytes"] == other.stats()["leasedBytes"] == 0
@@ -365,36 +357,30 @@ def test_mapped_batch(tmp_path: pathlib.Path, picture: Picture) -> None:
             last = dataset[[2]][0]
         gc.collect()
         assert last[0, :, 40, 49].tolist() == [40, 100, 50]
-    finally:
-        broker.stop()
 
 
 @pytest.mark.parametrize("contiguous", [True, False])
 def test_images_in_segments(tmp_path: pathlib.Path, folder: pathlib.Path, contiguous: bool) -> None:
     time.sleep(0.05)
-    broker = Broker(tmp_path)
-    try:
-        with imgbroker.Client(broker.socket) as client:
-            assert client.get(folder / "cat" / "1.png", pixel_format="rgb8")._reply.segment is not None
-            dataset = ImageFolder(folder, client=client, contiguous=contiguous)
-            numbers = list(range(8))
-            before = open_descriptors()
-            for _ in range(2):
-                items, batch = [item[0] for item in dataset.__getitems__(numbers)], dataset[numbers][0]
-                for images in (items, batch):
-                    assert [number_of(image) for image in images] == [1, 3, 2, 4, 5, 6, 7, 8]
-                    # Nobody else sees it.
-                    for image in images:
-                        image.zero_()
-            assert batch.stride()[0] == (2304 if contiguous else 4096) and open_descriptors() == before
-            # Kept ones, in each form.
-            requests = client.stats()["requests"]
-            assert number_of(dataset[7][0]) == number_of(dataset[[7]][0][0]) == 8
-            assert client.stats()["requests"] == requests
-            loader = torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=2)
-            assert epoch(loader) == EXPECTED
-    finally:
-        broker.stop()
+    with Broker(tmp_path) as broker, imgbroker.Client(broker.socket) as client:
+        assert client.get(folder / "cat" / "1.png", pixel_format="rgb8")._reply.segment is not None
+        dataset = ImageFolder(folder, client=client, contiguous=contiguous)
+        numbers = list(range(8))
+        before = open_descriptors()
+        for _ in range(2):
+            items, batch = [item[0] for item in dataset.__getitems__(numbers)], dataset[numbers][0]
+            for images in (items, batch):
+                assert [number_of(image) for image in images] == [1, 3, 2, 4, 5, 6, 7, 8]
+                # Nobody else sees it.
+                for image in images:
+                    image.zero_()
+        assert batch.stride()[0] == (2304 if contiguous else 4096) and open_descriptors() == before
+        # Kept ones, in each form.
+        requests = client.stats()["requests"]
+        assert number_of(dataset[7][0]) == number_of(dataset[[7]][0][0]) == 8
+        assert client.stats()["requests"] == requests
+        loader = torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=2)
+        assert epoch(loader) == EXPECTED
 
 
 def test_mapped_batch_whose_connection_is_lost(
@@ -593,8 +579,7 @@ def test_workers(method: str, client: imgbroker.Client, folder: pathlib.Path) ->
 def test_restart_of_the_broker_between_epochs(
     workers: int, tmp_path: pathlib.Path, folder: pathlib.Path
 ) -> None:
-    broker = Broker(tmp_path)
-    try:
+    with Broker(tmp_path) as broker:
         dataset = ImageFolder(folder, client=imgbroker.Client(broker.socket))
         loader = torch.utils.data.DataLoader(
             dataset, batch_size=2, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
@@ -609,8 +594,6 @@ def test_restart_of_the_broker_between_epochs(
         with imgbroker.Client(broker.socket) as other:
             assert other.stats()["requests"] >= len(EXPECTED)
         dataset.client.close()
-    finally:
-        broker.stop()
 
 
 def test_pickle(client: imgbroker.Client, folder: pathlib.Path) -> None:
