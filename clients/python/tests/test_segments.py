@@ -18,13 +18,6 @@ import imgbroker
 from imgbroker import _segment
 from scripted import ScriptedBroker
 from support import Broker, Origin, eventually, open_descriptors, run_script
-# With the broker of this module.
-from test_client import test_fork, test_kept_writable_images, test_repeated_hits_take_no_request, test_spawn  # noqa: F401
-from test_images import (  # noqa: F401
-    test_array_is_read_only_and_shares_memory, test_images_pass_through_queues, test_lease_ends_with_the_last_view,
-    test_opaque_pillow_image_can_be_saved_as_jpeg, test_pillow_image, test_pillow_image_of_an_encoded_image,
-    test_writable_image_changes_alone,
-)
 
 Picture = Callable[..., bytes]
 #: The memory of a broker whose places are used again soon.

@@ -217,9 +217,8 @@ def stats(broker: Broker) -> Dict[str, Any]:
 
 @pytest.fixture
 def broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path)
-    yield broker
-    broker.stop()
+    with Broker(tmp_path) as broker:
+        yield broker
 
 
 @pytest.fixture
