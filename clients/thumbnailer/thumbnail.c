@@ -97,18 +97,17 @@ static gboolean save(const char *folder_name, const char *uri, const GByteArray 
         descriptor = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     }
     gboolean saved = FALSE;
+    int reason = errno;
     if (descriptor >= 0) {
         char *name = name_of(uri);
         // So that cache_sweep of another service leaves it.
         flock(descriptor, LOCK_EX | LOCK_NB);
         saved = write_all(descriptor, file->data, file->len) && renameat(folder, temporary, folder, name) == 0;
-        int reason = errno;
+        reason = errno;
         if (!saved) unlinkat(folder, temporary, 0);
         close(descriptor);
         g_free(name);
-        errno = reason;
     }
-    int reason = errno;
     close(folder);
     errno = reason;
     return saved;
