@@ -28,6 +28,16 @@ final class RunningCommand {
 
     var lines: [Substring] { text(ofFile: directory.file("out")).split(separator: "\n") }
 
+    /// Waits until it serves. Returns its port on the loopback interface; nil at a Unix socket.
+    func servedPort() throws -> Int? {
+        var line: Substring?
+        try eventually("it serves") {
+            line = lines.first { $0.contains("serving ") }
+            return line != nil
+        }
+        return line?.split(separator: "/")[1].split(separator: ":").last.flatMap { Int($0) }
+    }
+
     /// Sends it a signal, where given, and waits for its end; nil when it does not end in time.
     func exit(after signal: Int32? = nil) -> ProcessExit? {
         if let signal { child.send(signal) }

@@ -11,15 +11,8 @@ struct RunningExporter {
     let port: Int
 
     init(_ broker: TestBroker, _ options: String..., asNobody: Bool = false) throws {
-        let command = try RunningCommand(["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
-        self.command = command
-        var port: Int?
-        try eventually("the exporter serves") {
-            let line = command.lines.first { $0.contains("serving http://127.0.0.1:") }
-            port = line?.split(separator: "/")[1].split(separator: ":").last.flatMap { Int($0) }
-            return port != nil
-        }
-        self.port = try #require(port)
+        command = try RunningCommand(["exporter", "--listen", "127.0.0.1:0"] + options, broker, asNobody: asNobody)
+        port = try #require(try command.servedPort())
     }
 
     /// The status and the body of an answer.

@@ -19,16 +19,10 @@ struct RunningImageServer {
 
     init(_ broker: TestBroker, _ options: String..., path: String? = nil) throws {
         let place = path.map { "unix:\($0)" } ?? "127.0.0.1:0"
-        let command = try RunningCommand(["http", "--listen", place] + options, broker)
-        self.command = command
+        command = try RunningCommand(["http", "--listen", place] + options, broker)
         self.path = path
-        var port: Int?
-        try eventually("it serves") {
-            guard let line = command.lines.first(where: { $0.contains("serving ") }) else { return false }
-            port = path == nil ? line.split(separator: "/")[1].split(separator: ":").last.flatMap { Int($0) } : 0
-            return true
-        }
-        self.port = try #require(port)
+        let served = try command.servedPort()
+        port = try path == nil ? #require(served) : 0
     }
 
     func connect() throws -> FileDescriptor {
