@@ -142,7 +142,7 @@ struct Attacker {
         var digest = SHA256.hexadecimalDigest(of: bytes)
         switch words.first {
         case "claim": digest = words[1]
-        case "no-digest": return try send(try Frame.ofType("identified"))
+        case "no-digest": return try channel.send(try Frame.ofType("identified"))
         case "header-unasked": return try refuseHeader(job)
         default: break
         }
@@ -169,9 +169,9 @@ struct Attacker {
         case "stand": try stand(job, before: words[1])
         case "exit": _exit(3)
         // Messages.
-        case "nonsense": try send(try Frame.ofType("nonsense"))
-        case "no-json": try send([0, 0, 0, 3, 0x7B, 0x7B, 0x7B])
-        case "no-frame": try send([255, 255, 255, 255])
+        case "nonsense": try channel.send(try Frame.ofType("nonsense"))
+        case "no-json": try channel.send([0, 0, 0, 3, 0x7B, 0x7B, 0x7B])
+        case "no-frame": try channel.send([255, 255, 255, 255])
         case "other-job": try refuse(DecodeJob(id: job.id + 1000), "not mine")
         case "ready-again": try channel.sendMessage(DecodeReport.ready(nil))
         case "unasked-result": try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: 64)))
@@ -249,11 +249,6 @@ struct Attacker {
 
     private func refuse(_ job: DecodeJob, _ text: String) throws {
         try channel.sendMessage(DecodeReport.failed(job: job.id, WireError(.decodeFailed, text)))
-    }
-
-    private func send(_ bytes: [UInt8]) throws {
-        channel.enqueue(bytes)
-        try channel.flush()
     }
 
     /// The side of images that have a memfd of their own.

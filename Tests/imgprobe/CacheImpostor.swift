@@ -61,17 +61,17 @@ struct CacheImpostor {
             response: ResponseRecord(requestedAt: now, receivedAt: now, cacheControl: "max-age=100000000000"))
         switch attack {
         case "silent": return
-        case "nonsense": return try send(try Frame.ofType("nonsense"))
-        case "no-frame": return try send([255, 255, 255, 255])
+        case "nonsense": return try channel.send(try Frame.ofType("nonsense"))
+        case "no-frame": return try channel.send([255, 255, 255, 255])
         case "other-job": return try send(.foundOriginal(job: job + 1000, record), try sealed(Self.image))
         case "unsealed":
             let buffer = try WritableBuffer(name: "impostor", size: Self.image.count)
             return try send(.foundOriginal(job: job, record), buffer.descriptor)
-        case "bytes-short": return try send(StoreReport.foundOriginal(job: job, record).encoded(with: [1]))
+        case "bytes-short": return try channel.send(StoreReport.foundOriginal(job: job, record).encoded(with: [1]))
         case "bytes-long":
             record.bytes = 100 << 10
             let bytes = [UInt8](repeating: 66, count: record.bytes)
-            return try send(StoreReport.foundOriginal(job: job, record).encoded(with: bytes))
+            return try channel.send(StoreReport.foundOriginal(job: job, record).encoded(with: bytes))
         case "short": return try send(.foundOriginal(job: job, record), try sealed([1]))
         case "padded":
             let buffer = try WritableBuffer(name: "impostor", size: 1 << 40)
@@ -80,10 +80,9 @@ struct CacheImpostor {
         case "lingering":
             // The broker has the whole message only when it alone has the file: the last one to close a file is who waits.
             let message = try StoreReport.foundOriginal(job: job, record).encoded()
-            channel.enqueue(Array(message.prefix(8)), descriptors: lingering.map { [$0] } ?? [])
-            _ = try channel.flush()
+            try channel.send(Array(message.prefix(8)), descriptors: lingering.map { [$0] } ?? [])
             if let lingering { close(lingering.raw) }
-            return try send(Array(message.dropFirst(8)))
+            return try channel.send(Array(message.dropFirst(8)))
         case "giant": record.bytes = 1 << 60
         case "other-key": record.key = String(repeating: "a", count: 64)
         case "other-digest": record.digest = String(repeating: "a", count: 64)
@@ -94,7 +93,7 @@ struct CacheImpostor {
                 bytes: 256)
             let pixels = [UInt8](repeating: 66, count: 256)
             if attack == "raster" { return try send(.foundRaster(job: job, record, raster), try sealed(pixels)) }
-            return try send(StoreReport.foundRaster(job: job, record, raster).encoded(with: pixels))
+            return try channel.send(StoreReport.foundRaster(job: job, record, raster).encoded(with: pixels))
         case "input": return try send(.foundOriginal(job: job, record), FileDescriptor.open(readingAt: "/dev/null"))
         case "execve": _ = unsafe cprobe_attempt("execve")
         // The image is as good as any other; then the process is found out.
@@ -117,10 +116,5 @@ struct CacheImpostor {
 
     private func send(_ report: StoreReport, _ descriptor: FileDescriptor? = nil) throws {
         try channel.sendMessage(report, descriptors: descriptor.map { [$0] } ?? [])
-    }
-
-    private func send(_ bytes: [UInt8]) throws {
-        channel.enqueue(bytes)
-        _ = try channel.flush()
     }
 }

@@ -55,9 +55,9 @@ struct FetchImpostor {
         switch path.first ?? "" {
         case "good": break
         // Messages.
-        case "nonsense": return try send(try Frame.ofType("nonsense"))
-        case "no-json": return try send([0, 0, 0, 3, 0x7B, 0x7B, 0x7B])
-        case "no-frame": return try send([255, 255, 255, 255])
+        case "nonsense": return try channel.send(try Frame.ofType("nonsense"))
+        case "no-json": return try channel.send([0, 0, 0, 3, 0x7B, 0x7B, 0x7B])
+        case "no-frame": return try channel.send([255, 255, 255, 255])
         case "ready-again": return try channel.sendMessage(FetchReport.ready(nil))
         case "descriptors":
             try channel.enqueue(FetchReport.finished(job: job.id, result), descriptors: [body])
@@ -118,9 +118,12 @@ struct FetchImpostor {
         try channel.enqueue(FetchReport.finished(job: job.id, result), bytes: body)
         _ = try channel.flush()
     }
+}
 
-    private func send(_ bytes: [UInt8]) throws {
-        channel.enqueue(bytes)
-        _ = try channel.flush()
+extension FrameChannel {
+    /// Sends bytes as they are, whether they are a message or not.
+    func send(_ bytes: [UInt8], descriptors: [FileDescriptor] = []) throws {
+        enqueue(bytes, descriptors: descriptors)
+        try flush()
     }
 }
