@@ -1,6 +1,5 @@
 #if !WITHOUT_AVIF
     internal import CTestSupport
-    internal import Glibc
 
     /// An AVIF file encoded by libavif; lossless by default.
     package struct TestAVIF: Sendable {
@@ -79,10 +78,7 @@
                 }
             }
             var length = 0
-            let bytes = unsafe ctest_avif_encode(&description, samples, profile, profile.count, &length)
-            guard let bytes = unsafe bytes else { return [] }
-            defer { unsafe free(bytes) }
-            return unsafe Array(UnsafeBufferPointer(start: bytes, count: length))
+            return unsafe taken(ctest_avif_encode(&description, samples, profile, profile.count, &length), length)
         }
 
         /// Decodes `file` with libavif as a whole, of a sequence all images up to the one at `index`; nil if it fails.

@@ -69,7 +69,8 @@ extension TestPicture {
     #endif
 }
 
-private func taken(_ file: UnsafeMutablePointer<UInt8>?, _ length: Int) -> [UInt8] {
+/// The bytes of a file in memory of C, which it frees.
+func taken(_ file: UnsafeMutablePointer<UInt8>?, _ length: Int) -> [UInt8] {
     guard let file = unsafe file else { return [] }
     defer { unsafe free(file) }
     return unsafe Array(UnsafeBufferPointer(start: file, count: length))
