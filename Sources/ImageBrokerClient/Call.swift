@@ -116,11 +116,9 @@ extension SealedBuffer {
     /// Makes a sealed copy of bytes for the broker.
     package static func copy(of bytes: [UInt8]) throws(ClientError) -> SealedBuffer {
         do throws(SystemError) {
-            return try unsafe bytes.withUnsafeBytes { bytes in
-                Result { () throws(SystemError) in
-                    try unsafe SealedBuffer(copying: bytes, name: "imgbroker-client")
-                }
-            }.get()
+            return try unsafe bytes.span.withUnsafeBytes { (bytes) throws(SystemError) in
+                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-client")
+            }
         } catch {
             throw .system(error)
         }

@@ -93,26 +93,17 @@ extension LocalFile {
     package static func sealed(_ bytes: some Collection<UInt8>) throws(ClientError) -> FileDescriptor {
         do throws(SystemError) {
             let buffer = try WritableBuffer(name: "imgbroker-bytes")
-            let isWritten = try isWritten(bytes, to: buffer.descriptor)
-            if !isWritten { _ = try self.isWritten(Array(bytes), to: buffer.descriptor) }
+            let file = buffer.descriptor
+            let write = { (bytes: UnsafeRawBufferPointer) throws(SystemError) in unsafe try file.write(bytes, at: 0) }
+            // Bytes that lie in one piece need no copy.
+            let written = bytes.withContiguousStorageIfAvailable { storage in
+                Result { () throws(SystemError) in unsafe try write(UnsafeRawBufferPointer(storage)) }
+            }
+            if let written { try written.get() } else { unsafe try Array(bytes).span.withUnsafeBytes(write) }
             return try buffer.seal().descriptor
         } catch {
             throw .system(error)
         }
-    }
-
-    /// Writes bytes that lie in one piece. Returns false for others.
-    private static func isWritten(_ bytes: some Collection<UInt8>, to file: FileDescriptor) throws(SystemError) -> Bool
-    {
-        let result = bytes.withContiguousStorageIfAvailable { (storage) -> Result<Void, SystemError> in
-            do throws(SystemError) {
-                return .success(unsafe try file.write(UnsafeRawBufferPointer(storage), at: 0))
-            } catch {
-                return .failure(error)
-            }
-        }
-        try result?.get()
-        return result != nil
     }
 
     /// The last component of a path, shortened to the length of a name.

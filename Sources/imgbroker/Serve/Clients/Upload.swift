@@ -57,11 +57,9 @@ final class Upload {
     /// Takes the next bytes of a payload.
     func append(_ bytes: ArraySlice<UInt8>) throws(SystemError) {
         guard let descriptor = product.descriptor else { return }
-        var result: Result<Void, SystemError> = .success(())
-        unsafe bytes.withUnsafeBytes { bytes in
-            result = Result { () throws(SystemError) in unsafe try descriptor.write(bytes, at: received) }
+        unsafe try bytes.span.withUnsafeBytes { (bytes) throws(SystemError) in
+            unsafe try descriptor.write(bytes, at: received)
         }
-        try result.get()
         received += bytes.count
     }
 

@@ -354,10 +354,10 @@ enum DescriptorHelper {
             var offset = 0
             var piece = [UInt8](repeating: 0, count: 1 << 18)
             while true {
-                let count: Int
-                do {
-                    count = try unsafe piece.withUnsafeMutableBytes { try unsafe file.read(into: $0, at: offset) }
-                } catch { throw error as? SystemError ?? SystemError("pread") }
+                var target = piece.mutableSpan
+                let count = try unsafe target.withUnsafeMutableBytes { (target) throws(SystemError) in
+                    try unsafe file.read(into: target, at: offset)
+                }
                 if count == 0 { return ContentDigest(hexadecimal: hash.hexadecimalDigest()) }
                 unsafe piece.withUnsafeBytes { unsafe hash.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
                 offset += count

@@ -21,11 +21,9 @@ extension KeptState {
     /// - Throws: `SystemError` of `memfd_create`, `pwrite` or `fcntl`.
     func sealed() throws(SystemError) -> (memory: FileDescriptor, omitted: Int) {
         let (bytes, omitted) = encoded
-        let memory = try unsafe bytes.withUnsafeBytes { bytes in
-            Result { () throws(SystemError) in
-                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-state").descriptor
-            }
-        }.get()
+        let memory = try unsafe bytes.span.withUnsafeBytes { (bytes) throws(SystemError) in
+            try unsafe SealedBuffer(copying: bytes, name: "imgbroker-state").descriptor
+        }
         return (memory, omitted)
     }
 }
