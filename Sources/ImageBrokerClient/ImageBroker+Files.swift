@@ -51,26 +51,6 @@ extension ImageBroker {
         try get(file: try LocalFile.sealed(bytes), name: name, options)
     }
 
-    /// Returns the image in a file that a `get` would return without a message to the broker: one that was loaded with the same
-    /// options before, from the unchanged file of a local file system, and that is kept. Takes about 1 µs, and never waits.
-    ///
-    /// - Parameters:
-    ///   - file: a regular file that is open for reading.
-    ///   - options: as those of `get(path:)`.
-    /// - Returns: the image; nil when the broker must be asked.
-    public func kept(file: FileDescriptor, _ options: GetOptions = GetOptions()) -> BrokerImage? {
-        keptImage(ofFile: file, options)
-    }
-
-    /// Requests the image in a file without waiting. Returns the request's id.
-    ///
-    /// - Throws: `ClientError`.
-    public func send(
-        getFile file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions()
-    ) throws(ClientError) -> Int {
-        try sendFile(file, name: name, options)
-    }
-
     /// Queries whether the image in a file is cached, in which tier.
     ///
     /// - Throws: `ClientError`.
