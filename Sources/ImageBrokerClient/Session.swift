@@ -102,8 +102,8 @@ final class Session {
 
     /// Queues a `hello` that no caller waits for.
     func enqueueHello(validity: Bool) {
-        let hello = ClientMessage.hello(id: lastID + 1, client: client, validity: validity, segments: true)
-        guard let frame = try? hello.encoded() else { return }
+        let hello = Call.hello(client: client, validity: validity)
+        guard let frame = try? hello.message(lastID + 1).encoded() else { return }
         enqueueFrame(frame)
         ownHello = lastID
     }

@@ -154,7 +154,7 @@ public final class AsyncImageBroker: Sendable {
             let bytes = try ClientError.refusing { () throws(InvalidURL) in try DataURL.bytes(of: url) }
             return try get(LocalFile.sealed(bytes), nil, options, noting: requests)
         }
-        let source = try ClientError.refusing { () throws(InvalidURL) in try SourceURL(url) }
+        let source = try Self.source(url)
         return engine.submit { updates in
             let request = Request(
                 { .get(GetRequest(id: $0, url: source, options: options)) },

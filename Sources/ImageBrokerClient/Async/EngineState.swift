@@ -125,10 +125,8 @@ struct EngineState {
     mutating func begin(_ socket: FileDescriptor) throws(ClientError) {
         if isClosed { throw .connectionLost }
         let session = Session(socket, releases: PendingReleases(waker: waker))
-        let (client, validity) = ("imgbroker-swift/\(ProductVersion.current)", keeping != nil)
-        hello = try session.enqueue(report: nil) {
-            .hello(id: $0, client: client, validity: validity, segments: true)
-        }
+        let call = Call.hello(client: "imgbroker-swift/\(ProductVersion.current)", validity: keeping != nil)
+        hello = try session.enqueue(report: nil, call.message)
         self.session = session
         flush()
     }
