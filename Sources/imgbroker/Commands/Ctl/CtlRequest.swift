@@ -11,37 +11,26 @@ struct CtlRequest {
         case cancelAll = "cancel-all"
         case prefetch, events, reload, upgrade, tier
 
-        /// Its flags besides `--socket` and `--json`; nil for the flags of `LoadOptions`.
-        fileprivate var flags: Set<String>? {
+        /// Its flags besides `--socket` and `--json`.
+        fileprivate var flags: Set<String> {
             switch self {
             case .clear: ["--older-than"]
             case .top: ["--interval", "--once"]
-            case .prefetch: nil
+            case .prefetch: Set(LoadOptions.help.flatMap(\.names))
             case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events, .reload, .upgrade, .tier:
                 []
             }
         }
 
-        /// The number of its operands.
-        fileprivate var operands: ClosedRange<Int> {
+        /// The number of its operands, and these in words for a message.
+        fileprivate var operands: (count: ClosedRange<Int>, words: String) {
             switch self {
-            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade, .tier: 0...0
-            case .remove, .prefetch: 1...1
-            case .clear: 0...1
-            case .failed: 1...2
-            case .events: 0...Int.max
-            }
-        }
-
-        /// Its operands in words, for a message.
-        fileprivate var expected: String {
-            switch self {
-            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade, .tier: "nothing more"
-            case .remove: "one URL"
-            case .prefetch: "one file, or - for standard input"
-            case .clear: "one tier at most: memory, disk or all"
-            case .failed: "list or clear, and one URL at most"
-            case .events: "names of events"
+            case .stats, .top, .suspend, .resume, .cancelAll, .reload, .upgrade, .tier: (0...0, "nothing more")
+            case .remove: (1...1, "one URL")
+            case .prefetch: (1...1, "one file, or - for standard input")
+            case .clear: (0...1, "one tier at most: memory, disk or all")
+            case .failed: (1...2, "list or clear, and one URL at most")
+            case .events: (0...Int.max, "names of events")
             }
         }
     }
@@ -59,19 +48,17 @@ struct CtlRequest {
     let command: Command
     /// The words after the command.
     let operands: [String]
-    let asJSON: Bool
-    let socketPath: String?
-    let olderThanSeconds: Int?
+    var asJSON = false
+    var socketPath: String?
+    var olderThanSeconds: Int?
     /// The seconds between two frames of `top`, and whether it shows just one.
-    let top: (interval: Int, isOnce: Bool)
+    var top = (interval: 1, isOnce: false)
     /// The options of `prefetch`.
     let options: GetOptions
 
     /// Parses the words after `ctl`; nil for `--help`.
     init?(_ words: some Sequence<String>) throws(UsageError) {
         var (operands, given): ([String], [String]) = ([], [])
-        var (asJSON, socketPath, olderThanSeconds): (Bool, String?, Int?) = (false, nil, nil)
-        var top = (interval: 1, isOnce: false)
         var load = LoadOptions(PrefetchRequest.defaultOptions)
         var arguments = Arguments(words)
         while let word = try arguments.next() {
@@ -81,13 +68,12 @@ struct CtlRequest {
             case .flag("--socket"): socketPath = try arguments.given("--socket").path()
             case .flag("--help"), .flag("-h"): return nil
             case .flag(let flag):
-                if flag == "--older-than" {
-                    olderThanSeconds = try arguments.given(flag).seconds()
-                } else if flag == "--interval" {
-                    top.interval = try arguments.given(flag).number(in: 1...3600)
-                } else if flag == "--once" {
-                    top.isOnce = true
-                } else if try !load.take(flag, &arguments) {
+                switch flag {
+                case "--older-than": olderThanSeconds = try arguments.given(flag).seconds()
+                case "--interval": top.interval = try arguments.given(flag).number(in: 1...3600)
+                case "--once": top.isOnce = true
+                default:
+                    if try load.take(flag, &arguments) { break }
                     throw .unknown(option: flag, among: Self.help + LoadOptions.help, of: "imgbroker ctl")
                 }
                 given.append(flag)
@@ -100,21 +86,16 @@ struct CtlRequest {
             throw UsageError(
                 description: "unknown command \"\(name)\"" + (guess.isEmpty ? ": there are \(names)" : guess))
         }
-        if let stray = given.first(where: { flag in
-            command.flags.map { !$0.contains(flag) } ?? ["--older-than", "--interval", "--once"].contains(flag)
-        }) {
+        if let stray = given.first(where: { !command.flags.contains($0) }) {
             throw UsageError(description: "\(stray) is not an option of ctl \(name) (see imgbroker ctl --help)")
         }
-        guard command.operands.contains(operands.count - 1) else {
-            throw UsageError(description: "ctl \(name) takes \(command.expected)")
+        let (count, expected) = command.operands
+        guard count.contains(operands.count - 1) else {
+            throw UsageError(description: "ctl \(name) takes \(expected)")
         }
         if command == .top, asJSON { throw UsageError(description: "ctl top has no --json: use ctl stats --json") }
         self.command = command
         self.operands = Array(operands.dropFirst())
-        self.asJSON = asJSON
-        self.socketPath = socketPath
-        self.olderThanSeconds = olderThanSeconds
-        self.top = top
         options = load.options
     }
 
