@@ -75,10 +75,7 @@ enum ExporterCommand {
 
     /// Runs the command with the words after `exporter`; returns the exit status if it cannot become its program.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        guard let request = try Request(words) else {
-            StandardOutput.write(usage + "\n")
-            return CommandStatus.done
-        }
+        guard let request = try Request(words) else { return StandardOutput.writeHelp(usage) }
         return SiblingProgram(name: program, package: "imgbroker-exporter").become(
             [
                 request.address, "\(request.port)", request.socketPath ?? SocketPath.forClient,

@@ -114,10 +114,7 @@ enum HTTPCommand {
 
     /// Runs the command with the words after `http`; returns the exit status if it cannot become its program.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        guard let request = try Request(words) else {
-            StandardOutput.write(usage + "\n")
-            return CommandStatus.done
-        }
+        guard let request = try Request(words) else { return StandardOutput.writeHelp(usage) }
         return program.become(request.arguments)
     }
 }

@@ -13,6 +13,12 @@ enum StandardOutput {
             CurrentProcess.exit(CommandStatus.failed)
         }
     }
+
+    /// Writes a command's help. Returns the exit status.
+    static func writeHelp(_ usage: String) -> Int32 {
+        write(usage + "\n")
+        return CommandStatus.done
+    }
 }
 
 /// Standard error.

@@ -75,10 +75,7 @@ enum CtlCommand {
 
     /// Runs the command with the words after `ctl` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        guard let request = try CtlRequest(words) else {
-            StandardOutput.write(usage + "\n")
-            return CommandStatus.done
-        }
+        guard let request = try CtlRequest(words) else { return StandardOutput.writeHelp(usage) }
         switch request.command {
         case .stats: return perform(request, showStats)
         case .tier: return perform(request, showTier)

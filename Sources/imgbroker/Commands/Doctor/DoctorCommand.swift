@@ -25,10 +25,7 @@ enum DoctorCommand {
 
     /// Examines the machine for a broker with a configuration, or shows the help without one, and returns the exit status.
     static func run(_ configuration: Configuration?) -> Int32 {
-        guard let configuration else {
-            StandardOutput.write(usage + "\n")
-            return CommandStatus.done
-        }
+        guard let configuration else { return StandardOutput.writeHelp(usage) }
         let findings = facts(for: configuration).findings(for: configuration)
         StandardOutput.write(findings.map(line).joined())
         return findings.contains { $0.remedy != nil } ? CommandStatus.failed : CommandStatus.done

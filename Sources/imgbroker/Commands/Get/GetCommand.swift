@@ -92,10 +92,7 @@ enum GetCommand {
 
     /// Runs the command with the words after `get` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        guard let request = try read(words) else {
-            StandardOutput.write(usage + "\n")
-            return CommandStatus.done
-        }
+        guard let request = try read(words) else { return StandardOutput.writeHelp(usage) }
         // Before a file is written: its name may lead elsewhere afterwards.
         let isOutputTaken = request.outputs.contains(where: OutputFile.isStandardOutput)
         do throws(ClientError) {

@@ -47,9 +47,7 @@ enum InfoCommand {
         while let word = try arguments.next() {
             switch word {
             case .operand(let source): sources.append(ImageSource(source))
-            case .flag("--help"), .flag("-h"):
-                StandardOutput.write(usage + "\n")
-                return CommandStatus.done
+            case .flag("--help"), .flag("-h"): return StandardOutput.writeHelp(usage)
             case .flag("--json"): asJSON = true
             case .flag("--socket"): socketPath = try arguments.given("--socket").path()
             case .flag(let flag):

@@ -115,10 +115,7 @@ enum StoreCommand {
 
     /// Runs the command with the words after `store` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        guard let request = try Request(words) else {
-            StandardOutput.write(usage + "\n")
-            return CommandStatus.done
-        }
+        guard let request = try Request(words) else { return StandardOutput.writeHelp(usage) }
         do throws(ClientError) {
             let broker = try CommandConnection.open(request.socketPath)
             let content = try content(of: request.file)
