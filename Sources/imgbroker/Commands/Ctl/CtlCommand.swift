@@ -182,10 +182,8 @@ enum CtlCommand {
         if entries.isEmpty { return StandardOutput.write("nothing is on the failed list\n") }
         let now = WallClock.milliseconds / 1000
         for entry in entries {
-            let code = entry.code.rawValue
-            let space = String(repeating: " ", count: max(1, 20 - code.count))
-            StandardOutput.write(
-                "\(code)\(space)\(max(entry.expires - now, 0)) s left  \(entry.url.escapingDeceptive)\n")
+            let code = entry.code.rawValue.padded(to: 19)
+            StandardOutput.write("\(code) \(max(entry.expires - now, 0)) s left  \(entry.url.escapingDeceptive)\n")
         }
     }
 

@@ -38,8 +38,7 @@ enum CtlEvents {
 
     /// "failed     http://a/b.png  (http-status)", "worker     process 4711  (killed by signal 9)".
     static func line(of event: BrokerEvent) -> String {
-        let name = event.name.rawValue
-        var line = name + String(repeating: " ", count: max(1, 11 - name.count))
+        var line = event.name.rawValue.padded(to: 10) + " "
         line += event.url ?? event.pid.map { "process \($0)" } ?? ""
         if let reason = event.reason { line += "  (\(reason))" }
         // Line feeds too, so that an event is one line.

@@ -13,7 +13,8 @@ enum TierTable {
             [titles]
             + servers.map { server in
                 [
-                    server.name.escapingDeceptive, server.state.escapingDeceptive, share(server.share),
+                    server.name.escapingDeceptive, server.state.escapingDeceptive,
+                    FigureText.percent(Double(server.share) / 1000),
                     "\(server.hits)", "\(server.misses)", "\(server.writes)", "\(server.rejected)",
                     "\(server.failures)", "\(ByteCount(server.bytesRead))", "\(ByteCount(server.bytesWritten))",
                 ]
@@ -21,13 +22,9 @@ enum TierTable {
         let widths = titles.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
         return rows.map { row in
             let cells = row.enumerated().map { column, text in
-                let space = String(repeating: " ", count: widths[column] - text.count)
-                return column < 2 ? text + space : space + text
+                column < 2 ? text.padded(to: widths[column]) : text.leftPadded(to: widths[column])
             }
             return cells.joined(separator: "  ") + "\n"
         }.joined()
     }
-
-    /// A share of thousandths in percent, such as "33.4 %".
-    private static func share(_ thousandths: Int) -> String { "\(thousandths / 10).\(thousandths % 10) %" }
 }

@@ -32,9 +32,9 @@ enum DoctorCommand {
     }
 
     private static func line(_ finding: Finding) -> String {
-        let subject = finding.subject + String(repeating: " ", count: max(1, 15 - finding.subject.count))
         let mark = finding.remedy == nil ? "ok  " : "!!  "
-        return mark + subject + finding.text + (finding.remedy.map { "\n      → \($0)" } ?? "") + "\n"
+        let subject = finding.subject.padded(to: 14)
+        return "\(mark)\(subject) \(finding.text)" + (finding.remedy.map { "\n      → \($0)" } ?? "") + "\n"
     }
 
     // MARK: Looking

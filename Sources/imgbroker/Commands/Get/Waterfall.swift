@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 
 /// The spans of a traced request as lines with bars, one below the other.
 struct Waterfall {
@@ -20,8 +21,7 @@ struct Waterfall {
         let width = max(columns - nameWidth - timeWidth - 8, Self.narrowestBar)
         var text = title + "\n"
         for (index, (span, _)) in ordered.enumerated() {
-            let name = names[index] + String(repeating: " ", count: nameWidth - names[index].count)
-            let time = String(repeating: " ", count: timeWidth - times[index].count) + times[index]
+            let (name, time) = (names[index].padded(to: nameWidth), times[index].leftPadded(to: timeWidth))
             text += "  \(name)  \(time) ms  \(bar(span, from: first, to: last, width))\n"
         }
         return text
@@ -55,7 +55,6 @@ struct Waterfall {
 
     /// "12.345".
     private static func milliseconds(_ microseconds: Int) -> String {
-        let rest = "\(microseconds % 1000)"
-        return "\(microseconds / 1000)." + String(repeating: "0", count: 3 - rest.count) + rest
+        "\(microseconds / 1000)." + CalendarTime.padded(microseconds % 1000, 3)
     }
 }

@@ -143,6 +143,6 @@ enum InfoTable {
         if let date = image.lastModified { rows.append(("last modified", date.escapingDeceptive)) }
         rows.append(("from", reply.source == .file ? "the file" : reply.source.phrase))
         return title.escapingDeceptive + "\n"
-            + rows.map { "  " + ($0.0 + String(repeating: " ", count: 18)).prefix(18) + $0.1 + "\n" }.joined()
+            + rows.map { "  " + $0.0.padded(to: 18) + $0.1 + "\n" }.joined()
     }
 }
