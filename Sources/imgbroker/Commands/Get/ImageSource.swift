@@ -2,6 +2,7 @@ import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
+import SharedCache
 
 /// An operand of `imgbroker get`: a URL, a local file, or standard input.
 enum ImageSource {
@@ -64,7 +65,7 @@ enum ImageSource {
                 return try broker.send(
                     getFile: try Self.open(path), name: LocalFile.name(ofPath: path), options)
             case .standardInput:
-                return try broker.send(getFile: try StandardInput.file(), name: "standard input", options)
+                return try broker.send(getFile: try Self.standardInputFile(), name: "standard input", options)
             }
         } catch let error as ClientError {
             throw error
@@ -90,5 +91,22 @@ enum ImageSource {
             throw ClientError.refused(WireError(.badRequest, "\(path) is \(what)"))
         }
         return try FileDescriptor.open(readingAt: path)
+    }
+
+    /// The most bytes of a pipe that are read; the broker's own limit is lower by default.
+    private static let longestInput = 1 << 30
+
+    /// Standard input itself if it is a regular file, which is used from its beginning, else a memfd with all that it
+    /// brings.
+    private static func standardInputFile() throws -> FileDescriptor {
+        let input = try FileDescriptor.standardInput()
+        if try input.status().isRegular { return input }
+        let memory = try WritableBuffer(name: "imgbroker-stdin").descriptor
+        guard try memory.appendAll(of: input, upTo: longestInput) else {
+            throw ClientError.refused(WireError(.tooLarge, "Standard input is longer than \(longestInput) bytes."))
+        }
+        // Sealed, so that the same bytes are known the next time.
+        try memory.seal()
+        return memory
     }
 }
