@@ -204,9 +204,7 @@ struct BrokerSetting: Sendable {
         ) { (configuration, value) throws(UsageError) in
             let file = try value.file()
             configuration.proxyCredentials = try value.credentials(in: file.text)
-            configuration.warnings["proxy-credentials-file"] =
-                file.isReadableByAll
-                ? "all users may read the password in \(value.text) (\(value.name)): chmod o-r \(value.text)" : nil
+            configuration.warnings["proxy-credentials-file"] = value.warning(of: file, with: "password")
         },
         BrokerSetting(
             "ca-file", "FILE", "trust these root certificates (PEM), too, besides those of the system"
@@ -299,9 +297,7 @@ struct BrokerSetting: Sendable {
         ) { (configuration, value) throws(UsageError) in
             let file = try value.file()
             configuration.sharedKey = try value.key(in: file.text)
-            configuration.warnings["shared-tier-key-file"] =
-                file.isReadableByAll
-                ? "all users may read the key in \(value.text) (\(value.name)): chmod o-r \(value.text)" : nil
+            configuration.warnings["shared-tier-key-file"] = value.warning(of: file, with: "key")
         },
     ]
 
@@ -360,15 +356,20 @@ extension GivenValue {
         return range
     }
 
-    /// The contents of the file at the path, of 1 MiB at most, and whether all users may read it.
-    fileprivate func file() throws(UsageError) -> (text: String, isReadableByAll: Bool) {
+    /// The file at the path.
+    fileprivate func file() throws(UsageError) -> SettingsFile {
         let path = try path()
         do throws(SystemError) {
-            if let file = try SettingsFile(path) { return (file.text, file.isReadableByAll) }
+            if let file = try SettingsFile(path) { return file }
         } catch {
             throw UsageError(description: "\(name): \(path) cannot be read: \(error)")
         }
         throw UsageError(description: "\(name): \(path) is no regular file of 1 MiB at most")
+    }
+
+    /// The warning that all users may read a secret in the file at the path; nil if they may not.
+    fileprivate func warning(of file: SettingsFile, with secret: String) -> String? {
+        file.isReadableByAll ? "all users may read the \(secret) in \(text) (\(name)): chmod o-r \(text)" : nil
     }
 
     /// The servers of "memcached:" and a list, each with its port, and all others than those `before`. The list may stand alone after

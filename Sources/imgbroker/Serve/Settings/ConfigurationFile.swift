@@ -79,7 +79,7 @@ enum ConfigurationFile {
             }
             let (isUnderstood, pairs) = pairs(in: String(line))
             guard isUnderstood else { throw fail("a line must be \"key = value\", or a comment after #") }
-            for (_, key, value) in pairs {
+            for (key, value) in pairs {
                 contents.lines.append(Line(number: index + 1, key: key, value: value, preset: preset))
             }
         }
@@ -100,22 +100,19 @@ enum ConfigurationFile {
         return try GivenValue(name: "\(place): preset", text: String(words[1])).presetName()
     }
 
-    private typealias Pair = (section: String, key: String, value: String)
+    private typealias Pair = (key: String, value: String)
 
     private static func pairs(in line: String) -> (isUnderstood: Bool, pairs: [Pair]) {
         var pairs: [Pair] = []
         let status = unsafe withUnsafeMutablePointer(to: &pairs) { pairs in
             unsafe ini_parse_string(
                 line,
-                { user, section, name, value in
+                { user, _, name, value in
                     guard let pairs = unsafe user?.assumingMemoryBound(to: [Pair].self), let name = unsafe name else {
                         return 0
                     }
                     unsafe pairs.pointee.append(
-                        (
-                            section.map { unsafe String(cString: $0) } ?? "", String(cString: name),
-                            value.map { unsafe String(cString: $0) } ?? ""
-                        ))
+                        (String(cString: name), value.map { unsafe String(cString: $0) } ?? ""))
                     return 1
                 }, pairs)
         }

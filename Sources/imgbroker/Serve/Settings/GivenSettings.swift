@@ -140,11 +140,13 @@ struct GivenSettings {
         return (setting.usual ?? (setting.value == nil ? "false" : nil)).map { [$0] } ?? []
     }
 
-    /// The same as a text of at most 200 characters, without passwords.
-    func shown(_ setting: BrokerSetting) -> String {
-        let text = values(of: setting).map { setting.isSecret ? $0.withoutUserInfo : $0 }.joined(separator: ", ")
-        return text.shortened
+    /// The same without passwords.
+    private func shownValues(of setting: BrokerSetting) -> [String] {
+        values(of: setting).map { setting.isSecret ? $0.withoutUserInfo : $0 }
     }
+
+    /// The same as a text of at most 200 characters.
+    func shown(_ setting: BrokerSetting) -> String { shownValues(of: setting).joined(separator: ", ").shortened }
 
     /// Takes a setting's values from `other`.
     mutating func take(_ setting: BrokerSetting, from other: GivenSettings) {
@@ -170,17 +172,11 @@ struct GivenSettings {
     }
 
     private func lines(of setting: BrokerSetting) -> [String] {
-        if let last = given[setting.name]?.last {
-            return last.values.suffix(setting.isRepeatable ? .max : 1).map { value in
-                line(
-                    "\(setting.name) = \(setting.isSecret ? value.text.withoutUserInfo : value.text)", last.source)
-            }
-        }
-        let source = setting.usualInWords.map { "default: \($0)" } ?? "default"
-        guard let usual = setting.usual ?? (setting.value == nil ? "false" : nil) else {
-            return [line("# \(setting.name) =", source)]
-        }
-        return [line("\(setting.name) = \(usual)", source)]
+        let given = given[setting.name]?.last?.source
+        let source = given ?? setting.usualInWords.map { "default: \($0)" } ?? "default"
+        let values = shownValues(of: setting)
+        if given == nil, values.isEmpty { return [line("# \(setting.name) =", source)] }
+        return values.map { line("\(setting.name) = \($0)", source) }
     }
 }
 
