@@ -3,6 +3,11 @@ struct UsageError: Error, CustomStringConvertible {
     let description: String
 }
 
+extension UsageError {
+    /// The error of a closure that throws no others, for which the compiler infers `any Error`.
+    init(_ error: any Error) { self = error as? UsageError ?? UsageError(description: "\(error)") }
+}
+
 /// The words of a command line, read one by one. `--name value` and `--name=value` are equivalent.
 struct Arguments {
     enum Word: Equatable {

@@ -10,15 +10,19 @@ struct VariantOption: Sendable {
     let explanation: String
     /// The words that the value may be; none if it may be others.
     let choices: [String]
-    /// Applies one value.
-    let apply: @Sendable (inout GetOptions.Variant, GivenValue) throws(UsageError) -> Void
+    /// Applies a value, and throws `UsageError`.
+    private let take: @Sendable (inout GetOptions.Variant, GivenValue) throws -> Void
 
     private init(
         _ name: String, _ value: String?, _ explanation: String, choices: [String] = [],
-        apply: @escaping @Sendable (inout GetOptions.Variant, GivenValue) throws(UsageError) -> Void
+        take: @escaping @Sendable (inout GetOptions.Variant, GivenValue) throws -> Void
     ) {
-        (self.name, self.value, self.explanation, self.choices) = (name, value, explanation, choices)
-        self.apply = apply
+        (self.name, self.value, self.explanation, self.choices, self.take) = (name, value, explanation, choices, take)
+    }
+
+    /// Applies one value.
+    func apply(_ variant: inout GetOptions.Variant, _ value: GivenValue) throws(UsageError) {
+        do { try take(&variant, value) } catch { throw UsageError(error) }
     }
 
     var flag: String { "--" + name }
@@ -32,16 +36,16 @@ struct VariantOption: Sendable {
     var isRepeatable: Bool { name == "step" }
 
     static let all: [VariantOption] = [
-        VariantOption("width", "N", "fit the image into this width") { (variant, value) throws(UsageError) in
-            variant.width = try value.number(in: 1...PixelGeometry.maximumSide)
+        VariantOption("width", "N", "fit the image into this width") {
+            $0.width = try $1.number(in: 1...PixelGeometry.maximumSide)
         },
-        VariantOption("height", "N", "and into this height") { (variant, value) throws(UsageError) in
-            variant.height = try value.number(in: 1...PixelGeometry.maximumSide)
+        VariantOption("height", "N", "and into this height") {
+            $0.height = try $1.number(in: 1...PixelGeometry.maximumSide)
         },
         VariantOption(
             "fit", "FIT", "the way: inside (default), contain, cover or fill",
             choices: Transform.Fit.allCases.map(\.rawValue)
-        ) { (variant, value) throws(UsageError) in variant.fit = try value.choice() },
+        ) { $0.fit = try $1.choice() },
         VariantOption(
             "position", "P",
             """
@@ -52,16 +56,16 @@ struct VariantOption: Sendable {
                 entropy    with cover: the part with the most detail
                 attention  with cover: the most striking part
             """
-        ) { (variant, value) throws(UsageError) in variant.position = try value.position() },
+        ) { $0.position = try $1.position() },
         VariantOption("scale-down", nil, "scale a result above the broker's scale-down-limit down to it") {
-            (variant, value) throws(UsageError) in variant.scaleDown = try value.isOn()
+            $0.scaleDown = try $1.isOn()
         },
         VariantOption(
             "linear", nil,
             "scale linear light instead of sRGB values: slower, and fine bright detail keeps its brightness"
-        ) { (variant, value) throws(UsageError) in variant.linear = try value.isOn() },
+        ) { $0.linear = try $1.isOn() },
         VariantOption("crop", "X,Y,W,H", "use this part of the image only, in its own pixels; scaled afterwards") {
-            (variant, value) throws(UsageError) in variant.crop = try value.crop()
+            $0.crop = try $1.crop()
         },
         VariantOption(
             "step", "STEP",
@@ -76,7 +80,7 @@ struct VariantOption: Sendable {
                 round:radius=12          round:circle
                 pad:width=300,height=200,color=#00000000
             """
-        ) { (variant, value) throws(UsageError) in
+        ) { variant, value in
             if variant.steps.count == Step.most {
                 throw UsageError(description: "\(value.name) can be given \(Step.most) times")
             }
@@ -85,26 +89,23 @@ struct VariantOption: Sendable {
         VariantOption(
             "pixel-format", "F", "the bytes of a pixel, with --as pixels: rgba8 (default), bgra8, rgb8 or gray8",
             choices: PixelFormat.allCases.map(\.rawValue)
-        ) { (variant, value) throws(UsageError) in variant.pixelFormat = try value.choice() },
+        ) { $0.pixelFormat = try $1.choice() },
         VariantOption(
             "alpha", "MODE", "of pixels: premultiplied (default) or straight",
             choices: [AlphaMode.premultiplied, .straight].map(\.rawValue)
-        ) { (variant, value) throws(UsageError) in
+        ) { variant, value in
             let mode: AlphaMode = try value.choice()
             guard mode != .opaque else { throw value.needs("premultiplied or straight") }
             variant.alpha = mode
         },
         VariantOption(
             "background", "COLOR", "the colour under transparent pixels of rgb8 and gray8 (default: #ffffff)"
-        ) { (variant, value) throws(UsageError) in variant.background = try value.opaqueColor() },
+        ) { $0.background = try $1.opaqueColor() },
         VariantOption("frame", "N", "the frame of an animation, from 0 on (default: 0)") {
-            (variant, value) throws(UsageError) in
-            variant.frames = .one(try value.number(in: 0...FrameSelection.highestIndex))
+            $0.frames = .one(try $1.number(in: 0...FrameSelection.highestIndex))
         },
-        VariantOption(
-            "frames", "FIRST+COUNT", "successive frames of an animation, with --as pixels"
-        ) {
-            (variant, value) throws(UsageError) in variant.frames = .range(try value.frames())
+        VariantOption("frames", "FIRST+COUNT", "successive frames of an animation, with --as pixels") {
+            $0.frames = .range(try $1.frames())
         },
     ]
 }

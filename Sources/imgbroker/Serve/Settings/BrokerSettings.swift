@@ -25,8 +25,8 @@ struct BrokerSetting: Sendable {
     let isSecret: Bool
     /// Whether a reload changes it.
     let onReload: Reload
-    /// Applies the values, of which there is one unless it is repeatable.
-    let apply: @Sendable (inout Configuration, [GivenValue]) throws(UsageError) -> Void
+    /// Applies the values, and throws `UsageError`.
+    private let take: @Sendable (inout Configuration, [GivenValue]) throws -> Void
 
     /// The effect of a reload on a setting.
     enum Reload {
@@ -42,23 +42,28 @@ struct BrokerSetting: Sendable {
     private init(
         _ name: String, _ value: String?, _ summary: String, usual: String? = nil, inWords: String? = nil,
         choices: [String] = [], isSecret: Bool = false, onReload: Reload = .changes,
-        apply: @escaping @Sendable (inout Configuration, GivenValue) throws(UsageError) -> Void
+        take: @escaping @Sendable (inout Configuration, GivenValue) throws -> Void
     ) {
         (self.name, self.value, self.summary) = (name, value, summary)
         (self.usual, usualInWords, self.choices) = (usual, inWords, choices)
         (isRepeatable, self.isSecret, self.onReload) = (false, isSecret, onReload)
-        self.apply = { (configuration, values) throws(UsageError) in
-            for value in values { try apply(&configuration, value) }
+        self.take = { configuration, values in
+            for value in values { try take(&configuration, value) }
         }
     }
 
     /// A repeatable setting.
     private init(
         _ name: String, several value: String, _ summary: String, inWords: String? = nil, onReload: Reload = .changes,
-        apply: @escaping @Sendable (inout Configuration, [GivenValue]) throws(UsageError) -> Void
+        take: @escaping @Sendable (inout Configuration, [GivenValue]) throws -> Void
     ) {
-        (self.name, self.value, self.summary, self.onReload, self.apply) = (name, value, summary, onReload, apply)
+        (self.name, self.value, self.summary, self.onReload, self.take) = (name, value, summary, onReload, take)
         (usual, usualInWords, choices, isRepeatable, isSecret) = (nil, inWords, [], true, false)
+    }
+
+    /// Applies the values, of which there is one unless it is repeatable.
+    func apply(_ configuration: inout Configuration, _ values: [GivenValue]) throws(UsageError) {
+        do { try take(&configuration, values) } catch { throw UsageError(error) }
     }
 
     var flag: String { "--" + name }
@@ -92,163 +97,135 @@ struct BrokerSetting: Sendable {
             "socket", "PATH", "listen at PATH",
             inWords: "/run/imgbroker.sock where that may be written, else $XDG_RUNTIME_DIR/imgbroker.sock",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.socketPath = try value.path() },
+        ) { $0.socketPath = try $1.path() },
         BrokerSetting(
             "socket-mode", "OCTAL", "the socket's mode",
             inWords: "0600; 0660 when root starts the broker or a group is named", onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.socketMode = try value.socketMode() },
+        ) { $0.socketMode = try $1.socketMode() },
         BrokerSetting(
             "socket-group", "NAME", "the socket's group, whose members may use the broker", onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.socketGroup = try value.group() },
+        ) { $0.socketGroup = try $1.group() },
         BrokerSetting(
             "admin-group", "NAME",
             "a group whose members may also use the commands of imgbroker ctl that are for administrators; root and the broker's user may always"
-        ) { (configuration, value) throws(UsageError) in configuration.adminGroup = try value.group() },
+        ) { $0.adminGroup = try $1.group() },
         BrokerSetting(
             "stats-group", "NAME",
             "a group whose members may see the figures of all users, as administrators do, and nothing else: for imgbroker exporter",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.statsGroup = try value.group() },
+        ) { $0.statsGroup = try $1.group() },
         BrokerSetting(
             "user", "NAME",
             "serve as this user, once the socket is bound; workers run as it, else as nobody, when root starts the broker",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.user = value.text },
+        ) { $0.user = $1.text },
     ]
 
     private static let limits = [
         BrokerSetting("workers", "N", "decode workers, 1 to 256", inWords: "one per core", onReload: .needsRestart) {
-            (configuration, value) throws(UsageError) in configuration.limits.workers = try value.number(in: 1...256)
+            $0.limits.workers = try $1.number(in: 1...256)
         },
         BrokerSetting(
             "fetchers", "N", "download workers, 1 to 16; each carries up to 64 transfers", usual: "1",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.limits.fetchers = try value.number(in: 1...16) },
+        ) { $0.limits.fetchers = try $1.number(in: 1...16) },
         BrokerSetting(
             "queue-order", "ORDER",
             "the order of a client's waiting jobs: fifo, the oldest first, or lifo, the latest first, as for a scrolling view",
             usual: "fifo", choices: QueueOrder.allCases.map(\.rawValue), onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in
-            configuration.limits.queueOrder = try value.choice() as QueueOrder == .fifo ? .fifo : .lifo
-        },
+        ) { $0.limits.queueOrder = try $1.choice() as QueueOrder == .fifo ? .fifo : .lifo },
         BrokerSetting("memory-limit", "SIZE", "images kept in memory", usual: "512M") {
-            (configuration, value) throws(UsageError) in configuration.limits.memoryBytes = try value.size(.binary)
+            $0.limits.memoryBytes = try $1.size(.binary)
         },
         BrokerSetting(
             "segments", "STATE",
             "on: small images of a user lie side by side in memory that its clients map once; or off",
             usual: "on", choices: Switch.allCases.map(\.rawValue), onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in
-            configuration.limits.mostSegmentImageBytes =
-                try value.choice() as Switch == .on ? BrokerLimits.usualSegmentImageBytes : 0
+        ) {
+            $0.limits.mostSegmentImageBytes = try $1.choice() as Switch == .on ? BrokerLimits.usualSegmentImageBytes : 0
         },
         BrokerSetting(
             "worker-memory", "SIZE",
             "memory that decoding one image may take, its result included, 128M at least; larger images are refused",
             usual: "1G", onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in
-            configuration.limits.workerMemoryBytes = try value.workerMemory()
-        },
+        ) { $0.limits.workerMemoryBytes = try $1.workerMemory() },
         BrokerSetting(
             "decode-time", "TIME", "processor time that decoding one image may take, 1 s to 1 h", usual: "10"
-        ) { (configuration, value) throws(UsageError) in configuration.limits.decodeSeconds = try value.workTime() },
+        ) { $0.limits.decodeSeconds = try $1.workTime() },
         BrokerSetting("decode-deadline", "TIME", "elapsed time that it may take, 1 s to 1 h", usual: "20") {
-            (configuration, value) throws(UsageError) in
-            configuration.limits.decodeDeadlineMs = 1000 * (try value.workTime())
+            $0.limits.decodeDeadlineMs = 1000 * (try $1.workTime())
         },
         BrokerSetting("max-pixels", "N", "pixels of the largest result", usual: "50M", onReload: .needsRestart) {
-            (configuration, value) throws(UsageError) in configuration.limits.maxPixels = try value.size(.decimal)
+            $0.limits.maxPixels = try $1.size(.decimal)
         },
         BrokerSetting("max-source-pixels", "N", "pixels of the largest source that is scaled down", usual: "300M") {
-            (configuration, value) throws(UsageError) in
-            configuration.limits.maxSourcePixels = try value.size(.decimal)
+            $0.limits.maxSourcePixels = try $1.size(.decimal)
         },
         BrokerSetting(
             "scale-down-limit", "SIZE", "the bytes of pixels that \"scaleDown\" keeps images below", usual: "60M"
-        ) { (configuration, value) throws(UsageError) in
-            configuration.limits.scaleDownBytes = try value.size(.decimal)
-        },
+        ) { $0.limits.scaleDownBytes = try $1.size(.decimal) },
         BrokerSetting(
             "only-presets", nil,
             "serve the file's presets only, except to administrators; each is a section [preset NAME]"
-        ) { (configuration, value) throws(UsageError) in
-            configuration.limits.allowsPresetsOnly = try value.isOn()
-        },
+        ) { $0.limits.allowsPresetsOnly = try $1.isOn() },
     ]
 
     private static let downloads = [
         BrokerSetting(
             "max-download", "SIZE", "the largest body that is downloaded", usual: "32M", onReload: .needsRestart
-        ) {
-            (configuration, value) throws(UsageError) in
-            configuration.limits.maxDownloadBytes = try value.size(.binary)
-        },
+        ) { $0.limits.maxDownloadBytes = try $1.size(.binary) },
         BrokerSetting("max-file", "SIZE", "the largest local file that is read", usual: "256M") {
-            (configuration, value) throws(UsageError) in configuration.limits.maxFileBytes = try value.size(.binary)
+            $0.limits.maxFileBytes = try $1.size(.binary)
         },
         BrokerSetting(
             "allow-address", several: "CIDR", "let downloads reach these addresses, too, e.g. 127.0.0.0/8",
             inWords: "globally routable addresses only"
-        ) { (configuration, values) throws(UsageError) in
-            configuration.allowedAddresses = try values.map { (value) throws(UsageError) in try value.addresses() }
-        },
+        ) { $0.allowedAddresses = try $1.map { try $0.addresses() } },
         BrokerSetting(
             "proxy", "URL",
             "load everything through this proxy (http, https or socks5h), which then enforces which addresses may be reached",
             isSecret: true, onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.proxy = try value.proxy() },
+        ) { $0.proxy = try $1.proxy() },
         BrokerSetting(
             "proxy-credentials-file", "FILE",
             "its only line is USER:PASSWORD for the proxy; readable by the broker's user, and by no others; its contents may change",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in
+        ) { configuration, value in
             let file = try value.file()
             configuration.proxyCredentials = try value.credentials(in: file.text)
             configuration.warnings["proxy-credentials-file"] = value.warning(of: file, with: "password")
         },
-        BrokerSetting(
-            "ca-file", "FILE", "trust these root certificates (PEM), too, besides those of the system"
-        ) { (configuration, value) throws(UsageError) in
-            configuration.roots = try value.certificates(in: value.file().text)
+        BrokerSetting("ca-file", "FILE", "trust these root certificates (PEM), too, besides those of the system") {
+            $0.roots = try $1.certificates(in: $1.file().text)
         },
         BrokerSetting(
             "allow-invalid-certificates", nil, "let requests ask for a server's certificate not to be verified"
-        ) { (configuration, value) throws(UsageError) in
-            configuration.limits.allowsInvalidCertificates = try value.isOn()
-        },
+        ) { $0.limits.allowsInvalidCertificates = try $1.isOn() },
         BrokerSetting(
             "min-speed", "SIZE", "give up a body that brings fewer bytes a second for 30 s; 0 for never", usual: "1K"
-        ) { (configuration, value) throws(UsageError) in
-            configuration.slowestBody = try value.size(.decimal, orZero: true)
-        },
+        ) { $0.slowestBody = try $1.size(.decimal, orZero: true) },
         BrokerSetting(
             "retries", "N", "retries of a failed transfer, 0 to 5; with 0 a request is sent once", usual: "1"
-        ) { (configuration, value) throws(UsageError) in configuration.limits.retries = try value.number(in: 0...5) },
+        ) { $0.limits.retries = try $1.number(in: 0...5) },
     ]
 
     private static let freshness = [
         BrokerSetting("min-ttl", "TIME", "the shortest time that a response is fresh", usual: "0") {
-            (configuration, value) throws(UsageError) in
-            configuration.limits.caching.minimumLifetime = try value.seconds()
+            $0.limits.caching.minimumLifetime = try $1.seconds()
         },
         BrokerSetting("max-ttl", "TIME", "the longest time that it is fresh", usual: "30d") {
-            (configuration, value) throws(UsageError) in
-            configuration.limits.caching.maximumLifetime = try value.seconds()
+            $0.limits.caching.maximumLifetime = try $1.seconds()
         },
         BrokerSetting(
             "stale-while-revalidate", "TIME",
             "serve a stale response for this time while it is revalidated, unless the response states a time",
             usual: "0"
-        ) { (configuration, value) throws(UsageError) in
-            configuration.limits.caching.staleWhileRevalidate = try value.seconds()
-        },
+        ) { $0.limits.caching.staleWhileRevalidate = try $1.seconds() },
         BrokerSetting(
             "stale-if-error", "TIME",
             "serve a stale response for this time when the origin fails, unless the response states a time",
             usual: "0"
-        ) { (configuration, value) throws(UsageError) in
-            configuration.limits.caching.staleIfError = try value.seconds()
-        },
+        ) { $0.limits.caching.staleIfError = try $1.seconds() },
     ]
 
     private static let disk = [
@@ -256,28 +233,20 @@ struct BrokerSetting: Sendable {
             "cache-dir", "DIR", "its directory; one broker per directory",
             inWords: "/var/cache/imgbroker for root, else $XDG_CACHE_HOME/imgbroker or ~/.cache/imgbroker",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.cacheDirectory = try value.path() },
+        ) { $0.cacheDirectory = try $1.path() },
         BrokerSetting(
             "disk-limit", "SIZE", "originals kept on disk; 0 for no disk cache, which a reload does not switch",
-            usual: "4G",
-            onReload: .changesAboveZero
-        ) {
-            (configuration, value) throws(UsageError) in
-            configuration.limits.diskBytes = try value.size(.binary, orZero: true)
-        },
+            usual: "4G", onReload: .changesAboveZero
+        ) { $0.limits.diskBytes = try $1.size(.binary, orZero: true) },
         BrokerSetting("raster-limit", "SIZE", "scaled images kept on disk in addition", usual: "1G") {
-            (configuration, value) throws(UsageError) in
-            configuration.rasterLimitBytes = try value.size(.binary, orZero: true)
+            $0.rasterLimitBytes = try $1.size(.binary, orZero: true)
         },
-        BrokerSetting(
-            "max-age", "TIME", "entries unused for this time are removed; negative for never", usual: "7d"
-        ) { (configuration, value) throws(UsageError) in configuration.maxAge = try value.secondsOrNever() },
+        BrokerSetting("max-age", "TIME", "entries unused for this time are removed; negative for never", usual: "7d") {
+            $0.maxAge = try $1.secondsOrNever()
+        },
         BrokerSetting(
             "extra-cache-dir", several: "DIR", "another broker's disk cache, to read only", onReload: .needsRestart
-        ) {
-            (configuration, values) throws(UsageError) in
-            configuration.extraCacheDirectories = try values.map { (value) throws(UsageError) in try value.path() }
-        },
+        ) { $0.extraCacheDirectories = try $1.map { try $0.path() } },
     ]
 
     private static let shared = [
@@ -285,7 +254,7 @@ struct BrokerSetting: Sendable {
             "shared-tier", several: "SERVERS",
             "share originals with other brokers by way of these memcached servers, of which all brokers have the same list: memcached:HOST1,HOST2:PORT",
             inWords: "none", onReload: .needsRestart
-        ) { (configuration, values) throws(UsageError) in
+        ) { configuration, values in
             // One list after the other, as a line of the configuration file is too short for many servers.
             configuration.sharedServers = []
             for value in values { configuration.sharedServers += try value.servers(after: configuration.sharedServers) }
@@ -294,7 +263,7 @@ struct BrokerSetting: Sendable {
             "shared-tier-key-file", "FILE",
             "its contents, 16 bytes to 4096, are the key by which brokers sign the records of the shared tier; others are rejected then",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in
+        ) { configuration, value in
             let file = try value.file()
             configuration.sharedKey = try value.key(in: file.text)
             configuration.warnings["shared-tier-key-file"] = value.warning(of: file, with: "key")
@@ -305,23 +274,23 @@ struct BrokerSetting: Sendable {
         BrokerSetting(
             "allow-unsandboxed", nil, "run workers although the kernel lacks seccomp or Landlock",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.limits.allowsUnsandboxed = try value.isOn() },
+        ) { $0.limits.allowsUnsandboxed = try $1.isOn() },
         BrokerSetting(
             "strict-sandbox", nil,
             "kill a worker at any unexpected system call, instead of refusing the call: for tests",
             onReload: .needsRestart
-        ) { (configuration, value) throws(UsageError) in configuration.hasStrictSandbox = try value.isOn() },
+        ) { $0.hasStrictSandbox = try $1.isOn() },
         BrokerSetting(
             "log-level", "LEVEL", "error, warning, notice, info or debug, to standard error", usual: "notice",
             choices: LogLevel.allCases.map(\.rawValue)
-        ) { (configuration, value) throws(UsageError) in configuration.limits.logLevel = try value.choice() },
+        ) { $0.limits.logLevel = try $1.choice() },
         BrokerSetting(
             "log-format", "NOTATION", "text (key=value) or json, one line for each event", usual: "text",
             choices: LogFormat.Notation.allCases.map(\.rawValue)
-        ) { (configuration, value) throws(UsageError) in configuration.logFormat.notation = try value.choice() },
-        BrokerSetting(
-            "log-full-urls", nil, "log URLs with their query and user info, which may be secret"
-        ) { (configuration, value) throws(UsageError) in configuration.logFormat.showsFullURLs = try value.isOn() },
+        ) { $0.logFormat.notation = try $1.choice() },
+        BrokerSetting("log-full-urls", nil, "log URLs with their query and user info, which may be secret") {
+            $0.logFormat.showsFullURLs = try $1.isOn()
+        },
     ]
 
     private enum QueueOrder: String, CaseIterable {
