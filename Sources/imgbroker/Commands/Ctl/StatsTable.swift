@@ -25,22 +25,19 @@ enum StatsTable {
         let ratio = report.hitRatio.map(FigureText.percent) ?? "-"
         lines.append(row("Requests", report[.requests], "hit ratio \(ratio) (no download of their own)"))
         for (figure, name) in outcomes where report[figure] > 0 || [.memoryHits, .networkLoads].contains(figure) {
-            let share = report[.requests] == 0 ? 0 : Double(report[figure]) / Double(report[.requests])
+            let share = StatsReport.share(report[figure], of: report[.requests]) ?? 0
             let bar = ProgressBar.bar(share, width: 20)
-            lines.append(row("  " + name, report[figure], "\(bar)  \(percent(report[figure], of: report[.requests]))"))
+            lines.append(row("  " + name, report[figure], "\(bar)  \(FigureText.percent(share))"))
         }
         for (figure, name, remark) in extras where report[figure] > 0 {
             lines.append(row("  " + name, report[figure], remark))
         }
-        for (code, count) in report.failures.sorted(by: { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }) {
-            lines.append(row("    " + code.rawValue, count, ""))
-        }
+        for (code, count) in report.failures.descending { lines.append(row("    " + code, count, "")) }
 
         lines.append("")
         let (used, limit) = (report[.memoryBytes], report[.memoryLimitBytes])
-        let share = limit == 0 ? 0 : Double(used) / Double(limit)
-        lines.append(
-            row("Memory", "\(ByteCount(used))", "\(ProgressBar.bar(share, width: 20))  of \(ByteCount(limit))"))
+        let bar = ProgressBar.bar(StatsReport.share(used, of: limit) ?? 0, width: 20)
+        lines.append(row("Memory", "\(ByteCount(used))", "\(bar)  of \(ByteCount(limit))"))
         lines.append(row("  images and originals", report[.memoryEntries], "\(report[.evictions]) evicted so far"))
         if report[.descriptorEvictions] > 0 {
             lines.append(
@@ -65,8 +62,7 @@ enum StatsTable {
             row(
                 "Workers", report.sum([.workers, .fetchers]),
                 "\(report[.workers]) decode, \(report[.fetchers]) download, \(report[.workerRestarts]) restarted"))
-        let deaths = report.workerDeaths.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
-        for (cause, count) in deaths { lines.append(row("  died: " + cause.rawValue, count, "")) }
+        for (cause, count) in report.workerDeaths.descending { lines.append(row("  died: " + cause, count, "")) }
         lines.append(row("  jobs running", report[.running], "\(report[.queued]) queued"))
         if report[.held] > 0 { lines.append(row("  held", report[.held], "their origins asked to wait")) }
         lines.append(row("  downloads", report[.downloads], ByteCount(report[.bytesDownloaded]).description))
@@ -99,8 +95,11 @@ enum StatsTable {
     private static func row(_ name: String, _ value: String, _ remark: String) -> String {
         name.padded(to: 26) + value.leftPadded(to: 10) + (remark.isEmpty ? "" : "  " + remark)
     }
+}
 
-    private static func percent(_ part: Int, of whole: Int) -> String {
-        FigureText.percent(StatsReport.share(part, of: whole) ?? 0)
+extension Dictionary where Key: RawRepresentable<String>, Value == Int {
+    /// The names and their counts, the largest first.
+    var descending: [(name: String, count: Int)] {
+        map { (name: $0.key.rawValue, count: $0.value) }.sorted { ($1.count, $0.name) < ($0.count, $1.name) }
     }
 }

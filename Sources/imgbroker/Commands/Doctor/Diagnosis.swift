@@ -78,6 +78,9 @@ extension MachineFacts {
         ].compactMap { $0 }
     }
 
+    /// What the broker at the socket says; nil without one.
+    private var service: Service? { if case .serving(_, _, let service) = socket { service } else { nil } }
+
     private var kernelFinding: Finding {
         let numbers = kernel.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
         let isRecent = numbers.count == 2 && (numbers[0], numbers[1]) >= (5, 13)
@@ -117,8 +120,7 @@ extension MachineFacts {
 
     private func descriptorFinding(_ limits: BrokerLimits) -> Finding {
         let needed = limits.neededDescriptors
-        var evictions = 0
-        if case .serving(_, _, let service) = socket { evictions = service.descriptorEvictions }
+        let evictions = service?.descriptorEvictions ?? 0
         let remedy: String? =
             if descriptors < needed {
                 "\(limits.workers) decode workers need \(needed): raise the limit (LimitNOFILE=, ulimit -n)"
@@ -217,14 +219,12 @@ extension MachineFacts {
         let servers = configuration.sharedServers
         if servers.isEmpty { return Finding(subject: "shared tier", text: "none", remedy: nil) }
         let silent = silentServers.joined(separator: ", ")
-        var isTierRunning: Bool? = nil
-        if case .serving(_, _, let service) = socket { isTierRunning = service.isTierRunning }
         let remedy: String? =
             if !hasTierProgram {
                 "imgtier is missing: install the package imgbroker-tier"
             } else if !silentServers.isEmpty {
                 "start memcached there and let it be reached, or take it from shared-tier: \(silent)"
-            } else if isTierRunning == false {
+            } else if service?.isTierRunning == false {
                 "the broker does not use it: restart it if shared-tier is new, else see the log"
             } else {
                 nil

@@ -79,7 +79,6 @@ enum GetCommand {
 
         /// Whether the results are marked with the names of their sources.
         var areSeveral: Bool { sources.count > 1 }
-        var isProgressive: Bool { options.progressive }
 
         /// The representation of a source's image.
         func representation(_ index: Int) -> GetOptions.Representation {
@@ -148,7 +147,7 @@ enum GetCommand {
             case .image(let id, let image):
                 guard let index = pending[id] else { continue }
                 if !image.reply.final {
-                    guard request.isProgressive else { continue }
+                    guard request.options.progressive else { continue }
                     bar?.clear()
                     let (size, passed) = (image.reply, Instant.now.microseconds(since: begun) / 1000)
                     StandardOutput.write("partial: \(size.width) × \(size.height) after \(passed) ms\n")

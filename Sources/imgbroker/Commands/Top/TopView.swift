@@ -79,26 +79,18 @@ struct TopView {
         lines += [hits, Line(text: fit("Requests", requests))]
         if now.isComplete { lines += [memory, disk] }
         if !now.sharedServers.isEmpty { lines.append(sharedTier) }
-        lines.append(Line(text: fit("Failures", failures)))
+        lines.append(Line(text: fit("Failures", Self.texts(now.failures))))
         if now.isComplete { lines.append(deaths) }
         return lines
     }
 
     private var hits: Line {
-        let whole = now.hitRatio.map { FigureText.percent($0) } ?? "-"
         let rate = FigureText.number(change.perSecond(.requests)) + " requests/s"
-        if change.isSinceStart {
-            return Line(text: fit("Hits", [whole.leftPadded(to: 7), bar(now.hitRatio), "since start", rate]))
-        }
-        let recent = change.hitRatio.map { FigureText.percent($0) } ?? "-"
+        if change.isSinceStart { return Line(text: fit("Hits", gauge(now.hitRatio) + ["since start", rate])) }
+        let whole = now.hitRatio.map { FigureText.percent($0) } ?? "-"
         let seconds = Int(min(change.seconds.rounded(), 1e6))
         return Line(
-            text: fit(
-                "Hits",
-                [
-                    recent.leftPadded(to: 7), bar(change.hitRatio), "last \(seconds) s", rate,
-                    "\(whole) since start",
-                ]))
+            text: fit("Hits", gauge(change.hitRatio) + ["last \(seconds) s", rate, "\(whole) since start"]))
     }
 
     private var requests: [String] {
@@ -117,13 +109,12 @@ struct TopView {
 
     private var memory: Line {
         let (used, limit) = (now[.memoryBytes], now[.memoryLimitBytes])
-        let share = StatsReport.share(used, of: limit)
-        var parts = [
-            (share.map { FigureText.percent($0) } ?? "-").leftPadded(to: 7), bar(share),
-            "\(ByteCount(used)) of \(ByteCount(limit))", "\(now[.evictions]) evicted",
-            "\(now[.remadeAfterEviction]) remade",
-            "\(now[.memoryEntries]) entries", "\(ByteCount(now[.leasedBytes])) held",
-        ]
+        var parts =
+            gauge(StatsReport.share(used, of: limit)) + [
+                "\(ByteCount(used)) of \(ByteCount(limit))", "\(now[.evictions]) evicted",
+                "\(now[.remadeAfterEviction]) remade",
+                "\(now[.memoryEntries]) entries", "\(ByteCount(now[.leasedBytes])) held",
+            ]
         let isAlert = change.isMemoryTooSmall || change.areDescriptorsTooFew
         if isAlert { parts.insert(change.areDescriptorsTooFew ? "too few descriptors" : "too small", at: 2) }
         return Line(text: fit("Memory", parts), style: isAlert ? .alert : .plain)
@@ -131,12 +122,11 @@ struct TopView {
 
     private var disk: Line {
         let (used, limit) = (now[.diskBytes], now[.diskLimitBytes])
-        let share = StatsReport.share(used, of: limit)
-        let parts = [
-            (share.map { FigureText.percent($0) } ?? "-").leftPadded(to: 7), bar(share),
-            "\(ByteCount(used)) of \(ByteCount(limit))", TopGlyphs.printable(now.diskState),
-            "\(now[.diskEntries]) entries",
-        ]
+        let parts =
+            gauge(StatsReport.share(used, of: limit)) + [
+                "\(ByteCount(used)) of \(ByteCount(limit))", TopGlyphs.printable(now.diskState),
+                "\(now[.diskEntries]) entries",
+            ]
         return Line(text: fit("Disk", parts), style: ["on", "off"].contains(now.diskState) ? .plain : .alert)
     }
 
@@ -153,16 +143,16 @@ struct TopView {
         return Line(text: fit("Shared", parts), style: up == servers.count ? .plain : .alert)
     }
 
-    private var failures: [String] {
-        let counts = now.failures.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
-        return counts.isEmpty ? ["none"] : counts.map { "\($0.key.rawValue) \($0.value)" }
+    /// "dns-failed 3", "timeout 1".
+    private static func texts(_ counts: [some Hashable & RawRepresentable<String>: Int]) -> [String] {
+        counts.isEmpty ? ["none"] : counts.descending.map { "\($0.name) \($0.count)" }
     }
 
     private var deaths: Line {
-        let counts = now.workerDeaths.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
-        guard !counts.isEmpty else { return Line(text: fit("Deaths", ["none"])) }
-        var parts = counts.map { "\($0.key.rawValue) \($0.value)" }
-        guard let last = now.lastDeaths.first else { return Line(text: fit("Deaths", parts)) }
+        var parts = Self.texts(now.workerDeaths)
+        guard let last = now.lastDeaths.first, !now.workerDeaths.isEmpty else {
+            return Line(text: fit("Deaths", parts))
+        }
         let pid = last.pid.map { " \($0)" } ?? ""
         let time = FigureText.duration(seconds: last.secondsAgo)
         parts.append("last: \(TopGlyphs.printable(last.kind))\(pid) \(time) ago")
@@ -178,9 +168,12 @@ struct TopView {
         ]
     }
 
-    /// A bar of a share; nil for an unknown one.
-    private func bar(_ share: Double?) -> String {
-        ProgressBar.bar(share ?? 0, width: columns < 60 ? 8 : columns < 120 ? 12 : 32)
+    /// A share as a number and as a bar; nil for an unknown one.
+    private func gauge(_ share: Double?) -> [String] {
+        [
+            (share.map { FigureText.percent($0) } ?? "-").leftPadded(to: 7),
+            ProgressBar.bar(share ?? 0, width: columns < 60 ? 8 : columns < 120 ? 12 : 32),
+        ]
     }
 
     /// A line of a name and parts, without the last parts where they are too many.
