@@ -45,9 +45,7 @@ struct Arguments {
         return .flag(word)
     }
 
-    /// Reads the value of the flag last read.
-    ///
-    /// - Throws: `UsageError` when it is missing.
+    /// Reads the value of the flag last read, which must have one.
     mutating func value(of flag: String) throws(UsageError) -> String {
         if let attached {
             self.attached = nil
@@ -58,8 +56,6 @@ struct Arguments {
     }
 
     /// Reads the value of the flag last read, to be understood.
-    ///
-    /// - Throws: `UsageError` when it is missing.
     mutating func given(_ flag: String) throws(UsageError) -> GivenValue {
         GivenValue(name: flag, text: try value(of: flag))
     }

@@ -1,23 +1,19 @@
 import IPCProtocol
 import LinuxSystem
 
-/// The value of a setting or flag as it was given.
+/// The value of a setting or flag as it was given. Its readers throw an error for a text that is no such value.
 struct GivenValue: Equatable {
     /// What messages call it: the flag, the environment variable, or the line and key of a file.
     let name: String
     let text: String
 
-    /// The value as a path.
-    ///
-    /// - Throws: `UsageError` when it is empty.
+    /// The value as a path, which is not empty.
     func path() throws(UsageError) -> String {
         if text.isEmpty { throw UsageError(description: "\(name) needs a path") }
         return text
     }
 
     /// The value as a whole number.
-    ///
-    /// - Throws: `UsageError` when it is not a number, or out of range.
     func number(in range: ClosedRange<Int>) throws(UsageError) -> Int {
         guard let number = Int(text), range.contains(number) else {
             throw needs("a whole number from \(range.lowerBound) to \(range.upperBound)")
@@ -26,8 +22,6 @@ struct GivenValue: Equatable {
     }
 
     /// The value as the index of a first frame and a number of frames.
-    ///
-    /// - Throws: `UsageError` when it is not both, or out of range.
     func frames() throws(UsageError) -> FrameRange {
         let numbers = text.split(separator: "+", omittingEmptySubsequences: false).map { Int($0) }
         guard numbers.count == 2, let first = numbers[0], let count = numbers[1],
@@ -37,8 +31,6 @@ struct GivenValue: Equatable {
     }
 
     /// The value as a number of bytes or pixels with K, M or G.
-    ///
-    /// - Throws: `UsageError` when it is not a size.
     func size(_ unit: ByteCount.Unit, orZero: Bool = false) throws(UsageError) -> Int {
         guard let size = ByteCount(text, unit: unit), size.value > 0 || orZero else {
             throw needs("a size such as 64M (K, M, G)")
@@ -47,16 +39,12 @@ struct GivenValue: Equatable {
     }
 
     /// The value as a time in seconds: "45", "90s", "30m", "12h", "7d".
-    ///
-    /// - Throws: `UsageError` when it is not a time.
     func seconds() throws(UsageError) -> Int {
         guard let seconds = Seconds(text) else { throw needs("seconds, or a time such as 30m, 12h or 7d") }
         return seconds.value
     }
 
     /// The value as a time in seconds; nil for a negative one, which means never.
-    ///
-    /// - Throws: `UsageError` when it is not a time.
     func secondsOrNever() throws(UsageError) -> Int? {
         if text.hasPrefix("-"), Seconds(text.dropFirst()) != nil { return nil }
         guard let seconds = Seconds(text) else {
@@ -65,9 +53,7 @@ struct GivenValue: Equatable {
         return seconds.value
     }
 
-    /// The value as a case of an enumeration.
-    ///
-    /// - Throws: `UsageError` that lists the cases when it is not one of them.
+    /// The value as a case of an enumeration; the error lists all.
     func choice<Choice>() throws(UsageError) -> Choice where Choice: RawRepresentable<String> & CaseIterable {
         guard let choice = Choice(rawValue: text) else {
             let words = Choice.allCases.map(\.rawValue)
@@ -78,8 +64,6 @@ struct GivenValue: Equatable {
     }
 
     /// The value of a switch, which flags have without a text.
-    ///
-    /// - Throws: `UsageError` when it is neither true nor false.
     func isOn() throws(UsageError) -> Bool {
         switch text {
         case "true", "yes", "on", "1": return true
@@ -88,9 +72,7 @@ struct GivenValue: Equatable {
         }
     }
 
-    /// The value as the name or number of a group.
-    ///
-    /// - Throws: `UsageError` when there is no such group.
+    /// The value as the name or number of a group that exists.
     func group() throws(UsageError) -> UInt32 {
         guard let group = CurrentProcess.findGroup(text) else {
             let remedy = "getent group lists those there are, groupadd makes one"

@@ -3,8 +3,6 @@ import JSONCoding
 
 extension GivenValue {
     /// The value as a crop: "X,Y,WIDTH,HEIGHT".
-    ///
-    /// - Throws: `UsageError` for any other text.
     func crop() throws(UsageError) -> Crop {
         let numbers = text.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
         let sides = 0...PixelGeometry.maximumSide
@@ -17,8 +15,6 @@ extension GivenValue {
     }
 
     /// The value as a position: a name, or a focal point in shares of the width and the height.
-    ///
-    /// - Throws: `UsageError` for any other text.
     func position() throws(UsageError) -> Position {
         if let position = Position(named: text) { return position }
         let numbers = text.split(separator: ",", omittingEmptySubsequences: false).map { Double($0) }
@@ -28,8 +24,6 @@ extension GivenValue {
     }
 
     /// The value as the name of a preset.
-    ///
-    /// - Throws: `UsageError` for any other text.
     func presetName() throws(UsageError) -> String {
         guard (1...GetOptions.longestPreset).contains(text.utf8.count), text.utf8.allSatisfy(Self.isOfName) else {
             throw needs("a name of 1 to \(GetOptions.longestPreset) letters, digits, \".\", \"-\" and \"_\"")
@@ -42,8 +36,6 @@ extension GivenValue {
     }
 
     /// The value as a colour "#rrggbb".
-    ///
-    /// - Throws: `UsageError` for any other text.
     func opaqueColor() throws(UsageError) -> Color {
         guard let color = Color(text), text.utf8.count == 7 else { throw needs("a colour #rrggbb") }
         return color
@@ -51,8 +43,6 @@ extension GivenValue {
 
     /// The value as a step: its name, and after a colon its fields with commas between them:
     /// "blur:sigma=4", "round:circle".
-    ///
-    /// - Throws: `UsageError` for any other text.
     func step() throws(UsageError) -> Step {
         // As in a request, so that the ranges and defaults are the same.
         var json = ""
