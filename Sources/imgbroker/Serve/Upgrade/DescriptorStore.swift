@@ -141,8 +141,8 @@ final class DescriptorStore {
             images.insert(number)
         }
         isComplete = isComplete && wanted.isSubset(of: images)
-        self.revision = isComplete && storeState(kept, table, waits: isLast) ? revision : nil
-        if !isComplete { _ = storeState(kept, table, waits: isLast) }
+        let isStored = storeState(kept, table, waits: isLast)
+        self.revision = isComplete && isStored ? revision : nil
     }
 
     /// Removes a buffer that the broker gives up.

@@ -12,8 +12,6 @@ struct RestoredImages {
     private var placed: [Int: (place: Segments.Place, count: Int)] = [:]
     /// The number of images that were refused.
     private(set) var refused = 0
-    /// The number of images.
-    var count: Int { memfds.count + contents.count + placed.count }
 
     /// Verifies the images of `state`. `find` returns the memfd of a place, `file` a descriptor by its number.
     init(
