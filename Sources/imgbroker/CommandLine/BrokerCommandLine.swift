@@ -31,15 +31,13 @@ enum BrokerCommandLine {
         let settings = Dictionary(uniqueKeysWithValues: BrokerSetting.all.map { ($0.flag, $0) })
         var arguments = Arguments(words)
         while let word = try arguments.next() {
-            guard case .flag(let flag) = word else {
-                if case .operand(let operand) = word {
-                    let guess = UsageError.suggestion(for: operand, among: names)
-                    throw UsageError(
-                        description: guess.isEmpty
-                            ? "unknown command \"\(operand)\": there are get, info, store, ctl, exporter, http and doctor, and options"
-                            : "unknown command \"\(operand)\"\(guess)")
-                }
-                continue
+            let flag: String
+            switch word {
+            case .flag(let name): flag = name
+            case .operand(let operand):
+                let guess = UsageError.suggestion(for: operand, among: names)
+                let all = ": there are get, info, store, ctl, exporter, http and doctor, and options"
+                throw UsageError(description: "unknown command \"\(operand)\"\(guess.isEmpty ? all : guess)")
             }
             switch flag {
             case "--config": file = try arguments.given(flag).path()

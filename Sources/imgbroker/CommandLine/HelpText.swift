@@ -39,7 +39,7 @@ struct FlagHelp {
             lines.append(line)
             line = ""
         }
-        line += String(repeating: " ", count: column - line.count)
+        line = line.padded(to: column)
         for (index, part) in explanation.split(separator: "\n").enumerated() {
             if index > 0 {
                 lines.append(line)
@@ -49,15 +49,12 @@ struct FlagHelp {
                 line += part
                 continue
             }
-            var isEmpty = true
             for word in part.split(separator: " ") {
-                if !isEmpty, line.count + 1 + word.count > width {
+                if line.count > column, line.count + 1 + word.count > width {
                     lines.append(line)
                     line = indentation
-                    isEmpty = true
                 }
-                line += (isEmpty ? "" : " ") + word
-                isEmpty = false
+                line += (line.count > column ? " " : "") + word
             }
         }
         // A space that does not break stays one until here.
