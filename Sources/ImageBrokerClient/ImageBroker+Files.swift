@@ -13,9 +13,7 @@ extension ImageBroker {
     /// - Returns: the image. All clients that load the same unchanged file share its bytes.
     /// - Throws: `ClientError`; `system` when the file cannot be opened.
     public func get(path: String, _ options: GetOptions = GetOptions()) throws(ClientError) -> BrokerImage {
-        let file: FileDescriptor
-        do { file = try FileDescriptor.open(readingAt: path) } catch { throw .system(error) }
-        return try get(file: file, name: LocalFile.name(ofPath: path), options)
+        try get(file: try LocalFile.open(path), name: LocalFile.name(ofPath: path), options)
     }
 
     /// Loads the image in a regular file that is open for reading, and waits for it. The position in the file does not matter,
@@ -86,15 +84,16 @@ extension LocalFile {
         }
     }
 
+    /// Opens the file at a path of this process.
+    static func open(_ path: String) throws(ClientError) -> FileDescriptor {
+        do { return try FileDescriptor.open(readingAt: path) } catch { throw .system(error) }
+    }
+
     /// The last component of a path, shortened to the length of a name.
     package static func name(ofPath path: String) -> String? {
         guard let last = path.split(separator: "/").last else { return nil }
-        if last.utf8.count <= longestName { return String(last) }
-        var name = ""
-        for character in last {
-            if name.utf8.count + character.utf8.count > longestName { break }
-            name.append(character)
-        }
+        var name = String(last)
+        while name.utf8.count > longestName { name.removeLast() }
         return name
     }
 }

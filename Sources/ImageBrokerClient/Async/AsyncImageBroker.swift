@@ -101,7 +101,7 @@ public final class AsyncImageBroker: Sendable {
         atPath path: String, width: Int? = nil, height: Int? = nil, fit: Transform.Fit? = nil,
         options: GetOptions = GetOptions()
     ) async throws -> BrokerImage {
-        let file = try Self.open(path)
+        let file = try LocalFile.open(path)
         let name = LocalFile.name(ofPath: path)
         return try await image(in: file, name: name, width: width, height: height, fit: fit, options: options)
     }
@@ -201,10 +201,6 @@ public final class AsyncImageBroker: Sendable {
         }
         // A stream ends without its last element when its task is cancelled.
         throw CancellationError()
-    }
-
-    static func open(_ path: String) throws(ClientError) -> FileDescriptor {
-        do { return try FileDescriptor.open(readingAt: path) } catch { throw .system(error) }
     }
 }
 
