@@ -9,15 +9,13 @@ package struct Instant: Comparable, Hashable, Sendable {
     }
 
     /// Returns the point `milliseconds` later. Saturates on overflow.
-    package func adding(milliseconds: Int) -> Instant {
-        let (product, overflowed) = Int64(milliseconds).multipliedReportingOverflow(by: 1_000_000)
-        let (sum, carried) = nanoseconds.addingReportingOverflow(product)
-        return Instant(nanoseconds: overflowed || carried ? .max : sum)
-    }
+    package func adding(milliseconds: Int) -> Instant { adding(milliseconds, of: 1_000_000) }
 
     /// Returns the point `microseconds` later. Saturates on overflow.
-    package func adding(microseconds: Int) -> Instant {
-        let (product, overflowed) = Int64(microseconds).multipliedReportingOverflow(by: 1000)
+    package func adding(microseconds: Int) -> Instant { adding(microseconds, of: 1000) }
+
+    private func adding(_ count: Int, of unit: Int64) -> Instant {
+        let (product, overflowed) = Int64(count).multipliedReportingOverflow(by: unit)
         let (sum, carried) = nanoseconds.addingReportingOverflow(product)
         return Instant(nanoseconds: overflowed || carried ? .max : sum)
     }
