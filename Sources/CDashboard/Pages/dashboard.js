@@ -1,6 +1,6 @@
 "use strict";
 
-// The page asks for /status.json once a second. All text enters the page by textContent, never as HTML.
+// The page asks for /status.json once a second. All text enters the page as text, never as HTML.
 
 const SAMPLES = 300;
 const WINDOW = 10;
@@ -9,18 +9,15 @@ const $ = (id) => document.getElementById(id);
 
 // Elements.
 
-function make(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
+function complete(element, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   element.append(...children);
   return element;
 }
 
-function draw(name, attributes = {}) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  return element;
-}
+const make = (name, attributes = {}, ...children) => complete(document.createElement(name), attributes, children);
+const draw = (name, attributes = {}, ...children) =>
+  complete(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
 // Numbers in words.
 
@@ -99,6 +96,7 @@ function quantile(index, name, share) {
 
 const answered = (s) => s.memoryHits + s.diskHits + s.networkLoads + s.fileLoads + s.coalesced + s.sharedHits + s.failed;
 const hits = (s) => s.memoryHits + s.diskHits + s.coalesced + s.sharedHits;
+const work = (users) => users.reduce((sum, user) => sum + user.downloadMilliseconds + user.decodeMilliseconds, 0);
 
 // Charts.
 
@@ -136,8 +134,8 @@ function build(chart) {
   chart.svg = draw("svg", { class: "plot", role: "img", tabindex: "0", "aria-describedby": id });
   chart.legend = make("ul", { class: "legend", id });
   chart.series.forEach((series, index) => {
-    const key = draw("svg", { viewBox: "0 0 18 8", "aria-hidden": "true" });
-    key.append(draw("line", { x1: 1, y1: 4, x2: 17, y2: 4, class: "series " + (series.limit ? "limit" : "s" + (index + 1)) }));
+    const line = draw("line", { x1: 1, y1: 4, x2: 17, y2: 4, class: "series " + (series.limit ? "limit" : "s" + (index + 1)) });
+    const key = draw("svg", { viewBox: "0 0 18 8", "aria-hidden": "true" }, line);
     series.now = make("b");
     series.entry = make("li", {}, key, series.name + " ", series.now);
     chart.legend.append(series.entry);
@@ -200,15 +198,12 @@ function plot(chart) {
   const bottom = height - BOTTOM;
   const parts = [];
   for (const tick of ticks) {
-    parts.push(draw("line", { x1: LEFT, x2: width - RIGHT, y1: y(tick), y2: y(tick), class: "grid" }));
-    const label = draw("text", { x: LEFT - 8, y: y(tick) + 4, "text-anchor": "end" });
-    label.textContent = chart.format(tick);
-    parts.push(label);
+    parts.push(draw("line", { x1: LEFT, x2: width - RIGHT, y1: y(tick), y2: y(tick), class: "grid" }),
+      draw("text", { x: LEFT - 8, y: y(tick) + 4, "text-anchor": "end" }, chart.format(tick)));
   }
   for (const [share, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]]) {
-    const label = draw("text", { x: LEFT + (width - LEFT - RIGHT) * share, y: height - 4, "text-anchor": anchor });
-    label.textContent = share === 1 ? "now" : Math.round(span() * (1 - share)) + " s ago";
-    parts.push(label);
+    const place = { x: LEFT + (width - LEFT - RIGHT) * share, y: height - 4, "text-anchor": anchor };
+    parts.push(draw("text", place, share === 1 ? "now" : Math.round(span() * (1 - share)) + " s ago"));
   }
   lines.forEach((values, number) => {
     const series = chart.series[number];
@@ -216,12 +211,12 @@ function plot(chart) {
     values.forEach((value, index) => {
       if (value === null) return;
       if (index === 0 || values[index - 1] === null) runs.push([]);
-      runs[runs.length - 1].push([x(index).toFixed(1), y(value).toFixed(1)]);
+      runs.at(-1).push([x(index).toFixed(1), y(value).toFixed(1)]);
     });
     for (const run of runs) {
       const path = "M" + run.map((place) => place.join(" ")).join("L");
       if (series.filled) {
-        const end = `L${run[run.length - 1][0]} ${bottom}L${run[0][0]} ${bottom}Z`;
+        const end = `L${run.at(-1)[0]} ${bottom}L${run[0][0]} ${bottom}Z`;
         parts.push(draw("path", { d: path + end, class: "area a" + (number + 1) }));
       }
       parts.push(draw("path", { d: path, class: "series " + (series.limit ? "limit" : "s" + (number + 1)) }));
@@ -232,7 +227,7 @@ function plot(chart) {
   });
   if (chart.cursor !== null && chart.cursor !== undefined) {
     parts.push(draw("line", { x1: x(chart.cursor), x2: x(chart.cursor), y1: TOP, y2: bottom, class: "cursor" }));
-    const ago = Math.round((samples[samples.length - 1].at - samples[chart.cursor].at) / 1000);
+    const ago = Math.round((samples.at(-1).at - samples[chart.cursor].at) / 1000);
     const values = shown(chart).map((series) => series.name + " " + series.now.textContent).join(", ");
     chart.output.textContent = ago + " s ago";
     chart.output.setAttribute("aria-label", ago + " seconds ago: " + values);
@@ -253,7 +248,7 @@ function tabulate(chart) {
   if (!chart.details.open) return;
   const rows = [];
   for (let index = samples.length - 1; index >= 0 && rows.length < 12; index -= 5) {
-    const ago = Math.round((samples[samples.length - 1].at - samples[index].at) / 1000);
+    const ago = Math.round((samples.at(-1).at - samples[index].at) / 1000);
     rows.push([ago + " s ago", ...shown(chart).map((series) => chart.format(series.value(index)))]);
   }
   fill(chart.table, ["time", ...shown(chart).map((series) => series.name)], rows);
@@ -313,10 +308,9 @@ function showTables(s) {
     host.origin, milliseconds(host.milliseconds / Math.max(1, host.transfers)), milliseconds(host.maxMilliseconds),
     short(host.transfers), short(host.failed), bytes(host.bytes), [milliseconds(host.milliseconds), host.milliseconds / slowest]]),
     "Nothing was downloaded yet.");
-  const users = s.users ?? [];
-  const work = users.reduce((sum, user) => sum + user.downloadMilliseconds + user.decodeMilliseconds, 0);
+  const users = s.users ?? [], whole = work(users);
   fill($("users"), ["user", "share", "requests", "~downloading", "~decoding", "~bytes", "held"], users.map((user) => {
-    const part = share(user.downloadMilliseconds + user.decodeMilliseconds, work);
+    const part = share(work([user]), whole);
     return ["uid " + user.uid, [percent(part), part], short(user.requests), milliseconds(user.downloadMilliseconds),
       milliseconds(user.decodeMilliseconds), bytes(user.bytes), bytes(user.leasedBytes)];
   }), "No requests yet.");
@@ -333,7 +327,7 @@ function showTables(s) {
 
 // Judges memory by the page's samples, 5 minutes at most, because an old burst is no present fault.
 function memoryFinding() {
-  const [first, now] = [samples[0], samples[samples.length - 1]];
+  const [first, now] = [samples[0], samples.at(-1)];
   const since = (name) => Math.max(0, now.stats[name] - first.stats[name]);
   const [made, remade, evicted] = [since("decodes"), since("remadeAfterEviction"), since("evictions")];
   const byDescriptors = since("descriptorEvictions");
@@ -359,9 +353,8 @@ function findings(s) {
       `Slowest origin: ${slow.origin}, ${milliseconds(mean)} on average (${short(slow.transfers)} transfers${failed}).`]);
   }
   const users = s.users ?? [];
-  const work = users.reduce((sum, user) => sum + user.downloadMilliseconds + user.decodeMilliseconds, 0);
-  if (users.length > 0 && work > 0) {
-    const part = (users[0].downloadMilliseconds + users[0].decodeMilliseconds) / work;
+  if (work(users) > 0) {
+    const part = work([users[0]]) / work(users);
     list.push([users.length > 1 && part > 0.8 ? "warn" : "good", users.length > 1 && part > 0.8 ? "Share" : "OK",
       `Most work is done for uid ${users[0].uid}: ${percent(part)} of the time of all jobs.`]);
   }
@@ -443,7 +436,7 @@ function show(status) {
     "The exporter’s user sees its own figures only, so most are 0. Run it as a member of the broker’s stats-group.");
   const s = status.stats;
   $("server").textContent = `${status.server} · up ${duration(s.uptimeSeconds)} · ${s.clients} clients · ${s.sandbox}`;
-  const before = samples[samples.length - 1];
+  const before = samples.at(-1);
   if (before && s.uptimeSeconds < before.stats.uptimeSeconds) {
     samples.length = 0;
     for (const chart of charts) chart.cursor = null;
