@@ -229,27 +229,26 @@ extension Broker {
     /// The state for the next process, and the descriptors that it names.
     private func keptState(for upgrade: PendingUpgrade) -> (KeptState, [FileDescriptor]) {
         var kept = state.kept()
-        var descriptors = [listener.descriptor]
-        var process = KeptState.Process(listener: Int(listener.descriptor.raw), path: listener.path)
+        var descriptors: [FileDescriptor] = []
+        /// Adds a descriptor. Returns its number.
+        func number(_ file: FileDescriptor) -> Int {
+            descriptors.append(file)
+            return Int(file.raw)
+        }
+        var process = KeptState.Process(listener: number(listener.descriptor), path: listener.path)
         if let identity = listener.identity {
             process.device = Int(Int64(bitPattern: identity.device))
             process.inode = Int(Int64(bitPattern: identity.inode))
         }
-        if let socket = remover?.socket {
-            process.remover = Int(socket.raw)
-            descriptors.append(socket)
-        }
-        if let directory = launcher.cacheDirectory {
-            process.cacheDirectory = Int(directory.raw)
-            descriptors.append(directory)
-        }
+        process.remover = (remover?.socket).map(number)
+        process.cacheDirectory = launcher.cacheDirectory.map(number)
         process.stored = store?.images.sorted() ?? []
         process.storedState = store?.lastState ?? 0
         process.children = children.map { KeptState.Child(pid: Int($0.child.pid), user: $0.heldUpBy) }
         for index in kept.segments.indices {
-            guard let file = buffers.segment(kept.segments[index].number) else { continue }
-            kept.segments[index].descriptor = Int(file.raw)
-            descriptors.append(file)
+            if let file = buffers.segment(kept.segments[index].number) {
+                kept.segments[index].descriptor = number(file)
+            }
         }
         kept.segments.removeAll { $0.descriptor == 0 }
         var closing = foreignDescriptors
@@ -261,8 +260,7 @@ extension Broker {
                 let id = BufferID(number: buffer.number)
                 if let memfd = buffers.memfd(of: id) {
                     guard let inode = try? memfd.inode() else { return nil }
-                    buffer.place = KeptBuffer.Place(descriptor: Int(memfd.raw), inode: inode)
-                    descriptors.append(memfd)
+                    buffer.place = KeptBuffer.Place(descriptor: number(memfd), inode: inode)
                 } else {
                     guard let bytes = buffers.bytes(of: id) else { return nil }
                     copiedBytes += bytes.count
@@ -278,32 +276,28 @@ extension Broker {
                 closing.append(client.channel.socket)
                 continue
             }
-            var connection = state.kept(client.id, descriptor: Int(client.channel.socket.raw))
+            var connection = state.kept(client.id, descriptor: number(client.channel.socket))
             connection.input += client.unreadInput
             connection.unread = client.channel.countUnreadDescriptors()
             if client.id == upgrade.client { connection.upgrade = upgrade.id }
-            descriptors.append(client.channel.socket)
             for unsent in client.channel.unsent {
                 var output = KeptClient.Output(bytes: unsent.bytes)
-                output.descriptors = unsent.descriptors.map { Int($0.raw) }
-                descriptors += unsent.descriptors
-                if let payload = unsent.payload {
-                    output.payload = KeptClient.Payload(
-                        descriptor: Int(payload.file.raw), offset: payload.offset, count: payload.count,
+                output.descriptors = unsent.descriptors.map(number)
+                output.payload = unsent.payload.map { payload in
+                    KeptClient.Payload(
+                        descriptor: number(payload.file), offset: payload.offset, count: payload.count,
                         buffer: payload.name)
-                    descriptors.append(payload.file)
                 }
                 connection.output.append(output)
             }
             kept.clients.append(connection)
         }
-        process.closing = closing.map { Int($0.raw) }
+        process.closing = closing.map(number)
         process.departed = unread.departedConnections.map {
-            KeptState.Departed(descriptor: Int($0.socket.raw), user: $0.user, unread: $0.count)
+            KeptState.Departed(descriptor: number($0.socket), user: $0.user, unread: $0.count)
         }
-        descriptors += unread.departedConnections.map(\.socket)
         kept.process = process
-        return (kept, descriptors + closing)
+        return (kept, descriptors)
     }
 
     // MARK: Taking over
