@@ -371,18 +371,14 @@ extension GivenValue {
 
     /// Certificates in PEM (RFC 7468), of which none is cut off: one such would make all others useless.
     fileprivate func certificates(in contents: String) throws(UsageError) -> String {
-        var (isInside, count) = (false, 0)
-        for line in contents.split(whereSeparator: \.isNewline) {
-            let isBegin = line.hasPrefix("-----BEGIN ")
-            let isEnd = line.hasPrefix("-----END ")
-            if isBegin ? isInside : isEnd && !isInside {
-                throw UsageError(description: "\(name): \(text) has a certificate that is cut off")
-            }
-            if isBegin, line.hasPrefix("-----BEGIN CERTIFICATE-----") { count += 1 }
-            if isBegin || isEnd { isInside = isBegin }
+        let (begin, end) = ("-----BEGIN ", "-----END ")
+        let borders = contents.split(whereSeparator: \.isNewline).filter { $0.hasPrefix(begin) || $0.hasPrefix(end) }
+        guard borders.count.isMultiple(of: 2),
+            borders.enumerated().allSatisfy({ $1.hasPrefix($0.isMultiple(of: 2) ? begin : end) })
+        else { throw UsageError(description: "\(name): \(text) has a certificate that is cut off") }
+        guard borders.contains(where: { $0.hasPrefix("-----BEGIN CERTIFICATE-----") }) else {
+            throw UsageError(description: "\(name): there is no certificate (PEM) in \(text)")
         }
-        if isInside { throw UsageError(description: "\(name): \(text) has a certificate that is cut off") }
-        if count == 0 { throw UsageError(description: "\(name): there is no certificate (PEM) in \(text)") }
         return contents
     }
 

@@ -18,8 +18,7 @@ final class SettingsReading: Sendable {
     init(of settings: Settings) throws(SystemError) {
         waker = try Waker()
         try DetachedThread.start(name: "settings") { [self] in
-            let outcome: Outcome
-            do throws(UsageError) { outcome = .success(try settings.reloaded()) } catch { outcome = .failure(error) }
+            let outcome = Outcome { () throws(UsageError) in try settings.reloaded() }
             result.withLock { $0 = outcome }
             waker.wake()
         }
