@@ -566,9 +566,7 @@ final class DescriptorReceiver {
     }
 
     private static func digest(_ words: ArraySlice<Int>) -> ContentDigest? {
-        guard words.count == 4 else { return nil }
-        let words = words.map { UInt64(UInt(bitPattern: $0)) }
-        return ContentDigest(words: SIMD4(words[0], words[1], words[2], words[3]))
+        words.count == 4 ? ContentDigest(words: SIMD4(words.map { UInt64(UInt(bitPattern: $0)) })) : nil
     }
 
     private static func failure(_ numbers: [Int]) -> FileReadFailure {
