@@ -77,11 +77,10 @@ enum CtlCommand {
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try CtlRequest(words) else { return StandardOutput.writeHelp(usage) }
         switch request.command {
-        case .stats: return perform(request, showStats)
-        case .tier: return perform(request, showTier)
+        case .stats: return perform(request) { (broker) throws(ClientError) in try showStats(broker, request) }
+        case .tier: return perform(request) { (broker) throws(ClientError) in try showTier(broker, request) }
         case .top:
-            return TopCommand.run(
-                path: request.socketPath, interval: request.top.interval, once: request.top.isOnce)
+            return TopCommand.run(path: request.socketPath, interval: request.top.interval, once: request.top.isOnce)
         case .prefetch: return CtlPrefetch.run(request)
         case .events: return try CtlEvents.run(request)
         case .failed: return try runFailed(request)
@@ -103,15 +102,9 @@ enum CtlCommand {
                 }
             }
         case .suspend:
-            return perform(request) { (broker) throws(ClientError) in
-                try broker.suspend()
-                request.report("suspended: hits are served, new loads wait") { $0.member("suspended", true) }
-            }
-        case .resume:
-            return perform(request) { (broker) throws(ClientError) in
-                try broker.resume()
-                request.report("resumed") { $0.member("suspended", false) }
-            }
+            let line = "suspended: hits are served, new loads wait"
+            return perform(request, ImageBroker.suspend, line: line, member: ("suspended", true))
+        case .resume: return perform(request, ImageBroker.resume, line: "resumed", member: ("suspended", false))
         case .reload:
             return perform(request) { (broker) throws(ClientError) in
                 let report = try broker.reload()
@@ -121,15 +114,10 @@ enum CtlCommand {
                 }
             }
         case .upgrade:
-            return perform(request) { (broker) throws(ClientError) in
-                try broker.upgrade()
-                request.report("upgraded") { $0.member("upgraded", true) }
-            }
+            return perform(request, ImageBroker.upgrade, line: "upgraded", member: ("upgraded", true))
         case .cancelAll:
-            return perform(request) { (broker) throws(ClientError) in
-                try broker.cancelAll()
-                request.report("cancelled all pending requests") { $0.member("cancelled", true) }
-            }
+            let line = "cancelled all pending requests"
+            return perform(request, ImageBroker.cancelAll, line: line, member: ("cancelled", true))
         }
     }
 
@@ -193,10 +181,15 @@ enum CtlCommand {
 
     // MARK: Running
 
+    /// Runs an order without a result. Prints a line, or an object with one member.
     private static func perform(
-        _ request: CtlRequest, _ body: (ImageBroker, CtlRequest) throws(ClientError) -> Void
+        _ request: CtlRequest, _ order: (ImageBroker) -> () throws(ClientError) -> Void, line: String,
+        member: (name: String, value: Bool)
     ) -> Int32 {
-        perform(request) { (broker) throws(ClientError) in try body(broker, request) }
+        perform(request) { (broker) throws(ClientError) in
+            try order(broker)()
+            request.report(line) { $0.member(member.name, member.value) }
+        }
     }
 
     /// Runs `body` with a connection and returns the exit status.
