@@ -161,7 +161,7 @@ extension MachineFacts {
             "\(family.formats.map(\.name).joined(separator: ", ")) (package \(family.package))"
         }
         let text = missing.isEmpty ? "all" : "all but " + missing.joined(separator: ", ")
-        return Finding(subject: "formats", text: text, remedy: nil)
+        return Finding(subject: "formats", text: text)
     }
 
     private func socketFinding(_ limits: BrokerLimits) -> Finding {
@@ -183,7 +183,7 @@ extension MachineFacts {
                 subject: "broker", text: "\(version) serves \(path), \(sandbox), disk cache \(service.diskState)",
                 remedy: remedy)
         case .free(let path):
-            return Finding(subject: "broker", text: "none; one could listen at \(path)", remedy: nil)
+            return Finding(subject: "broker", text: "none; one could listen at \(path)")
         case .forbidden(let path):
             return Finding(
                 subject: "broker", text: "\(path) does not admit you",
@@ -196,7 +196,7 @@ extension MachineFacts {
     }
 
     private func cacheFinding(_ configuration: Configuration) -> Finding {
-        guard configuration.limits.usesDisk else { return Finding(subject: "disk cache", text: "off", remedy: nil) }
+        guard configuration.limits.usesDisk else { return Finding(subject: "disk cache", text: "off") }
         guard let cache else {
             return Finding(
                 subject: "disk cache", text: "no directory that can be written", remedy: "name one with --cache-dir")
@@ -217,7 +217,7 @@ extension MachineFacts {
 
     private func tierFinding(_ configuration: Configuration) -> Finding {
         let servers = configuration.sharedServers
-        if servers.isEmpty { return Finding(subject: "shared tier", text: "none", remedy: nil) }
+        if servers.isEmpty { return Finding(subject: "shared tier", text: "none") }
         let silent = silentServers.joined(separator: ", ")
         let remedy: String? =
             if !hasTierProgram {
@@ -236,7 +236,7 @@ extension MachineFacts {
 
     private func resolverFinding(_ configuration: Configuration) -> Finding {
         if configuration.proxy != nil {
-            return Finding(subject: "names", text: "resolved by the proxy", remedy: nil)
+            return Finding(subject: "names", text: "resolved by the proxy")
         }
         let hasServer = resolver?.split(separator: "\n").contains { $0.hasPrefix("nameserver") } == true
         return Finding(

@@ -108,27 +108,22 @@ struct HTTPService: Equatable {
 
     /// What the doctor says.
     var finding: Finding {
-        let (text, remedy) = judgement
-        return Finding(subject: "http", text: text, remedy: remedy)
-    }
-
-    private var judgement: (text: String, remedy: String?) {
-        guard isEnabled else { return ("\(Self.unit) is not enabled", nil) }
-        guard hasProgram else { return ("imghttp is missing", "install the package imgbroker-http") }
+        func finding(_ text: String, _ remedy: String? = nil) -> Finding {
+            Finding(subject: "http", text: text, remedy: remedy)
+        }
+        guard isEnabled else { return finding("\(Self.unit) is not enabled") }
+        guard hasProgram else { return finding("imghttp is missing", "install the package imgbroker-http") }
         let place = listener.map { "\($0)" } ?? "an unknown place"
         switch health {
-        case .healthy: return ("\(place) answers", nil)
+        case .healthy: return finding("\(place) answers")
         case .withoutBroker:
-            return (
-                "\(place) gets no answer from the broker", "start the broker, then see journalctl -u imgbroker-http"
-            )
+            let remedy = "start the broker, then see journalctl -u imgbroker-http"
+            return finding("\(place) gets no answer from the broker", remedy)
         case .foreign:
-            return (
-                "another program answers at \(place)",
-                "end it, or choose another place: systemctl edit imgbroker-http, with --listen"
-            )
-        case .silent: return ("\(place) does not answer", "see systemctl status imgbroker-http")
-        case nil: return ("\(Self.unit) is enabled and serves at \(place)", nil)
+            let remedy = "end it, or choose another place: systemctl edit imgbroker-http, with --listen"
+            return finding("another program answers at \(place)", remedy)
+        case .silent: return finding("\(place) does not answer", "see systemctl status imgbroker-http")
+        case nil: return finding("\(Self.unit) is enabled and serves at \(place)")
         }
     }
 }

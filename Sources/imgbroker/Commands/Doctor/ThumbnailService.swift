@@ -62,21 +62,15 @@ struct ThumbnailService: Equatable {
 
     /// What the doctor says.
     var finding: Finding {
-        let (text, remedy): (String, String?) =
-            if !hasProgram {
-                (
-                    "\(own.program) is missing",
-                    "\(own.path) names it: install imgbroker-thumbnailer again, or remove that file"
-                )
-            } else if let rival {
-                (
-                    "\(rival.program) has the same name on the bus",
-                    "remove \(rival.path), or the package that has it, such as tumbler"
-                )
-            } else {
-                (own.program, nil)
-            }
-        return Finding(subject: "thumbnails", text: text, remedy: remedy)
+        var finding = Finding(subject: "thumbnails", text: own.program)
+        if !hasProgram {
+            finding.text += " is missing"
+            finding.remedy = "\(own.path) names it: install imgbroker-thumbnailer again, or remove that file"
+        } else if let rival {
+            finding.text = "\(rival.program) has the same name on the bus"
+            finding.remedy = "remove \(rival.path), or the package that has it, such as tumbler"
+        }
+        return finding
     }
 }
 
