@@ -113,8 +113,7 @@ enum GetCommand {
         var options = request.options
         options.progress = bar != nil && !request.areSeveral
         var next = 0
-        var pending: [Int: Int] = [:]
-        var sent: [Int: (at: Instant, unixNanoseconds: Int)] = [:]
+        var pending: [Int: (index: Int, at: Instant, unixNanoseconds: Int)] = [:]
         var summary = LoadSummary()
         func fail(_ index: Int, _ error: ClientError) {
             summary.failed += 1
@@ -127,13 +126,14 @@ enum GetCommand {
             while next < request.sources.count, pending.count < requestsAtOnce {
                 let index = next
                 next += 1
-                sent[index] = (.now, WallClock.nanoseconds)
+                let (at, unixNanoseconds) = (Instant.now, WallClock.nanoseconds)
                 options.representation = request.representation(index)
                 if request.keepsFrames {
                     options.variant.frames = options.representation == .webp ? .all : request.options.variant.frames
                 }
                 do throws(ClientError) {
-                    pending[try request.sources[index].send(over: broker, options)] = index
+                    let id = try request.sources[index].send(over: broker, options)
+                    pending[id] = (index, at, unixNanoseconds)
                 } catch {
                     if error.endsConnection { throw error }
                     fail(index, error)
@@ -145,7 +145,7 @@ enum GetCommand {
             if pending.isEmpty { continue }
             switch try broker.receive() {
             case .image(let id, let image):
-                guard let index = pending[id] else { continue }
+                guard let (index, at, unixNanoseconds) = pending[id] else { continue }
                 if !image.reply.final {
                     guard request.options.progressive else { continue }
                     bar?.clear()
@@ -156,12 +156,11 @@ enum GetCommand {
                 pending[id] = nil
                 do throws(ClientError) {
                     bar?.clear()
-                    let sent = sent[index] ?? (.now, WallClock.nanoseconds)
-                    let microseconds = Instant.now.microseconds(since: sent.at)
+                    let microseconds = Instant.now.microseconds(since: at)
                     try report(image, index, of: request, isOutputTaken: isOutputTaken)
                     if request.options.trace {
                         let load = TraceExport.Load(
-                            source: TraceExport.shortened(request.sources[index].title), arrival: sent.unixNanoseconds,
+                            source: TraceExport.shortened(request.sources[index].title), arrival: unixNanoseconds,
                             microseconds: microseconds, reply: image.reply)
                         printTrace(load, of: request, onStandardError: isOutputTaken)
                     }
@@ -171,7 +170,7 @@ enum GetCommand {
                 }
             case .progress(_, let received, let expected): bar?.show(received, of: expected)
             case .reply(.error(let id, let error)):
-                guard let id, let index = pending.removeValue(forKey: id) else { throw .refused(error) }
+                guard let id, let index = pending.removeValue(forKey: id)?.index else { throw .refused(error) }
                 fail(index, .refused(error))
             case .reply, .event: throw .protocolViolation("a get got a reply of another kind")
             }
