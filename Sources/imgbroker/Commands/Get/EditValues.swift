@@ -4,11 +4,9 @@ import JSONCoding
 extension GivenValue {
     /// The value as a crop: "X,Y,WIDTH,HEIGHT".
     func crop() throws(UsageError) -> Crop {
-        let numbers = text.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
+        let numbers = text.split(separator: ",", omittingEmptySubsequences: false).map { Int($0) ?? -1 }
         let sides = 0...PixelGeometry.maximumSide
-        guard numbers.count == 4, text.count(where: { $0 == "," }) == 3, numbers.allSatisfy(sides.contains),
-            numbers[2] > 0, numbers[3] > 0
-        else {
+        guard numbers.count == 4, numbers.allSatisfy(sides.contains), numbers[2] > 0, numbers[3] > 0 else {
             throw needs("X,Y,WIDTH,HEIGHT in whole pixels")
         }
         return Crop(x: numbers[0], y: numbers[1], width: numbers[2], height: numbers[3])

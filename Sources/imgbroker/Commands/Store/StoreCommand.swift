@@ -159,11 +159,11 @@ enum StoreCommand {
 extension GivenValue {
     /// The value as a size: "640x480".
     fileprivate func sizeInPixels() throws(UsageError) -> PixelGeometry {
-        let sides = text.split(separator: "x", omittingEmptySubsequences: false).compactMap { side in
-            side.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ? Int(side) : nil
+        let sides = text.split(separator: "x", omittingEmptySubsequences: false).map { side in
+            side.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ? Int(side) ?? 0 : 0
         }
         let range = 1...PixelGeometry.maximumSide
-        guard sides.count == 2, text.count(where: { $0 == "x" }) == 1, sides.allSatisfy(range.contains),
+        guard sides.count == 2, sides.allSatisfy(range.contains),
             let size = PixelGeometry(width: sides[0], height: sides[1])
         else { throw needs("WIDTHxHEIGHT in pixels, each from 1 to \(PixelGeometry.maximumSide)") }
         return size
