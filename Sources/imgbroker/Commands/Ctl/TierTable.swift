@@ -9,22 +9,16 @@ enum TierTable {
             return "no figures of a shared tier: the broker has none (--shared-tier), or you are no administrator\n"
         }
         let titles = ["SERVER", "STATE", "KEYS", "HITS", "MISSES", "WRITTEN", "REJECTED", "FAILED", "READ", "SENT"]
-        let rows =
-            [titles]
-            + servers.map { server in
+        let table = TopTable(
+            columns: titles.enumerated().map { TopTable.Column(title: $1, width: 0, isText: $0 < 2) },
+            rows: servers.map { server in
                 [
                     server.name.escapingDeceptive, server.state.escapingDeceptive,
                     FigureText.percent(Double(server.share) / 1000),
                     "\(server.hits)", "\(server.misses)", "\(server.writes)", "\(server.rejected)",
                     "\(server.failures)", "\(ByteCount(server.bytesRead))", "\(ByteCount(server.bytesWritten))",
                 ]
-            }
-        let widths = titles.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-        return rows.map { row in
-            let cells = row.enumerated().map { column, text in
-                column < 2 ? text.padded(to: widths[column]) : text.leftPadded(to: widths[column])
-            }
-            return cells.joined(separator: "  ") + "\n"
-        }.joined()
+            })
+        return table.lines(width: .max).map { $0 + "\n" }.joined()
     }
 }
