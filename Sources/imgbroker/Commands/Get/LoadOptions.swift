@@ -44,11 +44,13 @@ struct LoadOptions {
     /// The options read so far, without the headers.
     private var given: GetOptions
     private var headers: [String: String] = [:]
-    private(set) var hasCacheMode = false
-    private(set) var hasRepresentation = false
-    private(set) var hasFrame = false
+    private var flags: Set<String> = []
     /// A flag that describes a variant, if one was given.
     private var ownVariant: String?
+
+    var hasCacheMode: Bool { flags.contains("--cache") }
+    var hasRepresentation: Bool { !flags.isDisjoint(with: ["--as", "--original"]) }
+    var hasFrame: Bool { flags.contains("--frame") }
 
     init(_ defaults: GetOptions = GetOptions()) {
         given = defaults
@@ -63,11 +65,11 @@ struct LoadOptions {
 
     /// Reads the value of a flag of this group. Returns false for other flags.
     mutating func take(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
+        flags.insert(flag)
         let milliseconds = 1...24 * 3600 * 1000
         if let option = VariantOption.all.first(where: { $0.flag == flag }) {
             if given.preset != nil { throw Self.contradiction(flag) }
             ownVariant = flag
-            if option.name == "frame" { hasFrame = true }
             let value = option.value == nil ? GivenValue(name: flag, text: "true") : try arguments.given(flag)
             try option.apply(&given.variant, value)
             return true
@@ -76,18 +78,12 @@ struct LoadOptions {
         case "--preset":
             if let ownVariant { throw Self.contradiction(ownVariant) }
             given.preset = try arguments.given(flag).presetName()
-        case "--as":
-            given.representation = try arguments.given(flag).choice()
-            hasRepresentation = true
-        case "--original":
-            given.representation = .original
-            hasRepresentation = true
+        case "--as": given.representation = try arguments.given(flag).choice()
+        case "--original": given.representation = .original
         case "--quality": given.quality = try arguments.given(flag).number(in: 1...100)
         case "--embedded": given.embedded = try arguments.given(flag).choice()
         case "--accept-damage": given.damaged = .accept
-        case "--cache":
-            given.cache = try arguments.given(flag).choice()
-            hasCacheMode = true
+        case "--cache": given.cache = try arguments.given(flag).choice()
         case "--storage": given.storage = try arguments.given(flag).choice()
         case "--priority": given.priority = try arguments.given(flag).choice()
         case "--retry-failed": given.retryFailed = true
