@@ -18,7 +18,8 @@ package struct ContentDigest: Hashable, Sendable {
             for (index, word) in [high[0], high[1], low[0], low[1]].enumerated() {
                 for place in 0..<16 {
                     let value = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * place)) & 15
-                    unsafe text[16 * index + place] = hexadecimalDigit(value)
+                    unsafe text[16 * index + place] =
+                        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
                 }
             }
             return Self.length
@@ -41,6 +42,6 @@ package struct ContentDigest: Hashable, Sendable {
             }
             words[place / 16] = words[place / 16] << 4 | UInt64(value)
         }
-        (high, low) = (words.lowHalf, words.highHalf)
+        self.init(words: words)
     }
 }

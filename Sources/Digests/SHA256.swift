@@ -19,13 +19,9 @@ package struct SHA256: ~Copyable {
     package consuming func hexadecimalDigest() -> String {
         var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_SIZE))
         unsafe nettle_sha256_digest(&context, digest.count, &digest)
-        return unsafe String(unsafeUninitializedCapacity: 2 * digest.count) { text in
-            for (place, byte) in digest.enumerated() {
-                unsafe text[2 * place] = hexadecimalDigit(byte >> 4)
-                unsafe text[2 * place + 1] = hexadecimalDigit(byte & 15)
-            }
-            return 2 * digest.count
-        }
+        var words = SIMD4<UInt64>()
+        for (place, byte) in digest.enumerated() { words[place / 8] = words[place / 8] << 8 | UInt64(byte) }
+        return ContentDigest(words: words).hexadecimal
     }
 
     /// Returns the digest of `bytes`, as 64 hexadecimal digits in lower case.
@@ -34,9 +30,4 @@ package struct SHA256: ~Copyable {
         unsafe Array(bytes).withUnsafeBytes { unsafe hash.update($0) }
         return hash.hexadecimalDigest()
     }
-}
-
-/// The digit of a value below 16, in lower case.
-func hexadecimalDigit(_ value: UInt8) -> UInt8 {
-    value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
 }
