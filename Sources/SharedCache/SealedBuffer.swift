@@ -93,6 +93,17 @@ extension FileDescriptor {
         let (seals, needed) = (clinux_get_seals(raw), clinux_seal_foreign_writes())
         return seals >= 0 && seals & needed == needed && (try? self.size()) == size
     }
+
+    /// Maps the first `size` bytes.
+    ///
+    /// - Throws: `SystemError` of `mmap`.
+    func map(
+        _ size: Int, access: Int32 = PROT_READ, flags: Int32 = MAP_SHARED
+    ) throws(SystemError) -> UnsafeMutableRawPointer {
+        let address = unsafe mmap(nil, size, access, flags, raw, 0)
+        guard let address = unsafe address, unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
+        return unsafe address
+    }
 }
 
 /// The bytes of a sealed buffer or of a segment, mapped until the value is destroyed.
@@ -113,9 +124,7 @@ package struct Mapping: ~Copyable, @unchecked Sendable {
             unsafe base = nil
             return
         }
-        let address = unsafe mmap(nil, count, PROT_READ, MAP_PRIVATE, buffer.descriptor.raw, 0)
-        guard unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
-        unsafe base = address
+        unsafe base = try buffer.descriptor.map(count, flags: MAP_PRIVATE)
     }
 
     /// Maps a segment, a memfd for which `isSegment` is true, read-only and shared, so that results which the broker adds are
@@ -123,10 +132,8 @@ package struct Mapping: ~Copyable, @unchecked Sendable {
     ///
     /// - Throws: `SystemError` of `mmap`.
     package init(segment descriptor: FileDescriptor, size: Int) throws(SystemError) {
-        let address = unsafe mmap(nil, size, PROT_READ, MAP_SHARED, descriptor.raw, 0)
-        guard unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
         count = size
-        unsafe base = address
+        unsafe base = try descriptor.map(size)
     }
 
     /// Passes the bytes to `body`.

@@ -1,4 +1,3 @@
-internal import CLinux
 internal import Glibc
 internal import LinuxSystem
 internal import Synchronization
@@ -24,10 +23,7 @@ final class SegmentMapping: Sendable {
     ///
     /// - Throws: `SystemError` of `mmap`.
     init(_ descriptor: FileDescriptor, size: Int, isWritable: Bool) throws(SystemError) {
-        let access = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
-        let address = unsafe mmap(nil, size, access, MAP_SHARED, descriptor.raw, 0)
-        guard let address = unsafe address, unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
-        unsafe base = address
+        unsafe base = try descriptor.map(size, access: isWritable ? PROT_READ | PROT_WRITE : PROT_READ)
         (self.descriptor, self.size, self.isWritable) = (descriptor, size, isWritable)
         // Not required: the kernel may have no huge pages for shared memory.
         if isWritable { _ = unsafe madvise(base, size, MADV_HUGEPAGE) }

@@ -28,7 +28,6 @@ package final class ValidityPage {
     /// The number of slots.
     package let slots: Int
     private let base: UnsafeMutableRawPointer
-    private let count: Int
 
     /// Makes a page with `slots` invalid slots. The kernel marks the page when the calling thread exits for any reason.
     /// A process makes one page.
@@ -39,10 +38,8 @@ package final class ValidityPage {
             throw SystemError("mmap", code: SystemError.invalidArgument)
         }
         descriptor = try WritableBuffer(name: "imgbroker-validity", size: bytes).descriptor
-        let address = unsafe mmap(nil, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.raw, 0)
-        guard let address = unsafe address, unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
-        unsafe base = address
-        (count, self.slots) = (bytes, slots)
+        unsafe base = try descriptor.map(bytes, access: PROT_READ | PROT_WRITE)
+        self.slots = slots
         // From here on this mapping is the only writable one.
         try retrying("fcntl") { clinux_add_seals(descriptor.raw, clinux_seal_foreign_writes()) }
         unsafe base.storeBytes(of: Layout.magic, as: UInt64.self)
@@ -92,11 +89,9 @@ package final class ValidityView: @unchecked Sendable {
         guard let bytes = Layout.bytes(slots: slots), seals & needed == needed || descriptor.isSealed,
             try descriptor.size() >= bytes
         else { throw SystemError("fcntl", code: SystemError.invalidArgument) }
-        let address = unsafe mmap(nil, bytes, PROT_READ, MAP_SHARED, descriptor.raw, 0)
-        guard let address = unsafe address, unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
         (count, self.slots) = (bytes, slots)
-        unsafe base = address
-        owner = unsafe Self.owner(of: address)
+        unsafe base = try descriptor.map(bytes)
+        owner = unsafe Self.owner(of: base)
         isKnown = unsafe base.load(fromByteOffset: Layout.versionOffset, as: UInt32.self) == Layout.version
         guard unsafe base.load(as: UInt64.self) == Layout.magic else {
             throw SystemError("mmap", code: SystemError.invalidArgument)
