@@ -55,20 +55,14 @@ typedef struct {
     int is_cut;
 } box;
 
-static uint64_t big_endian(const uint8_t *bytes, int count) {
-    uint64_t value = 0;
-    for (int i = 0; i < count; i++) value = value << 8 | bytes[i];
-    return value;
-}
-
 /// Reads the box at the start of `length` bytes, cut at their end. Returns its size, at least 8; 0 without a valid box.
 static uint64_t read_box(const uint8_t *bytes, uint64_t length, box *box) {
     if (length < 8) return 0;
-    uint64_t size = big_endian(bytes, 4), header = 8;
+    uint64_t size = codec_big_endian(bytes, 4), header = 8;
     memcpy(box->type, bytes + 4, 4);
     if (size == 1) {
         if (length < 16) return 0;
-        size = big_endian(bytes + 8, 8);
+        size = codec_big_endian(bytes + 8, 8);
         header = 16;
     } else if (size == 0) {
         size = length;

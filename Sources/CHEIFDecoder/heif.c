@@ -47,26 +47,24 @@ static codec_status failed(codec_heif_reader *reader, struct heif_error error) {
     return errno == ENOMEM ? CODEC_NO_MEMORY : CODEC_DAMAGED;
 }
 
-static uint64_t big_endian(const uint8_t *bytes, int count) {
-    uint64_t value = 0;
-    for (int i = 0; i < count; i++) value = value << 8 | bytes[i];
-    return value;
+/// Returns the size of the box at the start of `length` bytes, cut at their end; 0 without a valid one.
+static uint64_t box_size(const uint8_t *bytes, uint64_t length, int *is_cut) {
+    if (length < 8) return 0;
+    uint64_t size = codec_big_endian(bytes, 4);
+    if (size == 1 && length >= 16) size = codec_big_endian(bytes + 8, 8);
+    if (size == 0) size = length;
+    if (size < 8) return 0;
+    *is_cut = size > length;
+    return *is_cut ? length : size;
 }
 
 /// Sums up the boxes of the file without `mdat`. Returns whether the last one is complete.
 static int measure_boxes(const uint8_t *bytes, uint64_t length, uint64_t *structure) {
-    while (length >= 8) {
-        uint64_t size = big_endian(bytes, 4);
-        if (size == 1 && length >= 16) size = big_endian(bytes + 8, 8);
-        if (size == 0) size = length;
-        if (size < 8) return 0;
-        uint64_t used = size < length ? size : length;
-        *structure += memcmp(bytes + 4, "mdat", 4) == 0 ? 16 : used;
-        if (size > length) return 0;
-        bytes += size;
-        length -= size;
+    int is_cut = 0;
+    for (uint64_t size; (size = box_size(bytes, length, &is_cut)) > 0; bytes += size, length -= size) {
+        *structure += memcmp(bytes + 4, "mdat", 4) == 0 ? 16 : size;
     }
-    return length == 0;
+    return length == 0 && !is_cut;
 }
 
 /// Returns the most samples that two pixels have, of all images in the file: 2 of a gray image, 3 to 6 with chroma.
@@ -85,15 +83,9 @@ static uint64_t samples_of_two_pixels(const codec_heif_reader *reader) {
 /// Returns whether a box of the file other than `mdat` contains a text.
 static int structure_contains(const codec_heif_reader *reader, const char *text) {
     const uint8_t *bytes = reader->bytes;
-    uint64_t length = reader->length;
-    while (length >= 8) {
-        uint64_t size = big_endian(bytes, 4);
-        if (size == 1 && length >= 16) size = big_endian(bytes + 8, 8);
-        if (size == 0 || size > length) size = length;
-        if (size < 8) return 0;
+    uint64_t length = reader->length, size;
+    for (int is_cut; (size = box_size(bytes, length, &is_cut)) > 0; bytes += size, length -= size) {
         if (memcmp(bytes + 4, "mdat", 4) != 0 && memmem(bytes, size, text, strlen(text))) return 1;
-        bytes += size;
-        length -= size;
     }
     return 0;
 }

@@ -64,10 +64,6 @@ static void ignore_warning(png_structp png, const char *message) {
     (void)message;
 }
 
-static uint32_t big_endian(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
 static void read_bytes(png_structp png, uint8_t *destination, size_t count) {
     codec_png_reader *reader = png_get_io_ptr(png);
     if (count > reader->length - reader->position) {
@@ -108,7 +104,7 @@ codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length) {
 void codec_png_reader_take_part(codec_png_reader *reader) {
     for (uint64_t position = 8; position + 8 < reader->length;) {
         const uint8_t *chunk = reader->bytes + position;
-        uint64_t left = reader->length - position - 8, size = big_endian(chunk);
+        uint64_t left = reader->length - position - 8, size = codec_big_endian(chunk, 4);
         // libpng reads a chunk completely or not at all, so its length is changed to the available one.
         if (size > left && memcmp(chunk + 4, "IDAT", 4) == 0) {
             reader->cut_chunk = (size_t)position;
@@ -129,7 +125,7 @@ uint64_t codec_png_reader_rows_read(const codec_png_reader *reader) { return rea
 /// always the first chunk.
 static codec_status check_size(const codec_png_reader *reader) {
     if (reader->length < 24 || memcmp(reader->bytes + 12, "IHDR", 4) != 0) return CODEC_OK;
-    uint32_t width = big_endian(reader->bytes + 16), height = big_endian(reader->bytes + 20);
+    uint64_t width = codec_big_endian(reader->bytes + 16, 4), height = codec_big_endian(reader->bytes + 20, 4);
     if (width == 0 || height == 0) return CODEC_EMPTY;
     if (width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
     return CODEC_OK;

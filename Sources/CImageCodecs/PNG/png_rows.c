@@ -40,10 +40,6 @@ struct png_rows {
     const char *message;
 };
 
-static uint32_t big_endian(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
 static codec_status failed(png_rows *reader, codec_status status, const char *message) {
     reader->message = message;
     return status;
@@ -92,7 +88,7 @@ static codec_status begin_chunk(png_rows *reader) {
     const uint8_t *start = take(reader, 8);
     if (!start) return CODEC_TRUNCATED;
     if (memcmp(start + 4, "IDAT", 4) != 0) return failed(reader, CODEC_TRUNCATED, "not enough pixels");
-    reader->left = big_endian(start);
+    reader->left = (uint32_t)codec_big_endian(start, 4);
     if (reader->left > LONGEST_CHUNK) return failed(reader, CODEC_DAMAGED, "length of a chunk");
     reader->checksum = (uint32_t)crc32(0, start + 4, 4);
     return CODEC_OK;
@@ -114,7 +110,7 @@ static const uint8_t *take_content(png_rows *reader, uint32_t most, uint32_t *co
 static codec_status end_chunk(png_rows *reader) {
     const uint8_t *checksum = take(reader, 4);
     if (!checksum) return CODEC_TRUNCATED;
-    return big_endian(checksum) == reader->checksum ? CODEC_OK : failed(reader, CODEC_DAMAGED, "checksum");
+    return codec_big_endian(checksum, 4) == reader->checksum ? CODEC_OK : failed(reader, CODEC_DAMAGED, "checksum");
 }
 
 /// Provides input to inflate, from the current chunk or the next.
@@ -205,7 +201,7 @@ static codec_status check_end(png_rows *reader) {
     // Data beyond the last row are ignored.
     if (status == CODEC_OK && made == 0) {
         status = read_frame(reader, adler, sizeof adler);
-        if (status == CODEC_OK && big_endian(adler) != reader->adler) {
+        if (status == CODEC_OK && codec_big_endian(adler, 4) != reader->adler) {
             return failed(reader, CODEC_DAMAGED, "checksum of the compressed data");
         }
     }

@@ -1,6 +1,8 @@
-// Types that all codec functions share.
+// Types and functions that all codecs share.
 #ifndef CODECTYPES_H
 #define CODECTYPES_H
+
+#include <stdint.h>
 
 /// The result of a call.
 typedef enum {
@@ -29,5 +31,12 @@ typedef enum {
     CODEC_SPACE_GRAY,
     CODEC_SPACE_CMYK,
 } codec_space;
+
+/// Returns the number of `count` bytes, 8 at most, the most significant first.
+static inline uint64_t codec_big_endian(const uint8_t *bytes, int count) {
+    uint64_t value = 0;
+    for (int i = 0; i < count; i++) value = value << 8 | bytes[i];
+    return value;
+}
 
 #endif
