@@ -229,12 +229,8 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     header->held_bytes = codec_avif_reader_held_bytes(reader, 1, 1, 0);
     header->space = CODEC_SPACE_RGB;
     // A monochrome image with a gray profile has gray rows.
-    if (image->yuvFormat == AVIF_PIXEL_FORMAT_YUV400 && image->icc.size >= 20 &&
-        memcmp(image->icc.data + 16, "GRAY", 4) == 0) {
+    if (image->yuvFormat == AVIF_PIXEL_FORMAT_YUV400 && codec_profile_is_gray(image->icc.data, image->icc.size))
         header->space = CODEC_SPACE_GRAY;
-    }
-    header->inflated_bytes = 0;
-    header->can_scale = 0;
     reader->width = image->width;
     reader->height = image->height;
     // Makes the codec refuse frames larger than the container declares.

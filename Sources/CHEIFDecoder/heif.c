@@ -201,10 +201,7 @@ static codec_status describe(codec_heif_reader *reader, codec_header *header) {
     header->passes = 1;
     header->space = CODEC_SPACE_RGB;
     uint64_t pair = samples_of_two_pixels(reader);
-    if (pair == 2 && reader->profile_length >= 20 && memcmp(reader->profile + 16, "GRAY", 4) == 0)
-        header->space = CODEC_SPACE_GRAY;
-    header->inflated_bytes = 0;
-    header->can_scale = 0;
+    if (pair == 2 && codec_profile_is_gray(reader->profile, reader->profile_length)) header->space = CODEC_SPACE_GRAY;
     // Frames are whole blocks, and the last tiles extend beyond the image.
     uint64_t pixels = ((uint64_t)stored_width + LARGEST_TILE) * ((uint64_t)stored_height + LARGEST_TILE);
     uint64_t shown = (uint64_t)stored_width * (uint64_t)stored_height, layers = header->has_alpha ? 2 : 1;

@@ -63,7 +63,6 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     uint64_t pixels = (uint64_t)header->width * header->height;
     int lossless = features.format == 2, lossy = features.format == 1;
     header->held_bytes = lossy && !features.has_alpha ? 0 : lossless_bytes(pixels) + (lossless ? 0 : pixels);
-    header->inflated_bytes = 0;
     // Only for lossless files libwebp multiplies by alpha before it scales.
     header->can_scale = lossless || !features.has_alpha;
     if (features.has_animation) return CODEC_DAMAGED;

@@ -145,8 +145,6 @@ codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header
     header->held_bytes = 10 * (uint64_t)codec_svg_reader_length(reader) + document->own.capacity + 1024 * document->elements;
     if (codec_images_exist(document->text)) header->held_bytes += 2 * CODEC_MAXIMUM_DOCUMENT + 10 * (uint64_t)reader->length;
     header->space = CODEC_SPACE_RGB;
-    header->inflated_bytes = 0;
-    header->can_scale = 0;
     return CODEC_OK;
 }
 

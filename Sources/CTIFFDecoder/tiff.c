@@ -268,7 +268,7 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
     }
     size_t length;
     const uint8_t *profile = codec_tiff_reader_profile(reader, &length);
-    int has_gray_profile = profile && length >= 20 && memcmp(profile + 16, "GRAY", 4) == 0;
+    int has_gray_profile = codec_profile_is_gray(profile, length);
     reader->space = CODEC_SPACE_RGB;
     if (!reader->is_converted && reader->photometric == PHOTOMETRIC_SEPARATED) reader->space = CODEC_SPACE_CMYK;
     if (!reader->is_converted && reader->photometric <= PHOTOMETRIC_MINISBLACK && has_gray_profile)
@@ -279,8 +279,6 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
     header->has_alpha = reader->alpha > 0;
     header->passes = 1;
     header->space = reader->space;
-    header->inflated_bytes = 0;
-    header->can_scale = 0;
     // A tile of samples, which libtiff and its codec may hold as well, and a row of tiles as pixels.
     header->held_bytes = (planes + 3) * reader->tile_bytes + 4 * (uint64_t)reader->width * reader->tile_height + length;
     if (reader->is_lab) header->held_bytes += MEMORY_OF_LAB + 6 * (uint64_t)reader->width;

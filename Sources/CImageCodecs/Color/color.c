@@ -156,6 +156,10 @@ void codec_color_destroy(codec_color *color) {
     free(color);
 }
 
+int codec_profile_is_gray(const uint8_t *profile, size_t length) {
+    return length >= 20 && memcmp(profile + 16, "GRAY", 4) == 0;
+}
+
 struct codec_lab {
     cmsHTRANSFORM transform;
 };

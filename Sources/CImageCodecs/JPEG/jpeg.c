@@ -146,10 +146,8 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     }
     header->width = reader->jpeg.image_width;
     header->height = reader->jpeg.image_height;
-    header->has_alpha = 0;
     header->passes = 1;
     header->held_bytes = coefficient_bytes(&reader->jpeg);
-    header->inflated_bytes = 0;
     header->can_scale = 1;
     switch (reader->jpeg.jpeg_color_space) {
     case JCS_GRAYSCALE: header->space = CODEC_SPACE_GRAY; break;
@@ -231,7 +229,7 @@ static int cut_off(codec_jpeg_reader *reader) {
     memset(reader->scanned, 0, sizeof reader->scanned);
     reader->source.next_input_byte = reader->bytes;
     reader->source.bytes_in_buffer = reader->length;
-    codec_header header;
+    codec_header header = {0};
     return codec_jpeg_reader_read_header(reader, &header) == CODEC_OK;
 }
 

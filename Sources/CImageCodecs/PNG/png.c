@@ -147,10 +147,8 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     int has_key = png_get_valid(reader->png, reader->info, PNG_INFO_tRNS) != 0;
     header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || has_key;
     header->passes = png_get_interlace_type(reader->png, reader->info) == PNG_INTERLACE_NONE ? 1 : 7;
-    header->held_bytes = 0;
     header->space = type & PNG_COLOR_MASK_COLOR ? CODEC_SPACE_RGB : CODEC_SPACE_GRAY;
     header->inflated_bytes = (uint64_t)png_get_rowbytes(reader->png, reader->info) * header->height;
-    header->can_scale = 0;
     reader->width = header->width;
     reader->height = header->height;
     int is_plain = png_get_bit_depth(reader->png, reader->info) == 8 && header->passes == 1 && !has_key

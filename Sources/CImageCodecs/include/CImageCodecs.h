@@ -17,7 +17,7 @@
 #include "PixelPacking.h"
 #include "RowFilter.h"
 
-/// The header of a stored image.
+/// The header of a stored image. Readers set only the fields that are not zero, so it is all zeros before.
 typedef struct {
     uint32_t width;
     uint32_t height;
