@@ -12,15 +12,11 @@ struct codec_jpeg_writer {
     /// `length` excludes the buffer that the compressor currently fills.
     codec_output output;
     int started;
-    int no_memory;
 };
 
 static void provide_space(codec_jpeg_writer *writer) {
     uint8_t *space = codec_output_reserve(&writer->output, OUTPUT_STEP);
-    if (!space) {
-        writer->no_memory = 1;
-        ERREXIT1(&writer->jpeg, JERR_OUT_OF_MEMORY, 0);
-    }
+    if (!space) ERREXIT1(&writer->jpeg, JERR_OUT_OF_MEMORY, 0);
     writer->destination.next_output_byte = space;
     writer->destination.free_in_buffer = OUTPUT_STEP;
 }
@@ -37,7 +33,6 @@ static boolean continue_output(j_compress_ptr jpeg) {
 static void end_output(j_compress_ptr jpeg) { (void)jpeg; }
 
 static codec_status writing_status(const codec_jpeg_writer *writer) {
-    if (writer->no_memory) return CODEC_NO_MEMORY;
     switch (writer->errors.base.msg_code) {
     case JERR_IMAGE_TOO_BIG: return CODEC_TOO_LARGE;
     case JERR_OUT_OF_MEMORY:
