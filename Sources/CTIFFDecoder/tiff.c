@@ -197,6 +197,11 @@ static int find_samples(codec_tiff_reader *reader) {
     return 1;
 }
 
+static codec_status unsupported(codec_tiff_reader *reader, const char *message) {
+    snprintf(reader->message, sizeof reader->message, "%s", message);
+    return CODEC_UNSUPPORTED;
+}
+
 codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_header *header) {
     codec_status status = open_file(reader);
     if (status != CODEC_OK) return status;
@@ -217,26 +222,16 @@ codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_head
         return CODEC_UNSUPPORTED;
     }
     if (!TIFFGetField(file, TIFFTAG_PHOTOMETRIC, &reader->photometric)) reader->photometric = PHOTOMETRIC_MINISBLACK;
-    if (reader->bits <= 16 && !has_unsigned_samples(reader)) {
-        snprintf(reader->message, sizeof reader->message, "the samples are no unsigned integers, and no tag states their black and white");
-        return CODEC_UNSUPPORTED;
-    }
+    if (reader->bits <= 16 && !has_unsigned_samples(reader))
+        return unsupported(reader, "the samples are no unsigned integers, and no tag states their black and white");
     reader->is_lab = reader->photometric >= PHOTOMETRIC_CIELAB && reader->photometric <= PHOTOMETRIC_ITULAB;
     reader->is_converted = !find_samples(reader);
-    if (reader->is_converted && reader->is_lab) {
-        snprintf(reader->message, sizeof reader->message, "CIELab other than of 8 or 16 bits, or with ranges of its own");
-        return CODEC_UNSUPPORTED;
-    }
-    if (reader->is_lab && reader->is_premultiplied) {
-        snprintf(reader->message, sizeof reader->message, "CIELab that is multiplied by alpha");
-        return CODEC_UNSUPPORTED;
-    }
+    if (reader->is_converted && reader->is_lab)
+        return unsupported(reader, "CIELab other than of 8 or 16 bits, or with ranges of its own");
+    if (reader->is_lab && reader->is_premultiplied) return unsupported(reader, "CIELab that is multiplied by alpha");
     if (reader->is_converted) {
         char reason[1024] = "";
-        if (!TIFFRGBAImageOK(file, reason)) {
-            snprintf(reader->message, sizeof reader->message, "%.150s", reason);
-            return CODEC_UNSUPPORTED;
-        }
+        if (!TIFFRGBAImageOK(file, reason)) return unsupported(reader, reason);
         uint16_t count = 0, *extra = NULL;
         TIFFGetFieldDefaulted(file, TIFFTAG_EXTRASAMPLES, &count, &extra);
         reader->alpha = count > 0 && extra[0] != EXTRASAMPLE_UNSPECIFIED;
