@@ -27,7 +27,7 @@ struct codec_jp2_reader {
     channel channels[4];
     codec_jp2_colors colors;
     codec_order order;
-    int is_premultiplied, accepts_damage;
+    int accepts_damage;
     uint32_t width, height;
     /// The next row.
     uint32_t row;
@@ -108,11 +108,10 @@ static codec_status failed(const codec_jp2_reader *reader) {
 }
 
 codec_status codec_jp2_reader_start(
-    codec_jp2_reader *reader, codec_order order, codec_jp2_colors colors, int is_premultiplied, uint32_t reduction,
-    uint32_t width, uint32_t height) {
+    codec_jp2_reader *reader, codec_order order, codec_jp2_colors colors, uint32_t reduction, uint32_t width,
+    uint32_t height) {
     reader->order = order;
     reader->colors = colors;
-    reader->is_premultiplied = is_premultiplied;
     reader->width = width;
     reader->height = height;
     opj_dparameters_t parameters;
@@ -193,18 +192,6 @@ static void convert_ycc(uint8_t *pixels, uint32_t count, int red) {
     }
 }
 
-/// Divides a row of colours by their alpha.
-static void divide(uint8_t *pixels, uint32_t count) {
-    for (uint8_t *pixel = pixels; pixel < pixels + (size_t)count * 4; pixel += 4) {
-        unsigned alpha = pixel[3];
-        if (alpha == 255) continue;
-        for (int color = 0; color < 3; color++) {
-            unsigned straight = alpha ? (pixel[color] * 255u + alpha / 2) / alpha : 0;
-            pixel[color] = straight > 255 ? 255 : (uint8_t)straight;
-        }
-    }
-}
-
 codec_status codec_jp2_reader_read_rows(codec_jp2_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
     if (!reader->image || count == 0 || count > reader->height - reader->row) return CODEC_DAMAGED;
     int red = reader->order == CODEC_BGRA && reader->colors != CODEC_JP2_INKS ? 2 : 0;
@@ -213,7 +200,6 @@ codec_status codec_jp2_reader_read_rows(codec_jp2_reader *reader, uint8_t *rows,
         uint8_t *pixels = rows + row * stride;
         for (int i = 0; i < 4; i++) write_channel(reader, &reader->channels[i], pixels + places[i]);
         if (reader->colors == CODEC_JP2_YCC) convert_ycc(pixels, reader->width, red);
-        if (reader->is_premultiplied) divide(pixels, reader->width);
     }
     return CODEC_OK;
 }

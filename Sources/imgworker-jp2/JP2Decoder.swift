@@ -87,14 +87,15 @@ struct JP2Decoder: ImageDecoder {
         }
         let geometry = size.geometry
         let status = unsafe codec_jp2_reader_start(
-            reader.pointer, format.codecOrder, colors, channels.isPremultiplied ? 1 : 0,
-            UInt32(Self.reduction(of: size)), UInt32(geometry.width), UInt32(geometry.height))
+            reader.pointer, format.codecOrder, colors, UInt32(Self.reduction(of: size)), UInt32(geometry.width),
+            UInt32(geometry.height))
         guard status == CODEC_OK else { throw failure(status) }
         var row = 0
         unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
             let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
             let status = unsafe codec_jp2_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
             guard status == CODEC_OK else { throw failure(status) }
+            if channels.isPremultiplied { unsafe unpremultiply(rows) }
             unsafe blank(rows, row..<row + count, size)
             row += count
         }

@@ -25,11 +25,10 @@ void codec_jp2_reader_cut_part(codec_jp2_reader *reader, size_t place);
 /// is 255.
 codec_status codec_jp2_reader_set_channel(
     codec_jp2_reader *reader, int channel, uint32_t component, int32_t offset, const uint8_t *values, uint32_t count);
-/// Decodes all components, without the `reduction` highest resolutions, to an image of `width` × `height` pixels. `colors` are
-/// multiplied by alpha if `is_premultiplied`.
+/// Decodes all components, without the `reduction` highest resolutions, to an image of `width` × `height` pixels.
 codec_status codec_jp2_reader_start(
-    codec_jp2_reader *reader, codec_order order, codec_jp2_colors colors, int is_premultiplied, uint32_t reduction,
-    uint32_t width, uint32_t height);
+    codec_jp2_reader *reader, codec_order order, codec_jp2_colors colors, uint32_t reduction, uint32_t width,
+    uint32_t height);
 /// Converts the next `count` rows into `rows`, `stride` bytes apart. A component with fewer samples is repeated.
 codec_status codec_jp2_reader_read_rows(codec_jp2_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 /// Returns the message of the last error.
