@@ -340,7 +340,7 @@ codec_status codec_jxl_reader_select(codec_jxl_reader *reader, uint32_t first) {
     return status;
 }
 
-codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, codec_order order, uint8_t *pixels) {
+codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixels) {
     size_t size = (size_t)reader->info.xsize * reader->info.ysize * 4, needed = 0;
     codec_status status = CODEC_OK;
     while (status == CODEC_OK) {
@@ -360,13 +360,7 @@ codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, codec_order o
             if (!reader->accepts_damage || JxlDecoderFlushImage(reader->decoder) != JXL_DEC_SUCCESS)
                 return failed(reader, event);
             // fall through
-        case JXL_DEC_FULL_IMAGE:
-            for (size_t i = 0; order == CODEC_BGRA && i < size; i += 4) {
-                uint8_t red = pixels[i];
-                pixels[i] = pixels[i + 2];
-                pixels[i + 2] = red;
-            }
-            return CODEC_OK;
+        case JXL_DEC_FULL_IMAGE: return CODEC_OK;
         case JXL_DEC_SUCCESS: return CODEC_DAMAGED;
         default: return failed(reader, event);
         }

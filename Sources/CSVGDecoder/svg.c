@@ -189,8 +189,8 @@ codec_status codec_svg_reader_draw(
 }
 
 codec_status codec_svg_reader_render(
-    codec_svg_reader *reader, codec_order order, double x, double y, double horizontal, double vertical,
-    uint32_t width, uint32_t height, uint64_t most, uint8_t *pixels) {
+    codec_svg_reader *reader, double x, double y, double horizontal, double vertical, uint32_t width, uint32_t height,
+    uint64_t most, uint8_t *pixels) {
     if (width == 0 || height == 0 || width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
     // cairo's limit is 32,767.
     if (width > INT16_MAX || height > INT16_MAX) {
@@ -210,14 +210,7 @@ codec_status codec_svg_reader_render(
         snprintf(reader->message, sizeof reader->message, "filters, masks and groups");
         return CODEC_TOO_LARGE;
     }
-    if (status != CODEC_OK) return status;
-    // cairo's pixels are words with blue in the lowest byte.
-    for (size_t i = 0; order == CODEC_RGBA && i < (size_t)width * height * 4; i += 4) {
-        uint8_t blue = pixels[i];
-        pixels[i] = pixels[i + 2];
-        pixels[i + 2] = blue;
-    }
-    return CODEC_OK;
+    return status;
 }
 
 const char *codec_svg_reader_message(const codec_svg_reader *reader) { return reader->message; }

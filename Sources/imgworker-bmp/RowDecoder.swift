@@ -31,9 +31,6 @@ enum RGBA {
     static func pixel(_ red: UInt8, _ green: UInt8, _ blue: UInt8, _ alpha: UInt8 = 255) -> UInt32 {
         UInt32(red) | UInt32(green) << 8 | UInt32(blue) << 16 | UInt32(alpha) << 24
     }
-
-    /// Exchanges red and blue.
-    static func swapped(_ pixel: UInt32) -> UInt32 { pixel & 0xFF00_FF00 | (pixel & 0xFF) << 16 | pixel >> 16 & 0xFF }
 }
 
 /// Decodes an image with a reader of its rows.
@@ -73,7 +70,7 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        let (width, isSwapped) = (header.geometry.width, format.codecOrder == CODEC_BGRA)
+        let width = header.geometry.width
         var (reader, row, found) = (reader, 0, false)
         unsafe try sink.takeBands(of: header.geometry) { (rows, count) throws(WireError) in
             let bytes = unsafe UnsafeBufferPointer(start: source.start, count: source.bytes.count)
@@ -84,7 +81,6 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
                     rebasing: band[index * width..<(index + 1) * width]
                 ).mutableSpan
                 let read = reader.read(row, of: unsafe bytes.span, into: &pixels)
-                if isSwapped { for x in 0..<read { pixels[x] = RGBA.swapped(pixels[x]) } }
                 guard read == width || source.toleratesDamage else {
                     throw WireError(reader.failure, format: self.format)
                 }
@@ -92,6 +88,7 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
                 found = found || read > 0
                 row += 1
             }
+            if format.codecOrder == CODEC_BGRA { unsafe swapRedAndBlue(rows) }
         }
         // Only where damage is accepted.
         guard found else { throw WireError(reader.failure, format: self.format) }

@@ -81,8 +81,9 @@ struct JXLDecoder: ImageDecoder {
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let raster = try PixelMemory(count: header.geometry.bytes)
         let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let status = unsafe codec_jxl_reader_read_frame(reader.pointer, format.codecOrder, pixels)
+        let status = unsafe codec_jxl_reader_read_frame(reader.pointer, pixels)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        if format.codecOrder == CODEC_BGRA { unsafe swapRedAndBlue(raster.bytes) }
         unsafe try sink.takeWhole(raster.bytes, header.geometry)
     }
 

@@ -56,9 +56,10 @@ struct SVGDecoder: ImageDecoder {
         let raster = try PixelMemory(count: geometry.bytes)
         let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         let status = unsafe codec_svg_reader_render(
-            reader.pointer, format.codecOrder, size.left, size.top, size.horizontal, size.vertical,
-            UInt32(geometry.width), UInt32(geometry.height), UInt64(mostPixels), pixels)
+            reader.pointer, size.left, size.top, size.horizontal, size.vertical, UInt32(geometry.width),
+            UInt32(geometry.height), UInt64(mostPixels), pixels)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        if format.codecOrder == CODEC_RGBA { unsafe swapRedAndBlue(raster.bytes) }
         unsafe unpremultiply(raster.bytes)
         unsafe try sink.takeWhole(raster.bytes, geometry)
     }

@@ -29,8 +29,8 @@ uint32_t codec_jxl_reader_delay(const codec_jxl_reader *reader, uint32_t index);
 uint64_t codec_jxl_reader_pixels(const codec_jxl_reader *reader, uint32_t index);
 /// Selects the first frame to read. libjxl decodes those before it only if it refers to them.
 codec_status codec_jxl_reader_select(codec_jxl_reader *reader, uint32_t first);
-/// Decodes the next frame, composed, into `pixels`: rows without padding.
-codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, codec_order order, uint8_t *pixels);
+/// Decodes the next frame, composed, into `pixels`: rows without padding, of red, green, blue and alpha.
+codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixels);
 /// Returns the message of the last error.
 const char *codec_jxl_reader_message(const codec_jxl_reader *reader);
 /// Frees the reader, which may be NULL.

@@ -23,12 +23,12 @@ codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length);
 /// height, or one of them and the ratio of `viewBox`, or the largest size of that ratio within 300 × 150. Allocates nothing
 /// proportional to the image's area.
 codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header *header);
-/// Renders a part of the document into `pixels`, rows of `width` × `height` pixels without padding and with colour multiplied by
-/// alpha. The part begins at `x` and `y`, in pixels of the header's size, of which each becomes `horizontal` × `vertical`
+/// Renders a part of the document into `pixels`, rows of `width` × `height` pixels without padding: blue, green, red and alpha,
+/// which the others are multiplied by. The part begins at `x` and `y`, in pixels of the header's size, of which each becomes `horizontal` × `vertical`
 /// pixels. `most` is the number of pixels of all groups, masks, patterns and results of filters together.
 codec_status codec_svg_reader_render(
-    codec_svg_reader *reader, codec_order order, double x, double y, double horizontal, double vertical,
-    uint32_t width, uint32_t height, uint64_t most, uint8_t *pixels);
+    codec_svg_reader *reader, double x, double y, double horizontal, double vertical, uint32_t width, uint32_t height,
+    uint64_t most, uint8_t *pixels);
 /// Returns the message of the last error.
 const char *codec_svg_reader_message(const codec_svg_reader *reader);
 /// Frees the reader, which may be NULL.

@@ -62,11 +62,4 @@ struct PixelsDecoder: ImageDecoder {
             unsafe pixels[4 * index + 3] = 255
         }
     }
-
-    /// Converts between the two orders of bytes.
-    private func swapRedAndBlue(_ rows: UnsafeMutableRawBufferPointer) {
-        for pixel in stride(from: 0, to: rows.count, by: 4) {
-            unsafe rows.swapAt(pixel, pixel + 2)
-        }
-    }
 }

@@ -61,6 +61,15 @@ package func unpremultiply(_ pixels: UnsafeMutableRawBufferPointer) {
     }
 }
 
+/// Exchanges red and blue.
+package func swapRedAndBlue(_ pixels: UnsafeMutableRawBufferPointer) {
+    let words = unsafe pixels.bindMemory(to: UInt32.self)
+    for index in 0..<words.count {
+        let (others, red, blue) = unsafe (words[index] & 0xFF00_FF00, words[index] & 0xFF, words[index] >> 16 & 0xFF)
+        unsafe words[index] = others | red << 16 | blue
+    }
+}
+
 /// Blends premultiplied colour over white.
 package func flattenOverWhite(_ pixels: UnsafeMutableRawBufferPointer) {
     let bytes = unsafe channels(pixels)
