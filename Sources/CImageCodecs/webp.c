@@ -117,8 +117,7 @@ codec_status codec_webp_decode(
     return decoding_status(status);
 }
 
-/// Decodes the available rows; with `accepts_damage`, also those before damaged data.
-static codec_status decode_rows(
+codec_status codec_webp_decode_rows(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels,
     int accepts_damage) {
     WebPDecoderConfig config;
@@ -138,16 +137,6 @@ static codec_status decode_rows(
     if (rows <= 0) return CODEC_TRUNCATED;
     if ((uint32_t)rows < height) memset(pixels + (size_t)rows * stride, 0, (height - (size_t)rows) * stride);
     return CODEC_OK;
-}
-
-codec_status codec_webp_decode_part(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
-    return decode_rows(bytes, length, order, width, height, pixels, 0);
-}
-
-codec_status codec_webp_decode_damaged(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
-    return decode_rows(bytes, length, order, width, height, pixels, 1);
 }
 
 static int import(WebPPicture *picture, codec_order order, const uint8_t *pixels) {

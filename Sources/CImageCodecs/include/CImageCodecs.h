@@ -127,15 +127,11 @@ codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, co
 /// without padding. The size is the header's, or a smaller one if the header's `can_scale` is set.
 codec_status codec_webp_decode(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
-/// Decodes an incomplete file that is no animation: all available rows of `pixels`; the others become transparent.
-/// CODEC_TRUNCATED if no row is available.
-codec_status codec_webp_decode_part(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
-
-/// Decodes the rows before missing or damaged data, of a file or the bitstream of an animation's frame; the others become
-/// transparent. An error if no row is available.
-codec_status codec_webp_decode_damaged(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
+/// Decodes the rows before missing data, of a file or the bitstream of an animation's frame; the others become transparent. If
+/// `accepts_damage`, so do those from damaged data on. An error if no row is available.
+codec_status codec_webp_decode_rows(
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels,
+    int accepts_damage);
 
 // MARK: Reading GIF, one frame at a time: create, start, read_rows until all rows are read, destroy.
 

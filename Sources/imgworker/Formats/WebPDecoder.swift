@@ -57,14 +57,14 @@ struct WebPDecoder: ImageDecoder {
         let geometry = size.geometry
         let raster = try PixelMemory(count: geometry.bytes)
         let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let decode =
-            source.toleratesDamage
-            ? unsafe codec_webp_decode_damaged
-            : source.isPart ? unsafe codec_webp_decode_part : unsafe codec_webp_decode
-        let status = unsafe decode(
-            source.start + range.lowerBound, range.count, format.codecOrder, UInt32(geometry.width),
-            UInt32(geometry.height),
-            pixels)
+        let (start, width, height) = unsafe (
+            source.start + range.lowerBound, UInt32(geometry.width), UInt32(geometry.height)
+        )
+        let status =
+            source.isPart || source.toleratesDamage
+            ? unsafe codec_webp_decode_rows(
+                start, range.count, format.codecOrder, width, height, pixels, source.toleratesDamage ? 1 : 0)
+            : unsafe codec_webp_decode(start, range.count, format.codecOrder, width, height, pixels)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
         unsafe try sink.takeWhole(raster.bytes, geometry)
     }
