@@ -13,9 +13,7 @@ struct AVIFDecoder: ImageDecoder {
 
     /// The bytes of a copy of the file that was made for this decoder.
     private var copiedBytes = 0
-    private let reader: CodecHandle
-    /// Keeps the bytes that the reader uses.
-    private let source: ImageSource
+    private let reader: CodecReader
 
     /// Reads the header of `source`, and counts the frames to be decoded for `selection`, hidden ones included: they may
     /// have at most `mostPixels` pixels.
@@ -24,15 +22,12 @@ struct AVIFDecoder: ImageDecoder {
     init(
         _ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max
     ) throws(WireError) {
-        guard
-            let reader = unsafe CodecHandle(
-                codec_avif_reader_create(source.start, source.bytes.count), destroy: codec_avif_reader_destroy)
-        else { throw .outOfMemory }
-        self.source = source
+        let reader = unsafe try CodecReader(
+            of: source, .avif, create: codec_avif_reader_create, destroy: codec_avif_reader_destroy,
+            message: codec_avif_reader_message)
         self.reader = reader
         var header = codec_header()
-        let status = unsafe codec_avif_reader_read_header(reader.pointer, &header)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_avif_reader_read_header(reader.pointer, &header))
         let work: AVIFWork
         if unsafe codec_avif_reader_is_sequence(reader.pointer) != 0 {
             let sequence = source.withSpan { AVIFSequence($0) }
@@ -58,9 +53,9 @@ struct AVIFDecoder: ImageDecoder {
             case .none: break
             case .unsupported(let reason): throw WireError(CODEC_UNSUPPORTED, format: .avif, message: reason)
             case .each(let start, let meta, let isPremultiplied):
-                let status = unsafe codec_avif_reader_add_alpha(
-                    reader.pointer, UInt64(start), meta, meta.count, isPremultiplied ? 1 : 0)
-                guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+                try reader.check(
+                    unsafe codec_avif_reader_add_alpha(
+                        reader.pointer, UInt64(start), meta, meta.count, isPremultiplied ? 1 : 0))
                 header.has_alpha = 1
             }
         }
@@ -76,12 +71,9 @@ struct AVIFDecoder: ImageDecoder {
             UInt32(work.layout.chromaOfFour))
         self.header = try StoredHeader(header)
         let orientation = unsafe Int(codec_avif_reader_orientation(reader.pointer))
-        var count = 0
-        let profile = unsafe codec_avif_reader_profile(reader.pointer, &count)
         metadata = ImageMetadata(
             orientation: Orientation(rawValue: orientation) ?? .upright,
-            profile: unsafe ColorProfile(UnsafeBufferPointer(start: profile, count: count)),
-            frameCount: self.header.frameCount)
+            profile: unsafe reader.profile(codec_avif_reader_profile), frameCount: self.header.frameCount)
     }
 
     /// Opens the smallest thumbnail of a suitable size, as the image of a copy of the file. Files above `mostCopied` bytes have none.
@@ -115,19 +107,8 @@ struct AVIFDecoder: ImageDecoder {
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        let status = unsafe codec_avif_reader_start(reader.pointer, format.codecOrder)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-        let geometry = header.geometry
-        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
-            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            let status = unsafe codec_avif_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
-            guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-        }
-    }
-
-    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
-        unsafe WireError(
-            status, format: .avif, message: String(cString: codec_avif_reader_message(reader.pointer)))
+        try reader.check(unsafe codec_avif_reader_start(reader.pointer, format.codecOrder))
+        unsafe try reader.decodeRows(of: header.geometry, into: &sink, by: codec_avif_reader_read_rows)
     }
 }
 

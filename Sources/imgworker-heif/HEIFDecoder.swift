@@ -8,9 +8,7 @@ struct HEIFDecoder: ImageDecoder {
     let header: StoredHeader
     let metadata: ImageMetadata
 
-    private let reader: CodecHandle
-    /// Keeps the bytes that the reader uses.
-    private let source: ImageSource
+    private let reader: CodecReader
 
     /// Reads the header of `source`.
     ///
@@ -19,24 +17,18 @@ struct HEIFDecoder: ImageDecoder {
 
     /// Reads the header of the image, or of its thumbnail with this index.
     private init(_ source: ImageSource, thumbnail: UInt32?) throws(WireError) {
-        guard
-            let reader = unsafe CodecHandle(
-                codec_heif_reader_create(source.start, source.bytes.count), destroy: codec_heif_reader_destroy)
-        else { throw .outOfMemory }
-        (self.source, self.reader) = (source, reader)
+        reader = unsafe try CodecReader(
+            of: source, .heif, create: codec_heif_reader_create, destroy: codec_heif_reader_destroy,
+            message: codec_heif_reader_message)
         var header = codec_header()
-        var status = unsafe codec_heif_reader_read_header(reader.pointer, &header)
-        if status == CODEC_OK, let thumbnail {
-            status = unsafe codec_heif_reader_show_thumbnail(reader.pointer, thumbnail, &header)
+        try reader.check(unsafe codec_heif_reader_read_header(reader.pointer, &header))
+        if let thumbnail {
+            try reader.check(unsafe codec_heif_reader_show_thumbnail(reader.pointer, thumbnail, &header))
         }
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         self.header = try StoredHeader(header)
-        var count = 0
-        let profile = unsafe codec_heif_reader_profile(reader.pointer, &count)
         // libheif turns and mirrors the image itself; the standard excludes the orientation of EXIF.
         metadata = ImageMetadata(
-            orientation: .upright, profile: unsafe ColorProfile(UnsafeBufferPointer(start: profile, count: count)),
-            frameCount: 1)
+            orientation: .upright, profile: unsafe reader.profile(codec_heif_reader_profile), frameCount: 1)
     }
 
     /// Opens the smallest thumbnail of a suitable size.
@@ -59,17 +51,7 @@ struct HEIFDecoder: ImageDecoder {
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        let status = unsafe codec_heif_reader_start(reader.pointer, format.codecOrder)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-        let geometry = header.geometry
-        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
-            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            let status = unsafe codec_heif_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
-            guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-        }
-    }
-
-    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
-        unsafe WireError(status, format: .heif, message: String(cString: codec_heif_reader_message(reader.pointer)))
+        try reader.check(unsafe codec_heif_reader_start(reader.pointer, format.codecOrder))
+        unsafe try reader.decodeRows(of: header.geometry, into: &sink, by: codec_heif_reader_read_rows)
     }
 }

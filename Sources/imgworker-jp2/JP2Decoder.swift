@@ -10,9 +10,7 @@ struct JP2Decoder: ImageDecoder {
 
     private let codestream: JP2Codestream
     private let channels: JP2Channels
-    private let reader: CodecHandle
-    /// Keeps the bytes that the reader uses.
-    private let source: ImageSource
+    private let reader: CodecReader
 
     /// Reads the headers of `source`.
     ///
@@ -26,13 +24,9 @@ struct JP2Decoder: ImageDecoder {
             guard source.toleratesDamage, codestream.missing.contains(false) else { throw JP2Codestream.error(damage) }
         }
         channels = try JP2Channels(container, codestream.components)
-        guard
-            let reader = unsafe CodecHandle(
-                codec_jp2_reader_create(
-                    source.start + codestream.usable.lowerBound, codestream.usable.count),
-                destroy: codec_jp2_reader_destroy)
-        else { throw .outOfMemory }
-        (self.source, self.reader) = (source, reader)
+        reader = unsafe try CodecReader(
+            of: source, in: codestream.usable, .jp2, create: codec_jp2_reader_create, destroy: codec_jp2_reader_destroy,
+            message: codec_jp2_reader_message)
         if source.toleratesDamage {
             unsafe codec_jp2_reader_accept_damage(reader.pointer)
             if let part = codestream.cutPart {
@@ -60,7 +54,7 @@ struct JP2Decoder: ImageDecoder {
 
     func size(keeping share: Double) -> DecodedSize {
         // OpenJPEG 2.5.0 reads beyond the data of an incomplete packet in a resolution that it leaves out.
-        if source.toleratesDamage { return DecodedSize(header.geometry, numerator: 1, denominator: 1) }
+        if reader.source.toleratesDamage { return DecodedSize(header.geometry, numerator: 1, denominator: 1) }
         var reduction = 0
         // As of a JPEG, 5 % less are accepted.
         while reduction < codestream.mostReduction, 1 / Double(2 << reduction) >= 0.95 * share { reduction += 1 }
@@ -80,21 +74,21 @@ struct JP2Decoder: ImageDecoder {
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let sources = channels.colors + (channels.alpha.map { [$0] } ?? [])
         for (place, source) in sources.enumerated() {
-            let status = unsafe codec_jp2_reader_set_channel(
-                reader.pointer, Int32(place), UInt32(source.component), Int32(source.offset), source.values,
-                UInt32(source.values.count))
-            guard status == CODEC_OK else { throw failure(status) }
+            try reader.check(
+                unsafe codec_jp2_reader_set_channel(
+                    reader.pointer, Int32(place), UInt32(source.component), Int32(source.offset), source.values,
+                    UInt32(source.values.count)))
         }
         let geometry = size.geometry
-        let status = unsafe codec_jp2_reader_start(
-            reader.pointer, format.codecOrder, colors, UInt32(Self.reduction(of: size)), UInt32(geometry.width),
-            UInt32(geometry.height))
-        guard status == CODEC_OK else { throw failure(status) }
+        try reader.check(
+            unsafe codec_jp2_reader_start(
+                reader.pointer, format.codecOrder, colors, UInt32(Self.reduction(of: size)), UInt32(geometry.width),
+                UInt32(geometry.height)))
         var row = 0
         unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
             let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            let status = unsafe codec_jp2_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
-            guard status == CODEC_OK else { throw failure(status) }
+            try reader.check(
+                unsafe codec_jp2_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count)))
             if channels.isPremultiplied { unsafe unpremultiply(rows) }
             unsafe blank(rows, row..<row + count, size)
             row += count
@@ -128,9 +122,5 @@ struct JP2Decoder: ImageDecoder {
                 }
             }
         }
-    }
-
-    private func failure(_ status: codec_status) -> WireError {
-        unsafe WireError(status, format: .jp2, message: String(cString: codec_jp2_reader_message(reader.pointer)))
     }
 }

@@ -10,11 +10,7 @@ struct JXLDecoder: ImageDecoder {
     /// The frames of an animation; nil for a still image.
     let animation: Animation?
 
-    private let reader: CodecHandle
-    /// The first requested frame.
-    private let first: Int
-    /// Keeps the bytes that the reader uses.
-    private let source: ImageSource
+    private let reader: CodecReader
 
     /// Reads the headers of `source`, and counts the pixels of all layers up to the last frame of `selection`: there may be at
     /// most `mostPixels`.
@@ -23,20 +19,16 @@ struct JXLDecoder: ImageDecoder {
     init(
         _ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max
     ) throws(WireError) {
-        guard
-            let reader = unsafe CodecHandle(
-                codec_jxl_reader_create(source.start, source.bytes.count), destroy: codec_jxl_reader_destroy)
-        else { throw .outOfMemory }
-        (self.source, self.reader) = (source, reader)
+        reader = unsafe try CodecReader(
+            of: source, .jxl, create: codec_jxl_reader_create, destroy: codec_jxl_reader_destroy,
+            message: codec_jxl_reader_message)
         if source.toleratesDamage { unsafe codec_jxl_reader_accept_damage(reader.pointer) }
         var header = codec_header()
-        let status = unsafe codec_jxl_reader_read_header(reader.pointer, &header)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_jxl_reader_read_header(reader.pointer, &header))
         self.header = try StoredHeader(header)
         animation = Self.animation(self.header, reader)
         if let animation { try Animation.check(selection, of: animation, .jxl) }
         let wanted = selection.indices(of: self.header.frameCount)
-        first = wanted.lowerBound
         let last = max(0, min(wanted.upperBound, self.header.frameCount) - 1)
         let pixels = unsafe Int(clamping: codec_jxl_reader_pixels(reader.pointer, UInt32(last)))
         guard pixels <= mostPixels else {
@@ -44,18 +36,15 @@ struct JXLDecoder: ImageDecoder {
             throw WireError(.tooManyPixels, "The image takes \(need).")
         }
         let orientation = unsafe Int(codec_jxl_reader_orientation(reader.pointer))
-        var count = 0
-        let profile = unsafe codec_jxl_reader_profile(reader.pointer, &count)
         metadata = ImageMetadata(
             orientation: Orientation(rawValue: orientation) ?? .upright,
-            profile: unsafe ColorProfile(UnsafeBufferPointer(start: profile, count: count)),
+            profile: unsafe reader.profile(codec_jxl_reader_profile),
             frameCount: animation == nil ? 1 : self.header.frameCount)
-        let selected = unsafe codec_jxl_reader_select(reader.pointer, UInt32(first))
-        guard selected == CODEC_OK else { throw Self.failure(selected, of: reader) }
+        try reader.check(unsafe codec_jxl_reader_select(reader.pointer, UInt32(wanted.lowerBound)))
     }
 
     /// The frames of an animation, all of which cover the canvas.
-    private static func animation(_ header: StoredHeader, _ reader: CodecHandle) -> Animation? {
+    private static func animation(_ header: StoredHeader, _ reader: CodecReader) -> Animation? {
         guard unsafe codec_jxl_reader_is_animation(reader.pointer) != 0 else { return nil }
         var animation = Animation()
         let size = header.geometry
@@ -81,13 +70,8 @@ struct JXLDecoder: ImageDecoder {
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let raster = try PixelMemory(count: header.geometry.bytes)
         let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let status = unsafe codec_jxl_reader_read_frame(reader.pointer, pixels)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_jxl_reader_read_frame(reader.pointer, pixels))
         if format.codecOrder == CODEC_BGRA { unsafe swapRedAndBlue(raster.bytes) }
         unsafe try sink.takeWhole(raster.bytes, header.geometry)
-    }
-
-    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
-        unsafe WireError(status, format: .jxl, message: String(cString: codec_jxl_reader_message(reader.pointer)))
     }
 }

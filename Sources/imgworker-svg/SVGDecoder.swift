@@ -7,26 +7,22 @@ import ImageDecoding
 struct SVGDecoder: ImageDecoder {
     let header: StoredHeader
 
-    private let reader: CodecHandle
+    private let reader: CodecReader
     /// The most pixels of all surfaces that a rendering makes.
     private let mostPixels: Int
     /// The most pixels of a whole document that is rendered above its size.
     private static let mostEnlarged = Double(4 << 20)
-    /// Keeps the bytes that the reader uses.
-    private let source: ImageSource
 
     /// Reads the document `source`.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource, mostPixels: Int = 300_000_000) throws(WireError) {
-        guard
-            let reader = unsafe CodecHandle(
-                codec_svg_reader_create(source.start, source.bytes.count), destroy: codec_svg_reader_destroy)
-        else { throw .outOfMemory }
-        (self.source, self.reader, self.mostPixels) = (source, reader, mostPixels)
+        reader = unsafe try CodecReader(
+            of: source, .svg, create: codec_svg_reader_create, destroy: codec_svg_reader_destroy,
+            message: codec_svg_reader_message)
+        self.mostPixels = mostPixels
         var header = codec_header()
-        let status = unsafe codec_svg_reader_read_header(reader.pointer, &header)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_svg_reader_read_header(reader.pointer, &header))
         self.header = try StoredHeader(header)
     }
 
@@ -55,16 +51,12 @@ struct SVGDecoder: ImageDecoder {
         let geometry = size.geometry
         let raster = try PixelMemory(count: geometry.bytes)
         let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let status = unsafe codec_svg_reader_render(
-            reader.pointer, size.left, size.top, size.horizontal, size.vertical, UInt32(geometry.width),
-            UInt32(geometry.height), UInt64(mostPixels), pixels)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(
+            unsafe codec_svg_reader_render(
+                reader.pointer, size.left, size.top, size.horizontal, size.vertical, UInt32(geometry.width),
+                UInt32(geometry.height), UInt64(mostPixels), pixels))
         if format.codecOrder == CODEC_RGBA { unsafe swapRedAndBlue(raster.bytes) }
         unsafe unpremultiply(raster.bytes)
         unsafe try sink.takeWhole(raster.bytes, geometry)
-    }
-
-    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
-        unsafe WireError(status, format: .svg, message: String(cString: codec_svg_reader_message(reader.pointer)))
     }
 }

@@ -8,32 +8,25 @@ struct TIFFDecoder: ImageDecoder {
     let header: StoredHeader
     let metadata: ImageMetadata
 
-    private let reader: CodecHandle
-    /// Keeps the bytes that the reader uses.
-    private let source: ImageSource
+    private let reader: CodecReader
 
     /// Reads the header of `source`.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource) throws(WireError) {
-        guard
-            let reader = unsafe CodecHandle(
-                codec_tiff_reader_create(source.start, source.bytes.count), destroy: codec_tiff_reader_destroy)
-        else { throw .outOfMemory }
-        (self.source, self.reader) = (source, reader)
+        reader = unsafe try CodecReader(
+            of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy,
+            message: codec_tiff_reader_message)
         if source.toleratesDamage { unsafe codec_tiff_reader_accept_damage(reader.pointer) }
         var header = codec_header()
-        let status = unsafe codec_tiff_reader_read_header(reader.pointer, &header)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_tiff_reader_read_header(reader.pointer, &header))
         // Missing strips and tiles are transparent.
         if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
-        var count = 0
-        let profile = unsafe codec_tiff_reader_profile(reader.pointer, &count)
         let orientation = unsafe Int(codec_tiff_reader_orientation(reader.pointer))
         metadata = ImageMetadata(
             orientation: Orientation(rawValue: orientation) ?? .upright,
-            profile: unsafe ColorProfile(UnsafeBufferPointer(start: profile, count: count)), frameCount: 1)
+            profile: unsafe reader.profile(codec_tiff_reader_profile), frameCount: 1)
     }
 
     var streams: Bool { true }
@@ -45,17 +38,7 @@ struct TIFFDecoder: ImageDecoder {
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        let status = unsafe codec_tiff_reader_start(reader.pointer, format.codecOrder)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-        let geometry = header.geometry
-        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
-            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            let status = unsafe codec_tiff_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
-            guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-        }
-    }
-
-    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
-        unsafe WireError(status, format: .tiff, message: String(cString: codec_tiff_reader_message(reader.pointer)))
+        try reader.check(unsafe codec_tiff_reader_start(reader.pointer, format.codecOrder))
+        unsafe try reader.decodeRows(of: header.geometry, into: &sink, by: codec_tiff_reader_read_rows)
     }
 }

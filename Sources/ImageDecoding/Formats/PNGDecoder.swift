@@ -5,8 +5,7 @@ package import IPCProtocol
 package struct PNGDecoder: ImageDecoder {
     package let header: StoredHeader
 
-    private let source: ImageSource
-    private let reader: CodecHandle
+    private let reader: CodecReader
     private let readMetadata: (ImageSource, Int) -> ImageMetadata
     /// The number of complete passes of an incomplete file.
     private var passes: Int?
@@ -17,23 +16,20 @@ package struct PNGDecoder: ImageDecoder {
     package init(
         _ source: ImageSource, readMetadata: @escaping (ImageSource, Int) -> ImageMetadata
     ) throws(WireError) {
-        guard
-            let reader = unsafe CodecHandle(
-                codec_png_reader_create(source.start, source.bytes.count), destroy: codec_png_reader_destroy)
-        else { throw .outOfMemory }
-        self.source = source
-        self.reader = reader
+        reader = unsafe try CodecReader(
+            of: source, .png, create: codec_png_reader_create, destroy: codec_png_reader_destroy,
+            message: codec_png_reader_message)
         self.readMetadata = readMetadata
         if source.isPart { unsafe codec_png_reader_take_part(reader.pointer) }
         if source.toleratesDamage { unsafe codec_png_reader_accept_damage(reader.pointer) }
         var header = codec_header()
-        let status = unsafe codec_png_reader_read_header(reader.pointer, &header)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_png_reader_read_header(reader.pointer, &header))
         // Missing rows are transparent.
         if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
     }
 
+    private var source: ImageSource { reader.source }
     package var metadata: ImageMetadata { readMetadata(source, header.frameCount) }
     // A pass adds pixels between those of the passes before.
     package var streams: Bool { header.passes == 1 }
@@ -46,10 +42,9 @@ package struct PNGDecoder: ImageDecoder {
         // Counts with a second reader, because a reader cannot go back.
         let other = try PNGDecoder(source, readMetadata: readMetadata).reader
         var complete: UInt32 = 0
-        var status = unsafe codec_png_reader_start(other.pointer, CODEC_RGBA)
-        if status == CODEC_OK { status = unsafe codec_png_reader_count_passes(other.pointer, &complete) }
-        guard status == CODEC_OK else { throw Self.failure(status, of: other) }
-        guard complete > 0 else { throw Self.failure(CODEC_TRUNCATED, of: other) }
+        try other.check(unsafe codec_png_reader_start(other.pointer, CODEC_RGBA))
+        try other.check(unsafe codec_png_reader_count_passes(other.pointer, &complete))
+        if complete == 0 { try other.check(CODEC_TRUNCATED) }
         passes = Int(complete)
         return Int(complete)
     }
@@ -70,8 +65,7 @@ package struct PNGDecoder: ImageDecoder {
     package func decode(
         _ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink
     ) throws(WireError) {
-        let status = unsafe codec_png_reader_start(reader.pointer, format.codecOrder)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_png_reader_start(reader.pointer, format.codecOrder))
         let geometry = header.geometry
         var kept = 0
         if header.passes > 1 {
@@ -122,18 +116,13 @@ package struct PNGDecoder: ImageDecoder {
 
     private func read(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) {
         let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let status = unsafe codec_png_reader_read_rows(reader.pointer, start, header.geometry.stride, UInt32(count))
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(
+            unsafe codec_png_reader_read_rows(reader.pointer, start, header.geometry.stride, UInt32(count)))
     }
 
     /// Reads one pass of an incomplete file and fills the pixels of later passes.
     private func spread(_ raster: UnsafeMutableRawBufferPointer) throws(WireError) {
         let start = unsafe raster.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let status = unsafe codec_png_reader_spread_pass(reader.pointer, start, header.geometry.stride)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-    }
-
-    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
-        unsafe WireError(status, format: .png, message: String(cString: codec_png_reader_message(reader.pointer)))
+        try reader.check(unsafe codec_png_reader_spread_pass(reader.pointer, start, header.geometry.stride))
     }
 }

@@ -6,34 +6,29 @@ import ImageDecoding
 struct JPEGDecoder: ImageDecoder {
     let header: StoredHeader
 
-    private let source: ImageSource
-    private let reader: CodecHandle
+    private let reader: CodecReader
 
     /// Reads the header of `source`.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource) throws(WireError) {
-        guard
-            let reader = unsafe CodecHandle(
-                codec_jpeg_reader_create(source.start, source.bytes.count), destroy: codec_jpeg_reader_destroy)
-        else { throw .outOfMemory }
-        self.source = source
-        self.reader = reader
+        reader = unsafe try CodecReader(
+            of: source, .jpeg, create: codec_jpeg_reader_create, destroy: codec_jpeg_reader_destroy,
+            message: codec_jpeg_reader_message)
         var header = codec_header()
-        let status = unsafe codec_jpeg_reader_read_header(reader.pointer, &header)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_jpeg_reader_read_header(reader.pointer, &header))
         self.header = try StoredHeader(header)
         if source.toleratesDamage { unsafe codec_jpeg_reader_accept_damage(reader.pointer) }
     }
 
+    private var source: ImageSource { reader.source }
     var metadata: ImageMetadata { ImageMetadata(source, .jpeg, frameCount: header.frameCount) }
     var streams: Bool { true }
     var skipsRows: Bool { !source.toleratesDamage }
 
     func findStage() throws(WireError) -> Int {
         var scans: UInt32 = 0
-        let status = unsafe codec_jpeg_reader_keep_complete_scans(reader.pointer, &scans)
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(unsafe codec_jpeg_reader_keep_complete_scans(reader.pointer, &scans))
         return Int(scans)
     }
 
@@ -52,9 +47,8 @@ struct JPEGDecoder: ImageDecoder {
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        let status = unsafe codec_jpeg_reader_start(
-            reader.pointer, format.codecOrder, Int32(size.horizontal * 8))
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(
+            unsafe codec_jpeg_reader_start(reader.pointer, format.codecOrder, Int32(size.horizontal * 8)))
         let geometry = size.geometry
         try skip(size.rows.lowerBound, geometry)
         var kept = 0
@@ -68,9 +62,7 @@ struct JPEGDecoder: ImageDecoder {
                 if !hasEnded {
                     let status = unsafe codec_jpeg_reader_read_rows(
                         reader.pointer, place, geometry.stride, UInt32(taken))
-                    if status != CODEC_OK, !source.toleratesDamage || !hasRows {
-                        throw Self.failure(status, of: reader)
-                    }
+                    if !source.toleratesDamage || !hasRows { try reader.check(status) }
                     (hasRows, hasEnded) = (true, status != CODEC_OK)
                 }
                 if hasEnded { unsafe Self.fill(place, pixels: taken * geometry.width) }
@@ -98,13 +90,9 @@ struct JPEGDecoder: ImageDecoder {
             let place = unsafe rows.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
             status = unsafe codec_jpeg_reader_read_rows(reader.pointer, place, geometry.stride, 1)
         }
-        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        try reader.check(status)
     }
 
     /// The number of rows to read at once: the most that libjpeg decodes in one step.
     private static let step = 16
-
-    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
-        unsafe WireError(status, format: .jpeg, message: String(cString: codec_jpeg_reader_message(reader.pointer)))
-    }
 }

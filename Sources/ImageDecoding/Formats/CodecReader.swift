@@ -1,0 +1,81 @@
+package import CImageCodecs
+package import IPCProtocol
+
+/// Owns an object of a codec. A class of its own, because an initializer that throws does not run its own `deinit` but
+/// releases the objects that it has stored.
+@safe
+package final class CodecHandle {
+    /// The object to pass to the codec's functions.
+    package let pointer: OpaquePointer
+    private let destroy: (OpaquePointer?) -> Void
+
+    /// Takes ownership of `pointer`, which `destroy` frees; nil if the codec had no memory to create it.
+    package init?(_ pointer: OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void) {
+        guard let pointer = unsafe pointer else { return nil }
+        unsafe self.pointer = pointer
+        unsafe self.destroy = destroy
+    }
+
+    deinit {
+        unsafe destroy(pointer)
+    }
+}
+
+/// A codec's reader of a file, with the functions of the codec that all readers have. Keeps the bytes that it uses.
+@safe
+package struct CodecReader {
+    private let handle: CodecHandle
+    /// The file.
+    package let source: ImageSource
+    private let format: ImageFormat
+    private let message: (OpaquePointer?) -> UnsafePointer<CChar>?
+
+    /// Creates a reader of `source`, or of a part of it.
+    ///
+    /// - Throws: `out-of-memory`.
+    package init(
+        of source: ImageSource, in range: Range<Int>? = nil, _ format: ImageFormat,
+        create: (UnsafePointer<UInt8>?, Int) -> OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void,
+        message: @escaping (OpaquePointer?) -> UnsafePointer<CChar>?
+    ) throws(WireError) {
+        let range = unsafe range ?? 0..<source.bytes.count
+        guard let handle = unsafe CodecHandle(create(source.start + range.lowerBound, range.count), destroy: destroy)
+        else { throw .outOfMemory }
+        (self.source, self.handle, self.format) = (source, handle, format)
+        unsafe self.message = message
+    }
+
+    /// The object to pass to the codec's functions.
+    package var pointer: OpaquePointer { unsafe handle.pointer }
+
+    /// Checks what a function of the codec has returned.
+    ///
+    /// - Throws: the error for any status but `CODEC_OK`, with the reader's message.
+    package func check(_ status: codec_status) throws(WireError) {
+        if status == CODEC_OK { return }
+        throw WireError(
+            status, format: format, message: unsafe message(pointer).map { unsafe String(cString: $0) } ?? "")
+    }
+
+    /// Returns the profile that a function of the codec finds.
+    package func profile(
+        _ find: (OpaquePointer?, UnsafeMutablePointer<Int>?) -> UnsafePointer<UInt8>?
+    ) -> ColorProfile {
+        var count = 0
+        let bytes = unsafe find(pointer, &count)
+        return unsafe ColorProfile(UnsafeBufferPointer(start: bytes, count: count))
+    }
+
+    /// Passes all rows, which a function of the codec reads, to `sink`.
+    ///
+    /// - Throws: the errors of `check` and of the sink; `out-of-memory`.
+    package func decodeRows(
+        of geometry: PixelGeometry, into sink: inout some RowSink,
+        by read: (OpaquePointer?, UnsafeMutablePointer<UInt8>?, Int, UInt32) -> codec_status
+    ) throws(WireError) {
+        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
+            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
+            try check(unsafe read(pointer, start, geometry.stride, UInt32(count)))
+        }
+    }
+}
