@@ -48,10 +48,12 @@ struct ImageEncoder {
     func encode(_ raster: PixelMemory, to output: ResultFile) throws(WireError) -> Int {
         switch encoding.format {
         case .png:
-            guard let writer = PNGWriter(geometry, pixelFormat, hasAlpha: hasAlpha) else { throw .outOfMemory }
+            guard let writer = RowEncoder(png: geometry, pixelFormat, hasAlpha: hasAlpha) else { throw .outOfMemory }
             return try encodeRows(of: raster, with: writer, to: output)
         case .jpeg:
-            guard let writer = JPEGWriter(geometry, pixelFormat, quality: encoding.quality) else { throw .outOfMemory }
+            guard let writer = RowEncoder(jpeg: geometry, pixelFormat, quality: encoding.quality) else {
+                throw .outOfMemory
+            }
             return try encodeRows(of: raster, with: writer, to: output)
         case .webp:
             return try encodeWebP(raster, to: output)
@@ -59,7 +61,7 @@ struct ImageEncoder {
     }
 
     private func encodeRows(
-        of raster: PixelMemory, with writer: some RowEncoder, to output: ResultFile
+        of raster: PixelMemory, with writer: RowEncoder, to output: ResultFile
     ) throws(WireError) -> Int {
         let step = RowBand.rows(of: geometry)
         var length = 0

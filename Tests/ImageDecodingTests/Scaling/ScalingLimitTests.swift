@@ -87,7 +87,7 @@ import WorkerProtocol
     static let most = 32 << 10
 
     @Test func jpegOf100Megapixels() throws {
-        let writer = try #require(JPEGWriter(Self.geometry, .rgba8, quality: Encoding.usualQuality))
+        let writer = try #require(RowEncoder(jpeg: Self.geometry, .rgba8, quality: Encoding.usualQuality))
         let file = try Self.encode(with: writer)
         try measure(file)
         // For a thumbnail, most memory is the window of the file, which is released behind the decoder, and rows.
@@ -95,7 +95,7 @@ import WorkerProtocol
     }
 
     @Test func pngOf100Megapixels() throws {
-        let writer = try #require(PNGWriter(Self.geometry, .rgba8))
+        let writer = try #require(RowEncoder(png: Self.geometry, .rgba8))
         let file = try Self.encode(with: writer)
         // Exceeds the worker's limit, so it must release the bytes that it has read.
         #expect(try file.size() > Self.most << 10)
@@ -120,7 +120,7 @@ import WorkerProtocol
     private static let geometry = PixelGeometry(width: side, height: side)!
 
     /// Returns a sealed file of the image: incompressible noise at the top, stripes below.
-    private static func encode(with writer: some RowEncoder) throws -> FileDescriptor {
+    private static func encode(with writer: RowEncoder) throws -> FileDescriptor {
         let buffer = try WritableBuffer(name: "test")
         let file = buffer.descriptor
         let rows = 100
@@ -138,7 +138,7 @@ import WorkerProtocol
         return try buffer.seal().descriptor
     }
 
-    private static func append(_ writer: some RowEncoder, to file: FileDescriptor, at offset: Int) throws -> Int {
+    private static func append(_ writer: RowEncoder, to file: FileDescriptor, at offset: Int) throws -> Int {
         let bytes = unsafe writer.takeOutput()
         unsafe try file.write(bytes, at: offset)
         return bytes.count
