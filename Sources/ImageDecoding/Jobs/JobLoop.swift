@@ -59,11 +59,10 @@ final class JobLoop {
         switch order {
         case .decode(let job):
             try decode(job, descriptors[0], after: place.take().flatMap { $0.precedes(job) ? $0.image : nil })
-        case .identify(let job, nil, _): try identify(job, descriptors.first, channel.frameBytes)
-        case .identify(let job, let early?, let place):
-            guard let output = output(at: place, descriptors.last) else { throw UnexpectedOrder(order: order) }
-            try identify(
-                job, channel.frameBytes == nil ? descriptors[0] : nil, channel.frameBytes, early, into: output)
+        case .identify(let job, let early, let place):
+            let output = early == nil ? nil : output(at: place, descriptors.last)
+            if early != nil, output == nil { throw UnexpectedOrder(order: order) }
+            try identify(job, descriptors.first, early, into: output)
         case .memory: memory = descriptors[0]
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
@@ -83,35 +82,25 @@ final class JobLoop {
         (place == nil ? descriptor : memory).map { ResultFile(file: $0, place: place) }
     }
 
-    /// The bytes that came in a frame, or those of a file.
-    private func source(_ file: FileDescriptor?, _ bytes: [UInt8]?) throws(WireError) -> ImageSource {
-        if let bytes { return try ImageSource(copying: bytes) }
+    /// The bytes that came in the last frame, or those of a file.
+    private func source(_ file: FileDescriptor?) throws(WireError) -> ImageSource {
+        if let bytes = channel.frameBytes { return try ImageSource(copying: bytes) }
         guard let file else { throw WireError(.internal, "There are no bytes.") }
         return try ImageSource(reading: file)
     }
 
-    /// Reports the digest of bytes, of which nothing else is looked at.
-    private func identify(_ job: Int, _ file: FileDescriptor?, _ bytes: [UInt8]?) throws {
-        do {
-            let source = try source(file, bytes)
-            try report(.identified(job: job, digest: source.digest, format: foreignFormat(of: source)))
-        } catch let error as WireError {
-            try report(.failed(job: job, error))
-        }
-    }
-
-    /// Reports the digest of bytes, and decodes their image if that is small. Of any other image, and of a broken one, only the
-    /// digest is reported: the broker has it decoded as usual then.
+    /// Reports the digest of bytes, and decodes their image if that is ordered and the image is small. Of any other image, and of a
+    /// broken one, only the digest is reported: the broker has it decoded as usual then.
     private func identify(
-        _ job: Int, _ file: FileDescriptor?, _ bytes: [UInt8]?, _ early: EarlyDecode, into output: ResultFile
+        _ job: Int, _ file: FileDescriptor?, _ early: EarlyDecode?, into output: ResultFile?
     ) throws {
         do {
-            let source = try source(file, bytes)
+            let source = try source(file)
             let digest = source.digest
-            let result = early.refuses(digest) ? nil : decode(early.job, source, into: output)
-            try report(
-                .identified(
-                    job: job, digest: digest, early: result, format: result == nil ? foreignFormat(of: source) : nil))
+            var result: EarlyResult?
+            if let early, let output, !early.refuses(digest) { result = decode(early.job, source, into: output) }
+            let format = result == nil ? foreignFormat(of: source) : nil
+            try report(.identified(job: job, digest: digest, early: result, format: format))
         } catch let error as WireError {
             try report(.failed(job: job, error))
         }
