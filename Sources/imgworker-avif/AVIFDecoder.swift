@@ -97,8 +97,6 @@ struct AVIFDecoder: ImageDecoder {
     /// The most bytes of a file that is copied for its thumbnail, before memory is granted.
     private static let mostCopied = 8 << 20
 
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
-
     func workingBytes(at size: DecodedSize) -> Int {
         // A band of rows, and the band with the rows around it; of a sequence, the frames' places, here and in libavif.
         let geometry = header.geometry

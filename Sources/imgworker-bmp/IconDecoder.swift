@@ -41,7 +41,6 @@ struct IconDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
-    var metadata: ImageMetadata { Self.metadata }
     var streams: Bool { !images.contains(where: \.isInterlaced) }
     var storesSizes: Bool { true }
 
@@ -71,13 +70,11 @@ struct IconDecoder: ImageDecoder {
             }
             return try decoder.decode(format, at: full, into: &sink)
         }
-        let decoder = try PNGDecoder(ImageSource(from: image.start, of: source)) { _, _ in Self.metadata }
+        let decoder = try PNGDecoder(ImageSource(from: image.start, of: source)) { _, _ in ImageMetadata() }
         try decoder.decode(format, at: full, into: &sink)
     }
 
     private func image(of size: DecodedSize) -> Image { images.first { $0.geometry == size.geometry } ?? images[0] }
-
-    private static let metadata = ImageMetadata(orientation: .upright, profile: .none, frameCount: 1)
 
     /// Reads the headers of all images. Their own sizes and depths count, because a directory has no room for all sizes, and that
     /// of a cursor has none for depths.

@@ -58,12 +58,10 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
         header.has_alpha = reader.hasAlpha || source.toleratesDamage ? 1 : 0
         self.header = try StoredHeader(header)
         let profile = reader.profile.map { unsafe ColorProfile(UnsafeBufferPointer(rebasing: bytes[$0])) }
-        metadata = ImageMetadata(orientation: .upright, profile: profile ?? .none, frameCount: 1)
+        metadata = ImageMetadata(profile: profile ?? .none)
     }
 
     var streams: Bool { true }
-
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
     func workingBytes(at size: DecodedSize) -> Int {
         header.heldBytes + RowBand.rows(of: header.geometry) * header.geometry.stride

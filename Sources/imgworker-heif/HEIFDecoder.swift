@@ -27,8 +27,7 @@ struct HEIFDecoder: ImageDecoder {
         }
         self.header = try StoredHeader(header)
         // libheif turns and mirrors the image itself; the standard excludes the orientation of EXIF.
-        metadata = ImageMetadata(
-            orientation: .upright, profile: unsafe reader.profile(codec_heif_reader_profile), frameCount: 1)
+        metadata = ImageMetadata(profile: unsafe reader.profile(codec_heif_reader_profile))
     }
 
     /// Opens the smallest thumbnail of a suitable size.
@@ -43,8 +42,6 @@ struct HEIFDecoder: ImageDecoder {
         }
         return best
     }
-
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
     func workingBytes(at size: DecodedSize) -> Int {
         header.heldBytes + RowBand.rows(of: header.geometry) * header.geometry.stride

@@ -45,8 +45,7 @@ struct JP2Decoder: ImageDecoder {
         if channels.space == .cmyk { header.space = CODEC_SPACE_CMYK }
         if container.space == .gray, container.profile != nil { header.space = CODEC_SPACE_GRAY }
         self.header = try StoredHeader(header)
-        metadata = ImageMetadata(
-            orientation: .upright, profile: unsafe profile.map { unsafe ColorProfile($0) } ?? .none, frameCount: 1)
+        metadata = ImageMetadata(profile: unsafe profile.map { unsafe ColorProfile($0) } ?? .none)
     }
 
     /// It is decoded at once, but may have more pixels than are decoded.

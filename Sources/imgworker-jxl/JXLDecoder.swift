@@ -60,8 +60,6 @@ struct JXLDecoder: ImageDecoder {
         return animation
     }
 
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
-
     func workingBytes(at size: DecodedSize) -> Int {
         header.heldBytes + header.geometry.bytes
             + (animation?.count ?? 0) * 2 * MemoryLayout<Animation.Frame>.stride

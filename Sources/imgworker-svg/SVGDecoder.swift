@@ -26,7 +26,6 @@ struct SVGDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
-    var metadata: ImageMetadata { ImageMetadata(orientation: .upright, profile: .none, frameCount: 1) }
     // Only the result is held.
     var streams: Bool { true }
     var renders: Bool { true }

@@ -26,12 +26,10 @@ struct TIFFDecoder: ImageDecoder {
         let orientation = unsafe Int(codec_tiff_reader_orientation(reader.pointer))
         metadata = ImageMetadata(
             orientation: Orientation(rawValue: orientation) ?? .upright,
-            profile: unsafe reader.profile(codec_tiff_reader_profile), frameCount: 1)
+            profile: unsafe reader.profile(codec_tiff_reader_profile))
     }
 
     var streams: Bool { true }
-
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
     func workingBytes(at size: DecodedSize) -> Int {
         header.heldBytes + RowBand.rows(of: header.geometry) * header.geometry.stride

@@ -5,7 +5,7 @@ package import IPCProtocol
 package protocol ImageDecoder {
     /// The header of the stored image.
     var header: StoredHeader { get }
-    /// The file's metadata.
+    /// The file's metadata; by default none.
     var metadata: ImageMetadata { get }
     /// Whether rows are decoded one after the other, so that an image can be scaled down without holding it.
     var streams: Bool { get }
@@ -22,7 +22,7 @@ package protocol ImageDecoder {
     ///   parts; `decode-failed` and the like.
     mutating func findStage() throws(WireError) -> Int
     /// Returns the smallest size to which the codec can decode that has at least `share` of the stored width and
-    /// height.
+    /// height; by default the stored size.
     func size(keeping share: Double) -> DecodedSize
     /// Returns an upper estimate of the bytes that decoding at `size` holds, excluding the sink.
     func workingBytes(at size: DecodedSize) -> Int
@@ -39,10 +39,12 @@ package protocol ImageDecoder {
 }
 
 extension ImageDecoder {
+    package var metadata: ImageMetadata { ImageMetadata() }
     package var streams: Bool { false }
     package var skipsRows: Bool { false }
     package var renders: Bool { false }
     package var storesSizes: Bool { false }
+    package func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
     package func goesOn(with frames: FrameSelection, mostPixels: Int) -> Bool { false }
 
     package func findStage() throws(WireError) -> Int {
@@ -59,22 +61,25 @@ package struct DecodedSize: Equatable {
     /// The rows that are used.
     package var rows: Range<Int>
     /// The place in the stored image where the decoded part begins, in stored pixels. It is 0 unless a decoder renders.
-    package private(set) var left, top: Double
+    package let left, top: Double
+
+    private init(
+        _ geometry: PixelGeometry, horizontal: Double, vertical: Double, left: Double = 0, top: Double = 0
+    ) {
+        (self.geometry, rows) = (geometry, 0..<geometry.height)
+        (self.horizontal, self.vertical, self.left, self.top) = (horizontal, vertical, left, top)
+    }
 
     /// The stored size.
-    package init(full geometry: PixelGeometry) {
-        self.geometry = geometry
-        (horizontal, vertical, left, top) = (1, 1, 0, 0)
-        rows = 0..<geometry.height
-    }
+    package init(full geometry: PixelGeometry) { self.init(geometry, horizontal: 1, vertical: 1) }
 
     /// `numerator`/`denominator` of the stored size, rounded up; the last pixel may cover fewer stored pixels.
     package init(_ stored: PixelGeometry, numerator: Int, denominator: Int) {
         let side = { (stored: Int) in (stored * numerator + denominator - 1) / denominator }
-        geometry = PixelGeometry(width: side(stored.width), height: side(stored.height)) ?? stored
-        (horizontal, vertical) = (Double(numerator) / Double(denominator), Double(numerator) / Double(denominator))
-        (left, top) = (0, 0)
-        rows = 0..<geometry.height
+        let share = Double(numerator) / Double(denominator)
+        self.init(
+            PixelGeometry(width: side(stored.width), height: side(stored.height)) ?? stored, horizontal: share,
+            vertical: share)
     }
 
     /// Returns the decoded pixels that a part of the stored image covers, the outer ones partly.
@@ -93,20 +98,16 @@ package struct DecodedSize: Equatable {
 
     /// `stored` scaled to `geometry` exactly.
     package init(_ stored: PixelGeometry, stretchedTo geometry: PixelGeometry) {
-        self.geometry = geometry
-        horizontal = Double(geometry.width) / Double(stored.width)
-        vertical = Double(geometry.height) / Double(stored.height)
-        (left, top) = (0, 0)
-        rows = 0..<geometry.height
+        self.init(
+            geometry, horizontal: Double(geometry.width) / Double(stored.width),
+            vertical: Double(geometry.height) / Double(stored.height))
     }
 
     /// The part of a stored image, rendered as `geometry`.
     init(_ part: Transform.Plan.Crop, renderedAs geometry: PixelGeometry) {
-        self.geometry = geometry
-        horizontal = Double(geometry.width) / part.width
-        vertical = Double(geometry.height) / part.height
-        (left, top) = (part.x, part.y)
-        rows = 0..<geometry.height
+        self.init(
+            geometry, horizontal: Double(geometry.width) / part.width,
+            vertical: Double(geometry.height) / part.height, left: part.x, top: part.y)
     }
 }
 

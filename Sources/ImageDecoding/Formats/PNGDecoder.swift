@@ -49,8 +49,6 @@ package struct PNGDecoder: ImageDecoder {
         return Int(complete)
     }
 
-    package func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
-
     package func workingBytes(at size: DecodedSize) -> Int {
         Self.workingBytes(of: header.geometry, isInterlaced: header.passes > 1)
     }

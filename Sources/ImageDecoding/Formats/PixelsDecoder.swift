@@ -22,11 +22,8 @@ struct PixelsDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
-    var metadata: ImageMetadata { ImageMetadata(orientation: .upright, profile: .none, frameCount: 1) }
     var streams: Bool { true }
     var skipsRows: Bool { true }
-
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
     func workingBytes(at size: DecodedSize) -> Int { RowBand.rows(of: header.geometry) * header.geometry.stride }
 

@@ -5,8 +5,8 @@ package struct ImageMetadata {
     /// The number of images that the file declares.
     package var frameCount: Int
 
-    /// Creates metadata from known values.
-    package init(orientation: Orientation, profile: ColorProfile, frameCount: Int) {
+    /// Creates metadata from known values, by default those of a file without any.
+    package init(orientation: Orientation = .upright, profile: ColorProfile = .none, frameCount: Int = 1) {
         self.orientation = orientation
         self.profile = profile
         self.frameCount = frameCount

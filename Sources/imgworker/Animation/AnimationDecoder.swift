@@ -72,8 +72,6 @@ final class AnimationDecoder: ImageDecoder {
 
     var metadata: ImageMetadata { ImageMetadata(source, format, frameCount: animation.count) }
 
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
-
     func workingBytes(at size: DecodedSize) -> Int {
         let canvas = header.geometry
         let canvases = composed.contains { $0.disposal == .restore } ? 2 : 1

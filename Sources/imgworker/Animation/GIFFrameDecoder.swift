@@ -35,10 +35,6 @@ struct GIFFrameDecoder: ImageDecoder {
         try self.init(source, frame)
     }
 
-    var metadata: ImageMetadata { ImageMetadata(orientation: .upright, profile: .none, frameCount: 1) }
-
-    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
-
     // The rows of an interlaced frame are stored in another order.
     var streams: Bool { header.passes == 1 }
 
