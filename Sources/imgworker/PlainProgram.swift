@@ -17,34 +17,24 @@ extension DecodeProgram {
             },
             unsafe ImageCodec(
                 .png, library: codec_png_version(), hasFrames: true, hasParts: true, details: ImageDetails.plain(.png)
-            ) {
-                (source, job) throws(WireError) in
-                try ImageCodec.openPlain(.png, source, job) { () throws(WireError) in try PNGDecoder(source) }
-            },
+            ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.png, source, job) },
             unsafe ImageCodec(
                 .webp, library: codec_webp_version(), hasFrames: true, hasParts: true,
                 details: ImageDetails.plain(.webp)
-            ) {
-                (source, job) throws(WireError) in
-                try ImageCodec.openPlain(.webp, source, job) { () throws(WireError) in try WebPDecoder(source) }
-            },
+            ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.webp, source, job) },
             unsafe ImageCodec(
                 .gif, library: codec_gif_version(), orientation: "none", hasFrames: true,
                 details: ImageDetails.plain(.gif)
-            ) {
-                (source, job) throws(WireError) in
-                try ImageCodec.openPlain(.gif, source, job) { () throws(WireError) in try GIFFrameDecoder(source) }
-            },
+            ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.gif, source, job) },
         ], samples: WarmUpSamples.all)
 }
 
 extension ImageCodec {
-    /// Opens a decoder of the frames that `job` requests of an animation, or calls `openStill` for a still image.
+    /// Opens a decoder of the frames that `job` requests of an animation, or of a still image: a PNG or WebP.
     ///
     /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
     fileprivate static func openPlain(
-        _ format: ImageFormat, _ source: ImageSource, _ job: DecodeJob,
-        still openStill: () throws(WireError) -> any ImageDecoder
+        _ format: ImageFormat, _ source: ImageSource, _ job: DecodeJob
     ) throws(WireError) -> Opened {
         let animation = source.animation(format)
         guard animation == nil || !source.isPart else {
@@ -61,6 +51,6 @@ extension ImageCodec {
         }
         // The still image that precedes the frames of a PNG can be shown without them.
         if let fault = animation?.fault, format != .png { throw WireError(fault, format: format) }
-        return Opened(try openStill(), animation)
+        return Opened(format == .png ? try PNGDecoder(source) : try WebPDecoder(source), animation)
     }
 }

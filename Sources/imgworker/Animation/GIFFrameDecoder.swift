@@ -24,17 +24,6 @@ struct GIFFrameDecoder: ImageDecoder {
             transparent: frame.transparentIndex.map(Int32.init) ?? -1)
     }
 
-    /// Creates a decoder of the first frame, without the canvas around it.
-    ///
-    /// - Throws: `empty-image`, `truncated`, `decode-failed`.
-    init(_ source: ImageSource) throws(WireError) {
-        let animation = source.animation(.gif)
-        guard let frame = animation?.frames.first else {
-            throw WireError(animation?.fault ?? CODEC_EMPTY, format: .gif)
-        }
-        try self.init(source, frame)
-    }
-
     // The rows of an interlaced frame are stored in another order.
     var streams: Bool { header.passes == 1 }
 
