@@ -14,7 +14,7 @@ struct ImageDescription {
         facts = ImageFacts()
         facts.orientation = metadata.orientation.rawValue
         facts.bitDepth = codec == nil ? 8 : details.bitDepth
-        facts.density = details.density ?? details.exif?.bytes.flatMap { ExifDirectory($0)?.density }
+        facts.density = details.density ?? details.exif?.bytes.flatMap { ExifDirectory($0.span)?.density(in: $0.span) }
         facts.hasAlpha = opened.decoder.header.hasAlpha
         if let animation = opened.animation, animation.count > 1 { facts.loops = animation.loops }
         if case .bytes(let profile) = metadata.profile { facts.profile = ColorProfile.name(of: profile) }

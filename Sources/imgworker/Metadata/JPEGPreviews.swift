@@ -16,8 +16,8 @@ struct JPEGPreviews {
         places = source.withSpan { bytes in
             let found = ContainerMetadata(.jpeg, bytes)
             var places: [Range<Int>] = []
-            if let exif = found.exif, let block = MetadataBlock([exif], in: bytes)?.bytes,
-                let thumbnail = ExifDirectory(block)?.thumbnail
+            if let exif = found.exif, let directory = ExifDirectory(bytes.extracting(exif)),
+                let thumbnail = directory.thumbnail(in: bytes.extracting(exif))
             {
                 places.append(exif.lowerBound + thumbnail.lowerBound..<exif.lowerBound + thumbnail.upperBound)
             }
