@@ -37,15 +37,16 @@ samples = [
 lines = [
     "// Written by scripts/warm-up-samples.py.",
     "",
+    "import ImageDecoding",
+    "",
     f"/// Images of {SIDE} × {SIDE} pixels, one for each decoder.",
     "enum WarmUpSamples {",
     "    /// All samples.",
     "    static let all = [" + ", ".join(name for _, name, _ in samples) + "]",
 ]
 for comment, name, data in samples:
-    lines += ["", f"    /// {comment}", f"    static let {name}: [UInt8] = ["]
-    for start in range(0, len(data), 20):
-        lines.append("        " + ", ".join(str(byte) for byte in data[start : start + 20]) + ",")
-    lines.append("    ]")
+    lines += ["", f"    /// {comment}", f"    static let {name} = [UInt8](", '        hexadecimal: """']
+    lines += ["            " + data[start : start + 52].hex() for start in range(0, len(data), 52)]
+    lines.append('            """)')
 lines.append("}")
 target.write_text("\n".join(lines) + "\n")

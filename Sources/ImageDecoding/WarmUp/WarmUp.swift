@@ -92,3 +92,11 @@ struct WarmUp {
         return try buffer.seal().descriptor
     }
 }
+
+extension [UInt8] {
+    /// The bytes that pairs of hexadecimal digits state, in any number of lines: how samples are written in sources.
+    package init(hexadecimal text: String) {
+        let digits = text.compactMap(\.hexDigitValue)
+        self = stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    }
+}
