@@ -17,7 +17,7 @@ package final class ImageSource {
     package let isPart: Bool
 
     /// Whether rows that cannot be decoded are left out instead of failing.
-    package private(set) var toleratesDamage: Bool
+    package private(set) var toleratesDamage = false
     /// Whether the bytes are needed again after they were decoded.
     private var isReadAgain = false
 
@@ -35,7 +35,6 @@ package final class ImageSource {
     /// - Throws: `empty-image` for an empty file; `too-large`; `out-of-memory`; `internal` when it cannot be read.
     package init(reading file: FileDescriptor, part: Int? = nil, atMost most: Int = .max) throws(WireError) {
         isPart = part != nil
-        toleratesDamage = false
         whole = nil
         do {
             let size = try part.map { min($0, try file.size()) } ?? file.size()
@@ -65,26 +64,19 @@ package final class ImageSource {
     /// Copies `contents`, which may be a part of a file.
     ///
     /// - Throws: `empty-image`, `out-of-memory`.
-    package init(copying contents: [UInt8], isPart: Bool = false) throws(WireError) {
-        self.isPart = isPart
-        toleratesDamage = false
-        whole = nil
+    package convenience init(copying contents: [UInt8], isPart: Bool = false) throws(WireError) {
         guard !contents.isEmpty else { throw WireError(.emptyImage, "There are no bytes.") }
         let memory = try PixelMemory(count: contents.count)
         unsafe memory.bytes.copyBytes(from: contents)
-        unsafe bytes = UnsafeRawBufferPointer(memory.bytes)
-        mapping = nil
-        self.memory = memory
+        self.init(memory, count: contents.count, isPart: isPart)
     }
 
     /// Takes the first `count` bytes of `memory`, which the caller must not use afterwards.
-    package init(_ memory: PixelMemory, count: Int, toleratesDamage: Bool) {
-        isPart = false
-        self.toleratesDamage = toleratesDamage
-        whole = nil
+    package init(_ memory: PixelMemory, count: Int, isPart: Bool = false, toleratesDamage: Bool = false) {
+        (self.isPart, self.toleratesDamage) = (isPart, toleratesDamage)
         unsafe bytes = UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(count))
         mapping = nil
-        self.memory = memory
+        (self.memory, whole) = (memory, nil)
     }
 
     /// The bytes of `whole` from `start` on, which contain a file.
