@@ -37,13 +37,8 @@ static int is_limited(codec_text document, const char *name, int most) {
     int is_declared = codec_text_find(document, "<!ATTLIST") != NULL;
     for (const uint8_t *place; (place = codec_text_find(rest, name)) != NULL; rest.start = place + length) {
         if (is_declared) return 0;
-        const uint8_t *next = place + length;
-        while (next < document.end && codec_is_space(*next)) next++;
-        if (place == document.start || !codec_is_space(place[-1]) || next == document.end || *next != '=') continue;
-        next++;
-        while (next < document.end && codec_is_space(*next)) next++;
-        if (next == document.end || (*next != '"' && *next != '\'')) continue;
-        value = (codec_text){next + 1, memchr(next + 1, *next, (size_t)(document.end - next - 1))};
+        if (place == document.start || !codec_is_space(place[-1])) continue;
+        if (!codec_text_value(document, place + length, &value)) continue;
         if (!value.end || !has_limited_numbers(value, most)) return 0;
     }
     return 1;

@@ -43,7 +43,15 @@ void codec_bytes_free(codec_bytes *bytes);
 const uint8_t *codec_text_find(codec_text text, const char *word);
 /// Finds the value of an attribute in a tag. Returns whether it has one.
 int codec_text_attribute(codec_text tag, const char *name, codec_text *value);
+/// Reads the value that follows an attribute's name, which ends at `next`. Returns whether there is one; its end is NULL if nothing
+/// closes it.
+int codec_text_value(codec_text text, const uint8_t *next, codec_text *value);
 static inline int codec_is_space(uint8_t byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
+/// Returns the first byte from `next` on that is no space, or the end of the text.
+static inline const uint8_t *codec_skip_spaces(codec_text text, const uint8_t *next) {
+    while (next < text.end && codec_is_space(*next)) next++;
+    return next;
+}
 
 /// Inflates a file that gzip has compressed. The text of any other is the file itself.
 codec_status codec_document_inflate(codec_document *document);

@@ -63,12 +63,10 @@ static codec_status read_entity(expansion *all, codec_text *rest) {
         all->message = "too many entities";
         return CODEC_TOO_LARGE;
     }
-    const uint8_t *next = rest->start + strlen("<!ENTITY");
-    while (next < rest->end && codec_is_space(*next)) next++;
+    const uint8_t *next = codec_skip_spaces(*rest, rest->start + strlen("<!ENTITY"));
     codec_text name = {next, next};
     while (name.end < rest->end && !codec_is_space(*name.end) && *name.end != '>') name.end++;
-    next = name.end;
-    while (next < rest->end && codec_is_space(*next)) next++;
+    next = codec_skip_spaces(*rest, name.end);
     if (next == rest->end) return CODEC_TRUNCATED;
     if (*next != '"' && *next != '\'') {
         all->message = "an entity outside the document";

@@ -31,17 +31,13 @@ typedef struct {
 /// Finds the next `data:` URL of an attribute `href` in `rest`, and moves behind it. Returns whether there is one.
 static int next_url(codec_text document, codec_text *rest, data_url *url) {
     for (const uint8_t *place; (place = codec_text_find(*rest, "href")) != NULL;) {
-        const uint8_t *next = rest->start = place + strlen("href");
-        while (next < document.end && codec_is_space(*next)) next++;
-        if (next == document.end || *next != '=') continue;
-        next++;
-        while (next < document.end && codec_is_space(*next)) next++;
-        if (next == document.end || (*next != '"' && *next != '\'')) continue;
-        const uint8_t *end = memchr(next + 1, *next, (size_t)(document.end - next - 1));
+        rest->start = place + strlen("href");
+        codec_text value;
+        if (!codec_text_value(document, rest->start, &value)) continue;
+        const uint8_t *end = value.end;
         if (!end) return 0;
         rest->start = end;
-        codec_text value = {next + 1, end};
-        while (value.start < end && codec_is_space(*value.start)) value.start++;
+        value.start = codec_skip_spaces(value, value.start);
         const uint8_t *comma = memchr(value.start, ',', (size_t)(end - value.start));
         if (!comma || comma - value.start < 5 || strncasecmp((const char *)value.start, "data:", 5) != 0) continue;
         const uint8_t *type = value.start + 5, *semicolon = memchr(type, ';', (size_t)(comma - type));

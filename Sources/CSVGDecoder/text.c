@@ -45,21 +45,21 @@ const uint8_t *codec_text_find(codec_text text, const char *word) {
     return memmem(text.start, (size_t)(text.end - text.start), word, strlen(word));
 }
 
+int codec_text_value(codec_text text, const uint8_t *next, codec_text *value) {
+    next = codec_skip_spaces(text, next);
+    if (next == text.end || *next != '=') return 0;
+    next = codec_skip_spaces(text, next + 1);
+    if (next == text.end || (*next != '"' && *next != '\'')) return 0;
+    *value = (codec_text){next + 1, memchr(next + 1, *next, (size_t)(text.end - next - 1))};
+    return 1;
+}
+
 int codec_text_attribute(codec_text tag, const char *name, codec_text *value) {
     size_t length = strlen(name);
     codec_text rest = tag;
     for (const uint8_t *place; (place = codec_text_find(rest, name)) != NULL; rest.start = place + length) {
-        const uint8_t *next = place + length;
         if (place == tag.start || !codec_is_space(place[-1])) continue;
-        while (next < tag.end && codec_is_space(*next)) next++;
-        if (next == tag.end || *next != '=') continue;
-        next++;
-        while (next < tag.end && codec_is_space(*next)) next++;
-        if (next == tag.end || (*next != '"' && *next != '\'')) continue;
-        const uint8_t *end = memchr(next + 1, *next, (size_t)(tag.end - next - 1));
-        if (!end) continue;
-        *value = (codec_text){next + 1, end};
-        return 1;
+        if (codec_text_value(tag, place + length, value) && value->end) return 1;
     }
     return 0;
 }
