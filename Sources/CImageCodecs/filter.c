@@ -1,20 +1,15 @@
 #include "RowFilter.h"
+#include "pixels.h"
 #include "processors.h"
 
 #include <math.h>
 #include <pthread.h>
-#include <string.h>
 
-/// One pixel.
-typedef float pixel __attribute__((vector_size(16), aligned(4)));
 /// Four pixels, in as many registers as the processor needs.
 typedef float four_pixels __attribute__((vector_size(64), aligned(4)));
-typedef uint8_t packed_pixel __attribute__((vector_size(4), aligned(1)));
-typedef int32_t whole_pixel __attribute__((vector_size(16)));
 
 static inline pixel load(const float *place) { return *(const pixel *)place; }
 static inline void store(float *place, pixel value) { *(pixel *)place = value; }
-static inline pixel all(float value) { return (pixel){value, value, value, value}; }
 // Macros, because vectors larger than a register cannot be passed to functions on every processor.
 #define load_four(place) (*(const four_pixels *)(place))
 #define each_four_times(place)                                                                                         \
@@ -26,15 +21,7 @@ void filter_load(const uint8_t *bytes, float *row, size_t pixels, int premultipl
         for (size_t i = 0; i < pixels * 4; i++) row[i] = bytes[i];
         return;
     }
-    for (size_t i = 0; i < pixels; i++) {
-        packed_pixel packed;
-        memcpy(&packed, bytes + i * 4, sizeof packed);
-        pixel value = __builtin_convertvector(packed, pixel);
-        float alpha = value[3];
-        value *= all(alpha * (1.0f / 255));
-        value[3] = alpha;
-        store(row + i * 4, value);
-    }
+    for (size_t i = 0; i < pixels; i++) store(row + i * 4, multiplied(unpacked(bytes + i * 4)));
 }
 
 FOR_EACH_PROCESSOR
@@ -91,9 +78,7 @@ void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha 
                 most = clamped(value[3], 255);
             }
         }
-        value = clamped_pixel(value, most) + all(0.5f);
-        packed_pixel packed = __builtin_convertvector(__builtin_convertvector(value, whole_pixel), packed_pixel);
-        memcpy(bytes, &packed, sizeof packed);
+        pack(clamped_pixel(value, most), bytes);
     }
 }
 
@@ -103,16 +88,9 @@ void filter_sum(const uint8_t *row, double *sums, const uint32_t *bounds, size_t
         // A cell has far fewer than 2^24 / 255 columns, so the sums are exact.
         pixel sum = {0};
         for (uint32_t column = bounds[cell]; column < bounds[cell + 1]; column++) {
-            packed_pixel packed;
-            memcpy(&packed, row + (size_t)column * 4, sizeof packed);
-            pixel value = __builtin_convertvector(packed, pixel);
-            if (has_alpha) {
-                float alpha = value[3];
-                value *= all(alpha * (1.0f / 255));
-                value[3] = alpha;
-            } else {
-                value[3] = 255;
-            }
+            pixel value = unpacked(row + (size_t)column * 4);
+            if (has_alpha) value = multiplied(value);
+            else value[3] = 255;
             sum += value;
         }
         for (int channel = 0; channel < 4; channel++) sums[channel] += sum[channel];
