@@ -18,15 +18,15 @@ struct WarmUp {
     /// Makes the sockets and memfds that the jobs need, which a confined process cannot make.
     ///
     /// - Throws: `SystemError`.
-    init(_ program: DecodeProgram, _ conversions: ColorConversions) throws(SystemError) {
+    init(_ program: DecodeProgram, _ conversions: ColorConversions) throws {
         let (ours, theirs) = try UnixSocket.pair()
         broker = FrameChannel(socket: ours)
         loop = JobLoop(
             channel: FrameChannel(socket: theirs), family: program.family, codecs: program.codecs,
             conversions: conversions)
-        var originals: [FileDescriptor] = []
-        for sample in program.samples { originals.append(try Self.sealed(sample)) }
-        self.originals = originals
+        originals = try program.samples.map { sample in
+            try unsafe sample.withUnsafeBytes { unsafe try SealedBuffer(copying: $0, name: "warm-up").descriptor }
+        }
         // Which the jobs cannot seal.
         output = try WritableBuffer.reusable(name: "warm-up", size: 1 << 16)
     }
@@ -79,17 +79,6 @@ struct WarmUp {
             case .ready, .header: break
             }
         }
-    }
-
-    private static func sealed(_ bytes: [UInt8]) throws(SystemError) -> FileDescriptor {
-        let buffer = try WritableBuffer(name: "warm-up")
-        let file = buffer.descriptor
-        var outcome: Result<Void, SystemError> = .success(())
-        unsafe bytes.withUnsafeBytes { bytes in
-            outcome = Result { () throws(SystemError) in try unsafe file.write(bytes, at: 0) }
-        }
-        try outcome.get()
-        return try buffer.seal().descriptor
     }
 }
 
