@@ -80,6 +80,10 @@ enum AVIFCellAlpha: Equatable {
     private struct Reference {
         enum Kind { case auxiliary, derived, multiplied }
 
+        static let kinds: [(name: StaticString, kind: Kind)] = [
+            ("auxl", .auxiliary), ("dimg", .derived), ("prem", .multiplied),
+        ]
+
         let type: Kind
         let item: Int
         let targets: [Int]
@@ -94,13 +98,7 @@ enum AVIFCellAlpha: Equatable {
         var references: [Reference] = []
         var cursor = BoxCursor(fields)
         while let box = cursor.next(bytes) {
-            let type: Reference.Kind? =
-                box.named("auxl", in: bytes)
-                ? .auxiliary
-                : box.named("dimg", in: bytes)
-                    ? .derived
-                    : box.named("prem", in: bytes) ? .multiplied : nil
-            guard let type else { continue }
+            guard let type = Reference.kinds.first(where: { box.named($0.name, in: bytes) })?.kind else { continue }
             var reader = NumberReader(box.content)
             guard let item = reader.next(bytes, size), let count = reader.next(bytes, 2) else { return nil }
             var targets: [Int] = []

@@ -10,12 +10,7 @@ struct AVIFItems: Equatable {
 
     /// Reads the items of the `meta` box in `bytes`; nil if its structure is invalid.
     init?(_ bytes: Span<UInt8>) {
-        var cursor = BoxCursor(0..<bytes.count)
-        var meta: Box?
-        while meta == nil, let box = cursor.next(bytes) {
-            if box.named("meta", in: bytes) { meta = box }
-        }
-        guard let meta, let children = meta.fields,
+        guard let meta = BoxCursor.first("meta", in: 0..<bytes.count, of: bytes), let children = meta.fields,
             let info = BoxCursor.only("iinf", in: children, of: bytes),
             let places = BoxCursor.only("iloc", in: children, of: bytes),
             let entries = Self.entries(bytes, info)

@@ -13,12 +13,7 @@ struct AVIFSequence: Equatable {
 
     /// Reads the `moov` box in `bytes`; nil without one.
     init?(_ bytes: Span<UInt8>) {
-        var cursor = BoxCursor(0..<bytes.count)
-        var movie: Box?
-        while movie == nil, let box = cursor.next(bytes) {
-            if box.named("moov", in: bytes) { movie = box }
-        }
-        guard let movie else { return nil }
+        guard let movie = BoxCursor.first("moov", in: 0..<bytes.count, of: bytes) else { return nil }
         guard let tracks = Self.tracks(bytes, movie), let color = tracks.first(where: { $0.auxiliaryFor == 0 }) else {
             animation.fault = CODEC_DAMAGED
             return

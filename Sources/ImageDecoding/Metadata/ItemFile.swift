@@ -17,10 +17,7 @@ package struct ItemFile {
 
     /// Reads the `meta` box of a file.
     package init(_ bytes: Span<UInt8>) {
-        var cursor = BoxCursor(0..<bytes.count)
-        var meta: Box?
-        while meta == nil, let box = cursor.next(bytes) { if box.named("meta", in: bytes) { meta = box } }
-        guard let children = meta?.fields else { return }
+        guard let children = BoxCursor.first("meta", in: 0..<bytes.count, of: bytes)?.fields else { return }
         if let box = BoxCursor.only("pitm", in: children, of: bytes), let version = box.version(in: bytes),
             let fields = box.fields,
             let identifier = bytes.integer(at: fields.lowerBound, bytes: version == 0 ? 2 : 4, .big)
