@@ -62,7 +62,8 @@ static int is_stretched(codec_text document) {
     return 0;
 }
 
-codec_status codec_document_scan(codec_document *document) {
+/// Checks the limits of elements, rules and filters.
+static codec_status scan(codec_document *document) {
     codec_text text = document->text;
     if (text.end - text.start > CODEC_MAXIMUM_DOCUMENT) {
         document->message = "the document is too long";
@@ -95,7 +96,5 @@ codec_status codec_document_read(const uint8_t *bytes, size_t length, codec_docu
     codec_status status = codec_document_inflate(document);
     if (status == CODEC_OK) status = codec_document_decode(document);
     if (status == CODEC_OK) status = codec_document_expand(document);
-    return status == CODEC_OK ? codec_document_scan(document) : status;
+    return status == CODEC_OK ? scan(document) : status;
 }
-
-void codec_document_free(codec_document *document) { codec_bytes_free(&document->own); }

@@ -57,15 +57,13 @@ static inline const uint8_t *codec_skip_spaces(codec_text text, const uint8_t *n
 codec_status codec_document_inflate(codec_document *document);
 /// Converts the document to UTF-8 from the encoding that its first bytes or its declaration state, and removes the declaration.
 codec_status codec_document_decode(codec_document *document);
-/// Loads the tables of all encodings, which a sandbox would prevent.
-void codec_document_load_encodings(void);
 /// Replaces references to internal entities by their values.
 codec_status codec_document_expand(codec_document *document);
-/// Checks the limits of elements, rules and filters.
-codec_status codec_document_scan(codec_document *document);
+/// Makes `bytes` the text of a document.
+void codec_document_take(codec_document *document, codec_bytes *bytes);
 
-/// Does all of this with a file of `length` bytes. To be freed also after a failure.
+/// Does all of this with a file of `length` bytes, and checks the limits of elements, rules and filters. `own` is to be freed also
+/// after a failure.
 codec_status codec_document_read(const uint8_t *bytes, size_t length, codec_document *document);
-void codec_document_free(codec_document *document);
 
 #endif

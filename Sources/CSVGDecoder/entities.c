@@ -254,9 +254,7 @@ codec_status codec_document_expand(codec_document *document) {
     document->message = all->message;
     for (size_t i = 0; i < all->count; i++) codec_bytes_free(&all->entities[i].value);
     if (status == CODEC_OK && all->count > 0) {
-        codec_bytes_free(&document->own);
-        document->own = all->result;
-        document->text = (codec_text){all->result.bytes, all->result.bytes + all->result.length};
+        codec_document_take(document, &all->result);
     } else {
         codec_bytes_free(&all->result);
     }

@@ -44,8 +44,6 @@ static int count_threads(void) {
     return count - 2;
 }
 
-void codec_svg_load_encodings(void) { codec_document_load_encodings(); }
-
 void codec_svg_await_threads(void) {
     // Pango looks for fonts in a thread that ends some time after the document is freed.
     struct timespec pause = {0, 1000000};
@@ -218,7 +216,7 @@ const char *codec_svg_reader_message(const codec_svg_reader *reader) { return re
 void codec_svg_reader_destroy(codec_svg_reader *reader) {
     if (!reader) return;
     if (reader->handle) g_object_unref(reader->handle);
-    codec_document_free(&reader->document);
+    codec_bytes_free(&reader->document.own);
     free(reader);
 }
 

@@ -5,6 +5,7 @@
 #include <strings.h>
 #include <zlib.h>
 
+#include "CSVGDecoder.h"
 #include "document.h"
 
 codec_status codec_bytes_append(codec_bytes *target, const void *bytes, size_t length) {
@@ -34,8 +35,7 @@ void codec_bytes_free(codec_bytes *bytes) {
     *bytes = (codec_bytes){0};
 }
 
-/// Makes `bytes` the text of a document.
-static void take(codec_document *document, codec_bytes *bytes) {
+void codec_document_take(codec_document *document, codec_bytes *bytes) {
     codec_bytes_free(&document->own);
     document->own = *bytes;
     document->text = (codec_text){bytes->bytes, bytes->bytes + bytes->length};
@@ -92,7 +92,7 @@ codec_status codec_document_inflate(codec_document *document) {
         document->message = "compressed data of another format";
         status = CODEC_UNSUPPORTED;
     }
-    if (status == CODEC_OK) take(document, &result);
+    if (status == CODEC_OK) codec_document_take(document, &result);
     else codec_bytes_free(&result);
     return status;
 }
@@ -137,7 +137,7 @@ static const struct {
 };
 #define ENCODINGS (sizeof encodings / sizeof *encodings)
 
-void codec_document_load_encodings(void) {
+void codec_svg_load_encodings(void) {
     // The descriptors stay open, and so do the tables.
     for (size_t i = 0; i < ENCODINGS; i++) (void)iconv_open("UTF-8", encodings[i].name);
 }
@@ -244,7 +244,7 @@ codec_status codec_document_decode(codec_document *document) {
         else if (!is_unicode) status = CODEC_UNSUPPORTED;
     }
     if (status == CODEC_OK && (is_big || is_little || name)) {
-        take(document, &result);
+        codec_document_take(document, &result);
         text = document->text;
         end = declaration_end(text);
     } else {
