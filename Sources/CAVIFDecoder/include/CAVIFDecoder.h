@@ -9,7 +9,6 @@
 
 typedef struct codec_avif_reader codec_avif_reader;
 
-/// Returns a reader of the `length` bytes; NULL without memory.
 codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length);
 /// Reads the boxes. The size is that of the clean aperture (clap). Allocates nothing proportional to the image's area.
 codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header);
@@ -41,12 +40,9 @@ void codec_avif_reader_select(codec_avif_reader *reader, uint32_t first, uint32_
 codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order);
 /// Converts the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
-/// Returns the message of the last error.
-const char *codec_avif_reader_message(const codec_avif_reader *reader);
-/// Frees the reader, which may be NULL.
-void codec_avif_reader_destroy(codec_avif_reader *reader);
 
-/// Returns the library's name and version, as loaded.
+const char *codec_avif_reader_message(const codec_avif_reader *reader);
+void codec_avif_reader_destroy(codec_avif_reader *reader);
 const char *codec_avif_version(void);
 
 #endif

@@ -11,7 +11,6 @@
 
 typedef struct codec_heif_reader codec_heif_reader;
 
-/// Returns a reader of the `length` bytes; NULL without memory.
 codec_heif_reader *codec_heif_reader_create(const uint8_t *bytes, size_t length);
 /// Reads the boxes. The size is the shown one: libheif applies `clap`, `irot` and `imir`. Allocates nothing proportional to
 /// the image's area.
@@ -28,11 +27,9 @@ const uint8_t *codec_heif_reader_profile(const codec_heif_reader *reader, size_t
 codec_status codec_heif_reader_start(codec_heif_reader *reader, codec_order order);
 /// Converts the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_heif_reader_read_rows(codec_heif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
-/// Returns the message of the last error.
+
 const char *codec_heif_reader_message(const codec_heif_reader *reader);
-/// Frees the reader, which may be NULL.
 void codec_heif_reader_destroy(codec_heif_reader *reader);
-/// Returns the libraries' names and versions.
 const char *codec_heif_version(void);
 
 #endif

@@ -5,6 +5,10 @@
 // bytes are read from one span of memory, which must outlive its reader, and rows are written to the caller's memory.
 // Pixels have four channels of 8 bits and straight alpha. After any status other than CODEC_OK, a reader or writer
 // accepts only the calls that return its message and destroy it.
+//
+// All readers and writers have the same functions: `create` makes one, a reader of the `length` bytes; it returns NULL
+// without memory. `message` returns the text of the last error. `destroy` frees one, which may be NULL. `version` returns
+// the library's name and version, as loaded where the library reports it.
 #ifndef CIMAGECODECS_H
 #define CIMAGECODECS_H
 
@@ -59,7 +63,6 @@ void codec_silence(void);
 
 typedef struct codec_png_reader codec_png_reader;
 
-/// Returns a reader of the `length` bytes; NULL without memory.
 codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length);
 /// Reads up to the first IDAT chunk. Allocates nothing proportional to the image's area.
 codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header);
@@ -83,14 +86,12 @@ codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *row
 size_t codec_png_reader_position(const codec_png_reader *reader);
 /// Returns the CRC-32 that PNG chunks end with.
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length);
-/// Returns the message of the last error.
+
 const char *codec_png_reader_message(const codec_png_reader *reader);
-/// Frees the reader, which may be NULL.
 void codec_png_reader_destroy(codec_png_reader *reader);
 
 typedef struct codec_jpeg_reader codec_jpeg_reader;
 
-/// Returns a reader of the `length` bytes; NULL without memory.
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length);
 /// Reads up to the first scan. Allocates nothing proportional to the image's area.
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header);
@@ -109,9 +110,8 @@ codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *row
 codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t count);
 /// Returns the number of bytes that were read and are not read again.
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader);
-/// Returns the message of the last error.
+
 const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader);
-/// Frees the reader, which may be NULL.
 void codec_jpeg_reader_destroy(codec_jpeg_reader *reader);
 
 // MARK: Reading WebP, which libwebp decodes as a whole.
@@ -160,12 +160,11 @@ uint32_t codec_gif_reader_rows_read(const codec_gif_reader *reader);
 int codec_gif_reader_is_interlaced(const codec_gif_reader *reader);
 /// Decodes the next `count` rows into `rows`, without padding.
 codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows, uint32_t count);
-/// Frees the reader, which may be NULL.
+
 void codec_gif_reader_destroy(codec_gif_reader *reader);
 
-// MARK: Versions of the libraries, as loaded where they report it
+// MARK: Versions of the libraries
 
-/// Return the library's name and version.
 const char *codec_png_version(void);
 const char *codec_jpeg_version(void);
 const char *codec_webp_version(void);
@@ -185,9 +184,8 @@ codec_status codec_png_writer_write_rows(
 codec_status codec_png_writer_finish(codec_png_writer *writer);
 /// Returns the bytes encoded since the last call, valid until the next one.
 const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *length);
-/// Returns the message of the last error.
+
 const char *codec_png_writer_message(const codec_png_writer *writer);
-/// Frees the writer, which may be NULL.
 void codec_png_writer_destroy(codec_png_writer *writer);
 
 typedef struct codec_jpeg_writer codec_jpeg_writer;
@@ -201,9 +199,8 @@ codec_status codec_jpeg_writer_write_rows(
 codec_status codec_jpeg_writer_finish(codec_jpeg_writer *writer);
 /// Returns the bytes encoded since the last call, valid until the next one.
 const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *length);
-/// Returns the message of the last error.
+
 const char *codec_jpeg_writer_message(const codec_jpeg_writer *writer);
-/// Frees the writer, which may be NULL.
 void codec_jpeg_writer_destroy(codec_jpeg_writer *writer);
 
 // MARK: Writing WebP, which libwebp encodes as a whole.
@@ -226,9 +223,8 @@ codec_webp_writer *codec_webp_writer_create(
 codec_status codec_webp_writer_add(codec_webp_writer *writer, const uint8_t *pixels, int milliseconds);
 /// Encodes the end of the file, and returns all of it, valid until the writer is freed.
 codec_status codec_webp_writer_finish(codec_webp_writer *writer, const uint8_t **output, size_t *length);
-/// Returns the message of the last error.
+
 const char *codec_webp_writer_message(const codec_webp_writer *writer);
-/// Frees the writer, which may be NULL.
 void codec_webp_writer_destroy(codec_webp_writer *writer);
 
 #endif

@@ -31,11 +31,9 @@ codec_status codec_jp2_reader_start(
     uint32_t height);
 /// Converts the next `count` rows into `rows`, `stride` bytes apart. A component with fewer samples is repeated.
 codec_status codec_jp2_reader_read_rows(codec_jp2_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
-/// Returns the message of the last error.
+
 const char *codec_jp2_reader_message(const codec_jp2_reader *reader);
-/// Frees the reader, which may be NULL.
 void codec_jp2_reader_destroy(codec_jp2_reader *reader);
-/// Returns the library's name and version.
 const char *codec_jp2_version(void);
 
 #endif

@@ -8,7 +8,6 @@
 
 typedef struct codec_jxl_reader codec_jxl_reader;
 
-/// Returns a reader of the `length` bytes; NULL without memory.
 codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length);
 /// Lets an incomplete file consist of its complete frames, or of the decodable part of the first one. Call before reading the header.
 void codec_jxl_reader_accept_damage(codec_jxl_reader *reader);
@@ -31,11 +30,9 @@ uint64_t codec_jxl_reader_pixels(const codec_jxl_reader *reader, uint32_t index)
 codec_status codec_jxl_reader_select(codec_jxl_reader *reader, uint32_t first);
 /// Decodes the next frame, composed, into `pixels`: rows without padding, of red, green, blue and alpha.
 codec_status codec_jxl_reader_read_frame(codec_jxl_reader *reader, uint8_t *pixels);
-/// Returns the message of the last error.
+
 const char *codec_jxl_reader_message(const codec_jxl_reader *reader);
-/// Frees the reader, which may be NULL.
 void codec_jxl_reader_destroy(codec_jxl_reader *reader);
-/// Returns the library's name and version.
 const char *codec_jxl_version(void);
 
 #endif

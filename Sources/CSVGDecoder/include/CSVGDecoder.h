@@ -17,7 +17,6 @@ void codec_svg_load_encodings(void);
 /// Waits until threads that earlier renderings have started are gone, for at most two seconds: a sandbox confines only the thread
 /// that enters it.
 void codec_svg_await_threads(void);
-/// Returns a reader of the `length` bytes; NULL without memory.
 codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length);
 /// Reads the document. The size is the intrinsic one in CSS pixels, as browsers compute it for an image, rounded: width and
 /// height, or one of them and the ratio of `viewBox`, or the largest size of that ratio within 300 × 150. Allocates nothing
@@ -29,11 +28,9 @@ codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header
 codec_status codec_svg_reader_render(
     codec_svg_reader *reader, double x, double y, double horizontal, double vertical, uint32_t width, uint32_t height,
     uint64_t most, uint8_t *pixels);
-/// Returns the message of the last error.
+
 const char *codec_svg_reader_message(const codec_svg_reader *reader);
-/// Frees the reader, which may be NULL.
 void codec_svg_reader_destroy(codec_svg_reader *reader);
-/// Returns the library's name and version.
 const char *codec_svg_version(void);
 
 #endif

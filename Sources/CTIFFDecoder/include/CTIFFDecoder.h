@@ -8,7 +8,6 @@
 
 typedef struct codec_tiff_reader codec_tiff_reader;
 
-/// Returns a reader of the `length` bytes; NULL without memory.
 codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length);
 /// Lets strips and tiles that cannot be decoded be transparent, unless that are all. Call before reading the header.
 void codec_tiff_reader_accept_damage(codec_tiff_reader *reader);
@@ -23,11 +22,9 @@ const uint8_t *codec_tiff_reader_profile(const codec_tiff_reader *reader, size_t
 codec_status codec_tiff_reader_start(codec_tiff_reader *reader, codec_order order);
 /// Decodes the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_tiff_reader_read_rows(codec_tiff_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
-/// Returns the message of the last error.
+
 const char *codec_tiff_reader_message(const codec_tiff_reader *reader);
-/// Frees the reader, which may be NULL.
 void codec_tiff_reader_destroy(codec_tiff_reader *reader);
-/// Returns the library's name and version.
 const char *codec_tiff_version(void);
 
 #endif
