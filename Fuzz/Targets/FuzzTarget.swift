@@ -15,18 +15,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case urls
     case responseHeaders = "response-headers"
     case metadata
-    case png
-    case jpeg
-    case webp
-    case avif
+    case png, jpeg, webp, gif, avif
     case avifSamples = "avif-samples"
-    case heif
-    case jp2
-    case jxl
-    case svg
-    case tiff
-    case bmp, ico, pnm, qoi, tga
-    case gif
+    case heif, jp2, jxl, svg, tiff, bmp, ico, pnm, qoi, tga
     case animation
     case partial
 
@@ -46,24 +37,13 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .responseHeaders: fuzzResponseHeaders(bytes)
         case .metadata: fuzzMetadata(bytes)
         case .png: fuzzPNG(bytes)
-        case .jpeg: fuzzImage(bytes, .jpeg)
-        case .webp: fuzzImage(bytes, .webp)
-        case .avif: fuzzImage(bytes, .avif)
+        case .jpeg, .webp, .gif, .avif, .heif, .jp2, .jxl, .svg, .tiff, .bmp, .ico, .pnm, .qoi, .tga:
+            // These have the names of their formats.
+            fuzzImage(bytes, ImageFormat(rawValue: rawValue)!)
         case .avifSamples:
             #if !WITHOUT_AVIF
                 fuzzAVIFSamples(bytes)
             #endif
-        case .heif: fuzzImage(bytes, .heif)
-        case .jp2: fuzzImage(bytes, .jp2)
-        case .jxl: fuzzImage(bytes, .jxl)
-        case .svg: fuzzImage(bytes, .svg)
-        case .tiff: fuzzImage(bytes, .tiff)
-        case .bmp: fuzzImage(bytes, .bmp)
-        case .ico: fuzzImage(bytes, .ico)
-        case .pnm: fuzzImage(bytes, .pnm)
-        case .qoi: fuzzImage(bytes, .qoi)
-        case .tga: fuzzImage(bytes, .tga)
-        case .gif: fuzzImage(bytes, .gif)
         case .animation: fuzzAnimation(bytes)
         case .partial: fuzzPart(bytes)
         }
