@@ -6,7 +6,7 @@ import WorkerProtocol
 /// Measures the parts of a decoding. What waits for the broker counts for none of them.
 final class DecodeClock {
     private(set) var times = DecodeTimes()
-    private let output: any ResultOutput
+    fileprivate let output: any ResultOutput
 
     init(writingTo output: any ResultOutput) { self.output = output }
 
@@ -15,10 +15,7 @@ final class DecodeClock {
         _ part: WritableKeyPath<DecodeTimes, Int>, _ work: () throws(WireError) -> Value
     ) throws(WireError) -> Value {
         let (begun, before) = (Instant.now, counted)
-        defer {
-            let own = max(0, Instant.now.microseconds(since: begun) - (counted - before))
-            times[keyPath: part] += own
-        }
+        defer { add(Instant.now.microseconds(since: begun) - (counted - before), to: part) }
         return try work()
     }
 
@@ -27,15 +24,17 @@ final class DecodeClock {
         times.codec + times.scale + times.steps + times.encode + output.waitedMicroseconds
     }
 
-    /// Adds time spent on reading the header, before the decoding.
-    func add(header microseconds: Int) { times.codec += max(0, microseconds) }
+    /// Adds time to a part.
+    func add(_ microseconds: Int, to part: WritableKeyPath<DecodeTimes, Int>) {
+        times[keyPath: part] += max(0, microseconds)
+    }
 
-    fileprivate func add(scale microseconds: Int) { times.scale += max(0, microseconds) }
-    fileprivate var waited: Int { output.waitedMicroseconds }
+    /// A sink that measures the scaling by `next`.
+    func timed(_ next: some RowSink) -> any RowSink { TimedScaling(self, next) }
 }
 
 /// Measures the scaling that follows it: two readings of the clock for a band of 64 KiB.
-struct TimedScaling<Next: RowSink>: RowSink {
+private struct TimedScaling<Next: RowSink>: RowSink {
     private let clock: DecodeClock
     private var next: Next
     /// A band takes some microseconds, so the sum is in nanoseconds.
@@ -44,18 +43,14 @@ struct TimedScaling<Next: RowSink>: RowSink {
     init(_ clock: DecodeClock, _ next: Next) { (self.clock, self.next) = (clock, next) }
 
     mutating func take(_ band: RowBand) throws(WireError) {
-        let (begun, waited) = (Instant.now, clock.waited)
+        let (begun, waited) = (Instant.now, clock.output.waitedMicroseconds)
         try next.take(band)
-        nanoseconds += Int(Instant.now.nanoseconds - begun.nanoseconds) - 1000 * (clock.waited - waited)
+        nanoseconds +=
+            Int(Instant.now.nanoseconds - begun.nanoseconds) - 1000 * (clock.output.waitedMicroseconds - waited)
     }
 
     mutating func finish() throws(WireError) {
         try next.finish()
-        clock.add(scale: nanoseconds / 1000)
+        clock.add(nanoseconds / 1000, to: \.scale)
     }
-}
-
-extension DecodeClock {
-    /// A sink that measures `next`.
-    func timed(_ next: some RowSink) -> any RowSink { TimedScaling(self, next) }
 }

@@ -296,7 +296,7 @@ struct EncodedImage {
     private func decodeOnce(into output: any ResultOutput) throws(WireError) -> DecodeResult {
         let clock = DecodeClock(writingTo: output)
         var result = try clock.measure(\.codec) { () throws(WireError) in try decodeOnce(into: output, clock) }
-        clock.add(header: headerMicroseconds)
+        clock.add(headerMicroseconds, to: \.codec)
         result.times = clock.times
         if !blocks.isEmpty {
             try output.destination().write(blocks, at: result.bytes)
