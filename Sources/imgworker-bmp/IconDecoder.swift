@@ -35,10 +35,7 @@ struct IconDecoder: ImageDecoder {
         let file = unsafe UnsafeBufferPointer(start: source.start, count: source.bytes.count)
         images = try Self.images(in: unsafe file.span, isWhole: !source.toleratesDamage)
         self.source = source
-        var header = codec_header()
-        (header.width, header.height) = (UInt32(images[0].geometry.width), UInt32(images[0].geometry.height))
-        (header.has_alpha, header.passes) = (1, 1)
-        self.header = try StoredHeader(header)
+        header = StoredHeader(images[0].geometry, hasAlpha: true)
     }
 
     var streams: Bool { !images.contains(where: \.isInterlaced) }

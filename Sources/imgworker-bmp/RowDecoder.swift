@@ -51,12 +51,9 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
         let bytes = unsafe UnsafeBufferPointer(start: source.start, count: source.bytes.count)
         reader = try open(unsafe bytes.span, !source.toleratesDamage)
         (self.source, self.format) = (source, format)
-        var header = codec_header()
-        (header.width, header.height) = (UInt32(reader.geometry.width), UInt32(reader.geometry.height))
-        (header.passes, header.held_bytes) = (1, UInt64(reader.heldBytes))
         // Missing pixels are transparent.
-        header.has_alpha = reader.hasAlpha || source.toleratesDamage ? 1 : 0
-        self.header = try StoredHeader(header)
+        header = StoredHeader(
+            reader.geometry, hasAlpha: reader.hasAlpha || source.toleratesDamage, heldBytes: reader.heldBytes)
         let profile = reader.profile.map { unsafe ColorProfile(UnsafeBufferPointer(rebasing: bytes[$0])) }
         metadata = ImageMetadata(profile: profile ?? .none)
     }

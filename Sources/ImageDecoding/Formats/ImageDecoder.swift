@@ -144,4 +144,10 @@ package struct StoredHeader {
         canScale = header.can_scale != 0
         space = header.space
     }
+
+    /// The header of one image that is read once, to red, green and blue.
+    package init(_ geometry: PixelGeometry, hasAlpha: Bool, heldBytes: Int = 0) {
+        (self.geometry, self.hasAlpha, self.heldBytes) = (geometry, hasAlpha, heldBytes)
+        (frameCount, passes, inflatedBytes, canScale, space) = (1, 1, 0, false, CODEC_SPACE_RGB)
+    }
 }

@@ -16,10 +16,7 @@ struct PixelsDecoder: ImageDecoder {
         guard layout.refusal(bytes: count) == nil else { throw WireError(CODEC_TRUNCATED, format: .pixels) }
         self.source = source
         self.layout = layout
-        var header = codec_header()
-        (header.width, header.height) = (UInt32(layout.geometry.width), UInt32(layout.geometry.height))
-        (header.has_alpha, header.passes) = (layout.pixelFormat.hasAlpha ? 1 : 0, 1)
-        self.header = try StoredHeader(header)
+        header = StoredHeader(layout.geometry, hasAlpha: layout.pixelFormat.hasAlpha)
     }
 
     var streams: Bool { true }
