@@ -14,9 +14,6 @@ struct ForkServer {
     /// The name of a forked worker in lists of processes.
     let workerName: String
 
-    /// The server's own name in lists of processes.
-    static func processName(of program: String) -> String { program + "-fork" }
-
     /// Serves until the broker closes the socket.
     ///
     /// - Returns: In a new worker, its own control socket; in the server, nil when the broker has closed.

@@ -78,7 +78,7 @@ package enum WorkerRuntime {
         var program = given
         let name = program.name
         CurrentProcess.setNameOfProgram()
-        if options.isForkServer { CurrentProcess.setName(ForkServer.processName(of: name)) }
+        if options.isForkServer { CurrentProcess.setName(name + "-fork") }
         CurrentProcess.raiseOOMScore()
         if let user = options.user {
             program.prepareFiles(for: user, log: log)
