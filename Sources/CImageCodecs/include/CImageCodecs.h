@@ -170,19 +170,16 @@ const char *codec_jpeg_version(void);
 const char *codec_webp_version(void);
 const char *codec_gif_version(void);
 
-// MARK: Writing PNG and JPEG: create, write_rows until all rows are written, finish, destroy. The writer collects the
-// encoded bytes; take_output returns them after each call.
+// MARK: Writing PNG and JPEG: create, write_rows until all rows are written, finish, which writes the end of the file,
+// destroy. The writer collects the encoded bytes; take_output returns those since its last call, valid until the next one.
 
 typedef struct codec_png_writer codec_png_writer;
 
 /// Returns a writer of an image with or without alpha; NULL without memory.
 codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order, int has_alpha);
-/// Encodes the next `count` rows.
 codec_status codec_png_writer_write_rows(
     codec_png_writer *writer, const uint8_t *rows, size_t stride, uint32_t count);
-/// Writes the end of the file.
 codec_status codec_png_writer_finish(codec_png_writer *writer);
-/// Returns the bytes encoded since the last call, valid until the next one.
 const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *length);
 
 const char *codec_png_writer_message(const codec_png_writer *writer);
@@ -192,12 +189,9 @@ typedef struct codec_jpeg_writer codec_jpeg_writer;
 
 /// Returns a writer of a baseline JPEG with `quality` 1 … 100, which ignores alpha; NULL without memory.
 codec_jpeg_writer *codec_jpeg_writer_create(uint32_t width, uint32_t height, codec_order order, int quality);
-/// Encodes the next `count` rows.
 codec_status codec_jpeg_writer_write_rows(
     codec_jpeg_writer *writer, const uint8_t *rows, size_t stride, uint32_t count);
-/// Writes the end of the file.
 codec_status codec_jpeg_writer_finish(codec_jpeg_writer *writer);
-/// Returns the bytes encoded since the last call, valid until the next one.
 const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *length);
 
 const char *codec_jpeg_writer_message(const codec_jpeg_writer *writer);
