@@ -10,16 +10,10 @@ typedef struct {
     uint8_t *bytes;
     size_t length;
     size_t capacity;
-    /// The bytes were taken; the next append overwrites them.
-    int taken;
 } codec_output;
 
 /// Reserves room for `count` more bytes and returns its address; NULL without memory.
 static inline uint8_t *codec_output_reserve(codec_output *output, size_t count) {
-    if (output->taken) {
-        output->length = 0;
-        output->taken = 0;
-    }
     if (count > SIZE_MAX / 2 - output->length) return NULL;
     size_t needed = output->length + count;
     if (needed > output->capacity) {
@@ -31,13 +25,6 @@ static inline uint8_t *codec_output_reserve(codec_output *output, size_t count) 
         output->capacity = capacity;
     }
     return output->bytes + output->length;
-}
-
-/// Returns the bytes appended since the last call.
-static inline const uint8_t *codec_output_take(codec_output *output, size_t *length) {
-    *length = output->taken ? 0 : output->length;
-    output->taken = 1;
-    return output->bytes;
 }
 
 #endif

@@ -321,7 +321,10 @@ codec_status codec_png_writer_finish(codec_png_writer *writer) {
 }
 
 const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *length) {
-    return codec_output_take(&writer->output, length);
+    *length = writer->output.length;
+    // The next rows overwrite them.
+    writer->output.length = 0;
+    return writer->output.bytes;
 }
 
 const char *codec_png_writer_message(const codec_png_writer *writer) { return writer->message; }
