@@ -61,8 +61,10 @@ final class ColorConversions {
             }
         switch status {
         case CODEC_OK:
+            let isNeeded = unsafe color != nil
             return ColorConversion(
-                handle: unsafe CodecHandle(color, destroy: codec_color_destroy), ignoresProfile: false)
+                handle: isNeeded ? unsafe try CodecHandle(color, destroy: codec_color_destroy) : nil,
+                ignoresProfile: false)
         case CODEC_NO_MEMORY: throw .outOfMemory
         default: return ColorConversion(handle: try make(nil, space, order).handle, ignoresProfile: true)
         }

@@ -9,9 +9,11 @@ package final class CodecHandle {
     package let pointer: OpaquePointer
     private let destroy: (OpaquePointer?) -> Void
 
-    /// Takes ownership of `pointer`, which `destroy` frees; nil if the codec had no memory to create it.
-    package init?(_ pointer: OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void) {
-        guard let pointer = unsafe pointer else { return nil }
+    /// Takes ownership of `pointer`, which `destroy` frees.
+    ///
+    /// - Throws: `out-of-memory` for nil, because the codec had no memory to create it.
+    package init(_ pointer: OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void) throws(WireError) {
+        guard let pointer = unsafe pointer else { throw .outOfMemory }
         unsafe self.pointer = pointer
         unsafe self.destroy = destroy
     }
@@ -39,9 +41,8 @@ package struct CodecReader {
         message: @escaping (OpaquePointer?) -> UnsafePointer<CChar>?
     ) throws(WireError) {
         let range = unsafe range ?? 0..<source.bytes.count
-        guard let handle = unsafe CodecHandle(create(source.start + range.lowerBound, range.count), destroy: destroy)
-        else { throw .outOfMemory }
-        (self.source, self.handle, self.format) = (source, handle, format)
+        handle = unsafe try CodecHandle(create(source.start + range.lowerBound, range.count), destroy: destroy)
+        (self.source, self.format) = (source, format)
         unsafe self.message = message
     }
 

@@ -48,15 +48,11 @@ struct ImageEncoder {
     func encode(_ raster: PixelMemory, to output: ResultFile) throws(WireError) -> Int {
         switch encoding.format {
         case .png:
-            guard let writer = RowEncoder(png: geometry, pixelFormat, hasAlpha: hasAlpha) else { throw .outOfMemory }
-            return try encodeRows(of: raster, with: writer, to: output)
+            try encodeRows(of: raster, with: RowEncoder(png: geometry, pixelFormat, hasAlpha: hasAlpha), to: output)
         case .jpeg:
-            guard let writer = RowEncoder(jpeg: geometry, pixelFormat, quality: encoding.quality) else {
-                throw .outOfMemory
-            }
-            return try encodeRows(of: raster, with: writer, to: output)
-        case .webp:
-            return try encodeWebP(raster, to: output)
+            try encodeRows(
+                of: raster, with: RowEncoder(jpeg: geometry, pixelFormat, quality: encoding.quality), to: output)
+        case .webp: try encodeWebP(raster, to: output)
         }
     }
 
@@ -94,13 +90,11 @@ struct ImageEncoder {
         next: () throws(WireError) -> Void
     ) throws(WireError) -> Int {
         try checkWebPSides()
-        guard
-            let writer = unsafe CodecHandle(
-                codec_webp_writer_create(
-                    UInt32(geometry.width), UInt32(geometry.height), pixelFormat.codecOrder, Int32(encoding.quality),
-                    UInt16(clamping: timing.loops)),
-                destroy: codec_webp_writer_destroy)
-        else { throw .outOfMemory }
+        let writer = unsafe try CodecHandle(
+            codec_webp_writer_create(
+                UInt32(geometry.width), UInt32(geometry.height), pixelFormat.codecOrder, Int32(encoding.quality),
+                UInt16(clamping: timing.loops)),
+            destroy: codec_webp_writer_destroy)
         func check(_ status: codec_status) throws(WireError) {
             if status != CODEC_OK {
                 try self.check(status, unsafe String(cString: codec_webp_writer_message(writer.pointer)))

@@ -11,28 +11,28 @@ struct RowEncoder {
     private let take: (OpaquePointer?, UnsafeMutablePointer<Int>?) -> UnsafePointer<UInt8>?
     private let lastMessage: (OpaquePointer?) -> UnsafePointer<CChar>?
 
-    /// Creates an encoder of PNG with 8 bits a channel, by libpng, with an alpha channel if `hasAlpha`; nil without memory.
-    init?(png geometry: PixelGeometry, _ pixelFormat: PixelFormat, hasAlpha: Bool = true) {
+    /// Creates an encoder of PNG with 8 bits a channel, by libpng, with an alpha channel if `hasAlpha`.
+    ///
+    /// - Throws: `out-of-memory`.
+    init(png geometry: PixelGeometry, _ pixelFormat: PixelFormat, hasAlpha: Bool = true) throws(WireError) {
         let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
-        guard
-            let writer = unsafe CodecHandle(
-                codec_png_writer_create(width, height, pixelFormat.codecOrder, hasAlpha ? 1 : 0),
-                destroy: codec_png_writer_destroy)
-        else { return nil }
-        (self.writer, stride) = (writer, geometry.stride)
+        writer = unsafe try CodecHandle(
+            codec_png_writer_create(width, height, pixelFormat.codecOrder, hasAlpha ? 1 : 0),
+            destroy: codec_png_writer_destroy)
+        stride = geometry.stride
         unsafe (write, writeEnd) = (codec_png_writer_write_rows, codec_png_writer_finish)
         unsafe (take, lastMessage) = (codec_png_writer_take_output, codec_png_writer_message)
     }
 
-    /// Creates an encoder of baseline JPEG with `quality` 1 … 100, by libjpeg-turbo, which ignores alpha; nil without memory.
-    init?(jpeg geometry: PixelGeometry, _ pixelFormat: PixelFormat, quality: Int) {
+    /// Creates an encoder of baseline JPEG with `quality` 1 … 100, by libjpeg-turbo, which ignores alpha.
+    ///
+    /// - Throws: `out-of-memory`.
+    init(jpeg geometry: PixelGeometry, _ pixelFormat: PixelFormat, quality: Int) throws(WireError) {
         let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
-        guard
-            let writer = unsafe CodecHandle(
-                codec_jpeg_writer_create(width, height, pixelFormat.codecOrder, Int32(quality)),
-                destroy: codec_jpeg_writer_destroy)
-        else { return nil }
-        (self.writer, stride) = (writer, geometry.stride)
+        writer = unsafe try CodecHandle(
+            codec_jpeg_writer_create(width, height, pixelFormat.codecOrder, Int32(quality)),
+            destroy: codec_jpeg_writer_destroy)
+        stride = geometry.stride
         unsafe (write, writeEnd) = (codec_jpeg_writer_write_rows, codec_jpeg_writer_finish)
         unsafe (take, lastMessage) = (codec_jpeg_writer_take_output, codec_jpeg_writer_message)
     }

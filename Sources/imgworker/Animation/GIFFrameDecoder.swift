@@ -40,10 +40,8 @@ struct GIFFrameDecoder: ImageDecoder {
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         var frame = frame
-        guard
-            let reader = unsafe CodecHandle(
-                codec_gif_reader_create(source.start, source.bytes.count, &frame), destroy: codec_gif_reader_destroy)
-        else { throw .outOfMemory }
+        let reader = unsafe try CodecHandle(
+            codec_gif_reader_create(source.start, source.bytes.count, &frame), destroy: codec_gif_reader_destroy)
         let status = unsafe codec_gif_reader_start(reader.pointer, format.codecOrder)
         guard status == CODEC_OK else { throw WireError(status, format: .gif) }
         if source.toleratesDamage { unsafe codec_gif_reader_accept_damage(reader.pointer) }
