@@ -60,12 +60,10 @@ struct BMPReader: RowReader {
         (self.header, self.pixelStart) = (header, pixelStart)
         let (first, size) = (header.palette.start, header.palette.size)
         guard first + colors * size <= bytes.count else { throw WireError(CODEC_TRUNCATED, format: format) }
-        var palette: [UInt32] = []
-        for index in 0..<colors {
+        palette = (0..<colors).map { index in
             let place = first + index * size
-            palette.append(RGBA.pixel(bytes[place + 2], bytes[place + 1], bytes[place]))
+            return RGBA.pixel(bytes[place + 2], bytes[place + 1], bytes[place])
         }
-        self.palette = palette
         var channels: [BitmapChannel] = []
         for mask in header.masks {
             guard let channel = BitmapChannel(mask) else {

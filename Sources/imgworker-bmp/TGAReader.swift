@@ -40,11 +40,9 @@ struct TGAReader: RowReader {
         pixelStart = start + colors * colorBytes
         if kind == 1 {
             guard pixelStart <= bytes.count else { throw truncated }
-            hasAlpha = hasAttribute && colorBytes == 4
-            let entries = (0..<colors).map { start + $0 * colorBytes }
-            var palette: [UInt32] = []
-            for entry in entries { palette.append(Self.color(bytes, at: entry, colorBytes, hasAlpha)) }
-            self.palette = (palette, first)
+            let isTransparent = hasAttribute && colorBytes == 4
+            let palette = (0..<colors).map { Self.color(bytes, at: start + $0 * colorBytes, colorBytes, isTransparent) }
+            (self.palette, hasAlpha) = ((palette, first), isTransparent)
         } else {
             (palette, hasAlpha) = (nil, hasAttribute && (bits == 32 || kind == 3 && bits == 16))
         }
