@@ -54,7 +54,7 @@ struct IconDecoder: ImageDecoder {
 
     func workingBytes(at size: DecodedSize) -> Int {
         let image = image(of: size)
-        guard image.bitmap == nil else { return RowBand.rows(of: image.geometry) * image.geometry.stride }
+        guard image.bitmap == nil else { return RowBand.bytes(of: image.geometry) }
         return PNGDecoder.workingBytes(of: image.geometry, isInterlaced: image.isInterlaced)
     }
 

@@ -60,9 +60,7 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
 
     var streams: Bool { true }
 
-    func workingBytes(at size: DecodedSize) -> Int {
-        header.heldBytes + RowBand.rows(of: header.geometry) * header.geometry.stride
-    }
+    func workingBytes(at size: DecodedSize) -> Int { header.heldBytes + RowBand.bytes(of: header.geometry) }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let width = header.geometry.width

@@ -40,9 +40,7 @@ struct HEIFDecoder: ImageDecoder {
         return best
     }
 
-    func workingBytes(at size: DecodedSize) -> Int {
-        header.heldBytes + RowBand.rows(of: header.geometry) * header.geometry.stride
-    }
+    func workingBytes(at size: DecodedSize) -> Int { header.heldBytes + RowBand.bytes(of: header.geometry) }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         try reader.check(unsafe codec_heif_reader_start(reader.pointer, format.codecOrder))

@@ -66,8 +66,7 @@ struct JP2Decoder: ImageDecoder {
     }
 
     func workingBytes(at size: DecodedSize) -> Int {
-        codestream.heldBytes(reduction: Self.reduction(of: size))
-            + RowBand.rows(of: size.geometry) * size.geometry.stride
+        codestream.heldBytes(reduction: Self.reduction(of: size)) + RowBand.bytes(of: size.geometry)
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {

@@ -57,7 +57,7 @@ package struct PNGDecoder: ImageDecoder {
     package static func workingBytes(of size: PixelGeometry, isInterlaced: Bool) -> Int {
         // libpng's rows, with up to eight bytes a pixel.
         let rows = 4 * 8 * size.width
-        return rows + (isInterlaced ? size.bytes : RowBand.rows(of: size) * size.stride)
+        return rows + (isInterlaced ? size.bytes : RowBand.bytes(of: size))
     }
 
     package func decode(

@@ -22,7 +22,7 @@ struct PixelsDecoder: ImageDecoder {
     var streams: Bool { true }
     var skipsRows: Bool { true }
 
-    func workingBytes(at size: DecodedSize) -> Int { RowBand.rows(of: header.geometry) * header.geometry.stride }
+    func workingBytes(at size: DecodedSize) -> Int { RowBand.bytes(of: header.geometry) }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let (wide, layout) = (header.geometry.stride, layout)

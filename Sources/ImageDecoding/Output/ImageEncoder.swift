@@ -34,8 +34,8 @@ struct ImageEncoder {
     static func workingBytes(_ encoding: Encoding, _ geometry: PixelGeometry) -> Int {
         switch encoding.format {
         // Rows, and the compressor's window.
-        case .png: 24 * geometry.stride + RowBand.rows(of: geometry) * geometry.stride + (1 << 20)
-        case .jpeg: 24 * geometry.stride + RowBand.rows(of: geometry) * geometry.stride
+        case .png: 24 * geometry.stride + RowBand.bytes(of: geometry) + (1 << 20)
+        case .jpeg: 24 * geometry.stride + RowBand.bytes(of: geometry)
         // libwebp's own raster, its statistics and its output.
         case .webp: 4 * geometry.bytes + (1 << 20)
         }

@@ -13,6 +13,9 @@ package struct RowBand {
     package static func rows(of geometry: PixelGeometry) -> Int {
         min(geometry.height, max(16, (64 << 10) / geometry.stride))
     }
+
+    /// Returns the number of bytes of a band.
+    package static func bytes(of geometry: PixelGeometry) -> Int { rows(of: geometry) * geometry.stride }
 }
 
 /// Takes the rows of an image, from the top. A filter is a sink that passes rows on to the next sink.

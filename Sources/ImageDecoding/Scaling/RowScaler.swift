@@ -19,7 +19,7 @@ struct Scaling {
             + FilterTaps.bytes(count: result.height, from: source.height, extent: crop.height)
         // A source row as floats, seven or eight rows of the vertical filter, a row of the horizontal one.
         let rows = (source.width + 9 * max(source.width, result.width)) * FloatRows.bytesPerPixel
-        return taps + rows + RowBand.rows(of: result) * result.stride
+        return taps + rows + RowBand.bytes(of: result)
     }
 
     /// Returns the sink that scales rows for `writer`. `hasAlpha`: whether pixels may be transparent. `alpha`: the

@@ -77,7 +77,7 @@ final class AnimationDecoder: ImageDecoder {
         let canvases = composed.contains { $0.disposal == .restore } ? 2 : 1
         let frames = composed.lazy.map(workingBytes(of:)).max() ?? 0
         let notes = animation.frames.count * MemoryLayout<Animation.Frame>.stride
-        return canvases * canvas.bytes + RowBand.rows(of: canvas) * canvas.stride + frames + 2 * notes
+        return canvases * canvas.bytes + RowBand.bytes(of: canvas) + frames + 2 * notes
     }
 
     private func workingBytes(of frame: Animation.Frame) -> Int {

@@ -29,7 +29,7 @@ struct GIFFrameDecoder: ImageDecoder {
 
     func workingBytes(at size: DecodedSize) -> Int {
         let size = header.geometry
-        return streams ? RowBand.rows(of: size) * size.stride + Self.tableBytes : Self.workingBytes(ofFrame: size)
+        return streams ? RowBand.bytes(of: size) + Self.tableBytes : Self.workingBytes(ofFrame: size)
     }
 
     /// Returns an upper estimate for a frame of this size.

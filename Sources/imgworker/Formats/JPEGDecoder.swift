@@ -43,7 +43,7 @@ struct JPEGDecoder: ImageDecoder {
     func workingBytes(at size: DecodedSize) -> Int {
         // libjpeg's rows: about ten groups of up to four rows for each component, and their converted colours.
         let rows = 192 * header.geometry.width
-        return header.heldBytes + rows + RowBand.rows(of: size.geometry) * size.geometry.stride
+        return header.heldBytes + rows + RowBand.bytes(of: size.geometry)
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
