@@ -224,7 +224,8 @@ static struct heif_error decode(void *own, struct heif_image **result) {
         if (status.code != heif_error_Ok) return status;
     }
     // An error within a picture is reported as a warning.
-    for (de265_error warning; *result && (warning = de265_get_warning(decoder)) != DE265_OK;) {
+    de265_error warning = *result ? de265_get_warning(decoder) : DE265_OK;
+    if (warning != DE265_OK) {
         heif_image_release(*result);
         *result = NULL;
         return failure(de265_get_error_text(warning));

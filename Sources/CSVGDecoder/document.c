@@ -52,14 +52,12 @@ static int has_limited_filters(codec_text document) {
 
 /// Returns whether the root element has `preserveAspectRatio="none"`.
 static int is_stretched(codec_text document) {
-    codec_text rest = document, value;
-    for (const uint8_t *place; (place = codec_text_find(rest, "<svg")) != NULL || (place = codec_text_find(rest, ":svg")) != NULL;) {
-        const uint8_t *end = memchr(place, '>', (size_t)(document.end - place));
-        if (!end) return 0;
-        if (!codec_text_attribute((codec_text){place, end}, "preserveAspectRatio", &value)) return 0;
-        return value.end - value.start >= 4 && memcmp(value.start, "none", 4) == 0;
-    }
-    return 0;
+    const uint8_t *place = codec_text_find(document, "<svg");
+    if (!place) place = codec_text_find(document, ":svg");
+    const uint8_t *end = place ? memchr(place, '>', (size_t)(document.end - place)) : NULL;
+    codec_text value;
+    return end && codec_text_attribute((codec_text){place, end}, "preserveAspectRatio", &value) &&
+        value.end - value.start >= 4 && memcmp(value.start, "none", 4) == 0;
 }
 
 /// Checks the limits of elements, rules and filters.
