@@ -116,13 +116,11 @@ final class CacheIndex {
 
     /// Refuses a database with tables that are not a cache's. Nothing has been written to it yet.
     private static func refuseForeign(_ connection: SQLiteConnection) throws(SQLiteError) {
-        var tables: Set<String> = []
-        try connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").forEach([]) { row in
-            tables.insert(row.text(0))
-            return true
+        let tables = try connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").map([]) {
+            $0.text(0)
         }
         // Without one of them it is a damaged index.
-        if !tables.isEmpty, tables.isDisjoint(with: EntryKind.allCases.map(\.rawValue)) { throw .foreign }
+        if !tables.isEmpty, !tables.contains(where: { EntryKind(rawValue: $0) != nil }) { throw .foreign }
     }
 
     private static func makeTables(_ connection: SQLiteConnection, holdsContents: Bool) throws(SQLiteError) {
@@ -189,12 +187,7 @@ final class CacheIndex {
 
     /// The contents of a small entry, and its row; nil when it is missing.
     func contents(of name: EntryName) throws(SQLiteError) -> (bytes: [UInt8], row: Int)? {
-        var found: ([UInt8], Int)?
-        try table(name.kind).contents?.find.forEach([.text(name.fileName)]) { row in
-            found = (row.bytes(0), row.integer(1))
-            return false
-        }
-        return found
+        try table(name.kind).contents?.find.first([.text(name.fileName)]) { ($0.bytes(0), $0.integer(1)) }
     }
 
     /// The time at which an entry was made; nil when the entry is not in the index.
@@ -204,25 +197,13 @@ final class CacheIndex {
 
     /// The digest of an original's bytes; nil when the original is not in the index.
     func digest(ofOriginal name: EntryName) throws(SQLiteError) -> String? {
-        var digest: String?
-        try originals.digest.forEach([.text(name.fileName)]) { row in
-            digest = row.text(0)
-            return false
-        }
-        return digest
+        try originals.digest.first([.text(name.fileName)]) { $0.text(0) }
     }
 
     /// The bytes of the database without its free pages, and those of the free pages.
     func databaseBytes() throws(SQLiteError) -> (used: Int, free: Int) {
-        var (pages, free) = (0, 0)
-        try pageCount.forEach([]) { row in
-            pages = row.integer(0)
-            return false
-        }
-        try freePageCount.forEach([]) { row in
-            free = row.integer(0)
-            return false
-        }
+        let pages = try pageCount.first([]) { $0.integer(0) } ?? 0
+        let free = try freePageCount.first([]) { $0.integer(0) } ?? 0
         return (max(0, pages - free) * pageSize, free * pageSize)
     }
 
@@ -234,12 +215,9 @@ final class CacheIndex {
     /// The least recently used entry of a kind.
     func oldest(_ kind: EntryKind) throws(SQLiteError) -> (name: EntryName, used: Int)? {
         try writeUses()
-        var found: (String, Int)?
-        try table(kind).oldest.forEach([]) { row in
-            found = (row.text(0), row.integer(1))
-            return false
+        guard let (fileName, used) = try table(kind).oldest.first([], { ($0.text(0), $0.integer(1)) }) else {
+            return nil
         }
-        guard let (fileName, used) = found else { return nil }
         let name = try Self.entry(kind, fileName)
         // An entry that its own name does not find could not be removed, and would be the oldest for ever.
         guard try size(of: name) != nil else { throw .mismatch("\(fileName) is in no row") }
@@ -264,74 +242,41 @@ final class CacheIndex {
 
     /// The file names of a kind that begin with `prefix`.
     func fileNames(_ kind: EntryKind, prefix: String) throws(SQLiteError) -> [String] {
-        var fileNames: [String] = []
-        try table(kind).range.forEach([.text(prefix), .text(prefix + "\u{7F}")]) { row in
-            fileNames.append(row.text(0))
-            return true
-        }
+        let fileNames = try table(kind).range.map([.text(prefix), .text(prefix + "\u{7F}")]) { $0.text(0) }
         for fileName in fileNames { _ = try Self.entry(kind, fileName) }
         return fileNames
     }
 
     /// The first file name of a kind that is not below `lowest`.
     func firstFileName(_ kind: EntryKind, from lowest: String) throws(SQLiteError) -> String? {
-        var fileName: String?
-        try table(kind).first.forEach([.text(lowest)]) { row in
-            fileName = row.text(0)
-            return false
-        }
+        let fileName = try table(kind).next.first([.text(lowest), .integer(1)]) { $0.text(0) }
         if let fileName { _ = try Self.entry(kind, fileName) }
         return fileName
     }
 
     /// The first file names of a kind that are not below `lowest`, in their order.
     func fileNames(_ kind: EntryKind, from lowest: String, most: Int) throws(SQLiteError) -> [String] {
-        var fileNames: [String] = []
-        try table(kind).next.forEach([.text(lowest), .integer(most)]) { row in
-            fileNames.append(row.text(0))
-            return true
-        }
-        return fileNames
+        try table(kind).next.map([.text(lowest), .integer(most)]) { $0.text(0) }
     }
 
     /// The originals of a URL that are public or belong to `owner`; without an owner, all of them.
     func originals(url: String, owner: UInt32?) throws(SQLiteError) -> [(key: String, digest: String)] {
-        var found: [(String, String)] = []
-        try originalsOfURL.forEach([.text(url), owner.map { .integer(Int($0)) } ?? .null]) { row in
-            found.append((row.text(0), row.text(1)))
-            return true
-        }
-        return found
+        try originalsOfURL.map([.text(url), owner.map { .integer(Int($0)) } ?? .null]) { ($0.text(0), $0.text(1)) }
     }
 
     /// The keys of the originals with this digest.
     func originals(ofDigest digest: String) throws(SQLiteError) -> [String] {
-        var keys: [String] = []
-        try originalsOfDigest.forEach([.text(digest)]) { row in
-            keys.append(row.text(0))
-            return true
-        }
-        return keys
+        try originalsOfDigest.map([.text(digest)]) { $0.text(0) }
     }
 
     /// Whether any original has this digest.
     func hasOriginal(digest: String) throws(SQLiteError) -> Bool {
-        var found = false
-        try originalsOfDigest.forEach([.text(digest)]) { _ in
-            found = true
-            return false
-        }
-        return found
+        try originalsOfDigest.first([.text(digest)]) { _ in true } ?? false
     }
 
     /// The file names of the rasters of the original with this digest.
     func rasters(ofDigest digest: String) throws(SQLiteError) -> [String] {
-        var fileNames: [String] = []
-        try rastersOfDigest.forEach([.text(digest)]) { row in
-            fileNames.append(row.text(0))
-            return true
-        }
-        return fileNames
+        try rastersOfDigest.map([.text(digest)]) { $0.text(0) }
     }
 
     // MARK: Writing
@@ -490,7 +435,6 @@ private final class IndexTable {
     let touch: SQLiteStatement
     let oldest: SQLiteStatement
     let range: SQLiteStatement
-    let first: SQLiteStatement
     let next: SQLiteStatement
     let digest: SQLiteStatement
     /// Nil for a database without contents.
@@ -510,7 +454,6 @@ private final class IndexTable {
         let source = holdsContents ? "\(uses) CROSS JOIN \(kind) USING (id)" : "\(kind)"
         oldest = try connection.prepare("SELECT word, used FROM \(source) ORDER BY used LIMIT 1")
         range = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? AND word < ?")
-        first = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT 1")
         next = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT ?")
         lookup = try connection.prepare(
             holdsContents
@@ -525,23 +468,18 @@ private final class IndexTable {
     }
 
     func integers(_ fileName: String) throws(SQLiteError) -> (size: Int, used: Int, created: Int, id: Int)? {
-        var found: (Int, Int, Int, Int)?
-        try lookup.forEach([.text(fileName)]) { row in
-            found = (row.integer(0), row.integer(1), row.integer(2), row.integer(3))
-            return false
+        let found = try lookup.first([.text(fileName)]) { row in
+            (size: row.integer(0), used: row.integer(1), created: row.integer(2), id: row.integer(3))
         }
-        if let found, !(0...CacheIndex.largestSize).contains(found.0) {
-            throw .mismatch("\(fileName) has \(found.0) bytes")
+        if let found, !(0...CacheIndex.largestSize).contains(found.size) {
+            throw .mismatch("\(fileName) has \(found.size) bytes")
         }
         return found
     }
 
     func total() throws(SQLiteError) -> CacheIndex.Total {
-        var total = CacheIndex.Total()
-        try sum.forEach([]) { row in
-            total = CacheIndex.Total(entries: row.integer(0), bytes: row.integer(1))
-            return false
-        }
+        let total =
+            try sum.first([]) { CacheIndex.Total(entries: $0.integer(0), bytes: $0.integer(1)) } ?? CacheIndex.Total()
         guard (0...CacheIndex.largestSize).contains(total.bytes) else {
             throw .mismatch("all files have \(total.bytes) bytes")
         }

@@ -127,12 +127,7 @@ final class SQLiteConnection {
 
     /// The first column of the first row of `sql`, as an integer; nil when there is no row.
     func integer(_ sql: String) throws(SQLiteError) -> Int? {
-        var value: Int?
-        try prepare(sql).forEach([]) { row in
-            value = row.integer(0)
-            return false
-        }
-        return value
+        try prepare(sql).first([]) { $0.integer(0) }
     }
 }
 
@@ -187,8 +182,32 @@ struct SQLiteStatement: ~Copyable {
         try forEach(values) { _ in true }
     }
 
+    /// Runs the statement and returns what `read` makes of its first row; nil without a row.
+    borrowing func first<Value>(
+        _ values: [SQLiteValue], _ read: (borrowing Row) -> Value
+    ) throws(SQLiteError) -> Value? {
+        var first: Value?
+        try forEach(values) { row in
+            first = read(row)
+            return false
+        }
+        return first
+    }
+
+    /// Runs the statement and returns what `read` makes of each row.
+    borrowing func map<Value>(
+        _ values: [SQLiteValue], _ read: (borrowing Row) -> Value
+    ) throws(SQLiteError) -> [Value] {
+        var all: [Value] = []
+        try forEach(values) { row in
+            all.append(read(row))
+            return true
+        }
+        return all
+    }
+
     /// Runs the statement and passes each row to `body`, until that returns false.
-    borrowing func forEach(
+    private borrowing func forEach(
         _ values: [SQLiteValue], _ body: (borrowing Row) -> Bool
     ) throws(SQLiteError) {
         defer {

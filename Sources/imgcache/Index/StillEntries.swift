@@ -48,16 +48,13 @@ struct StillEntries {
         }
         guard let reader else { return nil }
         do throws(SQLiteError) {
-            var found: ([UInt8], Int)?
             let read = { (row: borrowing SQLiteStatement.Row) in
-                if row.byteCount(0) <= most { found = (row.bytes(0), row.integer(1)) }
-                return false
+                row.byteCount(0) <= most ? (row.bytes(0), row.integer(1)) : nil
             }
-            switch name.kind {
-            case .originals: try reader.originals.forEach([.text(name.fileName)], read)
-            case .rasters: try reader.rasters.forEach([.text(name.fileName)], read)
+            return switch name.kind {
+            case .originals: try reader.originals.first([.text(name.fileName)], read) ?? nil
+            case .rasters: try reader.rasters.first([.text(name.fileName)], read) ?? nil
             }
-            return found
         } catch {
             // It may have been changed while it was read.
             (file, self.reader) = (nil, nil)
