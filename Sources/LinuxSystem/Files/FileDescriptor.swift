@@ -239,6 +239,13 @@ public final class FileDescriptor: Sendable {
         }
     }
 
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// - Throws: `SystemError` of `pwrite`; some of the bytes may have been written.
+    package func write(_ bytes: Span<UInt8>, at offset: Int) throws(SystemError) {
+        unsafe try bytes.withUnsafeBytes { (bytes) throws(SystemError) in unsafe try write(bytes, at: offset) }
+    }
+
     /// Writes all of `bytes` at the present position. Pipes and terminals are possible too.
     ///
     /// - Throws: `SystemError` of `write`; some of the bytes may have been written.
@@ -264,6 +271,15 @@ public final class FileDescriptor: Sendable {
             filled += count
         }
         return filled
+    }
+
+    /// Reads `count` bytes from `offset` on, or fewer where the file ends.
+    ///
+    /// - Throws: `SystemError` of `pread`.
+    package func read(_ count: Int, at offset: Int) throws(SystemError) -> [UInt8] {
+        unsafe try [UInt8](unsafeUninitializedCapacity: count) { (buffer, filled) throws(SystemError) in
+            filled = unsafe try read(into: UnsafeMutableRawBufferPointer(buffer), at: offset)
+        }
     }
 
     /// Reads from the present position to the end, as text. Pipes and terminals are possible too.

@@ -90,12 +90,9 @@ package final class ChildProcess {
 
     /// The process's own memory in bytes, without mapped files and shared pages; nil after its end.
     package var residentBytes: Int? {
-        var buffer = [UInt8](repeating: 0, count: 256)
-        guard let file = try? FileDescriptor.open(readingAt: "/proc/\(pid)/statm"),
-            let count = unsafe try? buffer.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) })
-        else { return nil }
+        guard let text = try? FileDescriptor.open(readingAt: "/proc/\(pid)/statm").readToEnd() else { return nil }
         // Total pages, resident pages, shared pages (proc_pid_statm(5)).
-        let fields = String(decoding: buffer.prefix(count), as: UTF8.self).split(separator: " ")
+        let fields = text.split(separator: " ")
         guard fields.count > 2, let resident = Int(fields[1]), let shared = Int(fields[2]) else { return nil }
         return (resident - shared) * Int(sysconf(Int32(_SC_PAGESIZE)))
     }

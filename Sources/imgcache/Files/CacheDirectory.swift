@@ -153,7 +153,7 @@ struct CacheDirectory {
             if tag?.size ?? 0 == 0 {
                 // An empty file may have another name elsewhere.
                 if tag != nil { try FileDescriptor.remove(tagFile) }
-                try Self.write(Self.tag, to: try FileSystem.createNew(tagFile, mode: 0o644))
+                try FileSystem.createNew(tagFile, mode: 0o644).write(Self.tag.utf8Span.span, at: 0)
             }
             // Directories and small files may find room where no entry does.
             let trial = try createTemporary(in: path)
@@ -163,15 +163,6 @@ struct CacheDirectory {
         } catch {
             return Obstacle(writing: path, error)
         }
-    }
-
-    private static func write(_ text: String, to file: FileDescriptor) throws(SystemError) {
-        var text = text
-        var result: Result<Void, SystemError> = .success(())
-        text.withUTF8 { bytes in
-            result = Result { () throws(SystemError) in unsafe try file.write(UnsafeRawBufferPointer(bytes), at: 0) }
-        }
-        try result.get()
     }
 
     // MARK: Entries

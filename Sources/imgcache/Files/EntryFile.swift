@@ -41,13 +41,14 @@ enum EntryBody {
         switch self {
         case .file(let file): return file
         case .bytes(let bytes):
-            var result: Result<SealedBuffer, SystemError>?
-            unsafe bytes.withUnsafeBytes { bytes in
-                result = Result { () throws(SystemError) in
-                    try unsafe SealedBuffer(copying: bytes, name: "imgbroker-disk")
-                }
-            }
-            return try result!.get().descriptor
+            return try Self.sealed(bytes[...])
+        }
+    }
+
+    /// A sealed memfd with these bytes.
+    fileprivate static func sealed(_ bytes: ArraySlice<UInt8>) throws(SystemError) -> FileDescriptor {
+        unsafe try bytes.span.withUnsafeBytes { (bytes) throws(SystemError) in
+            unsafe try SealedBuffer(copying: bytes, name: EntryFile.bufferName).descriptor
         }
     }
 
@@ -60,28 +61,19 @@ enum EntryBody {
             bytes.append(contentsOf: own.prefix(count))
             return bytes
         case .file(let file):
-            var result: Result<Int, SystemError> = .success(0)
-            let bytes = unsafe [UInt8](unsafeUninitializedCapacity: count + more) { buffer, read in
+            return unsafe try [UInt8](unsafeUninitializedCapacity: count + more) { (buffer, read) throws(SystemError) in
                 let target = unsafe UnsafeMutableRawBufferPointer(
                     rebasing: UnsafeMutableRawBufferPointer(buffer)[..<count])
-                result = Result { () throws(SystemError) in unsafe try file.read(into: target, at: 0) }
-                if case .success(let number) = result { read = number }
+                read = unsafe try file.read(into: target, at: 0)
             }
-            _ = try result.get()
-            return bytes
         }
     }
 }
 
 /// An entry of the cache, in a file or among the small ones, whose trailer was read and matches its name.
 struct EntryFile {
-    /// The place of an entry's bytes: the body, the trailer and the footer.
-    private enum Place {
-        case file(FileDescriptor)
-        case memory([UInt8])
-    }
-
-    private let place: Place
+    /// All bytes: the body, the trailer and the footer.
+    private let contents: EntryBody
     let trailer: EntryTrailer
     /// The number of all bytes.
     let size: Int
@@ -92,7 +84,7 @@ struct EntryFile {
     let row: Int?
 
     /// The file; nil for a small entry.
-    var descriptor: FileDescriptor? { if case .file(let descriptor) = place { descriptor } else { nil } }
+    var descriptor: FileDescriptor? { if case .file(let descriptor) = contents { descriptor } else { nil } }
 
     /// Opens the file at `path` and reads its trailer. The trailer must match `name`, and the body must have at most
     /// `largestBody` bytes. The body is not read yet.
@@ -111,7 +103,7 @@ struct EntryFile {
             }
         }
         guard status.isRegular else { throw .damaged("it is not a regular file") }
-        place = .file(descriptor)
+        contents = .file(descriptor)
         (size, modified, row) = (status.size, status.modified, nil)
         let size = size
         trailer = try Self.readTrailer(size: size) { (count) throws(EntryProblem) in
@@ -124,7 +116,7 @@ struct EntryFile {
     init(
         _ bytes: [UInt8], used: Int = 0, row: Int? = nil, as name: EntryName, largestBody: Int
     ) throws(EntryProblem) {
-        place = .memory(bytes)
+        contents = .bytes(bytes)
         (size, modified, self.row) = (bytes.count, used, row)
         trailer = try Self.readTrailer(size: bytes.count) { (count) throws(EntryProblem) in Array(bytes.suffix(count)) }
         try check(name, largestBody: largestBody)
@@ -159,25 +151,18 @@ struct EntryFile {
     private static func read(
         _ count: Int, of file: FileDescriptor, endingAt size: Int
     ) throws(EntryProblem) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: count)
-        var result: Result<Int, SystemError> = .success(0)
-        unsafe bytes.withUnsafeMutableBytes { buffer in
-            result = Result { () throws(SystemError) in unsafe try file.read(into: buffer, at: size - count) }
-        }
-        switch result {
-        case .success(count): return bytes
-        case .success: throw .damaged("it became shorter while it was read")
-        case .failure(let error): throw .system(error)
-        }
+        let bytes = try system { () throws(SystemError) in try file.read(count, at: size - count) }
+        guard bytes.count == count else { throw .damaged("it became shorter while it was read") }
+        return bytes
     }
 
     /// Copies the body and verifies its digest: to bytes for a frame, if `mayBeBytes` and it is small and in memory already, else to
     /// a sealed buffer.
     func copyBody(mayBeBytes: Bool) throws(EntryProblem) -> EntryBody {
         let file: FileDescriptor
-        switch place {
+        switch contents {
         case .file(let descriptor): file = descriptor
-        case .memory(let bytes): return try copyBody(bytes.prefix(trailer.bodySize), mayBeBytes)
+        case .bytes(let bytes): return try copyBody(bytes.prefix(trailer.bodySize), mayBeBytes)
         }
         let (digest, sealed) = try Self.system { () throws(SystemError) in
             let buffer = try WritableBuffer(name: Self.bufferName, size: trailer.bodySize)
@@ -191,14 +176,10 @@ struct EntryFile {
     private func copyBody(_ body: ArraySlice<UInt8>, _ mayBeBytes: Bool) throws(EntryProblem) -> EntryBody {
         guard Self.digest(of: body) == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
         if mayBeBytes, body.count <= SmallContents.mostBytes { return .bytes(Array(body)) }
-        var result: Result<SealedBuffer, SystemError>?
-        unsafe body.withUnsafeBytes { bytes in
-            result = Result { () throws(SystemError) in unsafe try SealedBuffer(copying: bytes, name: Self.bufferName) }
-        }
-        return .file(try Self.system { () throws(SystemError) in try result!.get().descriptor })
+        return .file(try Self.system { () throws(SystemError) in try EntryBody.sealed(body) })
     }
 
-    private static let bufferName = "imgbroker-disk"
+    fileprivate static let bufferName = "imgbroker-disk"
 
     /// Writes an entry into an empty file: the first `trailer.bodySize` bytes of `body`, then the trailer. A raster's
     /// digest is computed during the copy; an original's must equal its record's.
@@ -207,15 +188,10 @@ struct EntryFile {
     static func write(
         _ trailer: EntryTrailer, body: FileDescriptor, to file: FileDescriptor
     ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
-        var trailer = trailer
         let size = trailer.bodySize
         let digest = try system { () throws(SystemError) in try copyBytes(size, from: body, to: file) }
         guard let digest else { throw .damaged("its bytes are fewer than its record says") }
-        switch trailer.content {
-        case .original(let record):
-            guard record.digest == digest else { throw .damaged("its bytes have another digest") }
-        case .raster(let record, _): trailer.content = .raster(record, digest: digest)
-        }
+        let trailer = try completed(trailer, digest: digest)
         return (trailer, size + (try writeEnd(trailer, to: file)))
     }
 
@@ -228,11 +204,12 @@ struct EntryFile {
     ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
         let size = trailer.bodySize
         let copied = try Self.system { () throws(SystemError) in
-            switch place {
+            switch contents {
             case .file(let descriptor): return try file.copyWithinKernel(size, from: descriptor)
-            case .memory(let bytes):
-                try Self.write(bytes.prefix(size), to: file, at: 0)
-                return min(size, bytes.count)
+            case .bytes(let bytes):
+                let body = bytes.prefix(size)
+                try file.write(body.span, at: 0)
+                return body.count
             }
         }
         guard copied == size else { throw .damaged("it became shorter while it was read") }
@@ -255,20 +232,14 @@ struct EntryFile {
         // With room for the trailer and the footer.
         var bytes = try system { () throws(SystemError) in try body.bytes(size, withRoomFor: 2048) }
         guard bytes.count == size else { throw .damaged("its bytes are fewer than its record says") }
-        var trailer = trailer
-        let digest = digest(of: bytes[...])
-        switch trailer.content {
-        case .original(let record):
-            guard record.digest == digest else { throw .damaged("its bytes have another digest") }
-        case .raster(let record, _): trailer.content = .raster(record, digest: digest)
-        }
+        let trailer = try completed(trailer, digest: digest(of: bytes[...]))
         bytes += try end(trailer)
         return bytes.count > most ? nil : (trailer, bytes)
     }
 
     /// The bytes of a small entry with a new trailer; nil for a file, or when they are more than `most`.
     func encoded(as trailer: EntryTrailer, most: Int) throws(EntryProblem) -> [UInt8]? {
-        guard case .memory(let bytes) = place else { return nil }
+        guard case .bytes(let bytes) = contents else { return nil }
         let whole = bytes.prefix(trailer.bodySize) + (try Self.end(trailer))
         return whole.count > most ? nil : Array(whole)
     }
@@ -279,14 +250,15 @@ struct EntryFile {
         return hash.hexadecimalDigest()
     }
 
-    private static func write(
-        _ bytes: ArraySlice<UInt8>, to file: FileDescriptor, at offset: Int
-    ) throws(SystemError) {
-        var result: Result<Void, SystemError> = .success(())
-        unsafe bytes.withUnsafeBytes { buffer in
-            result = Result { () throws(SystemError) in unsafe try file.write(buffer, at: offset) }
+    /// The trailer of a body with this digest, which an original's must equal that of its record.
+    private static func completed(_ trailer: EntryTrailer, digest: String) throws(EntryProblem) -> EntryTrailer {
+        switch trailer.content {
+        case .original(let record):
+            guard record.digest == digest else { throw .damaged("its bytes have another digest") }
+            return trailer
+        case .raster(let record, _):
+            return EntryTrailer(.raster(record, digest: digest), created: trailer.created)
         }
-        try result.get()
     }
 
     /// The trailer and the footer.
@@ -299,7 +271,7 @@ struct EntryFile {
     /// Writes the trailer and the footer, and returns their length.
     private static func writeEnd(_ trailer: EntryTrailer, to file: FileDescriptor) throws(EntryProblem) -> Int {
         let end = try end(trailer)
-        try system { () throws(SystemError) in try write(end[...], to: file, at: trailer.bodySize) }
+        try system { () throws(SystemError) in try file.write(end.span, at: trailer.bodySize) }
         return end.count
     }
 
@@ -313,9 +285,8 @@ struct EntryFile {
     ) throws(SystemError) -> String? {
         var hash = SHA256()
         var copied = 0
-        var failure: SystemError?
-        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 64) { buffer in
-            do throws(SystemError) {
+        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 64) { buffer in
+            Result { () throws(SystemError) in
                 while copied < count {
                     let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
                     let read = unsafe try source.read(into: part, at: copied)
@@ -325,11 +296,8 @@ struct EntryFile {
                     unsafe try target.write(bytes, at: copied)
                     copied += read
                 }
-            } catch {
-                failure = error
             }
-        }
-        if let failure { throw failure }
+        }.get()
         return copied == count ? hash.hexadecimalDigest() : nil
     }
 }

@@ -23,9 +23,8 @@ struct QuarantineFile {
         guard let file = try? FileSystem.openUntrusted(directory.quarantine), let size = try? file.size(),
             size <= Self.maximumBytes
         else { return [] }
-        var bytes = [UInt8](repeating: 0, count: size)
-        guard let count = unsafe try? bytes.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) }),
-            case .quarantine(let records)? = try? StoreReport(json: bytes.prefix(count))
+        guard let bytes = try? file.read(size, at: 0),
+            case .quarantine(let records)? = try? StoreReport(json: bytes[...])
         else { return [] }
         // The last records are the most recently requested.
         let possible = Array(records.filter { Self.isPossible($0) }.suffix(Self.maximumRecords))
@@ -54,7 +53,7 @@ struct QuarantineFile {
         do {
             try? FileDescriptor.remove(temporary)
             let file = try FileSystem.createNew(temporary, mode: 0o600)
-            unsafe try text.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+            try file.write(text.span, at: 0)
             try FileDescriptor.rename(temporary, to: directory.quarantine)
         } catch {
             try? FileDescriptor.remove(temporary)

@@ -23,17 +23,9 @@ struct BodyFile: ~Copyable {
     /// - Throws: `SystemError` of `pwrite`.
     mutating func move(to file: FileDescriptor) throws(SystemError) {
         guard isInMemory else { return }
-        try Self.write(memory, to: file)
+        try file.write(memory.span, at: 0)
         self.file = file
         memory = []
-    }
-
-    private static func write(_ bytes: [UInt8], to file: FileDescriptor) throws(SystemError) {
-        var result: Result<Void, SystemError> = .success(())
-        unsafe bytes.withUnsafeBytes { bytes in
-            result = Result { () throws(SystemError) in try unsafe file.write(bytes, at: 0) }
-        }
-        try result.get()
     }
 
     /// Checks that the bytes to be continued exist.
@@ -59,15 +51,12 @@ struct BodyFile: ~Copyable {
 
     /// Ends a complete body: seals its file, or returns its bytes. If sealing fails, the broker tries it, and finds out why.
     mutating func end() -> [UInt8]? {
-        guard let file else { return exchangeMemory() }
+        guard let file else {
+            defer { memory = [] }
+            return memory
+        }
         try? file.seal()
         return nil
-    }
-
-    private mutating func exchangeMemory() -> [UInt8] {
-        let bytes = memory
-        memory = []
-        return bytes
     }
 
     /// Appends bytes.
