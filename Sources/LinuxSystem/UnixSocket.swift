@@ -39,9 +39,7 @@ package enum UnixSocket {
             }
         }
         clinux_keep_urgent_in_line(ends.0)
-        let first =
-            disposal.map { FileDescriptor(owning: ends.0, disposal: $0) } ?? FileDescriptor(owning: ends.0)
-        return (first, FileDescriptor(owning: ends.1))
+        return (FileDescriptor(owning: ends.0, disposal: disposal), FileDescriptor(owning: ends.1))
     }
 
     /// Connects to the socket at `path`; the descriptor blocks.
@@ -111,9 +109,7 @@ package enum UnixSocket {
     ) throws(SystemError) -> FileDescriptor? {
         while true {
             let raw = clinux_accept(listener.raw)
-            if raw >= 0 {
-                return disposal.map { FileDescriptor(owning: raw, disposal: $0) } ?? FileDescriptor(owning: raw)
-            }
+            if raw >= 0 { return FileDescriptor(owning: raw, disposal: disposal) }
             switch lastErrorNumber() {
             case EINTR, ECONNABORTED: continue
             case EAGAIN: return nil
@@ -212,9 +208,7 @@ package enum UnixSocket {
                 let received = unsafe clinux_receive(
                     socket.raw, buffer.baseAddress!, buffer.count, $0.baseAddress!, &count, &lost)
                 if received >= 0 {
-                    descriptors = unsafe $0.prefix(count).map { raw in
-                        disposal.map { FileDescriptor(owning: raw, disposal: $0) } ?? FileDescriptor(owning: raw)
-                    }
+                    descriptors = unsafe $0.prefix(count).map { FileDescriptor(owning: $0, disposal: disposal) }
                 }
                 return received
             }

@@ -11,14 +11,13 @@ public final class FileDescriptor: Sendable {
     private let disposal: (@Sendable (Int32) -> Void)?
 
     /// Takes ownership of an open descriptor.
-    public init(owning raw: Int32) {
-        self.raw = raw
-        disposal = nil
+    public convenience init(owning raw: Int32) {
+        self.init(owning: raw, disposal: nil)
     }
 
-    /// Takes ownership of an open descriptor that another process has made: `disposal` closes it, because closing it may
-    /// take a time of the other process's choice.
-    package init(owning raw: Int32, disposal: @escaping @Sendable (Int32) -> Void) {
+    /// Takes ownership of an open descriptor. `disposal`, if given, closes it: closing one that another process has made may
+    /// take a time of that process's choice.
+    package init(owning raw: Int32, disposal: (@Sendable (Int32) -> Void)?) {
         self.raw = raw
         self.disposal = disposal
     }
@@ -41,37 +40,51 @@ public final class FileDescriptor: Sendable {
     ///
     /// - Throws: `SystemError` of `open`.
     public static func open(readingAt path: String) throws(SystemError) -> FileDescriptor {
-        FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, O_RDONLY | O_CLOEXEC, 0) })
+        try open(path, O_RDONLY)
+    }
+
+    /// Opens `path`, closed on exec.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    static func open(_ path: String, _ flags: Int32, mode: UInt32 = 0) throws(SystemError) -> FileDescriptor {
+        FileDescriptor(owning: try retrying("open") { unsafe Glibc.open(path, flags | O_CLOEXEC, mode) })
+    }
+
+    /// Opens a path that leads out of `folder` neither by ".." nor by a symbolic link, closed on exec.
+    ///
+    /// - Throws: `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
+    static func open(
+        _ path: String, _ flags: Int32, mode: UInt32 = 0, beneath folder: FileDescriptor
+    ) throws(SystemError) -> FileDescriptor {
+        FileDescriptor(owning: try retrying("openat2") { unsafe clinux_open_beneath(folder.raw, path, flags, mode) })
     }
 
     /// Opens `path` for reading, without waiting for the writer of a pipe.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func open(readingWithoutWaitingAt path: String) throws(SystemError) -> FileDescriptor {
-        let flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
+        try open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
     }
 
     /// A duplicate of standard input, with its position in the file. Sockets are possible too.
     ///
     /// - Throws: `SystemError` of `fcntl`.
     package static func standardInput() throws(SystemError) -> FileDescriptor {
-        FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(0) })
+        try duplicate(of: 0)
     }
 
     /// A duplicate of standard output, with its position in the file.
     ///
     /// - Throws: `SystemError` of `fcntl`.
     package static func standardOutput() throws(SystemError) -> FileDescriptor {
-        FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(1) })
+        try duplicate(of: 1)
     }
 
     /// Opens an existing file at `path` for reading and writing, without waiting.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func open(updatingAt path: String) throws(SystemError) -> FileDescriptor {
-        let flags = O_RDWR | O_CLOEXEC | O_NONBLOCK
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
+        try open(path, O_RDWR | O_NONBLOCK)
     }
 
     /// Opens the program at `path` for `ChildProcess`. It can be started as long as the descriptor is open, also when its
@@ -86,16 +99,14 @@ public final class FileDescriptor: Sendable {
     ///
     /// - Throws: `SystemError` of `open`.
     package static func create(at path: String, mode: UInt32 = 0o666) throws(SystemError) -> FileDescriptor {
-        let flags = O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
+        try open(path, O_RDWR | O_CREAT | O_TRUNC, mode: mode)
     }
 
     /// Creates a file for writing at a path that is free; not even a symbolic link may have it.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func create(atFree path: String) throws(SystemError) -> FileDescriptor {
-        let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0o666) })
+        try open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o666)
     }
 
     /// Opens `path` for writing from the beginning, whatever kind of file it is. Creates the target of a symbolic link if
@@ -103,8 +114,7 @@ public final class FileDescriptor: Sendable {
     ///
     /// - Throws: `SystemError` of `open`.
     package static func open(writingAt path: String) throws(SystemError) -> FileDescriptor {
-        let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0o666) })
+        try open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, mode: 0o666)
     }
 
     /// Opens a file for writing like `open(writingAt:)`, by a path that leads out of `folder` neither by ".." nor by a symbolic link.
@@ -113,16 +123,18 @@ public final class FileDescriptor: Sendable {
     package static func open(writingAt path: String, beneath folder: FileDescriptor) throws(SystemError)
         -> FileDescriptor
     {
-        let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY
-        return FileDescriptor(
-            owning: try retrying("openat2") { unsafe clinux_open_beneath(folder.raw, path, flags, 0o666) })
+        try open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, mode: 0o666, beneath: folder)
     }
 
     /// Duplicates the descriptor, closed on exec.
     ///
     /// - Throws: `SystemError` of `fcntl`.
     package func duplicate() throws(SystemError) -> FileDescriptor {
-        FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(raw) })
+        try Self.duplicate(of: raw)
+    }
+
+    private static func duplicate(of raw: Int32) throws(SystemError) -> FileDescriptor {
+        FileDescriptor(owning: try retrying("fcntl") { fcntl(raw, F_DUPFD_CLOEXEC, 0) })
     }
 
     /// Makes this number refer to the open file of `other`, and closes its previous file.
@@ -136,38 +148,34 @@ public final class FileDescriptor: Sendable {
     ///
     /// - Throws: `SystemError` of `fstat`.
     public func size() throws(SystemError) -> Int {
-        var status = stat()
-        try retrying("fstat") { unsafe fstat(raw, &status) }
-        return Int(status.st_size)
+        try status().size
     }
 
     /// The file's number in its file system. No two files in memory have the same.
     ///
     /// - Throws: `SystemError` of `fstat`.
     package func inode() throws(SystemError) -> Int {
-        var status = stat()
-        try retrying("fstat") { unsafe fstat(raw, &status) }
-        return Int(bitPattern: UInt(status.st_ino))
+        Int(bitPattern: UInt(try status().inode))
     }
 
     /// Keeps a descriptor open in the program that this process becomes.
     ///
     /// - Throws: `SystemError` of `fcntl`.
     package static func keepOnExec(_ raw: Int32) throws(SystemError) {
-        try retrying("fcntl") { clinux_keep_on_exec(raw) }
+        try retrying("fcntl") { fcntl(raw, F_SETFD, 0) }
     }
 
     /// Closes a descriptor in the program that this process becomes, as all others are.
     ///
     /// - Throws: `SystemError` of `fcntl`: `EBADF` when it is not open.
     package static func closeOnExec(_ raw: Int32) throws(SystemError) {
-        try retrying("fcntl") { clinux_close_on_exec(raw) }
+        try retrying("fcntl") { fcntl(raw, F_SETFD, FD_CLOEXEC) }
     }
 
     /// Whether the descriptor was opened for reading the file's contents, and not only for its path (`O_PATH`) or for
     /// writing.
     package var isOpenForReading: Bool {
-        let flags = clinux_get_flags(raw)
+        let flags = fcntl(raw, F_GETFL)
         return flags >= 0 && flags & clinux_path_flag() == 0 && flags & O_ACCMODE != O_WRONLY
     }
 
@@ -287,19 +295,15 @@ public final class FileDescriptor: Sendable {
     /// - Throws: `SystemError` of `read`: `EISDIR` for a directory.
     package func readToEnd() throws(SystemError) -> String {
         var bytes: [UInt8] = []
-        var failure: SystemError?
-        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
-            do throws(SystemError) {
+        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+            Result { () throws(SystemError) in
                 while true {
                     let count = try retrying("read") { unsafe Glibc.read(raw, buffer.baseAddress!, buffer.count) }
                     if count == 0 { break }
                     unsafe bytes.append(contentsOf: buffer.prefix(count))
                 }
-            } catch {
-                failure = error
             }
-        }
-        if let failure { throw failure }
+        }.get()
         return String(decoding: bytes, as: UTF8.self)
     }
 
@@ -307,7 +311,8 @@ public final class FileDescriptor: Sendable {
     ///
     /// - Throws: `SystemError` of `fcntl`.
     package func setNonBlocking() throws(SystemError) {
-        try retrying("fcntl") { clinux_set_nonblocking(raw) }
+        let flags = try retrying("fcntl") { fcntl(raw, F_GETFL) }
+        try retrying("fcntl") { fcntl(raw, F_SETFL, flags | O_NONBLOCK) }
     }
 
     /// Copies `count` bytes of `source`, from `offset` on, to `place` in this file. Returns the number of bytes copied.
@@ -318,9 +323,8 @@ public final class FileDescriptor: Sendable {
         _ count: Int, from source: FileDescriptor, at offset: Int, to place: Int = 0
     ) throws(SystemError) -> Int {
         var copied = 0
-        var failure: SystemError?
-        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
-            do throws(SystemError) {
+        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
+            Result { () throws(SystemError) in
                 while copied < count {
                     let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
                     let read = unsafe try source.read(into: part, at: offset + copied)
@@ -328,11 +332,8 @@ public final class FileDescriptor: Sendable {
                     unsafe try write(UnsafeRawBufferPointer(rebasing: part.prefix(read)), at: place + copied)
                     copied += read
                 }
-            } catch {
-                failure = error
             }
-        }
-        if let failure { throw failure }
+        }.get()
         return copied
     }
 
@@ -342,9 +343,8 @@ public final class FileDescriptor: Sendable {
     /// - Throws: `SystemError` of `read` or `write`.
     package func appendAll(of source: FileDescriptor, upTo limit: Int) throws(SystemError) -> Bool {
         var copied = 0
-        var failure: SystemError?
-        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
-            do throws(SystemError) {
+        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
+            Result { () throws(SystemError) in
                 while copied <= limit {
                     let count = try retrying("read") {
                         unsafe Glibc.read(source.raw, buffer.baseAddress!, buffer.count)
@@ -353,11 +353,8 @@ public final class FileDescriptor: Sendable {
                     unsafe try write(UnsafeRawBufferPointer(rebasing: buffer.prefix(count)))
                     copied += count
                 }
-            } catch {
-                failure = error
             }
-        }
-        if let failure { throw failure }
+        }.get()
         return copied <= limit
     }
 

@@ -107,16 +107,14 @@ package enum FileSystem {
     ///
     /// - Throws: `SystemError` of `open`.
     package static func openUntrusted(_ path: String) throws(SystemError) -> FileDescriptor {
-        let flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
+        try FileDescriptor.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
     }
 
     /// Opens a directory, whose files are then found beneath `path(of:)` even where its own path is out of reach.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func openDirectory(_ path: String) throws(SystemError) -> FileDescriptor {
-        let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
+        try FileDescriptor.open(path, O_RDONLY | O_DIRECTORY)
     }
 
     /// Opens a directory whose path leads out of `folder` neither by ".." nor by a symbolic link.
@@ -125,9 +123,7 @@ package enum FileSystem {
     package static func openDirectory(_ path: String, beneath folder: FileDescriptor) throws(SystemError)
         -> FileDescriptor
     {
-        let flags = O_RDONLY | O_DIRECTORY
-        return FileDescriptor(
-            owning: try retrying("openat2") { unsafe clinux_open_beneath(folder.raw, path, flags, 0) })
+        try FileDescriptor.open(path, O_RDONLY | O_DIRECTORY, beneath: folder)
     }
 
     /// A path that leads to an open file of this process without a right to search the directories above it.
@@ -137,16 +133,14 @@ package enum FileSystem {
     ///
     /// - Throws: `SystemError` of `open`.
     package static func createNew(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
-        let flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
+        try FileDescriptor.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode: mode)
     }
 
     /// Opens a file for reading and writing, and creates it if it does not exist.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func openOrCreate(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
-        let flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW
-        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
+        try FileDescriptor.open(path, O_RDWR | O_CREAT | O_NOFOLLOW, mode: mode)
     }
 
     /// Creates a nameless file, which is deleted with its last descriptor unless `link` gives it a name; nil when the

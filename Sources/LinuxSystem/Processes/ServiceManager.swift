@@ -42,7 +42,9 @@ package enum ServiceManager {
                 sockets.append(raw)
                 continue
             }
-            if clinux_close_on_exec(raw) == 0 { handover.stored.append((name, FileDescriptor(owning: raw))) }
+            if (try? FileDescriptor.closeOnExec(raw)) != nil {
+                handover.stored.append((name, FileDescriptor(owning: raw)))
+            }
         }
         guard let raw = sockets.first else { return handover }
         guard sockets.count == 1 else {
@@ -53,9 +55,11 @@ package enum ServiceManager {
             throw UnusableSocket(
                 description: "the service manager hands over something else than a listening Unix stream socket")
         }
-        _ = clinux_close_on_exec(raw)
         let socket = FileDescriptor(owning: raw)
-        do { try socket.setNonBlocking() } catch { throw UnusableSocket(description: "\(error)") }
+        do {
+            try FileDescriptor.closeOnExec(raw)
+            try socket.setNonBlocking()
+        } catch { throw UnusableSocket(description: "\(error)") }
         handover.listener = socket
         return handover
     }
