@@ -5,7 +5,6 @@
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
-#include <pwd.h>
 #include <sched.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
@@ -108,12 +107,6 @@ int clinux_clock_watch(void) {
     return fd;
 }
 
-void clinux_clock_watch_take(int fd) {
-    uint64_t count;
-    ssize_t received = read(fd, &count, sizeof count);
-    (void)received;
-}
-
 int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds) {
     struct itimerspec time = {.it_value = {.tv_sec = seconds, .tv_nsec = nanoseconds}};
     return timerfd_settime(fd, TFD_TIMER_ABSTIME, &time, NULL);
@@ -124,22 +117,8 @@ int clinux_wait_readable(int fd, int milliseconds) {
     return poll(&poll_fd, 1, milliseconds);
 }
 
-int clinux_set_nonblocking(int fd) {
-    int flags = fcntl(fd, F_GETFL);
-    return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-}
-
-int clinux_has_arrived(int fd) {
-    char byte;
-    struct iovec part = {&byte, 1};
-    // Without room for descriptors the peek takes none.
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    return recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) >= 0;
-}
-
 int clinux_replace(int source, int target) { return dup3(source, target, O_CLOEXEC); }
 
-int clinux_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
 int clinux_open_beneath(int folder, const char *path, int flags, mode_t mode) {
     struct open_how how = {
         .flags = (unsigned)(flags | O_CLOEXEC), .mode = flags & O_CREAT ? mode : 0,
@@ -214,11 +193,7 @@ int clinux_file_system(int fd) {
     }
 }
 
-int clinux_get_flags(int fd) { return fcntl(fd, F_GETFL); }
-
 int clinux_path_flag(void) { return O_PATH; }
-
-int clinux_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
 static int unix_address(struct sockaddr_un *address, const char *path) {
     memset(address, 0, sizeof *address);
@@ -314,8 +289,12 @@ uint64_t clinux_peer_mount_namespace(int socket) {
     return namespace;
 }
 
-ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count) {
-    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = count};
+// Sends the bytes with the descriptors, and to the address of `message`, if it has one.
+static ssize_t send_message(
+    int socket, struct msghdr message, const void *bytes, size_t length, const int *fds, size_t fd_count) {
+    struct iovec part = {(void *)bytes, length};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
     union {
         char space[CMSG_SPACE(sizeof(int) * CLINUX_MAX_DESCRIPTORS)];
         struct cmsghdr align;
@@ -335,6 +314,10 @@ ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const i
         memcpy(CMSG_DATA(header), fds, sizeof(int) * fd_count);
     }
     return sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count) {
+    return send_message(socket, (struct msghdr){0}, bytes, length, fds, fd_count);
 }
 
 int clinux_unread_bytes(int socket) {
@@ -424,49 +407,6 @@ int clinux_forbid_core_dumps(void) {
     return setrlimit(RLIMIT_CORE, &limit);
 }
 
-int clinux_find_user(const char *name, uid_t *uid, gid_t *gid) {
-    char *end;
-    unsigned long number = strtoul(name, &end, 10);
-    const struct passwd *entry = *name && !*end ? getpwuid((uid_t)number) : getpwnam(name);
-    if (!entry) return -1;
-    *uid = entry->pw_uid;
-    *gid = entry->pw_gid;
-    return 0;
-}
-
-int clinux_user_name(uid_t uid, char *name, size_t size) {
-    const struct passwd *entry = getpwuid(uid);
-    if (!entry || strlen(entry->pw_name) >= size) return -1;
-    strcpy(name, entry->pw_name);
-    return 0;
-}
-
-int clinux_find_group(const char *name, gid_t *gid) {
-    char *end;
-    unsigned long number = strtoul(name, &end, 10);
-    const struct group *entry = *name && !*end ? getgrgid((gid_t)number) : getgrnam(name);
-    if (!entry) return -1;
-    *gid = entry->gr_gid;
-    return 0;
-}
-
-int clinux_group(gid_t gid, char *name, size_t size, char *members, size_t members_size) {
-    const struct group *entry = getgrgid(gid);
-    if (!entry || strlen(entry->gr_name) >= size) return -1;
-    strcpy(name, entry->gr_name);
-    size_t used = 0;
-    members[0] = 0;
-    for (char **member = entry->gr_mem; *member; member++) {
-        size_t length = strlen(*member);
-        if (used + length + 2 > members_size) break;
-        memcpy(members + used, *member, length);
-        used += length;
-        members[used++] = ' ';
-        members[used] = 0;
-    }
-    return 0;
-}
-
 int clinux_become_user(uid_t uid, gid_t gid) {
     if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0) return -1;
     return setresuid(uid, uid, uid);
@@ -495,9 +435,6 @@ int clinux_is_listening(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
 }
 
-int clinux_close_on_exec(int fd) { return fcntl(fd, F_SETFD, FD_CLOEXEC); }
-int clinux_keep_on_exec(int fd) { return fcntl(fd, F_SETFD, 0); }
-
 int clinux_notify(const char *path, const char *text, int fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(path);
@@ -509,27 +446,9 @@ int clinux_notify(const char *path, const char *text, int fd) {
     if (path[0] == '@') address.sun_path[0] = 0;
     int sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (sender < 0) return -1;
-    struct iovec part = {.iov_base = (void *)text, .iov_len = strlen(text)};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
     struct msghdr message = {
-        .msg_name = &address,
-        .msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length),
-        .msg_iov = &part,
-        .msg_iovlen = 1,
-    };
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
-    ssize_t sent = sendmsg(sender, &message, MSG_NOSIGNAL);
+        .msg_name = &address, .msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)};
+    ssize_t sent = send_message(sender, message, text, strlen(text), &fd, fd >= 0);
     int error = errno;
     close(sender);
     errno = error;

@@ -16,7 +16,7 @@ public struct SystemError: Error, Equatable, CustomStringConvertible {
 
     /// The call and the system's message: "open: No such file or directory".
     public var description: String {
-        "\(call): \(unsafe String(cString: strerror(code)))"
+        "\(call): \(sentence)"
     }
 }
 
@@ -40,8 +40,6 @@ extension SystemError {
     package static var brokenPipe: Int32 { EPIPE }
     /// `ENOMEM`: no memory is left.
     package static var outOfMemory: Int32 { ENOMEM }
-    /// `ENOENT`: the file does not exist.
-    package static var noEntry: Int32 { ENOENT }
     /// `EACCES`: the user has no right to it.
     package static var accessDenied: Int32 { EACCES }
     /// `ECONNREFUSED`: the socket has no listener.

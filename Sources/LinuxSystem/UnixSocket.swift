@@ -159,11 +159,11 @@ package enum UnixSocket {
     package static func send(
         _ bytes: UnsafeRawBufferPointer, descriptors: [FileDescriptor] = [], on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
-        var part = unsafe iovec(iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress), iov_len: bytes.count)
         while true {
             let sent = unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: descriptors.count) { numbers in
                 _ = unsafe numbers.initialize(fromContentsOf: descriptors.lazy.map(\.raw))
-                return unsafe clinux_send(socket.raw, &part, 1, numbers.baseAddress, numbers.count)
+                return unsafe clinux_send(
+                    socket.raw, bytes.baseAddress, bytes.count, numbers.baseAddress, numbers.count)
             }
             if sent >= 0 { return sent }
             switch lastErrorNumber() {
@@ -298,7 +298,8 @@ package enum UnixSocket {
     /// Whether bytes have arrived that were not received, or the other end has closed. Uses `recvmsg`, which a confined
     /// process may call.
     package static func hasArrived(on socket: FileDescriptor) -> Bool {
-        clinux_has_arrived(socket.raw) != 0
+        var (byte, withDescriptors): (UInt8, Int32) = (0, 0)
+        return unsafe clinux_peek(socket.raw, &byte, 1, &withDescriptors) >= 0
     }
 
     /// Makes the other end read an end of file. This end can still receive.

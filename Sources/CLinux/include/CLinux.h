@@ -64,8 +64,6 @@ int clinux_is_ignored(int signal);
 int clinux_timerfd(void);
 /// A descriptor that becomes readable when the time of day is set, or the machine resumes from a suspension; -1 with errno.
 int clinux_clock_watch(void);
-/// Makes it unreadable until the next time.
-void clinux_clock_watch_take(int fd);
 /// A nonblocking eventfd, or -1.
 int clinux_eventfd(void);
 /// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
@@ -104,8 +102,6 @@ int clinux_wait_readable(int fd, int milliseconds);
 
 /// Asks the kernel to send SIGKILL to this process when its parent dies.
 int clinux_die_with_parent(void);
-/// open with all its arguments.
-int clinux_open(const char *path, int flags, mode_t mode);
 /// openat2 with RESOLVE_BENEATH and without links of /proc: `path` must lead to a file beneath the directory `folder`, or it fails
 /// with EXDEV. Closed on exec.
 int clinux_open_beneath(int folder, const char *path, int flags, mode_t mode);
@@ -120,8 +116,6 @@ ssize_t clinux_copy_range(int source, int target, off_t offset, size_t count);
 int clinux_cannot_copy_range(int error);
 /// Whether open failed because the file system does not support O_TMPFILE.
 int clinux_lacks_temporary(int error);
-/// fcntl(F_DUPFD_CLOEXEC).
-int clinux_duplicate(int fd);
 /// statx without asking a server or another process: what the kernel remembers; 0 for an unknown device.
 unsigned long long clinux_remembered_device(int fd);
 /// Writes the identity of a regular file and of its contents as text: device, inode, size, times of modification and change. Does
@@ -137,13 +131,8 @@ enum {
     CLINUX_USER_FILE_SYSTEM,
 };
 int clinux_file_system(int fd);
-/// fcntl(F_GETFL), and O_PATH, which the headers hide from Swift.
-int clinux_get_flags(int fd);
+/// O_PATH, which the headers hide from Swift.
 int clinux_path_flag(void);
-/// fcntl(F_SETFL) with O_NONBLOCK.
-int clinux_set_nonblocking(int fd);
-/// 1 when a socket has bytes to receive or its end was closed; 0 otherwise. Receives nothing.
-int clinux_has_arrived(int fd);
 /// Makes `target` a descriptor of the open file of `source`, closed on exec.
 int clinux_replace(int source, int target);
 
@@ -165,8 +154,8 @@ int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid);
 // The supplementary groups of the other end: their number, or -1.
 int clinux_peer_groups(int socket, gid_t *groups, int capacity);
 
-/// sendmsg of `count` parts with `fd_count` descriptors, without SIGPIPE. Bytes sent, or -1 with errno.
-ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count);
+/// sendmsg with `fd_count` descriptors, without SIGPIPE. Bytes sent, or -1 with errno.
+ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count);
 /// The bytes that the other end of a stream socket has not received yet, including the kernel's overhead, or -1.
 int clinux_unread_bytes(int socket);
 /// The bytes that this end of a stream socket has not received yet, or -1.
@@ -189,15 +178,6 @@ int clinux_shorten_time_slice(uint64_t nanoseconds);
 void clinux_open_standard_descriptors(void);
 /// Sets RLIMIT_CORE to 0, and makes the process undumpable: 0, or -1 with errno.
 int clinux_forbid_core_dumps(void);
-/// A user's numbers by name or decimal id: 0, or -1 when there is no such user.
-int clinux_find_user(const char *name, uid_t *uid, gid_t *gid);
-/// Writes the name of the user `uid` into `name`: 0, or -1 when there is no such user, or its name is longer.
-int clinux_user_name(uid_t uid, char *name, size_t size);
-/// A group's number by name or decimal id: 0, or -1 when there is no such group.
-int clinux_find_group(const char *name, gid_t *gid);
-/// Writes the name of the group `gid` into `name`, and those of its members, a space after each, as many as fit, into `members`: 0, or -1 as
-/// above.
-int clinux_group(gid_t gid, char *name, size_t size, char *members, size_t members_size);
 /// Changes to `uid` and `gid` irrevocably, without supplementary groups: 0, or -1 with errno.
 int clinux_become_user(uid_t uid, gid_t gid);
 /// Writes `text` to an existing file such as /proc/self/oom_score_adj: 0, or -1 with errno.
@@ -216,11 +196,6 @@ int clinux_processors(void);
 
 /// Whether a descriptor is a Unix stream socket that listens: 1 or 0.
 int clinux_is_listening(int fd);
-
-/// Closes a descriptor on exec; -1 and errno if it is not open.
-int clinux_close_on_exec(int fd);
-/// Keeps a descriptor open on exec; -1 and errno if it is not open.
-int clinux_keep_on_exec(int fd);
 
 /// Sends a datagram to the Unix socket at `path`, or of that abstract name after "@", with a descriptor unless that is -1; -1 and
 /// errno if that fails.

@@ -5,8 +5,7 @@ package import SystemValues
 extension Instant {
     /// The current time.
     package static var now: Instant {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+        let time = present(CLOCK_MONOTONIC)
         return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
     }
 }
@@ -15,26 +14,26 @@ extension Instant {
 package enum WallClock {
     /// Nanoseconds since 1970.
     package static var nanoseconds: Int {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        let time = present(CLOCK_REALTIME)
         return Int(time.tv_sec) * 1_000_000_000 + Int(time.tv_nsec)
     }
 
     /// Milliseconds since 1970.
-    package static var milliseconds: Int {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
+    package static var milliseconds: Int { milliseconds(of: CLOCK_REALTIME) }
+
+    /// Milliseconds since the start of the machine, the time that it was suspended included. Cannot be set.
+    package static var millisecondsSinceBoot: Int { milliseconds(of: CLOCK_BOOTTIME) }
+
+    private static func milliseconds(of clock: clockid_t) -> Int {
+        let time = present(clock)
         return Int(time.tv_sec) * 1000 + Int(time.tv_nsec) / 1_000_000
     }
 }
 
-extension WallClock {
-    /// Milliseconds since the start of the machine, the time that it was suspended included. Cannot be set.
-    package static var millisecondsSinceBoot: Int {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_BOOTTIME, &time)
-        return Int(time.tv_sec) * 1000 + Int(time.tv_nsec) / 1_000_000
-    }
+private func present(_ clock: clockid_t) -> timespec {
+    var time = timespec()
+    unsafe clock_gettime(clock, &time)
+    return time
 }
 
 /// Notices that the machine was suspended: the monotonic clock stands still meanwhile, and that since boot does not.
@@ -52,7 +51,8 @@ package struct SuspensionWatch {
 
     /// Makes the descriptor unreadable until the next time.
     package func takeNotice() {
-        if let descriptor { clinux_clock_watch_take(descriptor.raw) }
+        var count: UInt64 = 0
+        if let descriptor { _ = unsafe read(descriptor.raw, &count, MemoryLayout<UInt64>.size) }
     }
 
     /// Returns the milliseconds of suspension since the last call; nil for less than a tenth of a second.

@@ -245,6 +245,8 @@ extension FileDescriptor {
 }
 
 extension SystemError {
+    /// Whether a write failed because memory, disk space or quota is used up.
+    package var isLackOfSpace: Bool { [ENOSPC, ENOMEM, EDQUOT, EFBIG].contains(code) }
     /// Whether a write failed because the file system is read-only or permissions are missing.
     package var isLackOfRights: Bool { [EROFS, EACCES, EPERM].contains(code) }
     /// Whether a path does not exist: `ENOENT`, or `ENOTDIR` when a parent is not a directory.

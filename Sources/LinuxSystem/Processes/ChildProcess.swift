@@ -24,8 +24,8 @@ package final class ChildProcess {
         control: FileDescriptor, more: FileDescriptor? = nil
     ) throws(SystemError) {
         var pid: pid_t = 0
-        let error = unsafe Self.withCStrings([path] + arguments) { arguments in
-            unsafe Self.withCStrings(environment) { environment in
+        let error = unsafe withCStrings([path] + arguments) { arguments in
+            unsafe withCStrings(environment) { environment in
                 unsafe clinux_spawn(
                     &pid, program?.raw ?? -1, path, arguments, environment, control.raw, more?.raw ?? -1)
             }
@@ -121,13 +121,14 @@ package final class ChildProcess {
             if result <= 0 { return result == 0 }
         }
     }
+}
 
-    private static func withCStrings<Value>(
-        _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Value
-    ) -> Value {
-        var pointers: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
-        defer { unsafe pointers.forEach { unsafe free($0) } }
-        unsafe pointers.append(nil)
-        return unsafe pointers.withUnsafeBufferPointer { unsafe body($0.baseAddress!) }
-    }
+/// Calls `body` with a list of strings that ends with a null pointer.
+func withCStrings<Value>(
+    _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Value
+) -> Value {
+    var pointers: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
+    defer { unsafe pointers.forEach { unsafe free($0) } }
+    unsafe pointers.append(nil)
+    return unsafe pointers.withUnsafeBufferPointer { unsafe body($0.baseAddress!) }
 }

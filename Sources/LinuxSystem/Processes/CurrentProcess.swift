@@ -29,33 +29,36 @@ package enum CurrentProcess {
 
     /// The user with a name or a number; nil when there is no such user.
     package static func findUser(_ name: String) -> (uid: UInt32, gid: UInt32)? {
-        var (uid, gid): (uid_t, gid_t) = (0, 0)
-        guard unsafe clinux_find_user(name, &uid, &gid) == 0 else { return nil }
-        return (uid, gid)
+        let entry = if let uid = UInt32(name) { unsafe getpwuid(uid) } else { unsafe getpwnam(name) }
+        return unsafe entry.map { unsafe ($0.pointee.pw_uid, $0.pointee.pw_gid) }
     }
 
     /// The name of a user; nil when there is no such user.
     package static func userName(_ uid: UInt32) -> String? {
-        unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { name in
-            guard unsafe clinux_user_name(uid, name.baseAddress!, name.count) == 0 else { return nil }
-            return unsafe String(cString: name.baseAddress!)
-        }
+        unsafe getpwuid(uid).map { unsafe String(cString: $0.pointee.pw_name) }
     }
 
     /// The number of the group with a name or a number; nil when there is no such group.
     package static func findGroup(_ name: String) -> UInt32? {
-        var gid: gid_t = 0
-        guard unsafe clinux_find_group(name, &gid) == 0 else { return nil }
-        return gid
+        let entry = if let gid = UInt32(name) { unsafe getgrgid(gid) } else { unsafe getgrnam(name) }
+        return unsafe entry.map { unsafe $0.pointee.gr_gid }
     }
 
-    /// The name of a group and its supplementary members, as many as fit 3840 bytes; nil for an unknown group.
+    /// The name of a group and its supplementary members; nil for an unknown group.
     package static func group(_ gid: UInt32) -> (name: String, members: [String])? {
-        unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 4096) { text in
-            let (name, members) = unsafe (text.baseAddress!, text.baseAddress! + 256)
-            guard unsafe clinux_group(gid, name, 256, members, text.count - 256) == 0 else { return nil }
-            return unsafe (String(cString: name), String(cString: members).split(separator: " ").map(String.init))
+        guard let entry = unsafe getgrgid(gid) else { return nil }
+        return unsafe (String(cString: entry.pointee.gr_name), strings(entry.pointee.gr_mem))
+    }
+
+    /// The strings of a list that ends with a null pointer.
+    private static func strings(_ list: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> [String] {
+        var strings: [String] = []
+        var next = unsafe list
+        while let string = unsafe next.pointee {
+            strings.append(unsafe String(cString: string))
+            unsafe next += 1
         }
+        return strings
     }
 
     /// Changes to another user irrevocably, without supplementary groups.
@@ -89,15 +92,7 @@ package enum CurrentProcess {
     }
 
     /// The environment, as `NAME=value`.
-    package static var environmentWords: [String] {
-        var words: [String] = []
-        var next = unsafe environ
-        while let word = unsafe next.pointee {
-            unsafe words.append(String(cString: word))
-            unsafe next += 1
-        }
-        return words
-    }
+    package static var environmentWords: [String] { unsafe strings(environ) }
 
     /// The number of open descriptors.
     package static var openDescriptors: Int {
@@ -124,9 +119,7 @@ package enum CurrentProcess {
         var text = text
         text.withUTF8 { _ = unsafe write(2, $0.baseAddress, $0.count) }
     }
-}
 
-extension CurrentProcess {
     /// Whether a file with this path exists.
     package static func exists(_ path: String) -> Bool {
         unsafe access(path, F_OK) == 0
@@ -141,9 +134,7 @@ extension CurrentProcess {
     package static func mayWrite(to path: String) -> Bool {
         unsafe access(path, W_OK) == 0
     }
-}
 
-extension CurrentProcess {
     /// The number of processors that this process may run on.
     package static var processors: Int {
         max(1, Int(clinux_processors()))
@@ -164,9 +155,7 @@ extension CurrentProcess {
             }
         }
     }
-}
 
-extension CurrentProcess {
     /// Makes a directory that belongs to `owner`, unless it exists.
     ///
     /// - Throws: `SystemError` of `mkdir` or `chown`.
@@ -175,9 +164,7 @@ extension CurrentProcess {
         try retrying("mkdir") { unsafe mkdir(path, 0o700) }
         try retrying("chown") { unsafe chown(path, owner.uid, owner.gid) }
     }
-}
 
-extension CurrentProcess {
     /// Lets this thread sleep. Returns false when a signal has ended the sleep.
     package static func pause(milliseconds: UInt32) -> Bool {
         poll(nil, 0, Int32(clamping: milliseconds)) == 0
@@ -187,11 +174,9 @@ extension CurrentProcess {
     ///
     /// - Throws: `SystemError` of `execv`; otherwise it does not return.
     package static func become(program path: String, _ arguments: [String]) throws(SystemError) -> Never {
-        var words: [UnsafeMutablePointer<CChar>?] = unsafe arguments.map { unsafe strdup($0) }
-        unsafe words.append(nil)
-        _ = unsafe execv(path, words)
-        let error = SystemError("execv")
-        unsafe words.forEach { unsafe free($0) }
-        throw error
+        throw unsafe withCStrings(arguments) { arguments in
+            _ = unsafe execv(path, arguments)
+            return SystemError("execv")
+        }
     }
 }

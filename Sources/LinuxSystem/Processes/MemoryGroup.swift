@@ -9,9 +9,7 @@ package struct MemoryGroup: Equatable {
 
     /// The group of this process; nil without one, or when it cannot be read.
     package static var own: MemoryGroup? {
-        MemoryGroup { path in
-            (try? FileDescriptor.open(readingAt: path).readToEnd())
-        }
+        MemoryGroup { try? FileDescriptor.open(readingAt: $0).readToEnd() }
     }
 
     /// Finds the group of this process in the files of `/proc` and of the mounted hierarchies, which `read` returns.

@@ -13,9 +13,7 @@ extension CurrentProcess {
     package static func createFilesForOwnerOnly() {
         umask(0o077)
     }
-}
 
-extension CurrentProcess {
     /// Makes the kernel's OOM killer prefer this process (`oom_score_adj`), because a worker is replaced at no cost. A
     /// failure is ignored. A change of user may take the right to it away, so call it before.
     package static func raiseOOMScore() {
@@ -27,9 +25,7 @@ extension CurrentProcess {
         let digits = String(clinux_code_digest(), radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
-}
 
-extension CurrentProcess {
     /// Sets this process's name in lists of processes. The kernel keeps 15 bytes.
     package static func setName(_ name: String) {
         unsafe clinux_set_name(name)
@@ -59,16 +55,7 @@ extension CurrentProcess {
         let pid = try retrying("clone") { clinux_fork_sibling() }
         return pid == 0 ? nil : pid
     }
-}
 
-extension SystemError {
-    /// Whether a write failed because memory, disk space or quota is used up.
-    package var isLackOfSpace: Bool {
-        [ENOSPC, ENOMEM, EDQUOT, EFBIG].contains(code)
-    }
-}
-
-extension CurrentProcess {
     /// Exits.
     package static func exit(_ status: Int32) -> Never {
         Glibc.exit(status)
