@@ -30,6 +30,13 @@ package func retrying<Result: SignedInteger>(_ call: String, _ body: () -> Resul
     }
 }
 
+/// Repeats `body` as `retrying` does; nil when the call would block.
+func retryingUnlessBlocked<Result: SignedInteger>(
+    _ call: String, _ body: () -> Result
+) throws(SystemError) -> Result? {
+    do { return try retrying(call, body) } catch  where error.code == EAGAIN { return nil }
+}
+
 /// The calling thread's `errno`, a macro that Swift cannot import.
 package func lastErrorNumber() -> Int32 {
     clinux_errno()

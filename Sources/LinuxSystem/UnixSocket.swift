@@ -159,17 +159,11 @@ package enum UnixSocket {
     package static func send(
         _ bytes: UnsafeRawBufferPointer, descriptors: [FileDescriptor] = [], on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
-        while true {
-            let sent = unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: descriptors.count) { numbers in
+        try retryingUnlessBlocked("sendmsg") {
+            unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: descriptors.count) { numbers in
                 _ = unsafe numbers.initialize(fromContentsOf: descriptors.lazy.map(\.raw))
                 return unsafe clinux_send(
                     socket.raw, bytes.baseAddress, bytes.count, numbers.baseAddress, numbers.count)
-            }
-            if sent >= 0 { return sent }
-            switch lastErrorNumber() {
-            case EINTR: continue
-            case EAGAIN: return nil
-            default: throw SystemError("sendmsg")
             }
         }
     }
@@ -182,15 +176,7 @@ package enum UnixSocket {
         _ file: FileDescriptor, at offset: Int, count: Int, on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
         var position = off_t(offset)
-        while true {
-            let sent = unsafe sendfile(socket.raw, file.raw, &position, count)
-            if sent >= 0 { return sent }
-            switch lastErrorNumber() {
-            case EINTR: continue
-            case EAGAIN: return nil
-            default: throw SystemError("sendfile")
-            }
-        }
+        return try retryingUnlessBlocked("sendfile") { unsafe sendfile(socket.raw, file.raw, &position, count) }
     }
 
     /// Receives the available bytes, up to the buffer's size. Received descriptors are closed by `disposal`, if given.

@@ -65,9 +65,8 @@ package enum FileSystem {
         var status = stat()
         do {
             try retrying("stat") { unsafe followingLinks ? stat(path, &status) : lstat(path, &status) }
-        } catch {
-            if error.code == ENOENT { return nil }
-            throw error
+        } catch  where error.code == ENOENT {
+            return nil
         }
         return Status(status)
     }
@@ -80,9 +79,8 @@ package enum FileSystem {
         do {
             try retrying("mkdir") { unsafe mkdir(path, mode) }
             return true
-        } catch {
-            if error.code == EEXIST { return false }
-            throw error
+        } catch  where error.code == EEXIST {
+            return false
         }
     }
 
@@ -150,9 +148,8 @@ package enum FileSystem {
     package static func createNameless(in directory: String, mode: UInt32) throws(SystemError) -> FileDescriptor? {
         do {
             return FileDescriptor(owning: try retrying("open") { unsafe clinux_open_temporary(directory, mode) })
-        } catch {
-            if clinux_lacks_temporary(error.code) != 0 { return nil }
-            throw error
+        } catch  where clinux_lacks_temporary(error.code) != 0 {
+            return nil
         }
     }
 
@@ -197,9 +194,8 @@ extension FileDescriptor {
         do {
             try retrying("flock") { flock(raw, LOCK_EX | LOCK_NB) }
             return true
-        } catch {
-            if error.code == EWOULDBLOCK { return false }
-            throw error
+        } catch  where error.code == EWOULDBLOCK {
+            return false
         }
     }
 
@@ -218,8 +214,7 @@ extension FileDescriptor {
                 copied += part
             }
             return copied
-        } catch {
-            guard clinux_cannot_copy_range(error.code) != 0 else { throw error }
+        } catch  where clinux_cannot_copy_range(error.code) != 0 {
             try copy(count, from: source, at: 0)
             return min(count, try size())
         }
