@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -173,5 +172,3 @@ int csandbox_limit_processes(void) { return RLIMIT_NPROC; }
 int csandbox_limit_locked_memory(void) { return RLIMIT_MEMLOCK; }
 int csandbox_limit_data(void) { return RLIMIT_DATA; }
 int csandbox_limit_core(void) { return RLIMIT_CORE; }
-
-void csandbox_ignore_file_size_signal(void) { signal(SIGXFSZ, SIG_IGN); }

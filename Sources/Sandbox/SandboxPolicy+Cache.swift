@@ -8,8 +8,8 @@ extension SandboxPolicy {
         SandboxPolicy(
             rules: { SystemCallRule.cache(pid: $0) },
             // Random bytes, for the database.
-            readable: extraDirectories + ["/dev/urandom"], writable: [directory], connects: false, descriptors: 1024,
-            startsThreads: false, logsRefusals: false)
+            readable: extraDirectories + ["/dev/urandom"], writable: [directory], descriptors: 1024,
+            logsRefusals: false)
     }
 }
 
@@ -37,25 +37,13 @@ extension SystemCallRule {
             // No process, no thread, no socket of its own, no device.
             .kill("clone"), .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"), .kill("ioctl"),
             .allow("mmap", .bits(2, PROT_EXEC, are: false)),
-            // Messages, to standard error.
-            .allow("write", .equals(0, 2)),
-            // Seals, and SQLite's locks.
-            .allow("fcntl", .equals(1, FileControl.addSeals)), .allow("fcntl", .equals(1, FileControl.getSeals)),
-            .allow("fcntl", .equals(1, F_SETLK)), .allow("fcntl", .equals(1, F_GETLK)),
-            .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
-            .allow("fcntl", .equals(1, F_GETFL)),
+            messages, ownLimits,
             // A file's times, by descriptor: Landlock would not restrict a path.
             .allow("utimensat", .isNull(1)),
-            // Its limits can be read, and not set.
-            .allow("prlimit64", .equals(0, 0), .isNull(2)),
         ]
-        // No other process makes memfds in its sandbox.
-        return shared(pid: pid).filter { $0.name != "memfd_create" } + plain.map { SystemCallRule.allow($0) } + rules
+        // It makes memfds in its sandbox.
+        return shared.filter { $0.name != "memfd_create" } + plain.map { allow($0) } + rules
+            // Seals, and SQLite's locks.
+            + fcntl(Kernel.addSeals, Kernel.getSeals, F_SETLK, F_GETLK, F_GETFD, F_SETFD, F_GETFL)
     }
-}
-
-/// Constants of the kernel's headers that Swift does not import.
-private enum FileControl {
-    static let addSeals: Int32 = 1033
-    static let getSeals: Int32 = 1034
 }

@@ -6,14 +6,12 @@ extension SandboxPolicy {
     /// The limit of descriptors stays that of the broker: a connection that found no place would be closed by the kernel,
     /// while the broker waits.
     package static let descriptors = SandboxPolicy(
-        rules: { SystemCallRule.descriptors(pid: $0) }, readable: [], connects: false, descriptors: nil,
-        startsThreads: false, logsRefusals: true)
+        rules: { SystemCallRule.descriptors(pid: $0) }, descriptors: nil, logsRefusals: true)
 
     /// The policy of the process that receives descriptors for the broker, and reads the files behind them: the contents of
     /// these files, too.
     package static let files = SandboxPolicy(
-        rules: { SystemCallRule.files(pid: $0) }, readable: [], connects: false, descriptors: nil,
-        startsThreads: false, logsRefusals: true)
+        rules: { SystemCallRule.files(pid: $0) }, descriptors: nil, logsRefusals: true)
 }
 
 extension SystemCallRule {

@@ -7,17 +7,17 @@ package struct SandboxPolicy: Sendable {
     /// The permitted calls, for the process with a number: `SystemCallRule+Workers`.
     let rules: @Sendable (Int32) -> [SystemCallRule]
     /// Files that can be read, and directories with all files beneath them.
-    let readable: [String]
+    var readable: [String] = []
     /// Directories beneath which files and directories can also be made, changed and removed. Nothing else is writable.
     var writable: [String] = []
     /// Whether TCP connections are permitted.
-    let connects: Bool
+    var connects = false
     /// The only ports that connections may lead to; none for any.
     var ports: [UInt16] = []
     /// The limit of open descriptors; nil for that of the process that started it.
     let descriptors: UInt64?
     /// Whether threads, which count as processes, can be started.
-    let startsThreads: Bool
+    var startsThreads = false
     /// Whether failing calls are recorded in the kernel's log. For processes in which none is expected.
     let logsRefusals: Bool
 
@@ -30,14 +30,13 @@ package struct SandboxPolicy: Sendable {
 
     /// The policy of a decode worker: neither files nor network, only the descriptors that it receives.
     package static let decode = SandboxPolicy(
-        rules: { SystemCallRule.decode(pid: $0) }, readable: [], connects: false, descriptors: 64, startsThreads: false,
-        logsRefusals: true)
+        rules: { SystemCallRule.decode(pid: $0) }, descriptors: 64, logsRefusals: true)
 
     /// The policy of a decode worker of SVG: as that of the others, and the fonts and their configuration, which the libraries
     /// read when text needs them; and a thread, in which filters work.
     package static let svg = SandboxPolicy(
-        rules: { SystemCallRule.svg(pid: $0) }, readable: fontFiles, connects: false, descriptors: 64,
-        startsThreads: true, logsRefusals: false)
+        rules: { SystemCallRule.svg(pid: $0) }, readable: fontFiles, descriptors: 64, startsThreads: true,
+        logsRefusals: false)
 
     /// The files that fontconfig reads. Those in home directories are not among them: another user's document must not show
     /// which fonts somebody has.
@@ -133,7 +132,8 @@ extension SandboxPolicy {
         // The limit counts the user's threads in all processes, so it would prevent threads.
         if !startsThreads { _ = csandbox_limit(csandbox_limit_processes(), 0) }
         if let memory { _ = csandbox_limit(csandbox_limit_data(), UInt64(memory)) }
-        csandbox_ignore_file_size_signal()
+        // A write beyond the limit fails with EFBIG instead of killing the process.
+        signal(SIGXFSZ, SIG_IGN)
         if let largestFile { _ = csandbox_limit(csandbox_limit_file_size(), UInt64(largestFile)) }
     }
 

@@ -5,7 +5,7 @@ internal import Glibc
 extension SystemCallRule {
     /// The calls of a decode worker: memory, its socket, the descriptors that it receives.
     static func decode(pid: Int32) -> [SystemCallRule] {
-        shared(pid: pid) + decoding(pid: pid) + [.kill("clone")]
+        shared + decoding(pid: pid) + [.kill("clone")]
     }
 
     /// The calls of a decode worker of SVG: also reading fonts, which Landlock permits, and one thread for filters.
@@ -13,45 +13,60 @@ extension SystemCallRule {
         let plain = [
             "open", "openat", "read", "readv", "lseek", "stat", "lstat", "newfstatat", "statx", "access", "faccessat",
             "faccessat2", "readlink", "readlinkat", "getdents64", "statfs", "fstatfs",
-            // The start and the end of threads.
-            "set_robust_list", "rseq", "membarrier", "sched_getaffinity", "getcpu",
             // The owner of font caches.
             "getuid", "geteuid", "getgid", "getegid", "uname", "sysinfo",
         ]
-        let rules: [SystemCallRule] = [
-            .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
-            // Threads. The arguments of clone3 cannot be checked: it fails, and the C library calls clone.
-            .allow("clone", .bits(0, Kernel.threadFlags, are: true)),
-            .kill("clone", .bits(0, Kernel.threadFlags, are: false)),
-            .fail("clone3", ENOSYS),
-            // Its limits can be read, and not set.
-            .allow("prlimit64", .equals(0, 0), .isNull(2)),
-        ]
-        return shared(pid: pid) + decoding(pid: pid) + plain.map { SystemCallRule.allow($0) } + rules
+        return shared + decoding(pid: pid) + plain.map { allow($0) } + fcntl(F_GETFD, F_SETFD) + threads
+            + [noProcess, ownLimits]
     }
 
     /// The rules of all decode workers, but for threads.
     private static func decoding(pid: Int32) -> [SystemCallRule] {
-        [
+        let rules: [SystemCallRule] = [
             // No process, no socket of its own.
             .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"),
-            // Messages, to standard error.
-            .allow("write", .equals(0, 2)),
+            messages,
             // A wait for the next order that ends.
             .allow("poll"), .allow("ppoll"),
-            // A buffer's seals are read before it is mapped, and those of a result are added. No other command is permitted.
-            .allow("fcntl", .equals(1, Kernel.getSeals)), .allow("fcntl", .equals(1, Kernel.addSeals)), .kill("ioctl"),
+            .kill("ioctl"),
             // An encoded result is smaller than its buffer.
             .allow("ftruncate"),
             // Private memory, which its limit counts. A shared mapping could keep a result from being sealed.
             .allow("mmap", .bits(2, PROT_EXEC, are: false), .mapsPrivately),
-            // abort() sends a signal to the process itself. Any other signal would look like an external one.
-            .allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)),
+            abort(pid: pid),
         ]
+        // A buffer's seals are read before it is mapped, and those of a result are added. No other command is permitted.
+        return rules + fcntl(Kernel.getSeals, Kernel.addSeals)
     }
 
+    // MARK: Rules of several kinds
+
+    /// Messages, to standard error.
+    static let messages = allow("write", .equals(0, 2))
+
+    /// The process's limits can be read, and not set.
+    static let ownLimits = allow("prlimit64", .equals(0, 0), .isNull(2))
+
+    /// abort() sends a signal to the process itself. Any other signal would look like an external one.
+    static func abort(pid: Int32) -> SystemCallRule { allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)) }
+
+    /// These commands on descriptors.
+    static func fcntl(_ commands: Int32...) -> [SystemCallRule] { commands.map { allow("fcntl", .equals(1, $0)) } }
+
+    /// The start and the end of threads. The arguments of clone3 cannot be checked: it fails, and the C library calls clone.
+    static let threads =
+        ["set_robust_list", "rseq", "membarrier", "sched_getaffinity", "getcpu"].map { allow($0) } + [
+            .allow("clone", .bits(0, Kernel.threadFlags, are: true)), .fail("clone3", ENOSYS),
+        ]
+
+    /// No new process, where `threads` are permitted.
+    static let noProcess = kill("clone", .bits(0, Kernel.threadFlags, are: false))
+
+    /// Files that the C library looks for; Landlock permits none.
+    static let noFiles = ["openat", "open"].map { fail($0, EACCES) }
+
     /// The rules for all kinds.
-    static func shared(pid: Int32) -> [SystemCallRule] {
+    static var shared: [SystemCallRule] {
         let plain = [
             // Memory.
             "brk", "munmap", "mremap", "madvise",
@@ -77,7 +92,7 @@ extension SystemCallRule {
             // Names of threads and of memory.
             .allow("prctl", .equals(0, Kernel.setName)), .allow("prctl", .equals(0, Kernel.setVMA)),
         ]
-        return plain.map { SystemCallRule.allow($0) } + attacks.map { SystemCallRule.kill($0) } + rules
+        return plain.map { allow($0) } + attacks.map { kill($0) } + rules
     }
 
     /// Calls that only an attacker makes.
@@ -118,18 +133,12 @@ extension SystemCallRule {
             "readlinkat", "lseek",
             // A body that is restarted.
             "ftruncate",
-            // The start and the end of threads.
-            "set_robust_list", "rseq", "membarrier", "sched_getaffinity", "getcpu",
             // Queries of the resolver.
             "uname", "getuid", "geteuid", "getgid", "getegid", "sysinfo",
         ]
         let rules: [SystemCallRule] = [
             .allow("mmap", .bits(2, PROT_EXEC, are: false)),
-            // abort() sends a signal to the process itself, and to no other.
-            .allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)),
-            // Threads. The arguments of clone3 cannot be checked: it fails, and the C library calls clone.
-            .allow("clone", .bits(0, Kernel.threadFlags, are: true)),
-            .fail("clone3", ENOSYS),
+            abort(pid: pid), ownLimits,
             // The network, and the kernel's list of addresses, by which the resolver sorts its answers.
             .allow("socket", .equals(0, AF_INET)), .allow("socket", .equals(0, AF_INET6)),
             .allow("socket", .equals(0, AF_NETLINK), .equals(2, 0)),
@@ -138,16 +147,11 @@ extension SystemCallRule {
             // libcurl wakes its threads by a pair of connected sockets. One of datagrams could send to any socket of this
             // machine that has a path.
             .allow("socketpair", .equals(0, AF_UNIX), .isOfType(1, SOCK_STREAM)),
-            .allow("fcntl", .equals(1, F_GETFL)), .allow("fcntl", .equals(1, F_SETFL)),
-            .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
-            .allow("fcntl", .equals(1, F_DUPFD_CLOEXEC)), .allow("fcntl", .equals(1, Kernel.getSeals)),
-            .allow("fcntl", .equals(1, Kernel.addSeals)),
-            // Its limits can be read, and not set.
-            .allow("prlimit64", .equals(0, 0), .isNull(2)),
             // The length of a name server's answer.
             .allow("ioctl", .equals(1, Int32(FIONREAD))),
         ]
-        return shared(pid: pid) + plain.map { SystemCallRule.allow($0) } + rules
+        return shared + plain.map { allow($0) } + threads + rules
+            + fcntl(F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC, Kernel.getSeals, Kernel.addSeals)
     }
 }
 

@@ -63,7 +63,5 @@ int csandbox_limit_processes(void);
 int csandbox_limit_locked_memory(void);
 int csandbox_limit_data(void);
 int csandbox_limit_core(void);
-/// Makes a write beyond the file size limit fail with EFBIG instead of killing the process.
-void csandbox_ignore_file_size_signal(void);
 
 #endif
