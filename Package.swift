@@ -165,7 +165,7 @@ let package = Package(
             name: "WorkerProtocol", dependencies: ["DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding"],
             swiftSettings: swift),
         .target(
-            name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol", "SystemValues"], swiftSettings: swift),
+            name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol"], swiftSettings: swift),
         .target(name: "LinuxSystem", dependencies: ["CLinux", "SystemValues"], swiftSettings: swift),
         .target(
             name: "SharedCache", dependencies: ["CLinux", "LinuxSystem", "SystemValues"], swiftSettings: swift),

@@ -1,6 +1,4 @@
-internal import SystemValues
-
-/// Parsing and formatting of HTTP dates.
+/// Parsing of HTTP dates.
 package enum HTTPDate {
     /// Returns the seconds since 1970 of an HTTP-date in any of its three forms, in any case (RFC 9110, section 5.6.7;
     /// RFC 9111, section 4.2): "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
@@ -15,23 +13,6 @@ package enum HTTPDate {
             days(toYear: year, month: date.month, day: date.day) * 86_400 + date.second
         }
         return dates.first { $0 - now <= fiftyYears } ?? dates.last
-    }
-
-    /// Returns a date from 1970 on in the form that senders use (RFC 9110, section 5.6.7).
-    package static func text(_ seconds: Int) -> String {
-        let time = CalendarTime(secondsSince1970: seconds)
-        let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
-        let (day, year) = (CalendarTime.padded(time.day), CalendarTime.padded(time.year, 4))
-        return
-            "\(weekdays[seconds / 86_400 % 7]), \(day) \(months[time.month - 1].capitalizedASCII) \(year) \(time.clock) GMT"
-    }
-
-    /// Whether `text` is a date exactly as `text(_:)` writes it, so that its seconds represent it without loss.
-    package static func isUsual(_ text: String) -> Bool {
-        guard text.utf8.count == 29, text.utf8.last == UInt8(ascii: "T"), let seconds = seconds(text, now: 0),
-            (0..<253_402_300_800).contains(seconds)
-        else { return false }
-        return self.text(seconds) == text
     }
 
     private static let fiftyYears = (50 * 365 + 13) * 86_400
@@ -136,9 +117,4 @@ private struct DateText {
         else { return nil }
         return hour * 3_600 + minute * 60 + second
     }
-}
-
-extension String {
-    /// The ASCII word with its first letter in upper case.
-    fileprivate var capitalizedASCII: String { prefix(1).uppercased() + dropFirst() }
 }

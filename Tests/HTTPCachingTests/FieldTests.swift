@@ -1,22 +1,25 @@
+import Glibc
 import IPCProtocol
 import Testing
 
 @testable import HTTPCaching
 
 @Suite struct HTTPDateTests {
-    @Test func `a date is written as it is read`() {
-        #expect(HTTPDate.text(784_111_777) == "Sun, 06 Nov 1994 08:49:37 GMT")
-        #expect(HTTPDate.text(0) == "Thu, 01 Jan 1970 00:00:00 GMT")
+    /// The date as the C library writes it.
+    private static func text(_ seconds: Int) -> String {
+        var (time, parts) = unsafe (time_t(seconds), tm())
+        unsafe gmtime_r(&time, &parts)
+        return unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { text in
+            unsafe strftime(text.baseAddress!, text.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+            return unsafe String(cString: text.baseAddress!)
+        }
+    }
+
+    @Test func `a date is read as it is written`() {
         for day in stride(from: 0, to: 2_932_896, by: 37) {
             let seconds = day * 86_400 + day % 86_400
-            let text = HTTPDate.text(seconds)
-            #expect(HTTPDate.seconds(text, now: 0) == seconds)
-            #expect(HTTPDate.isUsual(text))
+            #expect(HTTPDate.seconds(Self.text(seconds), now: 0) == seconds)
         }
-        for text in [
-            "Mon, 06 Nov 1994 08:49:37 GMT", "Sun, 06 nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 UTC",
-            "Sun, 06 Nov 1994 08:49:60 GMT", "Sun Nov  6 08:49:37 1994", "Sun, 06 Nov 0994 08:49:37 GMT", "",
-        ] { #expect(!HTTPDate.isUsual(text), "\(text)") }
     }
 
     private static let now = 784_111_777
