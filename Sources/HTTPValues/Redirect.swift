@@ -27,16 +27,6 @@ package struct Redirect: Equatable, Sendable {
 
     /// The bytes of its texts.
     var textBytes: Int { [date, age, cacheControl, expires, vary].reduce(0) { $0 + ($1?.utf8.count ?? 0) } }
-
-    /// A redirect with these fields.
-    init(
-        status: Int, requestedAt: Int, receivedAt: Int, date: String? = nil, age: String? = nil,
-        cacheControl: String? = nil, expires: String? = nil, vary: String? = nil
-    ) {
-        (self.status, self.requestedAt, self.receivedAt) = (status, requestedAt, receivedAt)
-        (self.date, self.age) = (date, age)
-        (self.cacheControl, self.expires, self.vary) = (cacheControl, expires, vary)
-    }
 }
 
 extension Redirect: FieldList {
