@@ -42,25 +42,6 @@ package enum DataURL {
         if digits.count % 4 == 0 {
             for _ in 0..<2 where digits.last == UInt8(ascii: "=") { digits.removeLast() }
         }
-        guard digits.count % 4 != 1 else { return nil }
-        var (bytes, bits) = ([UInt8](), UInt32(0))
-        bytes.reserveCapacity(digits.count / 4 * 3 + 2)
-        for (index, digit) in digits.enumerated() {
-            guard let value = sextet(digit) else { return nil }
-            bits = bits << 6 | value
-            if index % 4 > 0 { bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(6 - 2 * (index % 4)))) }
-        }
-        return bytes
-    }
-
-    private static func sextet(_ digit: UInt8) -> UInt32? {
-        switch digit {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(digit - UInt8(ascii: "A"))
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(digit - UInt8(ascii: "a")) + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(digit - UInt8(ascii: "0")) + 52
-        case UInt8(ascii: "+"): 62
-        case UInt8(ascii: "/"): 63
-        default: nil
-        }
+        return Base64Digits.decoded(digits, forURLs: false)
     }
 }

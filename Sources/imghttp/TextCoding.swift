@@ -1,3 +1,5 @@
+import HTTPValues
+
 /// The encodings of text within URLs.
 enum TextCoding {
     /// Decodes percent-encoding; nil for a malformed escape, and for bytes that are not UTF-8. In a query, `+` is a space.
@@ -33,32 +35,10 @@ enum TextCoding {
     static func bytes(ofBase64 text: some StringProtocol) -> [UInt8]? {
         var digits = Array(text.utf8)
         while digits.last == UInt8(ascii: "=") { digits.removeLast() }
-        guard digits.count % 4 != 1 else { return nil }
-        var (bytes, word, bits): ([UInt8], UInt32, Int) = ([], 0, 0)
-        for digit in digits {
-            guard let value = sixBits(digit) else { return nil }
-            word = word << 6 & 0xFFFF | value
-            bits += 6
-            if bits >= 8 {
-                bits -= 8
-                bytes.append(UInt8(truncatingIfNeeded: word >> UInt32(bits)))
-            }
-        }
-        return bytes
+        return Base64Digits.decoded(digits, forURLs: true)
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {
         Character(Unicode.Scalar(byte)).hexDigitValue.map { UInt8($0) }
-    }
-
-    private static func sixBits(_ digit: UInt8) -> UInt32? {
-        switch digit {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(digit) - 65
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(digit) - 71
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(digit) + 4
-        case UInt8(ascii: "-"): 62
-        case UInt8(ascii: "_"): 63
-        default: nil
-        }
     }
 }

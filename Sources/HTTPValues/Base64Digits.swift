@@ -1,0 +1,27 @@
+/// The digits of Base64 (RFC 4648).
+package enum Base64Digits {
+    /// Decodes digits without padding and white space: of the alphabet for URLs (section 5), or the other one (section 4). Nil for
+    /// other text.
+    package static func decoded(_ digits: some Collection<UInt8>, forURLs: Bool) -> [UInt8]? {
+        guard digits.count % 4 != 1 else { return nil }
+        var (bytes, bits) = ([UInt8](), UInt32(0))
+        bytes.reserveCapacity(digits.count / 4 * 3 + 2)
+        for (index, digit) in digits.enumerated() {
+            guard let value = value(of: digit, forURLs) else { return nil }
+            bits = bits << 6 | value
+            if index % 4 > 0 { bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(6 - 2 * (index % 4)))) }
+        }
+        return bytes
+    }
+
+    private static func value(of digit: UInt8, _ isForURLs: Bool) -> UInt32? {
+        switch digit {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(digit - UInt8(ascii: "A"))
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(digit - UInt8(ascii: "a")) + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(digit - UInt8(ascii: "0")) + 52
+        case UInt8(ascii: isForURLs ? "-" : "+"): 62
+        case UInt8(ascii: isForURLs ? "_" : "/"): 63
+        default: nil
+        }
+    }
+}
