@@ -97,7 +97,7 @@ extension Fields {
     /// A SHA-256, as 64 hexadecimal digits in lower case, which is the only text for it.
     package mutating func digest(_ name: StaticString, _ value: inout String) {
         string(name, &value)
-        if isReading, value.utf8.count != 64 || value.utf8.contains(where: { HexadecimalDigit.value(of: $0) == nil }) {
+        if isReading, !HexadecimalDigit.isDigest(value) {
             note("\(name)", expected: "a SHA-256 of 64 hexadecimal digits in lower case")
         }
     }

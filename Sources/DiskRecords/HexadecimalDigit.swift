@@ -1,5 +1,10 @@
 /// A hexadecimal digit in lower case, as digests are written.
-enum HexadecimalDigit {
+package enum HexadecimalDigit {
+    /// Whether a text is a SHA-256: 64 digits.
+    package static func isDigest(_ text: String) -> Bool {
+        text.utf8.count == 64 && text.utf8.allSatisfy { value(of: $0) != nil }
+    }
+
     /// The value of a digit; nil for any other byte.
     static func value(of digit: UInt8) -> UInt64? {
         switch digit {

@@ -21,7 +21,6 @@ package struct QuarantineRecord: Equatable, Sendable {
         self.until = until
         self.milliseconds = milliseconds
     }
-
 }
 
 extension QuarantineRecord: FieldList {

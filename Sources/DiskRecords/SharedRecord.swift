@@ -76,7 +76,7 @@ extension SharedRecord: FieldList {
         guard fields.isReading else { return }
         switch (digest, bytes, response, raster, status) {
         case (let digest?, let bytes?, let response?, nil, nil):
-            if digest.utf8.count != 64 || digest.utf8.contains(where: { HexadecimalDigit.value(of: $0) == nil }) {
+            if !HexadecimalDigit.isDigest(digest) {
                 fields.note("digest", expected: "a SHA-256 of 64 hexadecimal digits in lower case")
             }
             content = .original(digest: digest, bytes: bytes, response, varyKey: varyKey)

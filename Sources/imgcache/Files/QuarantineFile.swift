@@ -35,14 +35,8 @@ struct QuarantineFile {
 
     /// Whether a broker may have made this record.
     private static func isPossible(_ record: QuarantineRecord) -> Bool {
-        let isDigest = record.digest.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
-            default: false
-            }
-        }
-        let isBuild = record.build.utf8.allSatisfy { (UInt8(ascii: " ")...UInt8(ascii: "~")).contains($0) }
-        return isDigest && record.digest.utf8.count == 64 && isBuild && record.build.utf8.count <= longestBuild
+        HexadecimalDigit.isDigest(record.digest) && record.build.utf8.count <= longestBuild
+            && record.build.utf8.allSatisfy { (UInt8(ascii: " ")...UInt8(ascii: "~")).contains($0) }
     }
 
     /// Replaces the file. A failure is ignored, because a lost record costs only one more crash.
