@@ -9,6 +9,9 @@ struct Obstacle: Error, Equatable {
     /// One sentence.
     let reason: String
 
+    /// Whether the files are another process's, or cannot be used at all.
+    var isOutOfReach: Bool { state == .locked || state == .off }
+
     init(_ state: DiskReport.State, _ reason: String) {
         self.state = state
         self.reason = reason

@@ -7,16 +7,6 @@ struct SQLiteError: Error, CustomStringConvertible {
     /// SQLite's message.
     let description: String
 
-    init(code: Int32, description: String) {
-        self.code = code
-        self.description = description
-    }
-
-    fileprivate init(_ connection: OpaquePointer?, code: Int32) {
-        self.code = unsafe connection == nil ? code : sqlite3_extended_errcode(connection)
-        description = unsafe String(cString: connection == nil ? sqlite3_errstr(code) : sqlite3_errmsg(connection))
-    }
-
     /// A database that this program must not use.
     static func mismatch(_ description: String) -> SQLiteError {
         SQLiteError(code: SQLITE_NOTADB, description: description)
@@ -42,6 +32,14 @@ struct SQLiteError: Error, CustomStringConvertible {
 
     /// SQLITE_IOERR_SHORT_READ, a macro that is not imported: the file is shorter than its header says.
     private static let shortRead = SQLITE_IOERR | 2 << 8
+}
+
+extension SQLiteError {
+    /// The last error of a connection; without one, that of a code.
+    fileprivate init(_ connection: OpaquePointer?, code: Int32) {
+        self.code = unsafe connection == nil ? code : sqlite3_extended_errcode(connection)
+        description = unsafe String(cString: connection == nil ? sqlite3_errstr(code) : sqlite3_errmsg(connection))
+    }
 }
 
 /// An open database.

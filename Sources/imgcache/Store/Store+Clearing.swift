@@ -8,11 +8,7 @@ import WorkerProtocol
 extension Store {
     /// Takes the order to clear entries that were not used for `seconds`; nil clears everything. Without a job, it has no answer.
     func clear(job: Int?, olderThanSeconds seconds: Int?) {
-        switch obstacle?.state {
-        // The files belong to another process.
-        case .locked, .off: return clears.answer(job: job)
-        case .readOnly, .full, .on, nil: break
-        }
+        if obstacle?.isOutOfReach == true { return clears.answer(job: job) }
         if let seconds, seconds > 0 {
             let (age, isTooLong) = seconds.multipliedReportingOverflow(by: 1000)
             clears.insert(job: job, usedUntil: isTooLong ? 0 : max(0, now - age))

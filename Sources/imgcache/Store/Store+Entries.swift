@@ -41,16 +41,14 @@ extension Store {
 
     /// The originals of a URL that are public or belong to `owner`; without an owner, all of them.
     func originals(url: String, owner: UInt32?) -> [(key: String, digest: String)] {
-        let read = { (index: CacheIndex) throws(SQLiteError) in try index.originals(url: url, owner: owner) }
-        let found = (withIndex(read) ?? []) + (withSmall(read) ?? [])
         var seen: Set<String> = []
-        return found.filter { seen.insert($0.key).inserted }
+        return all { (index) throws(SQLiteError) in try index.originals(url: url, owner: owner) }
+            .filter { seen.insert($0.key).inserted }
     }
 
     /// The keys of the originals with this digest.
     func originals(ofDigest digest: String) -> [String] {
-        let read = { (index: CacheIndex) throws(SQLiteError) in try index.originals(ofDigest: digest) }
-        return (withIndex(read) ?? []) + (withSmall(read) ?? [])
+        all { (index) throws(SQLiteError) in try index.originals(ofDigest: digest) }
     }
 
     /// Whether any original has this digest.
@@ -61,10 +59,12 @@ extension Store {
 
     /// The rasters of the originals with this digest.
     func rasters(ofDigest digest: String) -> [EntryName] {
-        let read = { (index: CacheIndex) throws(SQLiteError) in try index.rasters(ofDigest: digest) }
-        return ((withIndex(read) ?? []) + (withSmall(read) ?? [])).compactMap {
-            EntryName(kind: .rasters, fileName: $0)
-        }
+        all { (index) throws(SQLiteError) in try index.rasters(ofDigest: digest) }
+            .compactMap { EntryName(kind: .rasters, fileName: $0) }
+    }
+
+    private func all<Value>(_ read: (CacheIndex) throws(SQLiteError) -> [Value]) -> [Value] {
+        (withIndex(read) ?? []) + (withSmall(read) ?? [])
     }
 
     private func first<Value>(_ read: (CacheIndex) throws(SQLiteError) -> Value?) -> Value? {

@@ -65,15 +65,12 @@ extension Store {
 
     /// The bytes on disk: files in blocks, a directory for each of the first files, and the databases without free pages.
     private func bytesOnDisk() -> (used: Int, free: Int) {
-        let files = EntryKind.allCases.reduce(CacheIndex.Total()) { sum, kind in
-            let total = index?.totals[kind] ?? .init()
-            return .init(entries: sum.entries + total.entries, bytes: sum.bytes + total.bytes)
-        }
+        let files = (index?.totals ?? [:]).values
         let read = { (index: CacheIndex) throws(SQLiteError) in try index.databaseBytes() }
         let none = (used: 0, free: 0)
         let (rows, contents) = (withIndex(read) ?? none, withSmall(read) ?? none)
-        let directories = min(files.entries, 512) * CacheIndex.block
-        return (files.bytes + directories + rows.used + contents.used, contents.free)
+        let directories = min(files.reduce(0) { $0 + $1.entries }, 512) * CacheIndex.block
+        return (files.reduce(0) { $0 + $1.bytes } + directories + rows.used + contents.used, contents.free)
     }
 
     /// Evicts the least recently used entries while all files and databases together are over the limits: the size of an entry

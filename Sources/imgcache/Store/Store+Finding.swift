@@ -79,7 +79,7 @@ extension Store {
 
     /// Opens an entry in one of the directories; nil when it is missing or counts as removed.
     func open(_ name: EntryName, in source: Source) -> EntryFile? {
-        if source.isOwn, obstacle?.state == .locked || obstacle?.state == .off { return nil }
+        if source.isOwn, obstacle?.isOutOfReach == true { return nil }
         for isSmall in [true, false] {
             let entry = isSmall ? openSmall(name, in: source) : openFile(name, in: source)
             if let entry, !isGone(entry, name, source) { return entry }
@@ -90,8 +90,7 @@ extension Store {
     private func openFile(_ name: EntryName, in source: Source) -> EntryFile? {
         willOpenFile()
         return reading(name, in: source) { () throws(EntryProblem) in
-            try EntryFile(
-                opening: source.directory.file(name), as: name, largestBody: options.largestBody)
+            try EntryFile(opening: source.directory.file(name), as: name, largestBody: options.largestBody)
         }
     }
 
@@ -115,11 +114,9 @@ extension Store {
 
     /// Whether an entry counts as removed.
     private func isGone(_ entry: EntryFile, _ name: EntryName, _ source: Source) -> Bool {
-        let isGone =
-            source.isOwn
+        source.isOwn
             ? forgotten.contains(entry.trailer) || orderToClear(entry, name) != nil
             : entry.trailer.isOwned || extras.hides(entry.trailer)
-        return isGone
     }
 
     private func copyBody(

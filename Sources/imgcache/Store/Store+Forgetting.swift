@@ -9,7 +9,7 @@ extension Store {
     /// - Returns: The originals' keys.
     func forget(url: String, owner: UInt32?) -> [String] {
         extras.hide(url: url, owner: owner)
-        guard obstacle?.state != .locked, obstacle?.state != .off else { return [] }
+        guard obstacle?.isOutOfReach != true else { return [] }
         let originals = originals(url: url, owner: owner)
         var allRemoved = true
         for (key, digest) in originals {
@@ -28,7 +28,7 @@ extension Store {
     /// Removes all originals with these digests, and their rasters. If that fails, and while there may be files that the index does not
     /// know, it clears everything: unlike a URL, a digest cannot be compared with entries that come later.
     func discard(digests: [String]) {
-        guard obstacle?.state != .locked, obstacle?.state != .off else { return }
+        guard obstacle?.isOutOfReach != true else { return }
         var allRemoved = reconciliation == nil
         for digest in digests {
             for name in originals(ofDigest: digest).compactMap({ EntryName.original(key: $0) }) {

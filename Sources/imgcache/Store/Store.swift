@@ -98,11 +98,8 @@ final class Store {
     func prepare() {
         let taken = directory.take(holding: nil)
         lock = taken.lock
-        switch taken.obstacle?.state {
-        case .locked, .off: setObstacle(taken.obstacle)
         // A failed write is found again by `open`.
-        case .readOnly, .full, .on, nil: break
-        }
+        if taken.obstacle?.isOutOfReach == true { setObstacle(taken.obstacle) }
     }
 
     /// Opens the directory, or checks whether the obstacle is gone.
@@ -519,5 +516,4 @@ final class Store {
             CacheIndex.Row(name: name, size: size, created: trailer.created, used: used, digest: record.original)
         }
     }
-
 }
