@@ -241,7 +241,7 @@ import WorkerProtocol
         let now = Instant.now
         for transfer in transfers.values {
             if let deadline = transfer.drainDeadline, deadline <= now {
-                finishHop(transfer, transfer.outcomeAfterDraining())
+                finishHop(transfer, transfer.outcome(endedWith: CURLE_ABORTED_BY_CALLBACK))
             }
         }
     }

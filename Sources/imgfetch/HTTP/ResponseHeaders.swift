@@ -131,20 +131,17 @@ struct ResponseHeaders {
     }
 
     /// The second word of a status line; 0 when it is not a number of three digits.
-    private static func status(in line: some Collection<UInt8>) -> Int {
+    private static func status(in line: some RandomAccessCollection<UInt8>) -> Int {
         let words = line.split(separator: UInt8(ascii: " "))
         guard words.count > 1 else { return 0 }
         let status = Int(String(decoding: trimmed(words[1]), as: UTF8.self)) ?? 0
         return (100...999).contains(status) ? status : 0
     }
 
-    private static func trimmed<Bytes: Collection<UInt8>>(_ bytes: Bytes) -> Bytes.SubSequence {
+    private static func trimmed<Bytes: RandomAccessCollection<UInt8>>(_ bytes: Bytes) -> Bytes.SubSequence {
         let isSpace = { (byte: UInt8) in byte == 0x20 || (0x09...0x0D).contains(byte) }
-        var rest = bytes.drop(while: isSpace)
-        var length = 0
-        for (index, byte) in rest.enumerated() where !isSpace(byte) { length = index + 1 }
-        rest = rest.prefix(length)
-        return rest
+        let start = bytes.drop(while: isSpace)
+        return start[..<(start.lastIndex { !isSpace($0) }.map { start.index(after: $0) } ?? start.startIndex)]
     }
 
     private static func percentEncoded(_ bytes: some Collection<UInt8>) -> String {

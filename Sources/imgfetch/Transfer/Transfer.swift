@@ -360,7 +360,7 @@ import WorkerProtocol
 
     // MARK: What the loop asks
 
-    /// The outcome of the hop, which libcurl has ended with `code`.
+    /// The outcome of the hop, which libcurl has ended with `code`, or which has a verdict.
     func outcome(endedWith code: CURLcode) -> Outcome {
         times.add(handle.times)
         let verdict = verdict ?? verdict(endedWith: code)
@@ -396,11 +396,6 @@ import WorkerProtocol
         var response = last.response
         response.redirects = redirects.dropLast()
         return response
-    }
-
-    /// The outcome of a hop with a verdict that libcurl has not ended.
-    func outcomeAfterDraining() -> Outcome {
-        outcome(endedWith: CURLE_ABORTED_BY_CALLBACK)
     }
 
     private func verdict(endedWith code: CURLcode) -> Verdict {

@@ -26,7 +26,4 @@ struct ServerHealth {
     mutating func late(at now: Instant) {
         if isLate { failed(at: now) } else { isLate = true }
     }
-
-    /// When the server is asked again; nil while it is asked.
-    func nextTry(after now: Instant) -> Instant? { isEjected(at: now) ? ejectedUntil : nil }
 }
