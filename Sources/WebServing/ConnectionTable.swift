@@ -50,7 +50,6 @@ package struct ConnectionTable {
     /// The addresses that share the connections of one client: those of this machine, a network of IPv6, or one of IPv4.
     private struct Client: Hashable {
         private static let loopback: [UInt8] = [127]
-        private static let mapped = [UInt8](repeating: 0, count: 10) + [255, 255]
         private let bytes: [UInt8]
 
         /// The client at an address; nil for a Unix socket.
@@ -59,10 +58,9 @@ package struct ConnectionTable {
                 bytes = Self.loopback
                 return
             }
-            var bytes = address.bytes[...]
-            if bytes.starts(with: Self.mapped) { bytes = bytes.dropFirst(Self.mapped.count) }
+            let bytes = (address.mappedIPv4 ?? address).bytes
             if bytes.count == 4 {
-                self.bytes = bytes.starts(with: Self.loopback) ? Self.loopback : Array(bytes)
+                self.bytes = bytes.starts(with: Self.loopback) ? Self.loopback : bytes
             } else {
                 self.bytes =
                     bytes.last == 1 && bytes.dropLast().allSatisfy { $0 == 0 } ? Self.loopback : Array(bytes.prefix(8))

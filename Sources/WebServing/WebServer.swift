@@ -49,15 +49,16 @@ package enum WebServer {
     /// Waits for a signal that ends the program.
     package static func waitForSignal() { cwebserver_wait_for_signal() }
 
-    /// Opens a listening socket at a numeric address. Returns it with its port, which is another one for port 0.
+    /// Opens a listening socket at a numeric address. Returns it with its URL, which has another port for port 0.
     ///
     /// - Throws: `SystemError` of `bind`.
     package static func listen(
         at address: String, port: UInt16
-    ) throws(SystemError) -> (descriptor: Int32, port: UInt16) {
+    ) throws(SystemError) -> (descriptor: Int32, url: String) {
         let descriptor = unsafe cwebserver_listen(address, port)
         if descriptor < 0 { throw SystemError("bind", code: -descriptor) }
-        return (descriptor, cwebserver_port(descriptor))
+        let shown = address.contains(":") ? "[\(address)]" : address
+        return (descriptor, "http://\(shown):\(cwebserver_port(descriptor))/")
     }
 
     /// Opens a listening Unix socket, in place of one without a listener.
@@ -134,16 +135,13 @@ package enum WebServer {
     }
 
     private static func read(_ request: UnsafePointer<cwebserver_request>) -> WebRequest {
-        func field(_ name: String) -> String? {
-            unsafe cwebserver_field(request, name).map { unsafe String(cString: $0) }
+        func text(_ characters: UnsafePointer<CChar>?) -> String? {
+            unsafe characters.map { unsafe String(cString: $0) }
         }
-        func text(_ characters: UnsafePointer<CChar>?) -> String {
-            unsafe characters.map { unsafe String(cString: $0) } ?? ""
-        }
+        func field(_ name: String) -> String? { unsafe text(cwebserver_field(request, name)) }
         var result = WebRequest(
-            method: unsafe text(request.pointee.method), path: unsafe text(request.pointee.path),
-            target: unsafe text(request.pointee.target))
-        result.host = unsafe request.pointee.host.map { unsafe String(cString: $0) }
+            method: unsafe text(request.pointee.method) ?? "", path: unsafe text(request.pointee.path) ?? "",
+            target: unsafe text(request.pointee.target) ?? "", host: unsafe text(request.pointee.host))
         result.hostFields = unsafe Int(request.pointee.hosts)
         result.accept = field("Accept")
         result.ifNoneMatch = field("If-None-Match")

@@ -17,14 +17,12 @@ guard words.count >= 4, let port = UInt16(words[1]), let isShowing = Bool(words[
     CurrentProcess.exit(2)
 }
 do throws(SystemError) {
-    let address = words[0]
-    let socket = try WebServer.listen(at: address, port: port)
+    let socket = try WebServer.listen(at: words[0], port: port)
     let exporter = Exporter(
         path: words[2], hosts: HostGuard(allowing: Array(words.dropFirst(4))),
         thumbnails: isShowing ? try Thumbnails(path: words[2]) : nil)
     try WebServer.start(socket.descriptor, exporter)
-    let shown = address.contains(":") ? "[\(address)]" : address
-    log.notice(.started, "serving http://\(shown):\(socket.port)/ for the broker at \(words[2])")
+    log.notice(.started, "serving \(socket.url) for the broker at \(words[2])")
     if let warning = exporter.warning { log.warning(.setting, warning) }
     WebServer.waitForSignal()
     CurrentProcess.exit(0)

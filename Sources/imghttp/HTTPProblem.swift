@@ -48,15 +48,22 @@ struct HTTPProblem: Error, Equatable {
 
     /// The answer, with Imaginary's object as its body.
     var answer: WebAnswer {
-        var writer = JSONWriter()
-        writer.object {
+        var answer = WebAnswer(status) {
             $0.member("message", message)
             $0.member("status", status)
         }
-        var answer = WebAnswer(status, contentType: "application/json", writer.bytes)
-        answer.fields.append(WebAnswer.Field("Cache-Control", "no-store"))
         if let retryAfter { answer.fields.append(WebAnswer.Field("Retry-After", "\(retryAfter)")) }
         if status == 405 { answer.fields.append(WebAnswer.Field("Allow", "GET, HEAD, POST")) }
         return answer
+    }
+}
+
+extension WebAnswer {
+    /// An answer of a JSON object that is not to be stored.
+    init(_ status: Int, members: (inout JSONWriter) -> Void) {
+        var writer = JSONWriter()
+        writer.object(members)
+        self.init(status, contentType: "application/json", writer.bytes)
+        fields.append(Field("Cache-Control", "no-store"))
     }
 }

@@ -1,5 +1,6 @@
 import Digests
 import ImageBrokerClient
+import JSONCoding
 import LinuxSystem
 import SystemValues
 import WebServing
@@ -101,11 +102,15 @@ struct ImageServer: WebApplication {
 
     // MARK: Answers
 
+    /// The seconds since the start, as in Imaginary's report, and the broker's name and version.
     private func health() throws(HTTPProblem) -> WebAnswer {
         do throws(ClientError) {
             let broker = try ImageBroker(path: path, patience: Self.patience)
             let server = try broker.hello(client: Self.client).server
-            return HealthReport(uptime: Instant.now.microseconds(since: start) / 1_000_000, server: server).answer
+            return WebAnswer(200) {
+                $0.member("uptime", Instant.now.microseconds(since: start) / 1_000_000)
+                $0.member("broker", server)
+            }
         } catch { throw HTTPProblem(error) }
     }
 

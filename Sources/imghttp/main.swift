@@ -31,15 +31,13 @@ func secrets(_ path: String) throws(Secrets.Invalid) -> Secrets {
     return try Secrets(file: text)
 }
 
-/// Opens the listening socket. Returns it with its name.
-func listen(_ words: [String]) throws(SystemError) -> (descriptor: Int32, name: String) {
+/// Opens the listening socket. Returns it with its URL.
+func listen(_ words: [String]) throws(SystemError) -> (descriptor: Int32, url: String) {
     if words[0] == "unix" {
         let mode = UInt32(words[2], radix: 8) ?? 0o600
         return (try WebServer.listen(atPath: words[1], mode: mode), "unix:\(words[1])")
     }
-    let socket = try WebServer.listen(at: words[1], port: UInt16(words[2]) ?? 0)
-    let shown = words[1].contains(":") ? "[\(words[1])]" : words[1]
-    return (socket.descriptor, "http://\(shown):\(socket.port)/")
+    return try WebServer.listen(at: words[1], port: UInt16(words[2]) ?? 0)
 }
 
 CurrentProcess.openStandardDescriptors()
@@ -59,7 +57,7 @@ do throws(Secrets.Invalid) {
         let socket = try listen(words)
         for problem in SandboxPolicy.http.enter().problems { log.warning(.setting, "not confined by \(problem)") }
         try WebServer.start(socket.descriptor, server)
-        log.notice(.started, "serving \(socket.name) for the broker at \(words[3])")
+        log.notice(.started, "serving \(socket.url) for the broker at \(words[3])")
         if keys.pairs.isEmpty {
             log.notice(.setting, "without IMGPROXY_KEY and IMGPROXY_SALT, any signature is accepted")
         }

@@ -5,20 +5,14 @@ struct Page: Equatable {
     var body: [UInt8]
 
     /// The media types of answers.
-    enum ContentType: Equatable {
-        case text, metrics, html, script, style, json, png
-
-        var value: StaticString {
-            switch self {
-            case .text: "text/plain; charset=utf-8"
-            case .metrics: "text/plain; version=0.0.4; charset=utf-8"
-            case .html: "text/html; charset=utf-8"
-            case .script: "text/javascript; charset=utf-8"
-            case .style: "text/css; charset=utf-8"
-            case .json: "application/json"
-            case .png: "image/png"
-            }
-        }
+    enum ContentType: String {
+        case text = "text/plain; charset=utf-8"
+        case metrics = "text/plain; version=0.0.4; charset=utf-8"
+        case html = "text/html; charset=utf-8"
+        case script = "text/javascript; charset=utf-8"
+        case style = "text/css; charset=utf-8"
+        case json = "application/json"
+        case png = "image/png"
     }
 
     /// A page.

@@ -93,8 +93,7 @@ extension Exporter: WebApplication {
 
     private func answer(_ request: WebRequest) -> WebAnswer {
         Self.answer(
-            answer(
-                method: request.method, path: request.path, host: request.host, hostFields: request.hostFields))
+            answer(method: request.method, path: request.path, host: request.host, hostFields: request.hostFields))
     }
 
     var busy: WebAnswer { Self.answer(Page(503, line: "The server is busy: try again, or ask for /health.")) }
@@ -102,7 +101,7 @@ extension Exporter: WebApplication {
     func refusal(_ reason: WebRefusal) -> [UInt8]? { nil }
 
     private static func answer(_ page: Page) -> WebAnswer {
-        var answer = WebAnswer(page.status, contentType: "\(page.contentType.value)", page.body)
+        var answer = WebAnswer(page.status, contentType: page.contentType.rawValue, page.body)
         answer.fields += fields
         if page.status == 405 { answer.fields.append(WebAnswer.Field("Allow", "GET, HEAD")) }
         return answer

@@ -66,27 +66,21 @@ final class Thumbnails: Sendable {
     private func follow() {
         let broker = try? ImageBroker(path: path)
         try? broker?.follow([.finished]) { event in
-            if let url = event.url { self.note(url) }
+            if let url = event.url { self.state.withLock { $0.note(url) } }
             return true
         }
-    }
-
-    private func note(_ url: String) {
-        state.withLock { $0.note(url) }
     }
 
     /// Makes at most two thumbnails of images that have come since the last call, and returns the numbers of all, the latest first.
     /// So nothing is made while no reader asks, and little however often images come.
     func update() -> [Int] {
         turn.withLock { _ in
-            for _ in 0..<Self.mostAtOnce { makeNext() }
+            for _ in 0..<Self.mostAtOnce {
+                guard let url = state.withLock({ $0.takeWaiting() }), let png = make(url) else { continue }
+                state.withLock { $0.add(png, of: url) }
+            }
         }
         return state.withLock { $0.made.prefix(Self.count).map(\.number) }
-    }
-
-    private func makeNext() {
-        guard let url = state.withLock({ $0.takeWaiting() }), let png = make(url) else { return }
-        state.withLock { $0.add(png, of: url) }
     }
 
     /// The PNG file of a thumbnail; nil when it is unknown.
