@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -148,11 +147,6 @@ ssize_t clinux_copy_range(int source, int target, off_t offset, size_t count) {
     return copy_file_range(source, &from, target, &to, count, 0);
 }
 
-int clinux_cannot_copy_range(int error) {
-    return error == EXDEV || error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
-}
-
-int clinux_lacks_temporary(int error) { return error == EOPNOTSUPP || error == EISDIR || error == EINVAL; }
 unsigned long long clinux_remembered_device(int fd) {
     struct statx status;
     if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status)) return 0;
@@ -320,16 +314,6 @@ ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds
     return send_message(socket, (struct msghdr){0}, bytes, length, fds, fd_count);
 }
 
-int clinux_unread_bytes(int socket) {
-    int bytes = 0;
-    return ioctl(socket, TIOCOUTQ, &bytes) < 0 ? -1 : bytes;
-}
-
-int clinux_unreceived_bytes(int socket) {
-    int bytes = 0;
-    return ioctl(socket, FIONREAD, &bytes) < 0 ? -1 : bytes;
-}
-
 ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descriptors) {
     struct iovec part = {buffer, length};
     // Without room for descriptors the peek takes none.
@@ -394,12 +378,6 @@ int clinux_shorten_time_slice(uint64_t nanoseconds) {
     return (int)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-void clinux_open_standard_descriptors(void) {
-    // The lowest free number is used, so those below are open.
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);
-}
-
 int clinux_forbid_core_dumps(void) {
     struct rlimit limit = {0, 0};
     // Also keeps other processes of the same user from reading this one's memory.
@@ -410,14 +388,6 @@ int clinux_forbid_core_dumps(void) {
 int clinux_become_user(uid_t uid, gid_t gid) {
     if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0) return -1;
     return setresuid(uid, uid, uid);
-}
-
-int clinux_write_file(const char *path, const char *text) {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    ssize_t written = write(fd, text, strlen(text));
-    close(fd);
-    return written < 0 ? -1 : 0;
 }
 
 int clinux_processors(void) {
@@ -457,16 +427,6 @@ int clinux_notify(const char *path, const char *text, int fd) {
 
 void clinux_return_freed_memory(void) {
     malloc_trim(0);
-}
-
-int clinux_terminal_size(int fd, int *columns, int *rows, int *width, int *height) {
-    struct winsize size;
-    if (ioctl(fd, TIOCGWINSZ, &size) != 0) return -1;
-    *columns = size.ws_col;
-    *rows = size.ws_row;
-    *width = size.ws_xpixel;
-    *height = size.ws_ypixel;
-    return 0;
 }
 
 int clinux_start_thread(const char *name, void *(*body)(void *), void *argument) {

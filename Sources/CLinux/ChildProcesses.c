@@ -107,40 +107,4 @@ int clinux_reap_stranger(const pid_t *own, size_t count) {
     return waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG) == 0;
 }
 
-int clinux_processor_time(pid_t pid, int64_t *nanoseconds) {
-    clockid_t clock;
-    struct timespec used;
-    int error = clock_getcpuclockid(pid, &clock);
-    if (error) {
-        errno = error;
-        return -1;
-    }
-    if (clock_gettime(clock, &used) < 0) return -1;
-    *nanoseconds = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
-    return 0;
-}
-
-int clinux_is_ending(pid_t pid) {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    ssize_t count = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (count <= 0) return 0;
-    text[count] = 0;
-    // The fields follow the name, which is in parentheses: the state is field 3, the kernel's flags are 9, pending
-    // signals 31 (proc_pid_stat(5)).
-    const char *field = strrchr(text, ')');
-    unsigned long flags = 0, pending = 0;
-    for (int number = 3; field && (field = strchr(field + 1, ' ')); number++) {
-        if (number == 9) flags = strtoul(field, NULL, 10);
-        if (number != 31) continue;
-        pending = strtoul(field, NULL, 10);
-        break;
-    }
-    const unsigned long exiting = 0x4;
-    return (flags & exiting) != 0 || (pending >> (SIGKILL - 1) & 1) != 0;
-}
-
 int clinux_die_with_parent(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL); }

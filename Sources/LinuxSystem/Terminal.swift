@@ -41,11 +41,12 @@ package struct Terminal {
     package static var isStandardInput: Bool { isatty(0) == 1 }
 
     static func size(of raw: Int32) -> Size? {
-        var (columns, rows, width, height): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
-        guard unsafe clinux_terminal_size(raw, &columns, &rows, &width, &height) == 0 else { return nil }
+        var size = winsize()
+        guard unsafe ioctl(raw, UInt(TIOCGWINSZ), &size) == 0 else { return nil }
         // A serial line, and the terminal of a container, may have no size.
-        guard columns > 0, rows > 0 else { return Size(columns: 80, rows: 24) }
-        return Size(columns: Int(columns), rows: Int(rows), width: Int(width), height: Int(height))
+        guard size.ws_col > 0, size.ws_row > 0 else { return Size(columns: 80, rows: 24) }
+        return Size(
+            columns: Int(size.ws_col), rows: Int(size.ws_row), width: Int(size.ws_xpixel), height: Int(size.ws_ypixel))
     }
 
     /// Writes a query to the terminal, and returns what it answers until `isComplete` or for `milliseconds`. Meanwhile, the

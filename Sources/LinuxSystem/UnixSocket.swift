@@ -256,11 +256,17 @@ package enum UnixSocket {
 
     /// The bytes that were sent and not received yet, including the kernel's overhead of each message.
     package static func unreadBytes(on socket: FileDescriptor) -> Int {
-        max(0, Int(clinux_unread_bytes(socket.raw)))
+        bytes(socket.raw, UInt(TIOCOUTQ))
     }
 
     /// Whether bytes have arrived that were not received, on a socket that no object owns.
-    package static func hasUnreceived(_ socket: Int32) -> Bool { clinux_unreceived_bytes(socket) > 0 }
+    package static func hasUnreceived(_ socket: Int32) -> Bool { bytes(socket, UInt(FIONREAD)) > 0 }
+
+    /// The number that a request of the socket's queues returns; 0 if it fails.
+    private static func bytes(_ socket: Int32, _ request: UInt) -> Int {
+        var bytes: Int32 = 0
+        return unsafe ioctl(socket, request, &bytes) < 0 ? 0 : Int(bytes)
+    }
 
     /// Makes the other end's sends fail, and lets it read an end of file, even if other processes have this end. What both have
     /// sent before can still be received.

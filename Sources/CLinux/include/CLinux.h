@@ -91,11 +91,6 @@ int clinux_pidfd_send_signal(int pidfd, int signal);
 /// Reaps the child behind `pidfd` if it has exited. 1: reaped, `*code` is its exit status or, if `*signaled`, its
 /// signal, `*peak` its peak memory in bytes; 0: still running; -1: errno.
 int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak);
-/// The processor time that a process, not reaped yet, has used: 0, or -1 with errno.
-int clinux_processor_time(pid_t pid, int64_t *nanoseconds);
-/// Whether a process, not reaped yet, is exiting or has a pending SIGKILL. The kernel frees a process's memory before it
-/// reports the exit, which takes most of the time. 0 when unknown.
-int clinux_is_ending(pid_t pid);
 
 /// Waits up to `milliseconds` until `fd` is readable: 1, 0 on timeout, or -1 with errno.
 int clinux_wait_readable(int fd, int milliseconds);
@@ -112,10 +107,6 @@ int clinux_link_temporary(int fd, const char *path);
 /// copy_file_range of up to `count` bytes at `offset` of `source` to `offset` of `target`. Bytes copied (0: end), or -1
 /// with errno.
 ssize_t clinux_copy_range(int source, int target, off_t offset, size_t count);
-/// Whether clinux_copy_range failed because it does not support these two files.
-int clinux_cannot_copy_range(int error);
-/// Whether open failed because the file system does not support O_TMPFILE.
-int clinux_lacks_temporary(int error);
 /// statx without asking a server or another process: what the kernel remembers; 0 for an unknown device.
 unsigned long long clinux_remembered_device(int fd);
 /// Writes the identity of a regular file and of its contents as text: device, inode, size, times of modification and change. Does
@@ -156,10 +147,6 @@ int clinux_peer_groups(int socket, gid_t *groups, int capacity);
 
 /// sendmsg with `fd_count` descriptors, without SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const void *bytes, size_t length, const int *fds, size_t fd_count);
-/// The bytes that the other end of a stream socket has not received yet, including the kernel's overhead, or -1.
-int clinux_unread_bytes(int socket);
-/// The bytes that this end of a stream socket has not received yet, or -1.
-int clinux_unreceived_bytes(int socket);
 
 /// recvmsg with room for CLINUX_MAX_DESCRIPTORS. Bytes received (0: end), or -1 with errno. Writes `*fd_count`
 /// descriptors, closed on exec, to `fds`, and sets `*truncated` when the kernel had to drop some.
@@ -174,14 +161,10 @@ size_t clinux_raise_descriptor_limit(void);
 /// Gives this thread time slices of `nanoseconds`, and its children those of the kernel, unless it has a policy of its own:
 /// 0, or -1 with errno.
 int clinux_shorten_time_slice(uint64_t nanoseconds);
-/// Opens /dev/null as each of the descriptors 0 to 2 that is closed.
-void clinux_open_standard_descriptors(void);
 /// Sets RLIMIT_CORE to 0, and makes the process undumpable: 0, or -1 with errno.
 int clinux_forbid_core_dumps(void);
 /// Changes to `uid` and `gid` irrevocably, without supplementary groups: 0, or -1 with errno.
 int clinux_become_user(uid_t uid, gid_t gid);
-/// Writes `text` to an existing file such as /proc/self/oom_score_adj: 0, or -1 with errno.
-int clinux_write_file(const char *path, const char *text);
 
 /// A digest of the code of this process: of the build ids of the program and its libraries, or of the code of those
 /// without one.
@@ -203,9 +186,6 @@ int clinux_notify(const char *path, const char *text, int fd);
 
 /// `malloc_trim`: returns whole pages of freed heap memory to the kernel.
 void clinux_return_freed_memory(void);
-
-/// The size of the terminal behind `fd` in characters and in pixels; -1 and errno when it is not a terminal.
-int clinux_terminal_size(int fd, int *columns, int *rows, int *width, int *height);
 
 static inline void *clinux_map_failed(void) { return MAP_FAILED; }
 /// The calling thread's error number.

@@ -148,7 +148,7 @@ package enum FileSystem {
     package static func createNameless(in directory: String, mode: UInt32) throws(SystemError) -> FileDescriptor? {
         do {
             return FileDescriptor(owning: try retrying("open") { unsafe clinux_open_temporary(directory, mode) })
-        } catch  where clinux_lacks_temporary(error.code) != 0 {
+        } catch  where [EOPNOTSUPP, EISDIR, EINVAL].contains(error.code) {
             return nil
         }
     }
@@ -214,7 +214,8 @@ extension FileDescriptor {
                 copied += part
             }
             return copied
-        } catch  where clinux_cannot_copy_range(error.code) != 0 {
+        } catch  where [EXDEV, EINVAL, ENOSYS, EOPNOTSUPP, EPERM].contains(error.code) {
+            // It does not support these two files.
             try copy(count, from: source, at: 0)
             return min(count, try size())
         }

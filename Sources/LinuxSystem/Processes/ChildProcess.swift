@@ -79,14 +79,24 @@ package final class ChildProcess {
 
     /// The processor time that the process has used so far, in milliseconds; nil after its end.
     package var processorMilliseconds: Int? {
-        var nanoseconds: Int64 = 0
-        guard unsafe clinux_processor_time(pid, &nanoseconds) == 0 else { return nil }
-        return Int(nanoseconds / 1_000_000)
+        var (clock, used) = (clockid_t(), timespec())
+        guard unsafe clock_getcpuclockid(pid, &clock) == 0, unsafe clock_gettime(clock, &used) == 0 else { return nil }
+        return Int(used.tv_sec) * 1000 + Int(used.tv_nsec) / 1_000_000
     }
 
     /// Whether the process is exiting or has a pending SIGKILL. `descriptor` reports the exit later, after the kernel
     /// has freed the process's memory.
-    package var isEnding: Bool { clinux_is_ending(pid) != 0 }
+    package var isEnding: Bool {
+        guard let text = try? FileDescriptor.open(readingAt: "/proc/\(pid)/stat").readToEnd(),
+            let end = text.lastIndex(of: ")")
+        else { return false }
+        // From the end of the name, which is field 2, on: the kernel's flags are field 9, pending signals field 31
+        // (proc_pid_stat(5)).
+        let fields = text[end...].split(separator: " ")
+        guard fields.count > 29, let flags = UInt(fields[7]), let pending = UInt(fields[29]) else { return false }
+        let exiting: UInt = 0x4
+        return flags & exiting != 0 || pending >> UInt(SIGKILL - 1) & 1 != 0
+    }
 
     /// The process's own memory in bytes, without mapped files and shared pages; nil after its end.
     package var residentBytes: Int? {

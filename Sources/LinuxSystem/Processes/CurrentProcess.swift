@@ -24,7 +24,10 @@ package enum CurrentProcess {
 
     /// Opens `/dev/null` as each standard stream that is closed, so that no other file gets its number.
     package static func openStandardDescriptors() {
-        clinux_open_standard_descriptors()
+        // The lowest free number is used, so those below are open.
+        for number in Int32(0)...2 where fcntl(number, F_GETFD) < 0 && lastErrorNumber() == EBADF {
+            _ = unsafe open("/dev/null", O_RDWR)
+        }
     }
 
     /// The user with a name or a number; nil when there is no such user.

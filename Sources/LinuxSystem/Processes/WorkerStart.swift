@@ -17,7 +17,7 @@ extension CurrentProcess {
     /// Makes the kernel's OOM killer prefer this process (`oom_score_adj`), because a worker is replaced at no cost. A
     /// failure is ignored. A change of user may take the right to it away, so call it before.
     package static func raiseOOMScore() {
-        _ = unsafe clinux_write_file("/proc/self/oom_score_adj", "800")
+        try? FileDescriptor.open("/proc/self/oom_score_adj", O_WRONLY).write("800".utf8Span.span, at: 0)
     }
 
     /// A digest of the program and its libraries, as 16 hexadecimal digits.
