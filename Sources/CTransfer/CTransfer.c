@@ -35,25 +35,6 @@ void ctransfer_load_libraries(void) {
     fclose(file);
 }
 
-#define SETTER(name, type, option) \
-    CURLcode ctransfer_set_##name(CURL *handle, type value) { return curl_easy_setopt(handle, option, value); }
-
-SETTER(url, const char *, CURLOPT_URL)
-SETTER(request_target, const char *, CURLOPT_REQUEST_TARGET)
-SETTER(protocols, const char *, CURLOPT_PROTOCOLS_STR)
-SETTER(redirect_protocols, const char *, CURLOPT_REDIR_PROTOCOLS_STR)
-SETTER(proxy, const char *, CURLOPT_PROXY)
-SETTER(no_proxy, const char *, CURLOPT_NOPROXY)
-SETTER(cookie, const char *, CURLOPT_COOKIE)
-SETTER(cookie_file, const char *, CURLOPT_COOKIEFILE)
-SETTER(cookie_list, const char *, CURLOPT_COOKIELIST)
-SETTER(accept_encoding, const char *, CURLOPT_ACCEPT_ENCODING)
-SETTER(username, const char *, CURLOPT_USERNAME)
-SETTER(password, const char *, CURLOPT_PASSWORD)
-
-SETTER(proxy_username, const char *, CURLOPT_PROXYUSERNAME)
-SETTER(proxy_password, const char *, CURLOPT_PROXYPASSWORD)
-
 CURLcode ctransfer_set_roots(CURL *handle, const void *bytes, size_t count) {
     struct curl_blob blob = {.data = (void *)bytes, .len = count, .flags = CURL_BLOB_NOCOPY};
     CURLcode code = curl_easy_setopt(handle, CURLOPT_CAINFO_BLOB, &blob);
@@ -61,33 +42,6 @@ CURLcode ctransfer_set_roots(CURL *handle, const void *bytes, size_t count) {
 }
 
 const char *ctransfer_system_root_file(void) { return curl_version_info(CURLVERSION_NOW)->cainfo; }
-
-SETTER(no_signal, long, CURLOPT_NOSIGNAL)
-SETTER(quick_exit, long, CURLOPT_QUICK_EXIT)
-SETTER(follow_location, long, CURLOPT_FOLLOWLOCATION)
-SETTER(suppress_connect_headers, long, CURLOPT_SUPPRESS_CONNECT_HEADERS)
-SETTER(http_version, long, CURLOPT_HTTP_VERSION)
-SETTER(pipe_wait, long, CURLOPT_PIPEWAIT)
-SETTER(fresh_connect, long, CURLOPT_FRESH_CONNECT)
-SETTER(http_authentication, unsigned long, CURLOPT_HTTPAUTH)
-SETTER(verify_peer, long, CURLOPT_SSL_VERIFYPEER)
-SETTER(verify_host, long, CURLOPT_SSL_VERIFYHOST)
-SETTER(connect_timeout_ms, long, CURLOPT_CONNECTTIMEOUT_MS)
-SETTER(buffer_size, long, CURLOPT_BUFFERSIZE)
-
-SETTER(headers, struct curl_slist *, CURLOPT_HTTPHEADER)
-SETTER(private, void *, CURLOPT_PRIVATE)
-SETTER(error_buffer, char *, CURLOPT_ERRORBUFFER)
-
-#define CALLBACK_SETTER(name, type, function_option, data_option) \
-    CURLcode ctransfer_set_##name(CURL *handle, type callback, void *context) { \
-        CURLcode code = curl_easy_setopt(handle, function_option, callback); \
-        return code == CURLE_OK ? curl_easy_setopt(handle, data_option, context) : code; \
-    }
-
-CALLBACK_SETTER(header_callback, curl_write_callback, CURLOPT_HEADERFUNCTION, CURLOPT_HEADERDATA)
-CALLBACK_SETTER(body_callback, curl_write_callback, CURLOPT_WRITEFUNCTION, CURLOPT_WRITEDATA)
-CALLBACK_SETTER(socket_callback, curl_opensocket_callback, CURLOPT_OPENSOCKETFUNCTION, CURLOPT_OPENSOCKETDATA)
 
 void *ctransfer_private(CURL *handle) {
     char *value = NULL;

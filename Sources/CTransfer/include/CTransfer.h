@@ -12,25 +12,30 @@ CURLcode ctransfer_global_init(void);
 /// library that ends threads. In the sandbox no library can be loaded.
 void ctransfer_load_libraries(void);
 
+#define CTRANSFER_SETTER(name, type, option) \
+    static inline CURLcode ctransfer_set_##name(CURL *handle, type value) { \
+        return curl_easy_setopt(handle, option, value); \
+    }
+
 // Text options of a transfer. The text is copied; NULL means none.
-CURLcode ctransfer_set_url(CURL *handle, const char *value);
+CTRANSFER_SETTER(url, const char *, CURLOPT_URL)
 /// What the request line asks for, if it is not what follows from the URL.
-CURLcode ctransfer_set_request_target(CURL *handle, const char *value);
-CURLcode ctransfer_set_protocols(CURL *handle, const char *value);
-CURLcode ctransfer_set_redirect_protocols(CURL *handle, const char *value);
-CURLcode ctransfer_set_proxy(CURL *handle, const char *value);
-CURLcode ctransfer_set_no_proxy(CURL *handle, const char *value);
-CURLcode ctransfer_set_cookie(CURL *handle, const char *value);
-CURLcode ctransfer_set_cookie_file(CURL *handle, const char *value);
+CTRANSFER_SETTER(request_target, const char *, CURLOPT_REQUEST_TARGET)
+CTRANSFER_SETTER(protocols, const char *, CURLOPT_PROTOCOLS_STR)
+CTRANSFER_SETTER(redirect_protocols, const char *, CURLOPT_REDIR_PROTOCOLS_STR)
+CTRANSFER_SETTER(proxy, const char *, CURLOPT_PROXY)
+CTRANSFER_SETTER(no_proxy, const char *, CURLOPT_NOPROXY)
+CTRANSFER_SETTER(cookie, const char *, CURLOPT_COOKIE)
+CTRANSFER_SETTER(cookie_file, const char *, CURLOPT_COOKIEFILE)
 /// Adds a cookie. "ALL" and some other words are commands.
-CURLcode ctransfer_set_cookie_list(CURL *handle, const char *value);
-CURLcode ctransfer_set_accept_encoding(CURL *handle, const char *value);
-CURLcode ctransfer_set_username(CURL *handle, const char *value);
-CURLcode ctransfer_set_password(CURL *handle, const char *value);
+CTRANSFER_SETTER(cookie_list, const char *, CURLOPT_COOKIELIST)
+CTRANSFER_SETTER(accept_encoding, const char *, CURLOPT_ACCEPT_ENCODING)
+CTRANSFER_SETTER(username, const char *, CURLOPT_USERNAME)
+CTRANSFER_SETTER(password, const char *, CURLOPT_PASSWORD)
 
 /// The user name and the password for the proxy.
-CURLcode ctransfer_set_proxy_username(CURL *handle, const char *value);
-CURLcode ctransfer_set_proxy_password(CURL *handle, const char *value);
+CTRANSFER_SETTER(proxy_username, const char *, CURLOPT_PROXYUSERNAME)
+CTRANSFER_SETTER(proxy_password, const char *, CURLOPT_PROXYPASSWORD)
 
 /// Root certificates (PEM) in place of those in the system's file, for origins and proxies. The bytes are not copied.
 CURLcode ctransfer_set_roots(CURL *handle, const void *bytes, size_t count);
@@ -38,28 +43,35 @@ CURLcode ctransfer_set_roots(CURL *handle, const void *bytes, size_t count);
 const char *ctransfer_system_root_file(void);
 
 // Number options of a transfer.
-CURLcode ctransfer_set_no_signal(CURL *handle, long value);
-CURLcode ctransfer_set_quick_exit(CURL *handle, long value);
-CURLcode ctransfer_set_follow_location(CURL *handle, long value);
-CURLcode ctransfer_set_suppress_connect_headers(CURL *handle, long value);
-CURLcode ctransfer_set_http_version(CURL *handle, long value);
+CTRANSFER_SETTER(no_signal, long, CURLOPT_NOSIGNAL)
+CTRANSFER_SETTER(quick_exit, long, CURLOPT_QUICK_EXIT)
+CTRANSFER_SETTER(follow_location, long, CURLOPT_FOLLOWLOCATION)
+CTRANSFER_SETTER(suppress_connect_headers, long, CURLOPT_SUPPRESS_CONNECT_HEADERS)
+CTRANSFER_SETTER(http_version, long, CURLOPT_HTTP_VERSION)
 /// Whether to wait until it is known if a connection that is being made can be shared.
-CURLcode ctransfer_set_pipe_wait(CURL *handle, long value);
-CURLcode ctransfer_set_fresh_connect(CURL *handle, long value);
-CURLcode ctransfer_set_http_authentication(CURL *handle, unsigned long value);
-CURLcode ctransfer_set_verify_peer(CURL *handle, long value);
-CURLcode ctransfer_set_verify_host(CURL *handle, long value);
-CURLcode ctransfer_set_connect_timeout_ms(CURL *handle, long value);
-CURLcode ctransfer_set_buffer_size(CURL *handle, long value);
+CTRANSFER_SETTER(pipe_wait, long, CURLOPT_PIPEWAIT)
+CTRANSFER_SETTER(fresh_connect, long, CURLOPT_FRESH_CONNECT)
+CTRANSFER_SETTER(http_authentication, unsigned long, CURLOPT_HTTPAUTH)
+CTRANSFER_SETTER(verify_peer, long, CURLOPT_SSL_VERIFYPEER)
+CTRANSFER_SETTER(verify_host, long, CURLOPT_SSL_VERIFYHOST)
+CTRANSFER_SETTER(connect_timeout_ms, long, CURLOPT_CONNECTTIMEOUT_MS)
+CTRANSFER_SETTER(buffer_size, long, CURLOPT_BUFFERSIZE)
 
 // Pointer options of a transfer. The pointees are not copied.
-CURLcode ctransfer_set_headers(CURL *handle, struct curl_slist *value);
-CURLcode ctransfer_set_private(CURL *handle, void *value);
+CTRANSFER_SETTER(headers, struct curl_slist *, CURLOPT_HTTPHEADER)
+CTRANSFER_SETTER(private, void *, CURLOPT_PRIVATE)
 /// `value` has CURL_ERROR_SIZE bytes.
-CURLcode ctransfer_set_error_buffer(CURL *handle, char *value);
-CURLcode ctransfer_set_header_callback(CURL *handle, curl_write_callback callback, void *context);
-CURLcode ctransfer_set_body_callback(CURL *handle, curl_write_callback callback, void *context);
-CURLcode ctransfer_set_socket_callback(CURL *handle, curl_opensocket_callback callback, void *context);
+CTRANSFER_SETTER(error_buffer, char *, CURLOPT_ERRORBUFFER)
+
+#define CTRANSFER_CALLBACK_SETTER(name, type, function_option, data_option) \
+    static inline CURLcode ctransfer_set_##name(CURL *handle, type callback, void *context) { \
+        CURLcode code = curl_easy_setopt(handle, function_option, callback); \
+        return code == CURLE_OK ? curl_easy_setopt(handle, data_option, context) : code; \
+    }
+
+CTRANSFER_CALLBACK_SETTER(header_callback, curl_write_callback, CURLOPT_HEADERFUNCTION, CURLOPT_HEADERDATA)
+CTRANSFER_CALLBACK_SETTER(body_callback, curl_write_callback, CURLOPT_WRITEFUNCTION, CURLOPT_WRITEDATA)
+CTRANSFER_CALLBACK_SETTER(socket_callback, curl_opensocket_callback, CURLOPT_OPENSOCKETFUNCTION, CURLOPT_OPENSOCKETDATA)
 
 /// The value that was passed to `ctransfer_set_private`.
 void *ctransfer_private(CURL *handle);
