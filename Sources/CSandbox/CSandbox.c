@@ -7,7 +7,6 @@
 #include <seccomp.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -165,10 +164,3 @@ int csandbox_limit(int resource, uint64_t value) {
     struct rlimit limit = {lowest, lowest};
     return setrlimit((__rlimit_resource_t)resource, &limit);
 }
-
-int csandbox_limit_file_size(void) { return RLIMIT_FSIZE; }
-int csandbox_limit_files(void) { return RLIMIT_NOFILE; }
-int csandbox_limit_processes(void) { return RLIMIT_NPROC; }
-int csandbox_limit_locked_memory(void) { return RLIMIT_MEMLOCK; }
-int csandbox_limit_data(void) { return RLIMIT_DATA; }
-int csandbox_limit_core(void) { return RLIMIT_CORE; }

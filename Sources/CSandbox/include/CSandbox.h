@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 /// The effect of a rule on a system call.
 enum csandbox_action {
@@ -57,11 +58,11 @@ int csandbox_landlock_enter(
 
 /// Sets the soft and hard limit; 0, or -1 with errno. Values above the present hard limit are reduced to it.
 int csandbox_limit(int resource, uint64_t value);
-int csandbox_limit_file_size(void);
-int csandbox_limit_files(void);
-int csandbox_limit_processes(void);
-int csandbox_limit_locked_memory(void);
-int csandbox_limit_data(void);
-int csandbox_limit_core(void);
+static inline int csandbox_limit_file_size(void) { return RLIMIT_FSIZE; }
+static inline int csandbox_limit_files(void) { return RLIMIT_NOFILE; }
+static inline int csandbox_limit_processes(void) { return RLIMIT_NPROC; }
+static inline int csandbox_limit_locked_memory(void) { return RLIMIT_MEMLOCK; }
+static inline int csandbox_limit_data(void) { return RLIMIT_DATA; }
+static inline int csandbox_limit_core(void) { return RLIMIT_CORE; }
 
 #endif
