@@ -1,4 +1,3 @@
-import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import Sandbox

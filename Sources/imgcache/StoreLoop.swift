@@ -1,7 +1,5 @@
-import IPCProtocol
 import IPCTransport
 import LinuxSystem
-import SharedCache
 import SystemValues
 import WorkerProtocol
 

@@ -1,5 +1,3 @@
-import IPCProtocol
-import ImageBrokerClient
 import LinuxSystem
 import SystemValues
 import WebServing

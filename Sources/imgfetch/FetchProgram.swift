@@ -1,7 +1,6 @@
 internal import CTransfer
 internal import Glibc
 import HTTPValues
-internal import IPCProtocol
 internal import IPCTransport
 internal import JSONCoding
 internal import LinuxSystem

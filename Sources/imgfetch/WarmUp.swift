@@ -1,6 +1,5 @@
 internal import CTransfer
 import HTTPValues
-internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
 import WorkerProtocol

@@ -1,5 +1,4 @@
 internal import CTier
-internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
 internal import Sandbox

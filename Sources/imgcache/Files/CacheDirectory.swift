@@ -1,6 +1,4 @@
-import IPCProtocol
 import LinuxSystem
-import SystemValues
 import WorkerProtocol
 
 /// The directory of the cache:

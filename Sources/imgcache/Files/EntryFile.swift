@@ -1,11 +1,9 @@
 import Digests
 import DiskFiles
 import DiskRecords
-import IPCProtocol
 import JSONCoding
 import LinuxSystem
 import SharedCache
-import SystemValues
 import WorkerProtocol
 
 /// The reason why an entry cannot be read or written.

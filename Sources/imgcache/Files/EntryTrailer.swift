@@ -1,8 +1,6 @@
 import Digests
 import DiskRecords
-import IPCProtocol
 import JSONCoding
-import SharedCache
 
 /// The two kinds of entries. The raw values name directories and tables.
 enum EntryKind: String, CaseIterable {

@@ -1,5 +1,4 @@
 import DiskRecords
-import IPCProtocol
 
 /// Further cache directories, which are only read: entries are found by path, and never locked, written or indexed. They may be
 /// of another machine, so originals of single users are not found in them.

@@ -1,4 +1,3 @@
-import IPCProtocol
 import LinuxSystem
 
 /// The small entries of a directory that cannot be written, or is another process's: the database is read as it was when its log

@@ -1,5 +1,4 @@
 import DiskRecords
-import IPCProtocol
 
 /// Removed URLs with entries that may still be on the disk.
 struct ForgottenURLs {

@@ -1,6 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-
 // The entries of both kinds of storage, files and the database of small entries. An entry is in one of them, except between a
 // kill and the next reconciliation.
 extension Store {

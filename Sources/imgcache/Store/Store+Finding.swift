@@ -1,9 +1,6 @@
 import DiskRecords
-import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
-import WorkerProtocol
 
 extension Store {
     /// The result of `find`.

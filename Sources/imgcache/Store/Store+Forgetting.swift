@@ -1,7 +1,3 @@
-import IPCProtocol
-import LinuxSystem
-import WorkerProtocol
-
 extension Store {
     /// Removes the originals of a URL that are public or belong to `owner` (without an owner: all of them), and the
     /// rasters that only they led to.

@@ -1,8 +1,6 @@
 import DiskRecords
 import HTTPValues
-import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 
 extension Store {

@@ -1,7 +1,5 @@
 import DiskRecords
-import IPCProtocol
 import LinuxSystem
-import SharedCache
 import SystemValues
 import WorkerProtocol
 

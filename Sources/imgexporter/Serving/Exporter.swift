@@ -1,7 +1,6 @@
 internal import CDashboard
 import IPCProtocol
 import ImageBrokerClient
-import LinuxSystem
 import WebServing
 
 /// Answers requests over HTTP from what the broker says. Its methods are called on the threads of the server's connections.

@@ -1,8 +1,6 @@
-import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
-import SystemValues
 
 /// Thumbnails of the last images that were downloaded, made by the broker of what it has cached. The broker gives this process's user
 /// only images that are shared by all users, and its own. URLs are not shown.

@@ -1,6 +1,5 @@
 internal import HTTPCaching
 import HTTPValues
-internal import IPCProtocol
 import WorkerProtocol
 
 /// The part of a body in a response: `Content-Range` (RFC 9110, section 14.4).

@@ -1,5 +1,4 @@
 import HTTPValues
-internal import IPCProtocol
 
 /// The header of a response, read line by line as libcurl passes it: informational responses first, the final one, and
 /// trailers after the body.

@@ -1,4 +1,3 @@
-internal import IPCProtocol
 internal import LinuxSystem
 import WorkerProtocol
 

@@ -1,6 +1,5 @@
 internal import CTransfer
 import HTTPValues
-internal import IPCProtocol
 import WorkerProtocol
 
 /// libcurl's handle of a transfer, with the options that are the same for all transfers.

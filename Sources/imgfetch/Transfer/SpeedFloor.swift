@@ -1,4 +1,3 @@
-internal import LinuxSystem
 import SystemValues
 
 /// The least mean speed of a body, measured over periods of some seconds. An origin that sends a byte now and then never

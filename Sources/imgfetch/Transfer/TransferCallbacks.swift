@@ -1,6 +1,5 @@
 internal import CTransfer
 import HTTPValues
-internal import IPCProtocol
 
 // libcurl calls these during `curl_multi_socket_action` and `curl_multi_add_handle`. The context is the transfer, which
 // outlives its handle.

@@ -1,7 +1,6 @@
 internal import CTier
 import IPCProtocol
 internal import LinuxSystem
-import SystemValues
 import WorkerProtocol
 
 /// A server of the shared tier: its connection, its health and its figures. Each command is bounded in time, and none is sent
