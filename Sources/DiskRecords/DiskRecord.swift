@@ -21,7 +21,6 @@ package struct OriginalRecord: Equatable, Sendable {
     /// The layout of stored pixels; nil for encoded bytes.
     package var pixels: StoredPixels?
 
-    /// Creates a record.
     package init(
         key: String, url: String, owner: UInt32?, digest: String, bytes: Int, response: ResponseRecord,
         varyKey: String? = nil

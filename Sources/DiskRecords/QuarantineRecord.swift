@@ -14,7 +14,6 @@ package struct QuarantineRecord: Equatable, Sendable {
     /// The duration of the last quarantine, in milliseconds.
     package var milliseconds: Int
 
-    /// Creates a record.
     package init(digest: String, build: String, until: Int, milliseconds: Int) {
         self.digest = digest
         self.build = build

@@ -23,7 +23,6 @@ package struct SharedRecord: Equatable, Sendable {
     /// The end of the record's use, in milliseconds since 1970.
     package var expires: Int
 
-    /// Creates a record.
     package init(key: String, _ content: Content, expires: Int) {
         (self.key, self.content, self.expires) = (key, content, expires)
     }

@@ -12,7 +12,6 @@ package struct CacheSettings: Equatable, Sendable {
     /// The time for which a stale response may be used when the origin fails, if the response states none.
     package var staleIfError = 0
 
-    /// Creates the default settings.
     package init() {}
 }
 

@@ -3,10 +3,8 @@ internal import Glibc
 /// A text that equals another only if both have the same bytes. Strings are equal also if only Unicode considers them
 /// equivalent ("\u{E9}" and "e\u{301}"), so keys that clients or origins choose are compared as this.
 package struct ExactText: Hashable, Sendable {
-    /// The text.
     package let text: String
 
-    /// Creates a text.
     package init(_ text: String) {
         self.text = text
     }

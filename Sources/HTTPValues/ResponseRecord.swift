@@ -35,7 +35,6 @@ package struct ResponseRecord: Equatable, Sendable {
     /// The URL that the redirects led to, to which the validators belong; nil without redirects.
     package var finalURL: String?
 
-    /// Creates a record.
     package init(
         status: Int = 200, requestedAt: Int, receivedAt: Int, date: String? = nil, age: String? = nil,
         cacheControl: String? = nil, expires: String? = nil, etag: String? = nil, lastModified: String? = nil,

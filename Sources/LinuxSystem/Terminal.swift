@@ -12,7 +12,6 @@ package struct Terminal {
         package var width: Int
         package var height: Int
 
-        /// Creates a size.
         package init(columns: Int, rows: Int, width: Int = 0, height: Int = 0) {
             (self.columns, self.rows, self.width, self.height) = (columns, rows, width, height)
         }

@@ -38,7 +38,6 @@ package struct WebAnswer: Equatable, Sendable {
     package var fields: [Field]
     package var body: [UInt8]
 
-    /// Creates an answer.
     package init(_ status: Int, contentType: String, _ body: [UInt8]) {
         self.status = status
         fields = [Field("Content-Type", contentType)]

@@ -56,7 +56,6 @@ extension CurrentProcess {
         return pid == 0 ? nil : pid
     }
 
-    /// Exits.
     package static func exit(_ status: Int32) -> Never {
         Glibc.exit(status)
     }

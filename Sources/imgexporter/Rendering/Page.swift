@@ -15,7 +15,6 @@ struct Page: Equatable {
         case png = "image/png"
     }
 
-    /// A page.
     init(_ contentType: ContentType, _ body: [UInt8]) {
         self.contentType = contentType
         self.body = body
