@@ -11,32 +11,26 @@ extension BrokerState {
 
     /// Decodes the received beginning of a body, if a client wants it and enough has arrived since the last time.
     mutating func renderPart(of job: JobID) {
-        if let download = downloads[job], let reader = headerReader(of: download) {
-            return readHeader(of: job, for: reader)
-        }
-        guard let download = downloads[job], downloads.mayRenderPart(of: job, at: now.instant), !isDraining,
-            let viewer = viewers(of: download).first,
-            let transform = viewer.partialTransform(scaleDownLimit: limits.scaleDownBytes),
+        guard let download = downloads[job] else { return }
+        let reader = headerReader(of: download)
+        guard downloads.mayRenderPart(of: job, isHeader: reader != nil, at: now.instant), !isDraining,
+            let viewer = reader ?? viewers(of: download).first,
+            let transform = reader == nil
+                ? viewer.partialTransform(scaleDownLimit: limits.scaleDownBytes) : Transform(),
             case let responsible = Responsible(user: viewer.uid, sources: download.responsibleOrigins),
             !decoding.isPaused(responsible, at: now.instant),
             !supervision.areDecodersBroken(at: now.instant),
             // One that the download had before it began anew.
             !decoding.isRendering(job)
         else { return }
-        begin(partOf: job, as: transform, for: responsible)
-    }
-
-    private mutating func begin(
-        partOf job: JobID, as transform: Transform, isHeader: Bool = false, for responsible: Responsible
-    ) {
-        guard !decoding.hasQueued, !decoding.isParking, let worker = supervision.available(.decode),
-            let download = downloads[job]
-        else { return pauseParts(of: job, Downloads.partialPauseMs) }
+        guard !decoding.hasQueued, !decoding.isParking, let worker = supervision.available(.decode) else {
+            return pauseParts(of: job, Downloads.partialPauseMs)
+        }
         let part = newJobID()
         supervision.assign(part, to: worker)
         downloads.beganPart(of: job, as: part)
         let decode = PartialDecode(
-            download: job, transform: transform, isHeader: isHeader, responsible: responsible, worker: worker,
+            download: job, transform: transform, isHeader: reader != nil, responsible: responsible, worker: worker,
             startedAt: now.instant, deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs))
         let order = decoding.begin(decode, as: part, bytes: download.received)
         watchDecoder(part, on: worker)
@@ -45,8 +39,13 @@ extension BrokerState {
 
     /// The waiters that want partial images, and may have them.
     private func viewers(of download: Download) -> [Waiter] {
+        waiters(of: download) { $0.partialTransform(scaleDownLimit: limits.scaleDownBytes) != nil }
+    }
+
+    /// The waiters that want something of the beginning of a body, and may have it.
+    private func waiters(of download: Download, where wants: (Waiter) -> Bool) -> [Waiter] {
         let waiters = download.waiters.compactMap { requests[$0.id] }
-        let wanting = waiters.filter { $0.partialTransform(scaleDownLimit: limits.scaleDownBytes) != nil }
+        let wanting = waiters.filter(wants)
         guard !wanting.isEmpty, let response = download.response, response.status == 200 else { return [] }
         if statement(response, for: download.original, varyKey: nil).policy.storability == .shared { return wanting }
         // A response for one user is the first one's; the others are going to download their own.
@@ -74,20 +73,7 @@ extension BrokerState {
 
     /// The waiters for a description alone that may have this response.
     private func headerReaders(of download: Download) -> [Waiter] {
-        let waiters = download.waiters.compactMap { requests[$0.id] }
-        let readers = waiters.filter(\.readsHeaderOnly)
-        guard !readers.isEmpty, let response = download.response, response.status == 200 else { return [] }
-        if statement(response, for: download.original, varyKey: nil).policy.storability == .shared { return readers }
-        return readers.filter { $0.uid == waiters.first?.uid }
-    }
-
-    private mutating func readHeader(of job: JobID, for reader: Waiter) {
-        guard let download = downloads[job], downloads.mayRenderPart(of: job, isHeader: true, at: now.instant),
-            !isDraining, case let responsible = Responsible(user: reader.uid, sources: download.responsibleOrigins),
-            !decoding.isPaused(responsible, at: now.instant), !supervision.areDecodersBroken(at: now.instant),
-            !decoding.isRendering(job)
-        else { return }
-        begin(partOf: job, as: Transform(), isHeader: true, for: responsible)
+        waiters(of: download, where: \.readsHeaderOnly)
     }
 
     /// Answers the waiters for a description. The download ends if it has no others.
