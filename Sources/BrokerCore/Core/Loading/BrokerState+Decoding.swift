@@ -16,7 +16,7 @@ extension BrokerState {
         let known = knownHeader(for: decode)
         guard let order = decoding.start(job, on: worker, known: known, at: now.instant) else { return }
         watchDecoder(job, on: worker)
-        logDecoding(.started, job, decode)
+        logJob("decode", .started, job, for: decode.waiters)
         actions.append(.startDecode(worker, order, body: decode.body))
     }
 
@@ -173,7 +173,7 @@ extension BrokerState {
         ended(
             JobStep.job(.decode, from: run.startedAt, to: now.instant, parts: Self.parts(result.times)),
             queuedAt: decode.queuedAt ?? decode.waiters.first?.since, for: decode.waiters, countingFirst: false)
-        logDecoding(.finished, job, decode)
+        logJob("decode", .finished, job, for: decode.waiters)
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }
         decoding.stopped(decode, job, on: worker, plan)
@@ -375,7 +375,7 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker), let end = decoding.end(job) else {
             return reportedUnasked(worker, "a failure")
         }
-        logDecoding(.failed, job, end.decode, reason: error.code.rawValue)
+        logJob("decode", .failed, job, for: end.decode.waiters, reason: error.code.rawValue)
         let isRejected = Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode)
         free(end, job)
         actions.append(.discard(job))

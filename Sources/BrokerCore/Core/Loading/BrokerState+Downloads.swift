@@ -560,7 +560,7 @@ extension BrokerState {
     mutating func tell(
         _ name: BrokerEvent.Name, of download: Download, _ job: JobID, reason: String? = nil, isPartial: Bool = false
     ) {
-        logDownload(name, job, download, reason: reason)
+        logJob("download", name, job, for: download.waiters, url: download.url, reason: reason)
         // The hidden key is that of a `store`, which loads nothing.
         if !clients.hasSubscribers || download.original.nonce != 0 { return }
         var event = BrokerEvent(name, url: download.url.text, reason: reason)

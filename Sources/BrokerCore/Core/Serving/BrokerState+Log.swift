@@ -47,30 +47,19 @@ extension BrokerState {
             "descriptors, not memory-limit, bound the images in memory of more than 64 KiB: \(remedy)")
     }
 
-    /// Logs a stage of a download. The lines of its worker name the job alone.
-    mutating func logDownload(_ stage: BrokerEvent.Name, _ job: JobID, _ download: Download, reason: String?) {
-        guard limits.logLevel == .debug else { return }
-        logJob("download", stage, job, download.waiters, [LogField("url", download.url.text)], reason: reason)
-    }
-
-    /// Logs the beginning or end of a decoding.
-    mutating func logDecoding(
-        _ stage: BrokerEvent.Name, _ job: JobID, _ decode: Decode, reason: String? = nil
+    /// Logs a stage of a download, which has a URL, or of a decoding. The lines of its worker name the job alone.
+    mutating func logJob(
+        _ kind: String, _ stage: BrokerEvent.Name, _ job: JobID, for waiters: [JobWaiter], url: SourceURL? = nil,
+        reason: String? = nil
     ) {
         guard limits.logLevel == .debug else { return }
-        logJob("decode", stage, job, decode.waiters, [], reason: reason)
-    }
-
-    private mutating func logJob(
-        _ kind: String, _ stage: BrokerEvent.Name, _ job: JobID, _ waiters: [JobWaiter], _ more: [LogField],
-        reason: String?
-    ) {
         var fields = [
             LogField("job", job.number), LogField("kind", kind), LogField("stage", stage.rawValue),
         ]
         fields += names(of: waiters)
         if let reason { fields.append(LogField("code", reason)) }
-        log(.debug, .job, fields + more, "")
+        if let url { fields.append(LogField("url", url.text)) }
+        log(.debug, .job, fields, "")
     }
 
     /// The requests that wait for a job, as a field; none for jobs of the broker itself.
