@@ -139,26 +139,25 @@ struct WorkerPool {
     /// than may be, an idle one.
     var available: WorkerID? {
         let mayWake = count { $0.canWork && !$0.isExclusive && !$0.jobs.isEmpty } < size
-        var best: Int?
-        for place in workers.indices where workers[place].canWork && !workers[place].isExclusive {
-            let jobs = workers[place].jobs.count
-            guard jobs < capacity, mayWake || jobs > 0 else { continue }
-            // Of several, the one that was started first.
-            if let best, workers[best].jobs.count <= jobs { continue }
-            best = place
+        return leastBusy {
+            $0.canWork && !$0.isExclusive && $0.jobs.count < capacity && (mayWake || !$0.jobs.isEmpty)
         }
-        return best.map { workers[$0].id }
     }
 
     /// The worker for the next job of a user that is brief: an idle one, or the one with the fewest of that user's brief
     /// jobs. Another user's jobs never wait behind them.
     func available(forBriefJobOf user: JobOwner.User) -> WorkerID? {
-        if let available { return available }
+        available
+            ?? leastBusy {
+                $0.canWork && $0.brief == user && !$0.jobs.isEmpty && $0.jobs.count < briefCapacity
+            }
+    }
+
+    /// The worker with the fewest jobs among those that may take one; of several, the one that was started first.
+    private func leastBusy(where mayTake: (borrowing Worker) -> Bool) -> WorkerID? {
         var best: Int?
-        for place in workers.indices where workers[place].canWork && workers[place].brief == user {
-            let jobs = workers[place].jobs.count
-            guard jobs > 0, jobs < briefCapacity else { continue }
-            if let best, workers[best].jobs.count <= jobs { continue }
+        for place in workers.indices where mayTake(workers[place]) {
+            if let best, workers[best].jobs.count <= workers[place].jobs.count { continue }
             best = place
         }
         return best.map { workers[$0].id }
