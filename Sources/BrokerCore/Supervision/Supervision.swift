@@ -89,6 +89,10 @@ package struct Supervision {
             kind: .loader(family), size: loaderSize, spares: 0, capacity: 1, jobsOfALife: loaderLife, isOnDemand: true)
     }
 
+    private func hasPool(where matches: (borrowing WorkerPool) -> Bool) -> Bool {
+        matches(fetch) || matches(decode) || matches(cache) || matches(tier) || loaders.contains { matches($1) }
+    }
+
     /// The kinds that have a pool.
     var kinds: [WorkerKind] {
         if loaders.isEmpty { return WorkerKind.permanent }
@@ -140,8 +144,7 @@ package struct Supervision {
 
     /// Whether `worker` runs `job` and is not condemned. Reports of any other worker about the job do not count.
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
-        fetch.isRunning(job, on: worker) || decode.isRunning(job, on: worker) || cache.isRunning(job, on: worker)
-            || tier.isRunning(job, on: worker) || loaders.contains { $1.isRunning(job, on: worker) }
+        hasPool { $0.isRunning(job, on: worker) }
     }
 
     /// Retires a worker that has run an exclusive job for long, so that its successor can run the next one; false when too
@@ -232,10 +235,7 @@ package struct Supervision {
 
     /// Starts the workers that are missing and may be started now.
     mutating func startMissing(at now: Instant) -> [(kind: WorkerKind, worker: WorkerID)] {
-        guard
-            fetch.mayStart(at: now) || decode.mayStart(at: now) || cache.mayStart(at: now)
-                || tier.mayStart(at: now) || loaders.contains(where: { $1.mayStart(at: now) })
-        else { return [] }
+        guard hasPool(where: { $0.mayStart(at: now) }) else { return [] }
         var started: [(WorkerKind, WorkerID)] = []
         for kind in kinds {
             while self[kind].mayStart(at: now) {
@@ -372,10 +372,7 @@ package struct Supervision {
 
     /// Takes the retired workers that have no job left; their sockets are to be closed.
     mutating func takeFinished() -> [WorkerID] {
-        guard
-            fetch.hasRetiring || decode.hasRetiring || cache.hasRetiring || tier.hasRetiring
-                || loaders.contains(where: { $1.hasRetiring })
-        else { return [] }
+        guard hasPool(where: { $0.hasRetiring }) else { return [] }
         var finished: [WorkerID] = []
         for kind in kinds {
             for worker in self[kind].finished {
