@@ -159,20 +159,11 @@ package struct Requests {
         }
     }
 
-    /// Notes that the origin confirmed the cached original. When it has left the memory, the disk tier is queried again.
-    mutating func confirmed(_ id: WaiterID, isInMemory: Bool) {
+    /// Notes that the cached original is to be served, because the origin has confirmed it, or has failed. When its body has
+    /// left the memory, the disk tier is queried again.
+    mutating func serveOriginal(_ id: WaiterID, as trust: Waiter.Trust, isInMemory: Bool) {
         waiters.change(id) {
-            $0.trust = .confirmed
-            if !isInMemory { $0.hasQueriedDisk = false }
-            $0.source = $0.cachedIn
-        }
-    }
-
-    /// Notes that the stale original is to be served, because the origin failed. When its body has left the memory, the
-    /// disk tier is queried again.
-    mutating func allowStale(_ id: WaiterID, isInMemory: Bool) {
-        waiters.change(id) {
-            $0.trust = .staleAllowed
+            $0.trust = trust
             if !isInMemory { $0.hasQueriedDisk = false }
             $0.source = $0.cachedIn
         }

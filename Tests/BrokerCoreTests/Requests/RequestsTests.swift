@@ -43,7 +43,7 @@ import Testing
     @Test func `a rejected original is never trusted again`() throws {
         var requests = Requests()
         let id = try waiter(&requests).id
-        requests.confirmed(id, isInMemory: true)
+        requests.serveOriginal(id, as: .confirmed, isInMemory: true)
         #expect(requests[id]?.trust == .confirmed)
         requests.rejectOriginal(of: id)
         requests.lostOriginal(id)
@@ -53,7 +53,7 @@ import Testing
     @Test func `a confirmed original that was lost is unchecked`() throws {
         var requests = Requests()
         let id = try waiter(&requests).id
-        requests.allowStale(id, isInMemory: false)
+        requests.serveOriginal(id, as: .staleAllowed, isInMemory: false)
         #expect(requests[id]?.trust == .staleAllowed && requests[id]?.hasQueriedDisk == false)
         requests.lostOriginal(id)
         #expect(requests[id]?.trust == .unchecked)

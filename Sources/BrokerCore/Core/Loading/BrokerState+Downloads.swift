@@ -435,7 +435,7 @@ extension BrokerState {
                 finishRefresh(id)
                 continue
             }
-            requests.confirmed(id, isInMemory: isInIndex && body(of: known) != nil)
+            requests.serveOriginal(id, as: .confirmed, isInMemory: isInIndex && body(of: known) != nil)
             advance(id)
         }
         drop(memory.dropSpareBody(of: known.content))

@@ -638,7 +638,7 @@ extension BrokerState {
     ) {
         guard let waiter = requests[id] else { return }
         guard let stale = staleOriginal(for: id, after: error, known: known) else { return fail(waiter, error) }
-        requests.allowStale(id, isInMemory: body(of: stale) != nil && stored(for: waiter) != nil)
+        requests.serveOriginal(id, as: .staleAllowed, isInMemory: body(of: stale) != nil && stored(for: waiter) != nil)
         advance(id)
     }
 
