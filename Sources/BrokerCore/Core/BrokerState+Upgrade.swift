@@ -6,13 +6,6 @@ package import SystemValues
 extension BrokerState {
     // MARK: Upgrade
 
-    mutating func upgrade(id: Int, for client: ClientID, _ asking: Clients.Client) {
-        if isDraining { return reject(id, of: client, with: WireError(.shuttingDown, "The broker is ending.")) }
-        if let refusal = clients.refusal(ofWeight: 1, from: asking) { return reject(id, of: client, with: refusal) }
-        clients.began(other: id, weight: 1, of: client)
-        actions.append(.upgrade(client, id: id))
-    }
-
     mutating func upgradeEnded(_ client: ClientID, id: Int, _ error: WireError?) {
         _ = clients.ended(other: id, of: client)
         if let error { reject(id, of: client, with: error) } else { reply(.ok(id: id), to: client) }

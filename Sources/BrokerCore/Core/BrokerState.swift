@@ -357,13 +357,6 @@ package struct BrokerState {
 
     // MARK: Settings
 
-    mutating func reload(id: Int, for client: ClientID, _ asking: Clients.Client) {
-        if isDraining { return reject(id, of: client, with: WireError(.shuttingDown, "The broker is ending.")) }
-        if let refusal = clients.refusal(ofWeight: 1, from: asking) { return reject(id, of: client, with: refusal) }
-        clients.began(other: id, weight: 1, of: client)
-        actions.append(.reload(client, id: id))
-    }
-
     /// Puts new settings into force, and answers the client that has asked for it, if one has.
     private mutating func reloaded(
         _ result: Result<Reconfiguration, WireError>, for requester: (client: ClientID, id: Int)?
@@ -587,8 +580,14 @@ package struct BrokerState {
 
     private mutating func endAll() {
         shutdown = .overdue
-        failAll(WireError(.shuttingDown, "The broker is ending."))
+        failAll(Self.shutdownError)
     }
+
+    /// The error for requests that end with the broker.
+    private static let shutdownError = WireError(.shuttingDown, "The broker is ending.")
+
+    /// The reason to begin no request; nil until a shutdown was requested.
+    var shutdownRefusal: WireError? { isDraining ? Self.shutdownError : nil }
 
     /// Ends all requests with an error; the prefetches first, because they would begin others.
     mutating func failAll(_ error: WireError) {

@@ -40,11 +40,7 @@ extension BrokerState {
         var waiter = requests.makeWaiter(
             .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
         waiter.program = asking.program
-        let refusal =
-            isDraining
-            ? WireError(.shuttingDown, "The broker is ending.")
-            : misnamed ?? clients.refusal(ofWeight: request.weight, from: asking)
-        if let refusal {
+        if let refusal = shutdownRefusal ?? misnamed ?? clients.refusal(ofWeight: request.weight, from: asking) {
             actions.append(.releaseFile(file))
             return fail(waiter, refusal)
         }

@@ -84,8 +84,8 @@ extension BrokerState {
         case .resume(let id):
             isSuspended = false
             reply(.ok(id: id), to: client)
-        case .reload(let id): reload(id: id, for: client, asking)
-        case .upgrade(let id): upgrade(id: id, for: client, asking)
+        case .reload(let id): ask(.reload(client, id: id), id: id, for: client, asking)
+        case .upgrade(let id): ask(.upgrade(client, id: id), id: id, for: client, asking)
         case .cancelAll(let id):
             failAll(WireError(.cancelled, "An administrator has cancelled all requests."))
             reply(.ok(id: id), to: client)
@@ -97,6 +97,15 @@ extension BrokerState {
     mutating func messageRejected(_ id: Int?, of client: ClientID, with error: WireError) {
         let isTaken = id.flatMap { clients[client]?.hasUnanswered($0) } ?? false
         reject(isTaken ? nil : id, of: client, with: error)
+    }
+
+    /// Has the shell carry out a request, which an event of its own answers.
+    private mutating func ask(_ action: Action, id: Int, for client: ClientID, _ asking: Clients.Client) {
+        if let refusal = shutdownRefusal ?? clients.refusal(ofWeight: 1, from: asking) {
+            return reject(id, of: client, with: refusal)
+        }
+        clients.began(other: id, weight: 1, of: client)
+        actions.append(action)
     }
 
     private mutating func greet(_ client: ClientID, id: Int, withPage: Bool) {
@@ -284,7 +293,7 @@ extension BrokerState {
     // MARK: prefetch
 
     private mutating func prefetch(_ request: PrefetchRequest, from client: ClientID, _ asking: Clients.Client) {
-        if isDraining { return reject(request.id, of: client, with: WireError(.shuttingDown, "The broker is ending.")) }
+        if let shutdownRefusal { return reject(request.id, of: client, with: shutdownRefusal) }
         var request = request
         if let refusal = expandPreset(of: &request.options, for: asking) ?? refusal(of: request.options) {
             return reject(request.id, of: client, with: refusal)
@@ -397,7 +406,7 @@ extension BrokerState {
     }
 
     private func refusal(of request: StoreRequest, bytes: Int, from client: Clients.Client) -> WireError? {
-        if isDraining { return WireError(.shuttingDown, "The broker is ending.") }
+        if let shutdownRefusal { return shutdownRefusal }
         if bytes == 0 { return WireError(.emptyImage, "There are no bytes.") }
         if let pixels = request.pixels {
             if let refusal = pixels.refusal(bytes: bytes) { return refusal }

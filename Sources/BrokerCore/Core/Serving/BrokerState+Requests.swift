@@ -17,8 +17,7 @@ extension BrokerState {
         var waiter = requests.makeWaiter(
             .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
         waiter.program = asking.program
-        if isDraining { return fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
-        if let refusal = misnamed ?? refusal(of: request.options) { return fail(waiter, refusal) }
+        if let refusal = shutdownRefusal ?? misnamed ?? refusal(of: request.options) { return fail(waiter, refusal) }
 
         // A fresh variant in memory needs neither a place in a queue nor a deadline.
         if let hit = memoryHit(for: waiter) {
