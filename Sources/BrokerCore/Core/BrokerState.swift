@@ -187,7 +187,7 @@ package struct BrokerState {
             processorTimeUsed(worker, job, milliseconds: milliseconds)
         case .workerMeasured(let worker, let bytes): supervision.measured(worker, residentBytes: bytes)
         case .diskReported(let report): diskReported(report)
-        case .originalsKnown(let hashes, let isComplete): originalsKnown(hashes, isComplete: isComplete)
+        case .originalsKnown(let hashes, let isComplete): disk.originalsKnown(hashes, isComplete: isComplete)
         case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
         case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)
         case .notFound(let worker, let job): notFound(worker, job)

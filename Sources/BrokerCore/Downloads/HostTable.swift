@@ -9,10 +9,6 @@ struct HostTable {
     struct Key: Hashable {
         var origin: String
         let user: UInt32
-
-        init(origin: String, user: UInt32) {
-            (self.origin, self.user) = (origin, user)
-        }
     }
 
     /// What an origin asked for with `Retry-After`.

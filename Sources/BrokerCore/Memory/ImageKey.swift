@@ -63,17 +63,10 @@ struct OriginalKey: Hashable, Sendable {
         return key
     }
 
-    /// Returns the same original as `uid`'s own.
-    func owned(by uid: UInt32) -> OriginalKey {
+    /// Returns the same original as `uid`'s own; with nil, as shared by all users.
+    func owned(by uid: UInt32?) -> OriginalKey {
         var key = self
         key.owner = uid
-        return key
-    }
-
-    /// The same original as shared by all users.
-    var ofAll: OriginalKey {
-        var key = self
-        key.owner = nil
         return key
     }
 

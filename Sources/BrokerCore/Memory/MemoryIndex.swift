@@ -1069,11 +1069,7 @@ struct MemoryIndex {
         contents[original.content].textBytes -= original.textBytes
         validity.end(original.key)
         contents[original.content].originals.remove(slot)
-        forgetOwner(of: original.key)
-    }
-
-    private mutating func forgetOwner(of key: OriginalKey) {
-        if let owner = key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
+        if let owner = original.key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
     }
 
     // MARK: Invariants

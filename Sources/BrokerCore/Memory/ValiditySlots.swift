@@ -67,7 +67,7 @@ package struct ValiditySlots {
     mutating func end(_ key: OriginalKey) {
         if slotsByKey.isEmpty { return }
         for slot in slotsByKey[key] ?? [] { end(slot: slot) }
-        if key.owner != nil { for slot in slotsByKey[key.ofAll] ?? [] { end(slot: slot) } }
+        if key.owner != nil { for slot in slotsByKey[key.owned(by: nil)] ?? [] { end(slot: slot) } }
     }
 
     /// Ends all slots.

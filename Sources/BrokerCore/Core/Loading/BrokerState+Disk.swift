@@ -374,10 +374,6 @@ extension BrokerState {
 
     // MARK: The process
 
-    mutating func originalsKnown(_ hashes: [UInt64], isComplete: Bool) {
-        disk.originalsKnown(hashes, isComplete: isComplete)
-    }
-
     mutating func diskReported(_ report: DiskReport) {
         if disk.reported(report) {
             let reason = report.reason ?? "no reason given"
