@@ -384,10 +384,7 @@ extension BrokerState {
         let bytes = bytes ?? memory.record(of: buffer)?.bytes ?? 0
         if let refusal = refusal(of: bytes, in: buffer, to: waiter) { return fail(waiter, refusal) }
         memory.touch(buffer, at: now.instant)
-        if waiter.source == .memory { noteUse(of: waiter.key) }
-        if damage == nil, waiter.source != .memory || waiter.request.options.retryFailed {
-            for key in waiter.keys { recentFailures.succeeded(key, form: form(of: waiter.request)) }
-        }
+        noteUse(by: waiter, isSound: damage == nil)
         guard waiter.purpose == .get else { return delivered(original, to: waiter) }
 
         let kinds = form(of: waiter.request).metadata
@@ -413,10 +410,7 @@ extension BrokerState {
         {
             image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key)
         }
-        if waiter.preview != .showing { unregister(waiter) }
-        if image.final { countAnswer(to: waiter, isStale: image.stale) }
-        reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
-        if waiter.preview == .showing { endPreview(waiter.id) }
+        send(image, attachment, to: waiter)
     }
 
     /// Answers a request, registered or not, with a description without metadata blocks. `original` is the stored one.
@@ -424,10 +418,7 @@ extension BrokerState {
         _ header: ImageHeader, _ origin: OriginStatement, bytes: Int, to waiter: Waiter,
         of original: OriginalFacts? = nil
     ) {
-        if waiter.source == .memory { noteUse(of: waiter.key) }
-        if original != nil, waiter.source != .memory || waiter.request.options.retryFailed {
-            for key in waiter.keys { recentFailures.succeeded(key, form: form(of: waiter.request)) }
-        }
+        noteUse(by: waiter, isSound: original != nil)
         guard waiter.purpose == .get else {
             if let original { delivered(original, to: waiter) } else { unregister(waiter) }
             return
@@ -435,9 +426,21 @@ extension BrokerState {
         var image = waiter.reply(
             for: header, as: header.geometry, bytes: 0, origin, originalBytes: bytes, at: agingNow)
         image.spans = waiter.spans(at: now.instant)
+        send(image, .nothing, to: waiter)
+    }
+
+    /// Notes that a request has its answer, which if `isSound` shows that the image can be had.
+    private mutating func noteUse(by waiter: Waiter, isSound: Bool) {
+        if waiter.source == .memory { noteUse(of: waiter.key) }
+        guard isSound, waiter.source != .memory || waiter.request.options.retryFailed else { return }
+        for key in waiter.keys { recentFailures.succeeded(key, form: form(of: waiter.request)) }
+    }
+
+    /// Sends a client an image, which ends its request unless it is a preview.
+    private mutating func send(_ image: ImageReply, _ attachment: Action.Attachment, to waiter: Waiter) {
         if waiter.preview != .showing { unregister(waiter) }
         if image.final { countAnswer(to: waiter, isStale: image.stale) }
-        reply(.image(id: waiter.request.id, image), to: waiter.client)
+        reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
         if waiter.preview == .showing { endPreview(waiter.id) }
     }
 
