@@ -260,6 +260,11 @@ package struct BrokerState {
         actions.append(.reply(client, reply, attachment))
     }
 
+    /// Tells the process of a tier something that it does not answer, if it can be told.
+    mutating func notify(_ kind: WorkerKind, _ action: (WorkerID) -> Action) {
+        if let worker = supervision.available(kind) { actions.append(action(worker)) }
+    }
+
     /// Answers a request with an error. `url` is for the log.
     mutating func reject(_ id: Int?, of client: ClientID, with error: WireError, url: SourceURL? = nil) {
         counters.add(for: clients.user(of: client)) { $0.failures[error.code, default: 0] += 1 }

@@ -216,8 +216,7 @@ extension BrokerState {
 
     /// Tells the disk tier of the response by which an origin confirmed an original.
     mutating func updateOnDisk(_ original: OriginalFacts, _ key: OriginalKey) {
-        guard canLookUp, let worker = supervision.available(.cache) else { return }
-        actions.append(.update(worker, Self.record(of: original, key)))
+        if canLookUp { notify(.cache) { .update($0, Self.record(of: original, key)) } }
     }
 
     private static func record(of original: OriginalFacts, _ key: OriginalKey) -> OriginalRecord {
@@ -369,7 +368,7 @@ extension BrokerState {
 
     mutating func reportUse() {
         let keys = disk.takeUsed()
-        if let worker = supervision.available(.cache) { actions.append(.touch(worker, keys: keys)) }
+        notify(.cache) { .touch($0, keys: keys) }
     }
 
     // MARK: The process

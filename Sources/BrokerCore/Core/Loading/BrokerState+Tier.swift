@@ -126,9 +126,7 @@ extension BrokerState {
 
     /// Goes on without a record that is not what was asked for, and has it removed.
     private mutating func reject(_ lookup: JobID) {
-        if let load = tier.job(of: lookup).flatMap({ tier[$0] }), let worker = supervision.available(.tier) {
-            actions.append(.rejectShared(worker, key: load.key))
-        }
+        if let load = tier.job(of: lookup).flatMap({ tier[$0] }) { notify(.tier) { .rejectShared($0, key: load.key) } }
         carryOut(tier.answered(lookup, .nothing, at: now.instant))
     }
 
@@ -174,9 +172,7 @@ extension BrokerState {
     /// digest of its own.
     mutating func sharedDamaged(_ download: Download, _ body: BufferID) {
         drop([body])
-        if let worker = supervision.available(.tier) {
-            actions.append(.rejectShared(worker, key: download.original.word))
-        }
+        notify(.tier) { .rejectShared($0, key: download.original.word) }
         for id in download.waiters.map(\.id) {
             requests.endStage(id)
             requests.noteDamagedRecord(of: id)
@@ -393,14 +389,8 @@ extension BrokerState {
                 noteWait(of: job, since: start)
                 if !decoding.goOn(job, at: now.instant) { downloads.unpark(job, at: now.instant) }
             case .wake(let job, let at): deadlines.add(.shared(job), at: at)
-            case .renew(let key, let token):
-                if let worker = supervision.available(.tier) {
-                    actions.append(.renewLease(worker, key: key, token: token))
-                }
-            case .release(let key, let token):
-                if let worker = supervision.available(.tier) {
-                    actions.append(.releaseLease(worker, key: key, token: token))
-                }
+            case .renew(let key, let token): notify(.tier) { .renewLease($0, key: key, token: token) }
+            case .release(let key, let token): notify(.tier) { .releaseLease($0, key: key, token: token) }
             case .unresponsive:
                 if let worker = supervision.available(.tier) { condemn(worker, .deadline, "it did not answer") }
             }
