@@ -171,8 +171,8 @@ extension BrokerState {
             $0.decodeMicroseconds += now.instant.microseconds(since: run.startedAt)
         }
         ended(
-            JobStep.job(.decode, from: run.startedAt, to: now.instant, parts: Self.parts(result.times)),
-            queuedAt: decode.queuedAt ?? decode.waiters.first?.since, for: decode.waiters, countingFirst: false)
+            .decode, from: run.startedAt, parts: Self.parts(result.times),
+            queuedAt: decode.queuedAt ?? decode.waiters.first?.since, for: decode.waiters, countingWhole: false)
         logJob("decode", .finished, job, for: decode.waiters)
         let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
         if isDamaged { rejectTrial(of: decode) }

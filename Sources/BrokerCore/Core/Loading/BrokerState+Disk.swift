@@ -143,9 +143,7 @@ extension BrokerState {
         guard let lookup = disk.end(lookup: job) else { return nil }
         if let worker = lookup.worker { supervision.unassign(job, from: worker) }
         if let startedAt = lookup.startedAt {
-            ended(
-                JobStep.job(.disk, from: startedAt, to: now.instant), queuedAt: lookup.waiters.first?.since,
-                for: lookup.waiters)
+            ended(.disk, from: startedAt, queuedAt: lookup.waiters.first?.since, for: lookup.waiters)
         }
         return lookup
     }

@@ -61,7 +61,7 @@ extension BrokerState {
     /// Queues the downloads whose origins may be asked again.
     mutating func releaseHeld() {
         while let (download, since) = downloads.releaseNext(at: now.instant) {
-            ended(JobStep.job(.held, from: since, to: now.instant), queuedAt: nil, for: download.waiters)
+            ended(.held, from: since, for: download.waiters)
         }
     }
 
@@ -191,9 +191,7 @@ extension BrokerState {
         var made: EarlyVariant?
         if let run = identification.run {
             let parts = early.map { Self.parts($0.result.times) } ?? []
-            ended(
-                JobStep.job(.identify, from: run.startedAt, to: now.instant, parts: parts), queuedAt: nil,
-                for: download.waiters)
+            ended(.identify, from: run.startedAt, parts: parts, for: download.waiters)
         }
         if let run = identification.run, let order = run.early {
             if let early {
@@ -552,8 +550,8 @@ extension BrokerState {
     private mutating func noteTransfer(_ download: Download, _ times: FetchTimes) {
         guard let transfer = download.transfer else { return }
         ended(
-            JobStep.job(.download, from: transfer.startedAt, to: now.instant, parts: Self.parts(times)),
-            queuedAt: download.queuedAt ?? download.waiters.first?.since, for: download.waiters, countingFirst: false)
+            .download, from: transfer.startedAt, parts: Self.parts(times),
+            queuedAt: download.queuedAt ?? download.waiters.first?.since, for: download.waiters, countingWhole: false)
     }
 
     /// Sends an event about a download to the clients that have subscribed to it.

@@ -167,7 +167,7 @@ extension BrokerState {
         guard let read = endRead(job), let first = read.waiters.first else { return actions.append(.discard(job)) }
         tell(.finished, of: read)
         if let startedAt = read.startedAt {
-            ended(JobStep.job(.file, from: startedAt, to: now.instant), queuedAt: first.since, for: read.waiters)
+            ended(.file, from: startedAt, queuedAt: first.since, for: read.waiters)
         }
         let body = publishOriginal(job, bytes: read.identity.size)
         if let content = Self.content(of: read.key), read.identity.size > limits.earlyBodyBytes {

@@ -212,7 +212,7 @@ extension BrokerState {
     /// Counts the time for which a job has waited for the shared tier.
     private mutating func noteWait(of job: JobID, since start: Instant) {
         let waiters = downloads[job]?.waiters ?? decoding[job]?.waiters ?? []
-        ended(JobStep.job(.shared, from: start, to: now.instant), queuedAt: nil, for: waiters)
+        ended(.shared, from: start, for: waiters)
     }
 
     private mutating func endLookup(_ lookup: JobID, on worker: WorkerID) -> Bool {

@@ -4,14 +4,18 @@ import WorkerProtocol
 
 // Where the time of loads goes: counted for all, and reported to the requests that ask for it.
 extension BrokerState {
-    /// Counts the parts of a job that has ended now, and adds them to the traces of its waiters. The whole is counted by the
-    /// caller where it has a histogram of its own.
-    mutating func ended(_ steps: [JobStep], queuedAt: Instant?, for waiters: [JobWaiter], countingFirst: Bool = true) {
-        if let queuedAt, let start = steps.first?.startedAt {
+    /// Counts a job that has ended now and the parts that its worker reports, and adds them to the traces of its waiters. The
+    /// whole is counted by the caller where it has a histogram of its own.
+    mutating func ended(
+        _ name: StatsReport.Distribution, from start: Instant, parts: [(StatsReport.Distribution, Int)] = [],
+        queuedAt: Instant? = nil, for waiters: [JobWaiter], countingWhole: Bool = true
+    ) {
+        let steps = JobStep.job(name, from: start, to: now.instant, parts: parts)
+        if let queuedAt {
             counters.spans[.queue, default: LatencyHistogram()]
                 .record(microseconds: start.microseconds(since: queuedAt))
         }
-        for step in countingFirst ? steps[...] : steps.dropFirst() {
+        for step in countingWhole ? steps[...] : steps.dropFirst() {
             counters.spans[step.name, default: LatencyHistogram()].record(microseconds: step.microseconds)
         }
         guard requests.areTraced else { return }
