@@ -125,7 +125,10 @@ extension BrokerState {
         }
         switch outcome {
         case .wrongPlan: break
-        case .described where decode.variant.form.isHeader: finish(job, describedBy: plan.header)
+        case .described where decode.variant.form.isHeader:
+            finish(job) { broker, waiter, original in
+                broker.describe(plan.header, original.origin, bytes: original.bytes, to: waiter, of: original)
+            }
         case .described: finish(job, plan.header, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
         case .parked: admitDecodings()
         case .refused(let error):
@@ -334,33 +337,27 @@ extension BrokerState {
         acceptTrial(of: content)
     }
 
-    /// Answers all waiters of a decoding.
+    /// Answers all waiters of a decoding with a buffer.
     private mutating func finish(
         _ job: JobID, _ header: ImageHeader, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry,
         damage: String? = nil, isPreview: Bool = false
     ) {
+        finish(job) { broker, waiter, original in
+            broker.deliver(
+                buffer, bytes: bytes, geometry, original, header, to: waiter, damage: damage, isPreview: isPreview)
+        }
+        drop(memory.dropSpare(buffer))
+        evictToFit()
+    }
+
+    /// Ends a decoding after `answer` was called for each waiter.
+    private mutating func finish(_ job: JobID, answer: (inout Self, Waiter, OriginalFacts) -> Void) {
         guard let decode = decoding[job] else { return }
         if !decode.isDetached { acceptTrial(of: decode.variant.content) }
         // Requests that come while these are answered are too late for this decoding.
         decoding.close(job)
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
-            guard let original = waiter.original else { continue }
-            deliver(
-                buffer, bytes: bytes, geometry, original, header, to: waiter, damage: damage, isPreview: isPreview)
-        }
-        if let end = decoding.end(job) { free(end, job) }
-        drop(memory.dropSpare(buffer))
-        evictToFit()
-    }
-
-    /// Answers all waiters for a description without metadata blocks.
-    private mutating func finish(_ job: JobID, describedBy header: ImageHeader) {
-        guard let decode = decoding[job] else { return }
-        if !decode.isDetached { acceptTrial(of: decode.variant.content) }
-        decoding.close(job)
-        for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
-            guard let original = waiter.original else { continue }
-            describe(header, original.origin, bytes: original.bytes, to: waiter, of: original)
+            if let original = waiter.original { answer(&self, waiter, original) }
         }
         if let end = decoding.end(job) { free(end, job) }
     }
