@@ -61,7 +61,7 @@ package struct BrokerState {
     var busiestOrigins = BusiestOrigins()
     /// The last workers that died, the latest first.
     var lastDeaths: [(at: Instant, death: StatsReport.Death)] = []
-    var deadlines = DeadlineQueue<Deadline>()
+    var deadlines = MinHeap<Instant, Deadline>()
     /// The jobs whose lookup in the shared tier is late unless its answer waits to be received: that one has come in time, however
     /// long the broker was kept from running. The next `timePassed` tells.
     private var overdueLookups: [JobID] = []
@@ -473,7 +473,10 @@ package struct BrokerState {
     }
 
     // Apart, because it takes a copy of the state.
-    private mutating func sweepDeadlines() { deadlines.sweep(stillMatters: stillMatters) }
+    private mutating func sweepDeadlines() {
+        let state = self
+        deadlines.sweep { state.stillMatters($1) }
+    }
 
     /// Whether a deadline in the queue may still have an effect.
     private func stillMatters(_ deadline: Deadline) -> Bool {

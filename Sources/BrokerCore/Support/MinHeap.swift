@@ -1,3 +1,5 @@
+import SystemValues
+
 /// A binary heap of values by ascending key. A value cannot be removed from the middle: a caller that no longer wants it
 /// ignores it when it comes up, and calls `sweep` when there are too many such values.
 struct MinHeap<Key: Comparable, Value> {
@@ -52,5 +54,19 @@ struct MinHeap<Key: Comparable, Value> {
             entries.swapAt(parent, smallest)
             parent = smallest
         }
+    }
+}
+
+// Deadlines, of which the caller checks whether a due one still matters.
+extension MinHeap where Key == Instant {
+    /// The earliest deadline.
+    var next: Instant? { first?.key }
+
+    mutating func add(_ value: Value, at instant: Instant) { insert(value, key: instant) }
+
+    /// Removes the earliest deadline that is due.
+    mutating func popDue(at now: Instant) -> Value? {
+        guard let next, next <= now else { return nil }
+        return popFirst()?.value
     }
 }

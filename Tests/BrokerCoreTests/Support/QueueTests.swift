@@ -8,7 +8,7 @@ import Testing
 struct QueueTests {
     @Test func `deadlines come in the order of their instants`() {
         var random = SplitMix64(state: 3)
-        var queue = DeadlineQueue<Int>()
+        var queue = MinHeap<Instant, Int>()
         let times = (0..<500).map { _ in Int64.random(in: 0...1000, using: &random) }
         for time in times { queue.add(Int(time), at: Instant(nanoseconds: time)) }
         #expect(queue.popDue(at: Instant(nanoseconds: -1)) == nil)
