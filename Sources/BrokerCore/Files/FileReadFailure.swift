@@ -12,9 +12,7 @@ package enum FileReadFailure: Equatable {
     case lost
     /// There is no memory for its bytes.
     case noMemory(String)
-}
 
-extension FileReadFailure {
     /// The error for the request whose file it was.
     var error: WireError {
         switch self {

@@ -19,9 +19,7 @@ extension Dictionary {
         defer { self[key] = value }
         return body(&value)
     }
-}
 
-extension Dictionary {
     /// Gives back the memory of a table that was large and is empty, which `removeValue` keeps.
     mutating func releaseIfEmpty() { if isEmpty { self = [:] } }
 }
