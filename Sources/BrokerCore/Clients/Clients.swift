@@ -482,7 +482,6 @@ package struct Clients {
     func held(by client: ClientID, _ use: Use = .lease) -> LeaseTable.Amount {
         use == .lease ? leases.held(by: client) : sendings.held(by: client)
     }
-    func leased(byUser uid: UInt32) -> LeaseTable.Amount { leases.held(byUser: uid) }
     var subscriptionsTaken: Int { subscriptions.taken }
     var connectionsTaken: Int { connections.taken }
     func pendingWeight(of uid: UInt32) -> Int { requests.taken(by: uid) }

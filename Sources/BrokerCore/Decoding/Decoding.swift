@@ -13,9 +13,9 @@ package struct Decoding {
     /// The consequence of a header.
     enum HeaderOutcome {
         /// The worker may write when memory allows (`admitNext`).
-        case parked(DecodePlan)
+        case parked
         /// Only a description was requested: nothing is decoded.
-        case described(DecodePlan)
+        case described
         /// The result would take too much memory.
         case refused(WireError)
         /// The worker planned another result than was ordered.
@@ -490,9 +490,9 @@ package struct Decoding {
             let (bytes, overflow) = plan.metadataBytes(form.metadata).addingReportingOverflow(plan.workingBytes)
             guard isAsOrdered, !overflow, bytes <= limits.workerMemoryBytes else { return .wrongPlan }
             decodes.change(job) { $0.enter(.parked(plan)) }
-            if plan.metadataBytes(form.metadata) == 0 { return .described(plan) }
+            if plan.metadataBytes(form.metadata) == 0 { return .described }
             parked.append(job)
-            return .parked(plan)
+            return .parked
         }
         let planned = transform.plan(for: plan.header, as: decode.variant.form.encoding)
         if planned?.result != plan.result { return .wrongPlan }
@@ -509,7 +509,7 @@ package struct Decoding {
         }
         decodes.change(job) { $0.enter(.parked(plan)) }
         parked.append(job)
-        return .parked(plan)
+        return .parked
     }
 
     /// A decoding that may write.

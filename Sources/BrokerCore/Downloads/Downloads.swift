@@ -45,16 +45,6 @@ package struct Downloads {
         case held(HostTable.Key, until: Instant?)
     }
 
-    /// The fate of the job of a worker that exited.
-    enum Loss {
-        case requeued
-        /// Its worker crashed repeatedly: it fails.
-        case poisonous
-        /// It was to stop anyway.
-        case stopped
-        case unknown
-    }
-
     var limits: BrokerLimits
     private var downloads: [JobID: Download] = [:]
     /// The active downloads by key.
@@ -581,15 +571,15 @@ package struct Downloads {
     func overdueStop(_ job: JobID) -> WorkerID? { isStopping(job) ? downloads[job]?.transfer?.worker : nil }
 
     /// Puts the download of a worker that exited back in the queue. One that shared its worker is not blamed for a death
-    /// of the worker's own making, but is retried alone.
+    /// of the worker's own making, but is retried alone. One that is poisonous fails, because its worker crashed repeatedly.
     mutating func workerExited(
         _ job: JobID, ownMaking: Bool, wasAlone: Bool, isDraining: Bool, at now: Instant
-    ) -> (loss: Loss, outcomes: [Outcome]) {
-        guard let download = downloads[job] else { return (.unknown, []) }
+    ) -> (isPoisonous: Bool, outcomes: [Outcome]) {
+        guard let download = downloads[job] else { return (false, []) }
         let hasResponded = download.transfer?.hasResponded == true
         if download.isStopping {
             let received = hasResponded ? download.received : 0
-            return (.stopped, stopped(job, received: received, isDraining: isDraining, at: now))
+            return (false, stopped(job, received: received, isDraining: isDraining, at: now))
         }
         var outcomes: [Outcome] = []
         hosts.abandoned(download.hostKey)
@@ -604,9 +594,9 @@ package struct Downloads {
             downloads.change(job) { $0.isSuspect = true }
             if wasAlone { downloads.change(job) { $0.crashes += 1 } }
         }
-        if downloads[job]?.crashes ?? 0 >= Self.fatalCrashes { return (.poisonous, outcomes) }
+        if downloads[job]?.crashes ?? 0 >= Self.fatalCrashes { return (true, outcomes) }
         push(job, atFront: true)
-        return (.requeued, outcomes)
+        return (false, outcomes)
     }
 
     /// Puts a download back that its worker was not told of, as if it had not been started.

@@ -20,7 +20,7 @@ package struct SharedTier {
         /// The lease is to be ended.
         case release(key: String, token: String)
         /// The process has not answered a lookup for `patienceMs`.
-        case unresponsive(lookup: JobID)
+        case unresponsive
     }
 
     typealias Lease = SharedLoad.Lease
@@ -29,9 +29,7 @@ package struct SharedTier {
     static let hedgeMs = 250
     /// The time after which a process that has not answered is replaced.
     static let patienceMs = 5_000
-    /// The time for which a lease is taken and prolonged, which the process of the tier counts, too.
-    static let leaseMs = 10_000
-    /// The time between two renewals.
+    /// The time between two renewals of a lease, which the process of the tier takes and prolongs for 10 s.
     static let renewalMs = 3_000
     /// The pause before the lease of another broker is looked at again: at least, and what chance adds at most.
     static let pollMs = (least: 25, added: 225)
@@ -155,13 +153,12 @@ package struct SharedTier {
         case .queued:
             _ = end(job)
             return [.goOn(job, since: load.beganAt)]
-        case .asking(let lookup) where load.isPolling: return [.unresponsive(lookup: lookup)]
+        case .asking where load.isPolling, .late: return [.unresponsive]
         case .asking(let lookup):
             loads.change(job) { $0.stage = .late(lookup) }
             // The next lookup gets its turn.
             queue.jobEnded(job)
             return [.goOn(job, since: load.beganAt), wake(in: Self.patienceMs - Self.hedgeMs)]
-        case .late(let lookup): return [.unresponsive(lookup: lookup)]
         case .waiting:
             guard let patience, now < patience else {
                 loads[job] = nil

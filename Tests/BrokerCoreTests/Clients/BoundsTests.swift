@@ -250,7 +250,7 @@ struct BoundsTests {
         }
         world.disconnect(greedy)
         world.disconnect(again)
-        #expect(world.state.clients.leased(byUser: 1) == LeaseTable.Amount())
+        #expect(world.state.clients.leased(by: 1) == LeaseTable.Amount())
     }
 
     @Test func `one image may be larger than the bytes for evicted buffers`() {
@@ -340,7 +340,7 @@ struct BoundsTests {
         // A scan of all entries takes longer.
         times.sort()
         #expect(times[990] < 5000, "\(times[990])")
-        #expect(world.state.clients.leased(byUser: 7) == LeaseTable.Amount())
+        #expect(world.state.clients.leased(by: 7) == LeaseTable.Amount())
         let all = microseconds {
             _ = world.state.handle(.clientDisconnected(holder), at: world.clock, unixMs: 0)
         }

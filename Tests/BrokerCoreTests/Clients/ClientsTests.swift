@@ -71,7 +71,7 @@ import Testing
         #expect(clients.departure(of: client)?.prefetches == [PrefetchID(number: 1)])
         #expect(Set(clients.removed(client)) == [buffer, BufferID(number: 8)])
         #expect(clients.pendingWeight == 0 && clients.subscriptionsTaken == 0 && clients.connectionsTaken == 0)
-        #expect(!clients.hasSubscribers && clients.holdings.isEmpty && clients.leased(byUser: 1) == .init())
+        #expect(!clients.hasSubscribers && clients.holdings.isEmpty && clients.leased(by: 1) == .init())
     }
 
     @Test func `a buffer is held once for each client, however many leases`() {

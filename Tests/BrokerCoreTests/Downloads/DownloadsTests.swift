@@ -122,11 +122,10 @@ import WorkerProtocol
         var downloads = downloads()
         try start(&downloads)
         for crash in 1...3 {
-            let (loss, _) = downloads.workerExited(job, ownMaking: true, wasAlone: true, isDraining: false, at: now)
-            if crash == 3 {
-                guard case .poisonous = loss else { return complain("retried for ever") }
-                return
-            }
+            let (isPoisonous, _) = downloads.workerExited(
+                job, ownMaking: true, wasAlone: true, isDraining: false, at: now)
+            #expect(isPoisonous == (crash == 3))
+            if isPoisonous { return }
             // The suspect is retried alone.
             #expect(!downloads.hasQueued && downloads.popSuspect() == job)
             _ = downloads.start(job, on: worker, at: now)

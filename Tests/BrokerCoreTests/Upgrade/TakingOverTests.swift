@@ -60,7 +60,7 @@ struct TakingOverTests {
         world.get(client, id: 2, "1")
         let before = world.state.clients.held(by: client)
         var (next, other) = try successor()
-        #expect(next.state.clients.held(by: other) == before && next.state.clients.leased(byUser: 1000) == before)
+        #expect(next.state.clients.held(by: other) == before && next.state.clients.leased(by: 1000) == before)
         let buffer = try #require(world.image(client, 1)?.buffer)
         #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 1)
         next.happen(.messageReceived(other, .release(buffers: [buffer])))

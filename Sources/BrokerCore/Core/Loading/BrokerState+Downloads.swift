@@ -522,10 +522,10 @@ extension BrokerState {
     /// Puts the downloads of a worker that exited back in the queue, or fails those that crash every worker.
     mutating func downloadWorkerExited(_ jobs: Set<JobID>, ownMaking: Bool) {
         for job in jobs.sorted(by: >) {
-            let (loss, outcomes) = downloads.workerExited(
+            let (isPoisonous, outcomes) = downloads.workerExited(
                 job, ownMaking: ownMaking, wasAlone: jobs.count == 1, isDraining: isDraining, at: now.instant)
             carryOut(outcomes)
-            if case .poisonous = loss {
+            if isPoisonous {
                 downloadFailed(job, WireError(.transferFailed, "The download worker crashed again and again."))
             }
         }
