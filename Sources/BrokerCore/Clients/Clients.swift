@@ -311,7 +311,6 @@ package struct Clients {
         clients.index(forKey: client).flatMap { clients.values[$0].segmentOwner }
     }
 
-    /// Whether a client has a segment.
     func has(_ client: ClientID, segment: Int) -> Bool {
         clients.index(forKey: client).map { clients.values[$0].segments.contains(segment) } ?? false
     }
@@ -459,13 +458,10 @@ package struct Clients {
         WireError(refusal == .share ? .quotaExceeded : .overloaded, message)
     }
 
-    /// The number of a user's connections.
     func connections(of user: UInt32) -> Int { connections.taken(by: user) }
 
-    /// What a user's clients lease.
     func leased(by user: UInt32) -> LeaseTable.Amount { leases.held(byUser: user) }
 
-    /// What all clients lease.
     var leased: LeaseTable.Amount { leases.held }
 
     // MARK: Invariants

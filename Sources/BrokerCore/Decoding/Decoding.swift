@@ -88,7 +88,6 @@ package struct Decoding {
     var count: Int { decodes.count }
     var queued: Int { familyQueues.values.reduce(queue.count) { $0 + $1.count } }
 
-    /// Whether a decoding needs this buffer.
     func needs(_ buffer: BufferID) -> Bool { decodes.values.contains { $0.body == buffer } }
 
     /// Whether there is a decoding of these bytes, queued or running.
@@ -146,10 +145,8 @@ package struct Decoding {
         ledgers[family, default: CrashLedger()].note(responsible, at: now)
     }
 
-    /// Charges a decoding to others.
     mutating func charge(_ job: JobID, to responsible: Responsible) { decodes[job]?.responsible = responsible }
 
-    /// Forgets a worker that exited.
     mutating func forget(_ worker: WorkerID) { (lastResponsible[worker], places[worker]) = (nil, nil) }
 
     /// The worker that can go on with the frames of a queued decoding.
@@ -258,7 +255,6 @@ package struct Decoding {
     /// Whether a job is a decoding that has not ended.
     func contains(decode job: JobID) -> Bool { decodes[job] != nil }
 
-    /// Changes the priority of a waiter.
     mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
         decodes.change(job) { $0.waiters.setPriority(priority, of: waiter) }
         if let highest = decodes[job]?.waiters.priority { setPriority(of: job, highest) }
@@ -310,7 +306,6 @@ package struct Decoding {
     /// Whether the digest of an identification is still needed; true for another job.
     func isWanted(identification job: JobID) -> Bool { identifications[job]?.isWanted ?? true }
 
-    /// Whether a job is an identification.
     func isIdentification(_ job: JobID) -> Bool { identifications[job] != nil }
 
     /// Starts an identification that was popped, on a worker. Returns the bytes, and the decoding in `form` that goes along
@@ -777,7 +772,6 @@ package struct Decoding {
     var workersWithImages: some Collection<WorkerID> { lastResponsible.keys }
     /// The held bodies, once for each decoding.
     var bodies: [BufferID] { decodes.values.map(\.body) }
-    /// The downloads that are being rendered.
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
     /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included, and one
     /// more for each identification.

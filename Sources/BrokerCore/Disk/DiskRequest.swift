@@ -10,7 +10,6 @@ struct Lookup {
     var waiters: [JobWaiter]
     /// The cache process that runs it; nil while it is queued.
     var worker: WorkerID?
-    /// When it was started.
     var startedAt: Instant?
     /// Whether a waiter lets the result stay in memory.
     var mayStay: Bool

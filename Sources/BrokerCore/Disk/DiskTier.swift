@@ -68,14 +68,12 @@ package struct DiskTier {
         return job
     }
 
-    /// Queues a lookup.
     mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ waiter: JobWaiter, mayStay: Bool, as job: JobID) {
         lookups[job] = Lookup(key: key, keys: keys, waiters: [waiter], mayStay: mayStay)
         lookupByKey[key] = job
         lookupQueue.push(job, priority: waiter.priority, owner: waiter.owner)
     }
 
-    /// Changes the priority of a waiter.
     mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
         lookups.change(job) { $0.waiters.setPriority(priority, of: waiter) }
         if let highest = lookups[job]?.waiters.priority { lookupQueue.change(job, to: highest) }

@@ -85,7 +85,6 @@ package struct Downloads {
     /// Whether there is an active download of this key, queued, running or backing off.
     func hasActive(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
 
-    /// Whether a download still needs this buffer.
     func needs(_ buffer: BufferID) -> Bool {
         downloads.values.contains { $0.body == buffer || $0.revalidatedBody == buffer }
     }
@@ -178,7 +177,6 @@ package struct Downloads {
         jobByKey[download.key] = job
     }
 
-    /// Changes the priority of a waiter.
     mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
         downloads.change(job) { $0.waiters.setPriority(priority, of: waiter) }
         if let highest = downloads[job]?.waiters.priority { setPriority(of: job, highest) }
@@ -659,7 +657,6 @@ package struct Downloads {
         return end.milliseconds(after: now)
     }
 
-    /// When the origin of a running download was last heard from.
     func lastActivity(of job: JobID) -> Instant? { self[job]?.transfer?.lastActivity }
 
     /// Counts the origin of a silent transfer as unreachable, once for a transfer, if it has been silent for

@@ -47,7 +47,6 @@ struct HeldDownloads {
         permits.change(job, default: []) { $0.append(key) }
     }
 
-    /// Lets a download wait.
     mutating func hold(_ job: JobID, _ key: HostTable.Key, priority: GetOptions.Priority, client: ClientID?) {
         ended(job)
         lastRank += 1
@@ -115,9 +114,7 @@ struct HeldDownloads {
 
     // MARK: Invariants
 
-    /// The downloads that wait.
     var waiting: Set<JobID> { Set(places.keys) }
-    /// The released downloads.
     var released: Set<JobID> { Set(permits.keys) }
 
     /// The first rule that does not hold; nil when all do.

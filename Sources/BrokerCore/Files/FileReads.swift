@@ -39,7 +39,6 @@ package struct FileReads {
         /// The waiters. When the last one leaves, the read is given up; if it is running, its bytes are discarded.
         var waiters: [JobWaiter]
         var state = State.queued
-        /// When it was started.
         var startedAt: Instant?
 
         var bytes: Int { identity.size }
@@ -101,7 +100,6 @@ package struct FileReads {
         return job
     }
 
-    /// Changes the priority of a waiter.
     mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
         reads.change(job) { $0.waiters.setPriority(priority, of: waiter) }
         if let highest = reads[job]?.waiters.priority { queue.change(job, to: highest) }

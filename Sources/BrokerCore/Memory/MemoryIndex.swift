@@ -165,7 +165,6 @@ struct MemoryIndex {
     /// The sentences about the buffers with damage, which are few and live briefly.
     private var damages: [BufferID: String] = [:]
 
-    /// The bytes of resident buffers.
     private(set) var residentBytes = 0
     /// The charged bytes of the texts of keys and responses, and those of lists in headers: an index full of long URLs is full
     /// too.
@@ -596,7 +595,6 @@ struct MemoryIndex {
 
     // MARK: Holding
 
-    /// Holds a buffer.
     mutating func hold(_ buffer: BufferID) {
         guard let slot = buffers.slot(of: buffer) else { return }
         buffers[slot].holders += 1

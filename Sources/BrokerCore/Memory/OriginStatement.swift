@@ -47,7 +47,6 @@ final class OriginStatement: Sendable {
     /// Returns the age in seconds.
     func age(at now: Instant) -> Int { now.microseconds(since: bornAt) / 1_000_000 }
 
-    /// Returns whether the response is stale.
     func isStale(at now: Instant) -> Bool { !policy.isFresh(atAge: age(at: now)) }
 
     /// The time from which on the response is stale.

@@ -76,7 +76,6 @@ struct RepeatedRequests {
         seen[place] = hash
     }
 
-    /// Forgets all requests.
     mutating func removeAll() { (requests, seen) = ([], []) }
 
     private func hash(of text: ArraySlice<UInt8>, uid: UInt32) -> Int {

@@ -21,7 +21,6 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
         places.slot(hash: key.hashValue) { self[$0].key == key }
     }
 
-    /// The record with this key.
     subscript(key: Record.Key) -> Record? { slot(of: key).map { self[$0] } }
 
     /// The record in an occupied slot.

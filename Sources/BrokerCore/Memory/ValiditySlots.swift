@@ -56,7 +56,6 @@ package struct ValiditySlots {
         return ImageReply.Slot(number: slot, generation: generations[slot])
     }
 
-    /// Ends the slots of `buffer`.
     mutating func end(_ buffer: BufferID) {
         if slotsByBuffer.isEmpty { return }
         for slot in slotsByBuffer[buffer] ?? [] { end(slot: slot) }
@@ -70,7 +69,6 @@ package struct ValiditySlots {
         if key.owner != nil { for slot in slotsByKey[key.owned(by: nil)] ?? [] { end(slot: slot) } }
     }
 
-    /// Ends all slots.
     mutating func endAll() {
         for slot in assignments.keys.sorted() { end(slot: slot) }
     }

@@ -141,7 +141,6 @@ struct JobQueue {
         if !resting.contains(user) { turns.enter(user) }
     }
 
-    /// Removes a waiting job.
     mutating func remove(_ job: JobID) {
         guard let entry = entries.removeValue(forKey: job) else { return }
         let user = entry.owner.user
@@ -232,7 +231,6 @@ struct JobQueue {
         offerPlace(of: group)
     }
 
-    /// Counts a running job as ended.
     mutating func jobEnded(_ job: JobID) {
         guard let (user, group) = runningJobs.removeValue(forKey: job) else { return }
         running.remove(user)

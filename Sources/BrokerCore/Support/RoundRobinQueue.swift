@@ -42,7 +42,6 @@ struct RoundRobinQueue {
     /// All jobs, in no particular order.
     var jobs: some Sequence<JobID> { places.keys }
 
-    /// Adds a job.
     mutating func insert(_ job: JobID, _ standing: Standing) {
         places[job] = Place(standing: standing)
         clients.change(standing.client, default: Client()) { $0.waiting += 1 }
@@ -63,7 +62,6 @@ struct RoundRobinQueue {
         turns.enter(place.standing.client)
     }
 
-    /// Sets a job aside.
     mutating func setAside(_ job: JobID) {
         guard let place = places[job], place.ticket != nil else { return }
         places.change(job) { $0.ticket = nil }
@@ -75,7 +73,6 @@ struct RoundRobinQueue {
         }
     }
 
-    /// Removes a job.
     mutating func remove(_ job: JobID) {
         setAside(job)
         guard let client = places.removeValue(forKey: job)?.standing.client else { return }

@@ -19,7 +19,6 @@ package struct KeptClient: Equatable, Sendable {
         package var endedBytes: Int?
     }
 
-    /// A subscription.
     package struct Subscription: Equatable, Sendable {
         package var id: Int
         package var events: [String]

@@ -199,7 +199,6 @@ extension KeptOriginal {
 }
 
 extension KeptContent {
-    /// Its key.
     var key: ContentKey? {
         ContentDigest(hexadecimal: digest).map { ContentKey(digest: $0, owner: owner, pixels: pixels) }
     }

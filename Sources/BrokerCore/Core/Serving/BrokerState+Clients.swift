@@ -344,7 +344,6 @@ extension BrokerState {
         beginMore(of: id)
     }
 
-    /// Ends a prefetch with an error.
     mutating func failPrefetch(_ id: PrefetchID, _ error: WireError) {
         guard let prefetch = requests[id] else { return }
         abandon(id)
