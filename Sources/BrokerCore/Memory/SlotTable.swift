@@ -86,7 +86,7 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
 
 /// Slot numbers by the hash of their records: open addressing with linear probing and backward-shift deletion (Knuth, The
 /// Art of Computer Programming, section 6.4, algorithm R).
-package struct HashIndex {
+struct HashIndex {
     /// A slot and its hash. The hash saves comparisons with other records and, when the table grows, a cache miss for each.
     private struct Place {
         /// The slot plus 1; 0 for an empty place.
@@ -101,10 +101,8 @@ package struct HashIndex {
     /// The number of slots in the table.
     private(set) var count = 0
 
-    package init() {}
-
     /// Returns the slot for which `isMeant` is true among those with this hash.
-    package func slot(hash: Int, isMeant: (Int) -> Bool) -> Int? {
+    func slot(hash: Int, isMeant: (Int) -> Bool) -> Int? {
         if places.isEmpty { return nil }
         let hash = Self.upperHalf(hash)
         var place = home(of: hash)
@@ -115,7 +113,7 @@ package struct HashIndex {
         return nil
     }
 
-    package mutating func insert(_ slot: Int, hash: Int) {
+    mutating func insert(_ slot: Int, hash: Int) {
         // At most four fifths full; it grows by half, so an entry costs 10 to 15 bytes.
         if (count + 1) * 5 > places.count * 4 {
             let old = places
@@ -127,7 +125,7 @@ package struct HashIndex {
     }
 
     /// Removes a slot, which is in the table.
-    package mutating func remove(_ slot: Int, hash: Int) {
+    mutating func remove(_ slot: Int, hash: Int) {
         var hole = home(of: Self.upperHalf(hash))
         while places[hole].slot != slot { hole = next(hole) }
         var other = next(hole)

@@ -67,8 +67,6 @@ package struct KeptClient: Equatable, Sendable {
     package var program: String?
     /// Its request for the upgrade, if it has made it.
     package var upgrade: Int?
-
-    package init(descriptor: Int) { self.descriptor = descriptor }
 }
 
 extension KeptClient: FieldList {

@@ -10,10 +10,6 @@ package struct KeptSegment: Equatable, Sendable {
     package var namespace: UInt64?
     /// The number of its descriptor.
     package var descriptor = 0
-
-    package init(number: Int, bytes: Int, uid: UInt32, namespace: UInt64?) {
-        (self.number, self.bytes, self.uid, self.namespace) = (number, bytes, uid, namespace)
-    }
 }
 
 extension KeptSegment: FieldList {
