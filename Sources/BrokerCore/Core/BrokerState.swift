@@ -131,8 +131,7 @@ package struct BrokerState {
         // The memory of the last event's actions is used again if the caller no longer has them.
         actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
         receive(event)
-        var hasHeardTier = false
-        if case .timePassed = event { hasHeardTier = true }
+        let hasHeardTier = if case .timePassed = event { true } else { false }
         finishEvent(hasHeardTier: hasHeardTier)
         return actions
     }

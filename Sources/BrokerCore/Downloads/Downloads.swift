@@ -409,9 +409,7 @@ package struct Downloads {
 
     /// Notes that the origin confirmed the cached original.
     mutating func confirmed(_ job: JobID, at now: Instant) {
-        if let download = downloads[job] {
-            answered(download, status: 304, at: now)
-        }
+        if let download = downloads[job] { answered(download, status: 304, at: now) }
     }
 
     /// Notes that a transfer has ended well: its worker has no more to do with the bytes, which are `body` now.
@@ -542,9 +540,8 @@ package struct Downloads {
         if let transfer = download.transfer {
             let stop = Outcome.stop(job, transfer.worker)
             if download.resumption == nil { return [stop, .discard(job)] + end(job) }
-            downloads.change(job) { $0.state = .stopping(transfer) }
+            downloads.change(job) { ($0.state, $0.revalidatedBody) = (.stopping(transfer), nil) }
             jobByKey[download.key] = nil
-            downloads.change(job) { $0.revalidatedBody = nil }
             return [stop, .stopDeadline(job), .ended(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
         }
         let kept = keepBody(of: job, isDraining: isDraining, at: now)
@@ -556,13 +553,12 @@ package struct Downloads {
     mutating func stopped(_ job: JobID, received: Int, isDraining: Bool, at now: Instant) -> [Outcome] {
         guard let download = downloads[job], download.isStopping else { return [] }
         setReceived(of: job, min(max(received, 0), limits.maxDownloadBytes))
-        var outcomes = unassign(job)
+        let outcomes = unassign(job)
         hosts.abandoned(download.hostKey)
         let kept = keepBody(of: job, isDraining: isDraining, at: now)
         if kept == nil { setReceived(of: job, 0) }
         downloads[job] = nil
-        outcomes += kept ?? [.discard(job)]
-        return outcomes
+        return outcomes + (kept ?? [.discard(job)])
     }
 
     /// The worker of a download that was to stop and has not.
@@ -602,10 +598,8 @@ package struct Downloads {
         guard let download = downloads[job] else { return [] }
         if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
         hosts.abandoned(download.hostKey)
-        if download.resumption == nil {
-            downloads.change(job) { $0.attempts -= 1 }
-        } else {
-            downloads.change(job) { $0.resumptions -= 1 }
+        downloads.change(job) {
+            if download.resumption == nil { $0.attempts -= 1 } else { $0.resumptions -= 1 }
         }
         return requeue(job)
     }

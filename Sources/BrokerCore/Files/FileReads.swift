@@ -135,8 +135,7 @@ package struct FileReads {
 
     /// Takes a running read out. The file is returned if its descriptor is not needed any more.
     mutating func end(_ job: JobID) -> (read: Read, released: FileID?)? {
-        guard let read = reads[job] else { return nil }
-        reads[job] = nil
+        guard let read = reads.removeValue(forKey: job) else { return nil }
         if jobByKey[read.key] == job { jobByKey[read.key] = nil }
         switch read.state {
         case .running:

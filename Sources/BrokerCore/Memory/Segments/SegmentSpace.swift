@@ -66,12 +66,8 @@ struct SegmentSpace {
         let hole = holes[best]
         let range = hole.lowerBound..<hole.lowerBound + units
         if range == hole { holes.remove(at: best) } else { holes[best] = range.upperBound..<hole.upperBound }
-        freeCount -= units
         if hole.count == largestHole { largestHole = holes.lazy.map(\.count).max() ?? 0 }
-        let list = range.lowerBound / Self.unitsOfList
-        pieces[list].insert(
-            Piece(start: UInt32(range.lowerBound), count: UInt32(units), buffer: buffer),
-            at: pieces[list].partitionIndex { $0.start > range.lowerBound })
+        add(range, of: buffer)
         return range.lowerBound
     }
 
@@ -86,13 +82,18 @@ struct SegmentSpace {
         let hole = holes[index]
         let rest = [hole.lowerBound..<range.lowerBound, range.upperBound..<hole.upperBound].filter { !$0.isEmpty }
         holes.replaceSubrange(index...index, with: rest)
-        freeCount -= range.count
         largestHole = holes.lazy.map(\.count).max() ?? 0
+        add(range, of: buffer)
+        return true
+    }
+
+    /// Adds an image in units that are in no hole any more.
+    private mutating func add(_ range: Range<Int>, of buffer: BufferID) {
+        freeCount -= range.count
         let list = range.lowerBound / Self.unitsOfList
         pieces[list].insert(
             Piece(start: UInt32(range.lowerBound), count: UInt32(range.count), buffer: buffer),
             at: pieces[list].partitionIndex { $0.start > range.lowerBound })
-        return true
     }
 
     /// Frees the units of the image that begins at `start`.
