@@ -46,13 +46,6 @@ package struct Clients {
         func hasUnanswered(_ id: Int) -> Bool { gets[id] != nil || others[id] != nil || prefetches[id] != nil }
     }
 
-    /// The unanswered requests of a client that disconnected.
-    struct Departure {
-        let prefetches: [PrefetchID]
-        let gets: [WaiterID]
-        let stores: [WaiterID]
-    }
-
     /// How a client gets the bytes of a buffer.
     enum Use {
         /// It leases the buffer and has its descriptor.
@@ -137,15 +130,7 @@ package struct Clients {
     /// Notes that such a connection is closed.
     mutating func connectionClosed(of uid: UInt32) { connections.give(1, from: uid) }
 
-    /// The requests that a disconnected client left unanswered. They must be ended before `removed` is called.
-    func departure(of client: ClientID) -> Departure? {
-        clients[client].map {
-            Departure(
-                prefetches: $0.prefetches.values.sorted(), gets: $0.gets.values.sorted(), stores: $0.stores.sorted())
-        }
-    }
-
-    /// Removes a client and returns the buffers that it held.
+    /// Removes a client, whose unanswered requests have been ended, and returns the buffers that it held.
     mutating func removed(_ client: ClientID) -> [BufferID] {
         guard let gone = clients.removeValue(forKey: client) else { return [] }
         requests.give(gone.weight, from: gone.uid)

@@ -68,7 +68,7 @@ import Testing
         #expect(clients.subscribe(client, to: [.started], id: 3) == nil)
         #expect(clients.grant(buffer, bytes: 10, to: client, of: 1, .lease) == true)
         #expect(clients.grant(BufferID(number: 8), bytes: 10, to: client, of: 1, .sending) == true)
-        #expect(clients.departure(of: client)?.prefetches == [PrefetchID(number: 1)])
+        #expect(clients[client]?.prefetches == [1: PrefetchID(number: 1)])
         #expect(Set(clients.removed(client)) == [buffer, BufferID(number: 8)])
         #expect(clients.pendingWeight == 0 && clients.subscriptionsTaken == 0 && clients.connectionsTaken == 0)
         #expect(!clients.hasSubscribers && clients.holdings.isEmpty && clients.leased(by: 1) == .init())

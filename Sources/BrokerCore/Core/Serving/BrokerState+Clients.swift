@@ -18,14 +18,14 @@ extension BrokerState {
     }
 
     mutating func clientDisconnected(_ client: ClientID, isForced: Bool) {
-        guard let departure = clients.departure(of: client) else { return }
-        let detached = clients[client]?.detached ?? []
-        for prefetch in departure.prefetches { abandon(prefetch, among: detached) }
-        for waiter in departure.gets
+        guard let departing = clients[client] else { return }
+        let detached = departing.detached
+        for prefetch in departing.prefetches.values.sorted() { abandon(prefetch, among: detached) }
+        for waiter in departing.gets.values.sorted()
         where !detached.contains(requests[waiter]?.request.id ?? -1) || !detach(waiter) {
             abandon(waiter)
         }
-        for waiter in departure.stores { abandon(waiter) }
+        for waiter in departing.stores.sorted() { abandon(waiter) }
         let buffers = clients.removed(client)
         // It may still read what it has leased.
         if isForced { memory.endSegments(of: buffers) }
