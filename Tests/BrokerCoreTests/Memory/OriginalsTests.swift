@@ -72,7 +72,7 @@ struct OriginalsTests {
         try decode(&world)
         finishSaving(&world)
         #expect(world.image(client, 3)?.source == .disk)
-        #expect(world.state.memory.residentBytes == 500 && world.state.counters.downloads == 1)
+        #expect(world.state.memory.residentBytes == 500 && world.state.counters.figures[.downloads] == 1)
     }
 
     @Test func `an original that the disk tier does not have stays`() throws {
@@ -164,7 +164,7 @@ struct OriginalsTests {
         world.confirm(try #require(world.fetches.keys.first))
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         try decode(&world)
-        #expect(world.image(client, 2)?.width == 5 && world.state.counters.downloads == 0)
+        #expect(world.image(client, 2)?.width == 5 && world.state.counters.figures[.downloads] == nil)
     }
 
     // MARK: Without a disk tier

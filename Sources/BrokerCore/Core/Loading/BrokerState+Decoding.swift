@@ -258,12 +258,12 @@ extension BrokerState {
         let staysInMemory = !isDetached && memory.isKnown(variant.content)
         let home = staysInMemory ? publish(job, as: buffer, bytes: result.bytes, for: waiters) : .memfd
         if !staysInMemory { actions.append(.publish(job, buffer, inBroker: false)) }
-        counters.decodes += 1
+        counters.count(.decodes)
         memory.noteDecoding(of: variant)
         let frames = variant.form.transform.map { plan.header.count(of: $0.frames, as: variant.form.encoding) } ?? 1
-        counters.pixelsDecoded += plan.result.pixels * frames
-        if result.ignoredProfile { counters.ignoredProfiles += 1 }
-        counters.decodeTimes.record(microseconds: microseconds)
+        counters.count(.pixelsDecoded, plan.result.pixels * frames)
+        if result.ignoredProfile { counters.count(.ignoredProfiles) }
+        counters.record(.decode, microseconds: microseconds)
         if !staysInMemory { return (buffer, false) }
         memory.insert(
             buffer, as: variant, bytes: result.bytes, geometry: plan.result, at: now.instant, worth: microseconds,

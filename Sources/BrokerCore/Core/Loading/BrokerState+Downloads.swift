@@ -233,8 +233,8 @@ extension BrokerState {
         let bytes = download.received
         let isShared = download.shared != nil
         if !isShared {
-            counters.downloads += 1
-            counters.bytesDownloaded += bytes
+            counters.count(.downloads)
+            counters.count(.bytesDownloaded, bytes)
         }
         let lease = tier.end(job)
         var waiting = download.waiters
@@ -400,7 +400,7 @@ extension BrokerState {
         let lease = tier.end(job)
         carryOut(downloads.end(job))
         actions.append(.discard(job))
-        counters.revalidated += 1
+        counters.count(.revalidated)
         note(known.content, of: worker)
 
         let key = download.original
@@ -537,7 +537,7 @@ extension BrokerState {
         let microseconds = now.instant.microseconds(since: transfer.startedAt)
         // A continued transfer brings only the rest. The number is the worker's word.
         let bytes = max(0, min(bytes, limits.maxDownloadBytes) - download.resumedFrom)
-        counters.transfers.record(microseconds: microseconds)
+        counters.record(.download, microseconds: microseconds)
         if let status, (100...999).contains(status) { counters.originResponses[status, default: 0] += 1 }
         busiestOrigins.count(download.origin, microseconds: microseconds, bytes: bytes, hasFailed: hasFailed)
         counters.add(for: download.user) {

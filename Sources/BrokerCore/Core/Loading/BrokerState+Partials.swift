@@ -129,7 +129,7 @@ extension BrokerState {
         }
         let buffer = newBufferID()
         actions.append(.publish(job, buffer, inBroker: false))
-        counters.partialDecodes += 1
+        counters.count(.partialDecodes)
         downloads.showedPart(of: part.download, stage: plan.stage ?? 0)
         let etag = downloads[part.download]?.response?.etag
         for waiter in meant { show(buffer, bytes: result.bytes, plan, etag: etag, to: waiter) }

@@ -526,7 +526,7 @@ extension BrokerState {
         countEnd(of: waiter, outcome)
         if isStale { counters.add(for: waiter.uid) { $0.staleServed += 1 } }
         if waiter.isLoaded {
-            counters.loads.record(microseconds: now.instant.microseconds(since: waiter.receivedAt))
+            counters.record(.load, microseconds: now.instant.microseconds(since: waiter.receivedAt))
         }
     }
 

@@ -12,11 +12,10 @@ extension BrokerState {
     ) {
         let steps = JobStep.job(name, from: start, to: now.instant, parts: parts)
         if let queuedAt {
-            counters.spans[.queue, default: LatencyHistogram()]
-                .record(microseconds: start.microseconds(since: queuedAt))
+            counters.record(.queue, microseconds: start.microseconds(since: queuedAt))
         }
         for step in countingWhole ? steps[...] : steps.dropFirst() {
-            counters.spans[step.name, default: LatencyHistogram()].record(microseconds: step.microseconds)
+            counters.record(step.name, microseconds: step.microseconds)
         }
         guard requests.areTraced else { return }
         for waiter in waiters { requests.trace(steps, until: now.instant, of: waiter.id) }

@@ -8,24 +8,14 @@ struct Counters {
     /// Of the clients of each user: what one user may see.
     private var users: [UInt32: RequestCounters] = [:]
     var programs = ProgramCounters()
-    var revalidated = 0
     /// Exited workers of all kinds, retired ones aside.
     var workerDeaths: [DeathCause: Int] = [:]
-    var bytesDownloaded = 0
-    var downloads = 0
-    var pixelsDecoded = 0
-    var decodes = 0
-    /// Partial images shown.
-    var partialDecodes = 0
-    /// Decodings of images whose colour profile could not be used.
-    var ignoredProfiles = 0
+    /// Downloads, decodings, and what they have brought.
+    private(set) var figures: [StatsReport.Figure: Int] = [:]
     /// Responses of origins by status, of which there are fewer than a thousand.
     var originResponses: [Int: Int] = [:]
-    var loads = LatencyHistogram()
-    var transfers = LatencyHistogram()
-    var decodeTimes = LatencyHistogram()
-    /// The other parts of loads that were measured.
-    var spans: [StatsReport.Distribution: LatencyHistogram] = [:]
+    /// Loads, and the parts of them that were measured.
+    private var spans: [StatsReport.Distribution: LatencyHistogram] = [:]
 
     /// The most users that are counted for themselves. Beyond, another one's counters begin at zero again.
     private static let maximumUsers = 1024
@@ -36,6 +26,12 @@ struct Counters {
         guard let user else { return }
         change(&users[user, default: RequestCounters()])
         if users.count > Self.maximumUsers, let other = users.keys.first(where: { $0 != user }) { users[other] = nil }
+    }
+
+    mutating func count(_ figure: StatsReport.Figure, _ amount: Int = 1) { figures[figure, default: 0] += amount }
+
+    mutating func record(_ span: StatsReport.Distribution, microseconds: Int) {
+        spans[span, default: LatencyHistogram()].record(microseconds: microseconds)
     }
 
     /// The counters of a user's requests.
@@ -51,21 +47,12 @@ struct Counters {
     /// Writes the counters into a report.
     func fill(_ report: inout StatsReport) {
         requests.fill(&report)
-        report[.revalidated] = revalidated
+        for (figure, count) in figures { report[figure] = count }
         report.workerDeaths = workerDeaths
-        report[.bytesDownloaded] = bytesDownloaded
-        report[.downloads] = downloads
-        report[.pixelsDecoded] = pixelsDecoded
-        report[.decodes] = decodes
-        report[.partialDecodes] = partialDecodes
-        report[.ignoredProfiles] = ignoredProfiles
-        report[.loadMilliseconds] = loads.quantiles(unit: 1000)
-        report[.decodeMilliseconds] = decodeTimes.quantiles(unit: 1000)
         report.originResponses = originResponses
         report.programs = programs.rows
-        report.histograms[.load] = loads.distribution
-        report.histograms[.download] = transfers.distribution
-        report.histograms[.decode] = decodeTimes.distribution
+        if let loads = spans[.load] { report[.loadMilliseconds] = loads.quantiles(unit: 1000) }
+        if let decodes = spans[.decode] { report[.decodeMilliseconds] = decodes.quantiles(unit: 1000) }
         for (span, times) in spans { report.histograms[span] = times.distribution }
     }
 }
