@@ -424,17 +424,13 @@ struct MemoryIndex {
             originals[slot] = entry
             linkToURL(slot)
         } else {
-            add(entry)
+            let slot = originals.insert(entry)
+            contents[content].originals.append(slot)
+            linkToURL(slot)
             if let owner = key.owner { owned.change(owner, default: 0) { $0 += 1 } }
         }
         limitKeys(of: content, keeping: key)
         return dropped
-    }
-
-    private mutating func add(_ entry: OriginalEntry) {
-        let slot = originals.insert(entry)
-        contents[entry.content].originals.append(slot)
-        linkToURL(slot)
     }
 
     /// Records that the disk tier has the bytes of an original, which are those in `body`.

@@ -24,10 +24,9 @@ extension BrokerState {
             failImpatient(
                 job, hostUnavailable(key.origin, milliseconds: until.milliseconds(after: now.instant)))
         case .transfer(let order):
-            assign(job, download, to: worker)
-            for waiter in download.waiters {
-                schedule(.silence(waiter.id), in: waiter.silenceMs)
-            }
+            supervision.assign(job, to: worker, exclusively: download.isSuspect)
+            if download.isSuspect { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
+            for waiter in download.waiters { schedule(.silence(waiter.id), in: waiter.silenceMs) }
             schedule(.yield(job, startedAt: now.instant), in: limits.yieldSilenceMs)
             actions.append(.startFetch(worker, order))
             tell(.started, of: download, job)
@@ -63,11 +62,6 @@ extension BrokerState {
         while let (download, since) = downloads.releaseNext(at: now.instant) {
             ended(.held, from: since, for: download.waiters)
         }
-    }
-
-    private mutating func assign(_ job: JobID, _ download: Download, to worker: WorkerID) {
-        supervision.assign(job, to: worker, exclusively: download.isSuspect)
-        if download.isSuspect { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
     }
 
     /// Lets the next suspect begin: this one has not killed its worker in `suspicionMs`. It keeps its worker, in whose place

@@ -201,13 +201,8 @@ extension BrokerState {
         }
     }
 
-    /// Takes a waiter out of the read of its file.
-    mutating func leaveRead(_ job: JobID, _ waiter: WaiterID) {
-        if files.leave(job, waiter) { giveUpRead(job) }
-    }
-
     /// Ends a read that nothing waits for. The helper may go on with it, but its bytes are discarded.
-    private mutating func giveUpRead(_ job: JobID) {
+    mutating func giveUpRead(_ job: JobID) {
         let isRunning = files.isRunning(job)
         _ = endRead(job)
         if isRunning { actions.append(.discard(job)) }

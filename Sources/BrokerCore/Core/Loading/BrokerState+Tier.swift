@@ -31,14 +31,6 @@ extension BrokerState {
         limits.usesSharedTier && mayUseTier(waiter) && !isDraining && supervision.available(.tier) != nil
     }
 
-    /// Queues the lookup for a download that waits for it. `assignJobs` sends it.
-    mutating func askTier(for job: JobID, _ waiter: JobWaiter) {
-        guard let download = downloads[job] else { return }
-        carryOut(
-            tier.begin(
-                job, key: download.original.word, owner: waiter.owner, priority: waiter.priority, at: now.instant))
-    }
-
     /// The key in the shared tier of a variant that a request waits for; nil for one that is not looked for there.
     func sharedKey(of variant: VariantKey, for waiter: Waiter) -> String? {
         // While nothing may be loaded, no lookup is sent, and a decoding would wait in vain.
@@ -48,11 +40,11 @@ extension BrokerState {
         return Self.recordForm(of: variant).map { Self.sharedKey(of: variant, form: $0) }
     }
 
-    /// Queues the lookup for a decoding that waits for it.
-    mutating func askTier(for job: JobID, key: String, _ waiter: JobWaiter) {
+    /// Queues the lookup for a job that waits for it: a download, which takes a lease, or a decoding. `assignJobs` sends it.
+    mutating func askTier(for job: JobID, key: String, takesLease: Bool, _ waiter: JobWaiter) {
         carryOut(
             tier.begin(
-                job, key: key, takesLease: false, owner: waiter.owner, priority: waiter.priority, at: now.instant))
+                job, key: key, takesLease: takesLease, owner: waiter.owner, priority: waiter.priority, at: now.instant))
     }
 
     /// The form of a variant as in records; nil for a variant that is not shared: only images that are encoded again are.

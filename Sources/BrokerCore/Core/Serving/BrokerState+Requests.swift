@@ -327,7 +327,7 @@ extension BrokerState {
                 cacheControl: cacheControl, waiter: jobWaiter,
                 revalidating: original, revalidatedBody: body))
         requests.wait(id, for: .downloading(job))
-        if isParked { askTier(for: job, jobWaiter) }
+        if isParked { askTier(for: job, key: waiter.key.word, takesLease: true, jobWaiter) }
     }
 
     /// Allocates a job's id and lets a download continue with it.
@@ -357,7 +357,7 @@ extension BrokerState {
             asksTier: sharedKey != nil, jobWaiter, as: job)
         requests.wait(id, for: .decoding(job))
         memory.hold(body)
-        if let sharedKey { askTier(for: job, key: sharedKey, jobWaiter) }
+        if let sharedKey { askTier(for: job, key: sharedKey, takesLease: false, jobWaiter) }
     }
 
     mutating func decodingRefusal(of variant: VariantKey, from responsible: Responsible?) -> WireError? {
@@ -623,7 +623,7 @@ extension BrokerState {
     mutating func leaveJob(_ waiter: Waiter) {
         switch waiter.stage {
         case .deciding, .opening: break
-        case .reading(let job): leaveRead(job, waiter.id)
+        case .reading(let job): if files.leave(job, waiter.id) { giveUpRead(job) }
         case .lookingUp(let job):
             if let worker = disk.leave(lookup: job, waiter.id)?.worker { supervision.unassign(job, from: worker) }
         case .downloading(let job):
