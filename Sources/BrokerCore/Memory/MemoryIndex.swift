@@ -781,10 +781,12 @@ struct MemoryIndex {
     }
 
     private mutating func unholdOrphan(_ buffer: BufferID) {
-        guard var orphan = orphans[buffer] else { return }
-        orphan.holders -= 1
-        orphans[buffer] = orphan.holders > 0 ? orphan : nil
-        if orphan.holders > 0 { return }
+        orphans.change(buffer) { $0.holders -= 1 }
+        if orphans[buffer]?.holders == 0 { removeOrphan(buffer) }
+    }
+
+    private mutating func removeOrphan(_ buffer: BufferID) {
+        guard let orphan = orphans.removeValue(forKey: buffer) else { return }
         orphanBytes -= orphan.charge
         segments.setHeld(false, at: orphan.place)
         free(orphan.place)
@@ -817,11 +819,7 @@ struct MemoryIndex {
             if let removed = evicted(slot) { return removed }
         }
         let removed = remove(buffer)
-        if let orphan = orphans.removeValue(forKey: buffer) {
-            orphanBytes -= orphan.charge
-            segments.setHeld(false, at: orphan.place)
-            free(orphan.place)
-        }
+        removeOrphan(buffer)
         return removed.first
     }
 
