@@ -87,7 +87,6 @@ struct Download {
     var isCompromised = false
     /// The part of the body that was rendered as partial images.
     var rendered = PartialProgress()
-    var expected: Int?
     /// The response when the body began, the validator by which it can be continued, and its length.
     var response: ResponseRecord?
     var validator: String?

@@ -310,13 +310,10 @@ package struct Downloads {
     }
 
     /// Notes received bytes, which are in memory of the broker's. Returns the download, if it is active.
-    mutating func progressed(_ job: JobID, received: Int, expected: Int?, at now: Instant) -> Download? {
+    mutating func progressed(_ job: JobID, received: Int, at now: Instant) -> Download? {
         guard let download = self[job] else { return nil }
         setReceived(of: job, min(max(received, download.received), limits.maxDownloadBytes))
-        downloads.change(job) {
-            $0.expected = expected
-            $0.transfer?.lastActivity = now
-        }
+        downloads.change(job) { $0.transfer?.lastActivity = now }
         silent.remove(job)
         return self[job]
     }

@@ -42,7 +42,7 @@ import WorkerProtocol
     private func respond(_ downloads: inout Downloads, received: Int) {
         let response = ResponseRecord(status: 200, requestedAt: 0, receivedAt: 0, cacheControl: "max-age=60")
         _ = downloads.responded(job, response, validator: "\"v\"", total: 1000, at: now)
-        _ = downloads.progressed(job, received: received, expected: 1000, at: now)
+        _ = downloads.progressed(job, received: received, at: now)
     }
 
     @Test func `a forced request joins only a download that brings the body`() throws {

@@ -125,7 +125,7 @@ extension BrokerState {
 
     mutating func fetchProgressed(_ worker: WorkerID, _ job: JobID, received: Int, expected: Int?) {
         guard supervision.isRunning(job, on: worker),
-            let download = downloads.progressed(job, received: received, expected: expected, at: now.instant)
+            let download = downloads.progressed(job, received: received, at: now.instant)
         else { return }
         evictToFit()
         for waiter in download.waiters {
