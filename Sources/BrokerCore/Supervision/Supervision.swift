@@ -49,13 +49,13 @@ package struct Supervision {
 
     init(limits: BrokerLimits) {
         fetch = WorkerPool(
-            kind: .fetch, size: limits.fetchers, capacity: limits.transfersPerFetcher,
+            size: limits.fetchers, capacity: limits.transfersPerFetcher,
             jobsOfALife: limits.jobsOfAWorker)
         decode = WorkerPool(
-            kind: .decode, size: limits.workers, capacity: 1, briefCapacity: limits.briefJobs,
+            size: limits.workers, capacity: 1, briefCapacity: limits.briefJobs,
             jobsOfALife: limits.jobsOfAWorker)
-        cache = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
-        tier = WorkerPool(kind: .tier, size: limits.usesSharedTier ? 1 : 0, spares: 0, capacity: .max)
+        cache = WorkerPool(size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
+        tier = WorkerPool(size: limits.usesSharedTier ? 1 : 0, spares: 0, capacity: .max)
         (loaderSize, loaderLife) = (limits.workersOfFamily, limits.jobsOfAWorker)
         allowsUnsandboxed = limits.allowsUnsandboxed
         decoderMemoryBytes = limits.workerMemoryBytes
@@ -68,7 +68,7 @@ package struct Supervision {
             case .decode: yield decode
             case .cache: yield cache
             case .tier: yield tier
-            case .loader(let family): yield loaders[family] ?? emptyLoader(family)
+            case .loader(let family): yield loaders[family] ?? emptyLoader
             }
         }
         _modify {
@@ -78,15 +78,14 @@ package struct Supervision {
             case .cache: yield &cache
             case .tier: yield &tier
             case .loader(let family):
-                let empty = emptyLoader(family)
+                let empty = emptyLoader
                 yield &loaders[family, default: empty]
             }
         }
     }
 
-    private func emptyLoader(_ family: CodecFamily) -> WorkerPool {
-        WorkerPool(
-            kind: .loader(family), size: loaderSize, spares: 0, capacity: 1, jobsOfALife: loaderLife, isOnDemand: true)
+    private var emptyLoader: WorkerPool {
+        WorkerPool(size: loaderSize, spares: 0, capacity: 1, jobsOfALife: loaderLife, isOnDemand: true)
     }
 
     private func hasPool(where matches: (borrowing WorkerPool) -> Bool) -> Bool {

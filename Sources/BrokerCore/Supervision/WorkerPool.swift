@@ -45,7 +45,6 @@ struct WorkerPool {
         var canWork: Bool { isReady && !hasHungUp && !isCondemned && !isRetiring }
     }
 
-    let kind: WorkerKind
     /// The most workers that are busy at once.
     let size: Int
     /// The number of ready workers kept in addition, so that a lost one is replaced without waiting for a start.
@@ -86,10 +85,9 @@ struct WorkerPool {
     private(set) var restarts = 0
 
     init(
-        kind: WorkerKind, size: Int, spares: Int = 1, capacity: Int, briefCapacity: Int = 1, jobsOfALife: Int = .max,
+        size: Int, spares: Int = 1, capacity: Int, briefCapacity: Int = 1, jobsOfALife: Int = .max,
         isOnDemand: Bool = false
     ) {
-        self.kind = kind
         self.size = size
         self.spares = size == 0 ? 0 : spares
         self.capacity = capacity

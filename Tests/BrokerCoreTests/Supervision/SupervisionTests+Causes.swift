@@ -41,7 +41,7 @@ extension SupervisionTests {
     /// Workers killed while they start, for example by the kernel, neither open the pool's breaker for half a minute
     /// nor are restarted without a pause.
     @Test func `workers killed before they are ready are started again, at most once a second`() {
-        var pool = WorkerPool(kind: .decode, size: 1, spares: 0, capacity: 1)
+        var pool = WorkerPool(size: 1, spares: 0, capacity: 1)
         var now = Instant(nanoseconds: 0)
         var ids = IdentifierSource<WorkerProcessKind>()
         var pauses: [Int] = []
