@@ -153,7 +153,7 @@ package struct Downloads {
             hosts.abandoned(download.hostKey)
         } else {
             if download.received > 0 { outcomes.append(.discard(job)) }
-            takeOut(job, download)
+            takeOut(job)
         }
         downloads.change(job) {
             $0.response = response
@@ -394,7 +394,7 @@ package struct Downloads {
         } else if let body = download.body {
             outcomes.append(.drop(job, body))
         } else {
-            takeOut(job, download)
+            takeOut(job)
         }
         downloads[job] = nil
         jobByKey[download.key] = nil
@@ -617,7 +617,7 @@ package struct Downloads {
     }
 
     /// Takes a download that waits for its turn or its origin out of the queues.
-    private mutating func takeOut(_ job: JobID, _ download: Download) {
+    private mutating func takeOut(_ job: JobID) {
         queue.remove(job)
         suspects.remove(job)
         held.remove(job)
