@@ -96,7 +96,7 @@ struct CrashLedger {
         let length = min(Self.firstPauseMs << min(count - tolerated - 1, 10), Self.milliseconds)
         let until = last.adding(milliseconds: length)
         guard until > now else { return nil }
-        return Pause(scope: scope, milliseconds: max((until.microseconds(since: now) + 999) / 1000, 1))
+        return Pause(scope: scope, milliseconds: until.milliseconds(after: now))
     }
 }
 

@@ -22,11 +22,11 @@ struct BusiestOrigins {
         guard origin.utf8.count <= Self.longestName else { return }
         let milliseconds = max(microseconds, 0) / 1000
         let index = index(of: origin)
-        rows[index].weight = Self.sum(rows[index].weight, milliseconds)
+        rows[index].weight = StatsReport.saturating(rows[index].weight, milliseconds)
         rows[index].host.transfers += 1
         if hasFailed { rows[index].host.failed += 1 }
-        rows[index].host.bytes = Self.sum(rows[index].host.bytes, bytes)
-        rows[index].host.milliseconds = Self.sum(rows[index].host.milliseconds, milliseconds)
+        rows[index].host.bytes = StatsReport.saturating(rows[index].host.bytes, bytes)
+        rows[index].host.milliseconds = StatsReport.saturating(rows[index].host.milliseconds, milliseconds)
         rows[index].host.maxMilliseconds = max(rows[index].host.maxMilliseconds, milliseconds)
     }
 
@@ -47,10 +47,5 @@ struct BusiestOrigins {
         let least = rows.indices.min { rows[$0].weight < rows[$1].weight } ?? 0
         rows[least].host = host
         return least
-    }
-
-    private static func sum(_ left: Int, _ right: Int) -> Int {
-        let (sum, overflowed) = left.addingReportingOverflow(right)
-        return overflowed ? .max : sum
     }
 }

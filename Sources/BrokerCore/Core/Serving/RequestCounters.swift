@@ -42,8 +42,7 @@ struct RequestCounters {
     }
 
     mutating func count(mappedHits hits: Int) {
-        let (sum, overflowed) = mappedHits.addingReportingOverflow(hits)
-        mappedHits = overflowed ? .max : sum
+        mappedHits = StatsReport.saturating(mappedHits, hits)
     }
 
     /// Writes the counters into a report.
