@@ -726,7 +726,7 @@ package struct Downloads {
     static let headerPauseMs = 20
 
     /// Whether a partial decoding may begin, as far as the download is concerned.
-    func mayRenderPart(of job: JobID, isHeader: Bool = false, at now: Instant) -> Bool {
+    func mayRenderPart(of job: JobID, isHeader: Bool, at now: Instant) -> Bool {
         guard let download = self[job], let transfer = download.transfer, transfer.hasResponded else { return false }
         let rendered = download.rendered
         let isOver = isHeader ? rendered.isHeaderOver : rendered.isOver

@@ -118,9 +118,6 @@ struct MemoryIndex {
         static let firstOfOwner = 2
     }
 
-    /// The originals of a buffer that was evicted.
-    typealias Evicted = Set<OriginalKey>
-
     /// The budget in bytes; `evictToFit` applies a changed one.
     var limit: Int
     /// The maximum number of memfds, because each takes a descriptor.
@@ -160,7 +157,8 @@ struct MemoryIndex {
     private var owned: [UInt32: Int] = [:]
     /// Whether `evictToFit` records what it evicts for `takeEvicted`.
     var notesEvictions = false
-    private var evicted: [Evicted] = []
+    /// The originals of each buffer that was evicted.
+    private var evicted: [Set<OriginalKey>] = []
     private var validity: ValiditySlots
     /// The sentences about the buffers with damage, which are few and live briefly.
     private var damages: [BufferID: String] = [:]
@@ -959,7 +957,7 @@ struct MemoryIndex {
     }
 
     /// Returns the evictions since the last call, if `notesEvictions`.
-    mutating func takeEvicted() -> [Evicted] {
+    mutating func takeEvicted() -> [Set<OriginalKey>] {
         defer { evicted = [] }
         return evicted
     }

@@ -663,7 +663,7 @@ extension BrokerState {
 
     /// Ends a request whose bytes are no image. A cached original is removed and loaded once more, because the origin may
     /// have replaced it. With `isReplaced` another original is cached again in place of these bytes.
-    mutating func imageFailed(_ id: WaiterID, _ error: WireError, isReplaced: Bool = false) {
+    mutating func imageFailed(_ id: WaiterID, _ error: WireError, isReplaced: Bool) {
         guard let waiter = requests[id] else { return }
         if case .store = waiter.purpose { return fail(waiter, error) }
         let isBadOriginal = Self.isOfAllForms(error, in: form(of: waiter.request))
