@@ -15,9 +15,6 @@ struct EvictionQueue {
         let cost: Float
         /// The number of its uses, at most 255.
         let uses: UInt8
-
-        /// What it adds to the floor.
-        var priority: Double { Double(cost) * Double(uses) }
     }
 
     private struct Node {
@@ -77,13 +74,9 @@ struct EvictionQueue {
     /// Returns the cost of an element and the number of its uses, for `insert` with as many bytes; nil for one that is not in
     /// the queue.
     func worth(of element: Int, bytes: Int) -> (microseconds: Int, uses: Int)? {
-        value(of: element).map { Self.worth($0, bytes: bytes) }
-    }
-
-    /// Returns a cost and a number of uses, for `insert` with as many bytes.
-    static func worth(_ value: Value, bytes: Int) -> (microseconds: Int, uses: Int) {
+        guard let value = value(of: element) else { return nil }
         // Finite and at most a second, as inserted.
-        (Int((Double(value.cost) * Double(max(bytes, 1))).rounded()), Int(value.uses))
+        return (Int((Double(value.cost) * Double(max(bytes, 1))).rounded()), Int(value.uses))
     }
 
     /// Records a use of `element`.

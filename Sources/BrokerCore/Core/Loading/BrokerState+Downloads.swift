@@ -208,9 +208,7 @@ extension BrokerState {
         } else {
             storeIdentified(download, body, digest, made, by: worker)
         }
-        var next: JobID?
-        for waiter in download.waiters where next == nil { next = requests[waiter.id]?.decoding }
-        guard let next else { return }
+        guard let next = download.waiters.compactMap({ requests[$0.id]?.decoding }).first else { return }
         if identification.decoderCrashes > 0 {
             decoding.add(crashes: identification.decoderCrashes, to: next)
         } else if supervision.isIdle(worker), supervision.available(.decode) != nil, decoding.popQueued(next) {

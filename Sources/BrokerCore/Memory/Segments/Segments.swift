@@ -60,8 +60,8 @@ package struct Segments {
     private var segments: [Int: Segment] = [:]
     /// Each owner's segments, the newest first, which are the largest.
     private var numbers: [SegmentOwner: [Int]] = [:]
-    /// Numbers are never used again: a client may still have the segment mapped.
-    private var lastNumber = 0
+    /// The last number that was given to a segment. None is used again: a client may still have the segment mapped.
+    private(set) var last = 0
     /// The bytes of all segments.
     private(set) var totalBytes = 0
     /// The free bytes of the segments that do not end.
@@ -85,9 +85,6 @@ package struct Segments {
 
     var count: Int { segments.count }
 
-    /// The last number that was given to a segment.
-    var last: Int { lastNumber }
-
     /// All segments, by their numbers.
     var all: [KeptSegment] {
         segments.sorted { $0.key < $1.key }.map {
@@ -98,7 +95,7 @@ package struct Segments {
 
     /// Takes over the segments of another process, to which this one cannot write, before any other is made.
     mutating func restore(_ kept: [KeptSegment], last: Int) {
-        lastNumber = last
+        self.last = last
         for segment in kept where (1...max(last, 1)).contains(segment.number) && segments[segment.number] == nil {
             let owner = SegmentOwner(uid: segment.uid, namespace: segment.namespace)
             let space = SegmentSpace(bytes: segment.bytes)
@@ -301,12 +298,12 @@ package struct Segments {
         guard bytes <= mostNew else { return nil }
         var space = SegmentSpace(bytes: bytes)
         guard let start = space.insert(buffer, units: units) else { return nil }
-        lastNumber += 1
-        segments[lastNumber] = Segment(owner: owner, space: space)
-        numbers[owner, default: []].insert(lastNumber, at: 0)
+        last += 1
+        segments[last] = Segment(owner: owner, space: space)
+        numbers[owner, default: []].insert(last, at: 0)
         totalBytes += bytes
         restBytes += space.freeCount * SegmentSpace.unit
-        return Placement(newSegmentBytes: bytes, place: Self.place(lastNumber, start))
+        return Placement(newSegmentBytes: bytes, place: Self.place(last, start))
     }
 
     private static func place(_ number: Int, _ start: Int) -> Place {
