@@ -61,7 +61,6 @@ package struct FileReads {
     }
 
     subscript(job: JobID) -> Read? { reads[job] }
-    var isEmpty: Bool { reads.isEmpty && files.isEmpty }
     /// The number of waiters of all reads.
     var waiterCount: Int { reads.values.reduce(0) { $0 + $1.waiters.count } }
     /// The number of queued reads.

@@ -36,7 +36,6 @@ struct MemoryIndex {
         /// The holds: one for each client that leases it, for each client that it is being sent to inline, and for each job
         /// that needs it.
         let holders: Int
-        let home: Home
     }
 
     /// The entries of an original's bytes: at least one original and one buffer, except between `insert` of the
@@ -232,7 +231,7 @@ struct MemoryIndex {
         let entry = buffers[slot]
         return Buffer(
             variant: variant(of: entry), bytes: entry.bytes, geometry: entry.geometry, usedAt: entry.usedAt,
-            wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders, home: entry.home)
+            wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders)
     }
 
     /// Where a buffer lies in a segment; nil for any other.

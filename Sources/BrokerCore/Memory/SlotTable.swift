@@ -53,9 +53,6 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
         return record
     }
 
-    /// All keys, in no particular order.
-    var keys: some Sequence<Record.Key> { lazy.map(\.key) }
-
     /// All records, in no particular order.
     func makeIterator() -> Iterator { Iterator(chunks: chunks, left: count) }
 

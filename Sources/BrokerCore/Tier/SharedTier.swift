@@ -275,8 +275,6 @@ package struct SharedTier {
     var buffersBeingWritten: [BufferID] { writes.values.compactMap(\.buffer) }
     /// The number of jobs that run on the process.
     var runningJobs: Int { jobs.count + orphans.count + writes.count }
-    /// The number of lookups that wait for their turn.
-    var queuedLookups: Int { queue.count }
     /// The jobs that wait for the tier.
     var waitingJobs: Set<JobID> { Set(loads.filter(\.value.isFirst).keys) }
     /// The jobs with a load.
