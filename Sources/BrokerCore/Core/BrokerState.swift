@@ -482,7 +482,7 @@ package struct BrokerState {
         switch deadline {
         case .total(let waiter), .silence(let waiter): requests[waiter] != nil
         case .decode(_, let job), .brief(_, let job, _), .processorTime(_, let job): decoding.contains(job)
-        case .lookup(let job): disk.contains(lookup: job)
+        case .lookup(let job): disk[job] != nil
         case .diskRequest(let job): disk.contains(request: job)
         case .shared(let job): tier[job] != nil
         case .retry(let job): downloads.isBackingOff(job)

@@ -252,8 +252,6 @@ package struct Decoding {
 
     /// The decodings that wait for the shared tier.
     var askingTier: Set<JobID> { Set(decodes.filter { $0.value.isAskingTier }.keys) }
-    /// Whether a job is a decoding that has not ended.
-    func contains(decode job: JobID) -> Bool { decodes[job] != nil }
 
     mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
         decodes.change(job) { $0.waiters.setPriority(priority, of: waiter) }

@@ -306,8 +306,6 @@ package struct DiskTier {
 
     // MARK: Invariants
 
-    /// Whether a lookup is queued or running.
-    func contains(lookup job: JobID) -> Bool { lookups[job] != nil }
     /// Whether a request, other than a lookup, is queued or running.
     func contains(request job: JobID) -> Bool { running[job] != nil || queued[job] != nil }
     var isIdle: Bool { running.isEmpty && queued.isEmpty }

@@ -648,8 +648,6 @@ package struct Downloads {
         return end.milliseconds(after: now)
     }
 
-    func lastActivity(of job: JobID) -> Instant? { self[job]?.transfer?.lastActivity }
-
     /// Counts the origin of a silent transfer as unreachable, once for a transfer, if it has been silent for
     /// `Limits.patienceMs`: a client's impatience must not close an origin to others.
     mutating func blameSilence(of job: JobID, _ error: WireError, at now: Instant) {

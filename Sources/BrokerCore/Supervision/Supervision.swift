@@ -289,7 +289,7 @@ package struct Supervision {
 
     /// The workers of all kinds, with their process ids as far as they are known.
     var all: [(kind: WorkerKind, worker: WorkerPool.Worker, pid: Int?)] {
-        kinds.flatMap { kind in self[kind].all.map { (kind: kind, worker: $0, pid: pids[$0.id]) } }
+        kinds.flatMap { kind in self[kind].workers.map { (kind: kind, worker: $0, pid: pids[$0.id]) } }
     }
 
     // MARK: Ends

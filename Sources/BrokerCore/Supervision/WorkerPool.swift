@@ -70,7 +70,7 @@ struct WorkerPool {
 
     /// In the order of their starts. So few that each is found by looking at all, which is done for every event: in an array,
     /// without copying one.
-    private var workers: [Worker] = []
+    private(set) var workers: [Worker] = []
     /// Failures of the workers' own making without a healthy minute between them.
     private var failures = 0
     private var recentFailures: [Instant] = []
@@ -107,9 +107,6 @@ struct WorkerPool {
         for place in workers.indices { sum += workers[place].jobs.count }
         return sum
     }
-
-    /// All workers, for the report.
-    var all: [Worker] { workers }
 
     func contains(_ worker: WorkerID) -> Bool { place(of: worker) != nil }
     func worker(_ worker: WorkerID) -> Worker? { place(of: worker).map { workers[$0] } }

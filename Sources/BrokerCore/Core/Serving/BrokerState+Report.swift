@@ -163,7 +163,7 @@ extension BrokerState {
         if tier.waitingJobs != decoding.askingTier.union(downloads.active.filter(\.value.isParked).keys) {
             return "jobs that wait for the shared tier"
         }
-        if !tier.allJobs.allSatisfy({ downloads.active[$0] != nil || decoding.contains(decode: $0) }) {
+        if !tier.allJobs.allSatisfy({ downloads.active[$0] != nil || decoding[$0] != nil }) {
             return "a shared load without a job"
         }
         let waiterCount =

@@ -737,7 +737,7 @@ extension BrokerState {
     /// A download's silence is measured from the last byte, or from its start.
     mutating func silenceTimePassed(_ id: WaiterID) {
         guard let late = requests[id], case .downloading(let job) = late.stage,
-            let lastActivity = downloads.lastActivity(of: job)
+            let lastActivity = downloads[job]?.transfer?.lastActivity
         else { return }
         let deadline = lastActivity.adding(milliseconds: late.request.options.timeoutMs)
         if deadline > now.instant { return deadlines.add(.silence(id), at: deadline) }
