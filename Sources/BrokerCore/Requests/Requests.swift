@@ -83,9 +83,7 @@ package struct Requests {
 
     /// Lets a waiter go on with its next alternative URL; false without one.
     mutating func takeAlternative(_ id: WaiterID) -> Bool {
-        var hasTaken = false
-        waiters.change(id) { hasTaken = $0.takeAlternative() }
-        return hasTaken
+        waiters.change(id) { $0.takeAlternative() } ?? false
     }
 
     /// Whether any of them asks where its time goes.

@@ -300,7 +300,7 @@ struct BoundsTests {
         for number in 0..<20_000 {
             let key = OriginalKey(GetRequest(id: 0, url: url(number), options: GetOptions()), uid: 1000)
             let digest = ContentDigest(hexadecimal: StrictWorld.digest(number))!
-            let origin = world.state.storedStatement(StoreRequest(id: 0, url: url(number), payload: 0), for: key)
+            let origin = world.state.storedStatement(contentType: nil, for: key)
             _ = world.state.memory.insert(
                 OriginalFacts(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: origin),
                 for: key)

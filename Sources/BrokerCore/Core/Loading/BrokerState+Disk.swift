@@ -360,8 +360,7 @@ extension BrokerState {
 
     /// Notes that an original was used by way of memory, for the disk tier's order of eviction.
     mutating func noteUse(of key: OriginalKey) {
-        guard disk.notesUse else { return }
-        if disk.noteUse(of: key) { schedule(.reportUse, in: 1000) }
+        if disk.notesUse, disk.noteUse(of: key) { schedule(.reportUse, in: 1000) }
     }
 
     mutating func reportUse() {

@@ -365,7 +365,8 @@ extension BrokerState {
         let content = ContentKey(digest: digest, owner: storedKey(for: waiter).owner, pixels: request.pixels)
         note(content, of: worker)
         let original = OriginalFacts(
-            content: content, bytes: download.received, origin: storedStatement(request, for: download.original))
+            content: content, bytes: download.received,
+            origin: storedStatement(contentType: request.contentType, for: download.original))
         dropRemoved(memory.insert(original, for: download.original))
         let body = adopt(stored, content, bytes: download.received, since: nil)
         publish(early, of: content)

@@ -257,20 +257,13 @@ extension BrokerState {
         let staysInMemory = waiters.contains { requests[$0.id]?.mayEnterMemory == true }
         let name = staysInMemory ? key : key.hidden(as: job.number)
         let original = OriginalFacts(
-            content: content, bytes: bytes, origin: fileStatement(for: key),
+            content: content, bytes: bytes, origin: storedStatement(contentType: nil, for: key),
             staysOffDisk: !waiters.contains { requests[$0.id]?.mayEnterDisk == true })
         dropRemoved(memory.insert(original, for: name))
         let body = adopt(received, content, bytes: bytes, since: nil)
         publish(early, of: content)
         serve(waiters, original, from: body, key: key, reportingProgress: bytes)
         if !staysInMemory { dropRemoved(memory.remove(name)) }
-    }
-
-    /// The response assumed for a file: fresh for as long as it has the same identity.
-    private func fileStatement(for key: OriginalKey) -> OriginStatement {
-        let response = ResponseRecord(
-            requestedAt: now.unixMs, receivedAt: now.unixMs, cacheControl: "max-age=31536000")
-        return statement(response, for: key, varyKey: nil)
     }
 
     /// Has the disk tier save the identity of a file in place of its bytes, which are never copied there. So it finds the rasters

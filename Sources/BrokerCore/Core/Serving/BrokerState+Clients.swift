@@ -426,9 +426,10 @@ extension BrokerState {
         return hasRoom(for: bytes) ? nil : WireError(.overloaded, "There is no room for the bytes at present.")
     }
 
-    /// The response assumed for stored bytes: fresh for a year.
-    func storedStatement(_ request: StoreRequest, for key: OriginalKey) -> OriginStatement {
-        let response = Self.storedResponse(contentType: request.contentType, at: now.unixMs)
+    /// The response assumed for stored bytes and for those of a file, which has another key once it is changed: fresh for a
+    /// year.
+    func storedStatement(contentType: String?, for key: OriginalKey) -> OriginStatement {
+        let response = Self.storedResponse(contentType: contentType, at: now.unixMs)
         return statement(response, for: key, varyKey: nil)
     }
 
@@ -450,7 +451,8 @@ extension BrokerState {
             return rejectStored(request, error, from: waiter)
         }
         let accepted = OriginalFacts(
-            content: original.content, bytes: original.bytes, origin: storedStatement(request, for: key))
+            content: original.content, bytes: original.bytes,
+            origin: storedStatement(contentType: request.contentType, for: key))
         dropRemoved(memory.insert(accepted, for: key))
         dropRemoved(memory.remove(waiter.key))
         if request.entersDisk { save(body, as: key, accepted) } else { forgetOnDisk(key) }
