@@ -343,7 +343,7 @@ package final class FrameChannel {
         exchange(&spareStorage, with: [])
     }
 
-    /// Queues a frame with its payload. `flush` sends it.
+    /// Queues a frame with its descriptors and its payload. `flush` sends it.
     package func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
         queuedBytes += frame.count
         queuedDescriptors += descriptors.count

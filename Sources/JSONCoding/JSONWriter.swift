@@ -123,9 +123,9 @@ package struct JSONWriter {
         }
     }
 
-    /// Writes a number to three places.
+    /// Writes a number, as text to three places; 0 for one that is not finite.
     mutating func value(_ number: Double) {
-        if form == .packed { return exactValue(number) }
+        if form == .packed { return exactValue(number.isFinite ? number : 0) }
         let rounded = (number * 1000).rounded() / 1000
         bytes.append(contentsOf: (rounded.isFinite ? rounded.description : "0").utf8)
         needsComma = true

@@ -15,8 +15,8 @@ package enum JSONForm {
     case packed
 }
 
-/// Steps over packed JSON, without creating strings or numbers. It checks that all lengths are within the bytes; an array or an
-/// object is checked when its elements are read.
+/// Steps over packed JSON, without creating strings or numbers. It checks that all lengths are within the bytes, and that arrays and
+/// objects end; the rest is checked when it is read.
 struct PackedScanner {
     /// The offset in the bytes.
     var position: Int
@@ -57,9 +57,12 @@ struct PackedScanner {
     /// Skips one value of any kind.
     mutating func skipValue(in bytes: Span<UInt8>) throws(MalformedJSON) {
         let outer = depth
+        // One bit for each level within the value, the innermost lowest: whether it is an object.
+        var objects: UInt64 = 0
         repeat {
             guard position < bytes.count else { throw malformed("a value") }
-            switch bytes[position] {
+            let tag = bytes[position]
+            switch tag {
             case UInt8(ascii: "\""): _ = try readString(in: bytes)
             case UInt8(ascii: "#"), UInt8(ascii: "~"):
                 position += 1
@@ -68,9 +71,13 @@ struct PackedScanner {
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
                 if depth > JSONScanner.maximumDepth { throw malformed("at most \(JSONScanner.maximumDepth) levels") }
+                objects = objects << 1 | (tag == UInt8(ascii: "{") ? 1 : 0)
                 position += 1
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
-                guard depth > outer else { throw malformed("a value") }
+                guard depth > outer, objects & 1 == (tag == UInt8(ascii: "}") ? 1 : 0) else {
+                    throw malformed("a value")
+                }
+                objects >>= 1
                 depth -= 1
                 position += 1
             default: throw malformed("a value")

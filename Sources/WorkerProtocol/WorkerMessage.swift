@@ -1,8 +1,8 @@
 package import IPCProtocol
 package import JSONCoding
 
-/// A message between the broker and one of its workers: one frame with a `type`, packed (`JSONForm`) unless it is
-/// `ready`, and descriptors if its type has them.
+/// A message between the broker and one of its workers: one frame with a `type`, packed (`JSONForm`) but for
+/// a program's first, and descriptors if its type has them.
 package protocol WorkerMessage: Equatable, Sendable {
     /// The message's name on the wire.
     var type: String { get }
@@ -48,7 +48,7 @@ extension WorkerMessage {
     /// - Throws: `Frame.TooLong`; nothing is appended then.
     package func append(to frames: inout [UInt8], with bytes: RawSpan? = nil) throws(Frame.TooLong) {
         let (hasBytes, type) = (bytes != nil, type)
-        try Frame.append(to: &frames, type == Self.greeting ? .text : .packed, followedBy: bytes) {
+        try Frame.append(to: &frames, Self.textTypes.contains(type) ? .text : .packed, followedBy: bytes) {
             list(type, withBytes: hasBytes, &$0)
         }
     }
@@ -69,8 +69,9 @@ extension WorkerMessage {
         return writer.finish()
     }
 
-    /// The type of a worker's first message, which is text, so that programs of other versions understand it and can say so.
-    private static var greeting: String { "ready" }
+    /// The types of a program's first message and of the order to a fork server, which are text, so that programs of other versions
+    /// understand them and can say so.
+    private static var textTypes: [String] { ["ready", "formats", "fork"] }
 
     private func list(_ type: String, withBytes hasBytes: Bool, _ fields: inout Fields) {
         fields.constant("type", type)
@@ -89,7 +90,7 @@ extension WorkerMessage {
         // Text has no zero, and a packed message one in the length of its first name.
         if !frame.prefix(6).contains(0) {
             let message = try Self(json: frame)
-            if message.type != greeting { throw BadWorkerMessage(description: "\(message.type) is text") }
+            if !textTypes.contains(message.type) { throw BadWorkerMessage(description: "\(message.type) is text") }
             return (message, nil)
         }
         var (fields, rest): (Fields, ArraySlice<UInt8>)

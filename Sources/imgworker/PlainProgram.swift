@@ -49,7 +49,7 @@ extension ImageCodec {
                 animation, of: source, format, job.transform.frames, mostPixels: job.maxSourcePixels)
             return Opened(decoder, animation)
         }
-        // The still image that precedes the frames of a PNG can be shown without them.
+        // The still image that precedes the frames of a PNG can be shown without them. A GIF without frames has a fault.
         if let fault = animation?.fault, format != .png { throw WireError(fault, format: format) }
         return Opened(format == .png ? try PNGDecoder(source) : try WebPDecoder(source), animation)
     }

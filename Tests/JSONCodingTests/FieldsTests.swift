@@ -151,7 +151,8 @@ import Testing
 
     @Test(
         arguments: [
-            [], Array("{".utf8), Array("[]".utf8), Array("{]".utf8), Array("{\"".utf8), Array("{#".utf8),
+            [], Array("{".utf8), Array("[]".utf8), Array("{]".utf8), Array("{\"\u{1}\0\0\0a[}}".utf8),
+            Array("{\"\u{1}\0\0\0a[{}}}".utf8), Array("{\"".utf8), Array("{#".utf8),
             Array("{\"\u{1}\0\0\0a".utf8), Array("{\"\u{1}\0\0\0a}".utf8), Array("{\"\u{1}\0\0\0a?}".utf8),
             [UInt8](repeating: 0xFF, count: 9), Array("{\"".utf8) + [0xFF, 0xFF, 0xFF, 0xFF],
             Array("{\"\u{1}\0\0\0a".utf8) + [UInt8](repeating: UInt8(ascii: "["), count: 65)

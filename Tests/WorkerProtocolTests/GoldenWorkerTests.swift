@@ -201,7 +201,19 @@ import WorkerProtocol
         return .finished(job: 1, result)
     }()
 
-    /// Bytes follow the JSON text, and stand for the first descriptor.
+    @Test func packedBytes() throws {
+        let frame = try StoreReport.cleared(job: 258, removed: 0, bytes: 5).encoded()
+        let members: [(String, UInt8)] = [("job", 2), ("removed", 0), ("bytes", 5)]
+        var expected = Array("{\"\u{4}\0\0\0type\"\u{7}\0\0\0cleared".utf8)
+        for (name, low) in members {
+            expected += Array("\"".utf8) + [UInt8(name.utf8.count), 0, 0, 0] + Array("\(name)#".utf8)
+            expected += [low, name == "job" ? 1 : 0, 0, 0, 0, 0, 0, 0]
+        }
+        expected += Array("}".utf8)
+        #expect(frame == [0, 0, 0, UInt8(expected.count)] + expected)
+    }
+
+    /// Bytes follow a message, and stand for its first descriptor.
     @Test func bytesInFrames() throws {
         let bytes: [UInt8] = [0, 1, 2, 0]
         let place = ResultPlace(offset: 0, room: 100)

@@ -6,7 +6,7 @@
 // Pixels have four channels of 8 bits and straight alpha. After any status other than CODEC_OK, a reader or writer
 // accepts only the calls that return its message and destroy it.
 //
-// All readers and writers have the same functions: `create` makes one, a reader of the `length` bytes; it returns NULL
+// Where readers and writers have these functions, they do the same: `create` makes one, a reader of the `length` bytes; it returns NULL
 // without memory. `message` returns the text of the last error. `destroy` frees one, which may be NULL. `version` returns
 // the library's name and version, as loaded where the library reports it.
 #ifndef CIMAGECODECS_H
@@ -21,7 +21,7 @@
 #include "PixelPacking.h"
 #include "RowFilter.h"
 
-/// The header of a stored image. Readers set only the fields that are not zero, so it is all zeros before.
+/// The header of a stored image. Readers may leave fields that are zero, so it is all zeros before.
 typedef struct {
     uint32_t width;
     uint32_t height;
@@ -171,7 +171,8 @@ const char *codec_webp_version(void);
 const char *codec_gif_version(void);
 
 // MARK: Writing PNG and JPEG: create, write_rows until all rows are written, finish, which writes the end of the file,
-// destroy. The writer collects the encoded bytes; take_output returns those since its last call, valid until the next one.
+// destroy. The writer collects the encoded bytes; take_output returns those since its last call, valid until the
+// next call with the writer.
 
 typedef struct codec_png_writer codec_png_writer;
 

@@ -1,6 +1,7 @@
 package import JSONCoding
 
-/// The framing of the wire protocol: a 4-byte unsigned big-endian length, then that number of bytes of JSON.
+/// The framing of the wire protocol: a 4-byte unsigned big-endian length, then that number of bytes of JSON. Between the
+/// broker and its workers, JSON may be packed, and bytes may follow it.
 public enum Frame {
     /// The maximum length of a frame's JSON text, in bytes.
     public static let maximumLength = 1 << 20
@@ -93,7 +94,7 @@ public struct FrameDecoder {
         unsafe bytes.withUnsafeBytes { all in unsafe buffer.append(contentsOf: all[dropped...]) }
     }
 
-    /// Returns the JSON text of the next complete frame; nil until all of it has arrived.
+    /// Returns the contents of the next complete frame; nil until all of it has arrived.
     ///
     /// - Throws: `BadLength`; the stream is then unusable, because the start of the next frame is unknown.
     public mutating func next() throws(BadLength) -> ArraySlice<UInt8>? {

@@ -87,12 +87,12 @@ package final class ChildProcess {
     /// Whether the process is exiting or has a pending SIGKILL. `descriptor` reports the exit later, after the kernel
     /// has freed the process's memory.
     package var isEnding: Bool {
-        guard let text = try? FileDescriptor.open(readingAt: "/proc/\(pid)/stat").readToEnd(),
-            let end = text.lastIndex(of: ")")
+        guard let text = try? FileDescriptor.open(readingAt: "/proc/\(pid)/stat").read(1024, at: 0),
+            let end = text.lastIndex(of: UInt8(ascii: ")"))
         else { return false }
         // From the end of the name, which is field 2, on: the kernel's flags are field 9, pending signals field 31
         // (proc_pid_stat(5)).
-        let fields = text[end...].split(separator: " ")
+        let fields = Self.fields(text[end...])
         guard fields.count > 29, let flags = UInt(fields[7]), let pending = UInt(fields[29]) else { return false }
         let exiting: UInt = 0x4
         return flags & exiting != 0 || pending >> UInt(SIGKILL - 1) & 1 != 0
@@ -100,11 +100,15 @@ package final class ChildProcess {
 
     /// The process's own memory in bytes, without mapped files and shared pages; nil after its end.
     package var residentBytes: Int? {
-        guard let text = try? FileDescriptor.open(readingAt: "/proc/\(pid)/statm").readToEnd() else { return nil }
+        guard let text = try? FileDescriptor.open(readingAt: "/proc/\(pid)/statm").read(256, at: 0) else { return nil }
         // Total pages, resident pages, shared pages (proc_pid_statm(5)).
-        let fields = text.split(separator: " ")
+        let fields = Self.fields(text[...])
         guard fields.count > 2, let resident = Int(fields[1]), let shared = Int(fields[2]) else { return nil }
         return (resident - shared) * Int(sysconf(Int32(_SC_PAGESIZE)))
+    }
+
+    private static func fields(_ text: ArraySlice<UInt8>) -> [String] {
+        text.split(separator: UInt8(ascii: " ")).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Waits up to `milliseconds` for the process to exit, and reaps it; nil when it still runs.

@@ -8,7 +8,7 @@ struct CookieJar {
     static let mostLines = 300
     /// The longest line, in bytes.
     static let longestLine = 8 << 10
-    /// The limit of reported bytes. A report fits into a frame even if all of them are escaped.
+    /// The limit of reported bytes. A report with as many fits into a frame.
     static let mostReportedBytes = 384 << 10
 
     private let given: [String]

@@ -32,7 +32,7 @@ final class RunningCommand {
     func servedPort() throws -> Int? {
         var line: Substring?
         try eventually("it serves") {
-            line = lines.first { $0.contains("serving ") }
+            line = lines.first { $0.contains("serving http://127.0.0.1:") || $0.contains("serving unix:") }
             return line != nil
         }
         return line?.split(separator: "/")[1].split(separator: ":").last.flatMap { Int($0) }
