@@ -41,7 +41,7 @@ package final class TemporaryDirectory: Sendable {
         // Brokers and workers that a thread still holds, and what they start meanwhile, would create files again.
         try? eventually("all child processes have exited", within: 5) {
             let children = ProcessStatus.current.children.filter(\.isAlive)
-            for child in children { kill(child.pid, SIGKILL) }
+            for process in children.flatMap({ $0.children + [$0] }) { kill(process.pid, SIGKILL) }
             return children.isEmpty
         }
         for path in existing.withLock({ $0 }) { remove(path) }

@@ -68,8 +68,14 @@ package final class TestBroker {
     }
 
     deinit {
-        // Before the directory is removed.
+        // Before the directory is removed: a worker that outlived the broker could create files in it again. While the broker is
+        // stopped, it starts no others, and their numbers stay theirs.
+        if process.waitForExit(within: 0) != nil { return }
+        process.signal(SIGSTOP)
+        let workers = status.children
+        for worker in workers { kill(worker.pid, SIGKILL) }
         process.kill()
+        try? eventually("its workers have exited", within: 5) { !workers.contains { $0.isAlive } }
     }
 
     /// Kills a broker that a test has forgotten, or that a call without a deadline waits for, shortly before the time
