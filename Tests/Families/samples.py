@@ -4,7 +4,6 @@
 """
 
 import pathlib
-import re
 import struct
 import sys
 
@@ -12,9 +11,8 @@ SOURCES = pathlib.Path(__file__).resolve().parents[2] / "Sources"
 
 
 def of_worker(path):
-    """Returns the bytes of an array of a Swift source."""
-    text = (SOURCES / path).read_text().split(": [UInt8] = [")[1].split("]")[0]
-    return bytes(int(digits, 16) for digits in re.findall(r"0x([0-9A-F]{2})", text))
+    """Returns the bytes that a Swift source states as hexadecimal digits."""
+    return bytes.fromhex((SOURCES / path).read_text().split('"""')[1].replace("\\", ""))
 
 
 def tiff(side):
