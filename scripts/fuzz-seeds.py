@@ -12,7 +12,6 @@ import io
 import json
 import pathlib
 import random
-import re
 import shutil
 import struct
 import subprocess
@@ -185,7 +184,7 @@ for lossless in [False, True]:
 # What the worker warms up with, and, where libavif's tools are (Debian: libavif-bin), every kind there is.
 for family, name in {"avif": "AVIF", "heif": "HEIF", "jp2": "JP2", "jxl": "JXL"}.items():
     source = (root / f"Sources/imgworker-{family}/Small{name}.swift").read_text()
-    files[family] = {"small": bytes(int(byte, 16) for byte in re.findall(r"0x(\w\w)", source))}
+    files[family] = {"small": bytes.fromhex(source.split('"""')[1].replace("\\", ""))}
 if shutil.which("avifenc"):
     with tempfile.TemporaryDirectory() as folder:
         picture, result = pathlib.Path(folder, "a.png"), pathlib.Path(folder, "a.avif")
