@@ -19,9 +19,9 @@ package protocol FieldList {
 /// The fields of one JSON object, which a `FieldList` reads or writes by naming them.
 ///
 /// Reading begins with one pass over the text, which checks all of it and notes where each member stands; after that no
-/// field can be malformed JSON. Packed, a value is checked when it is read. A field of the wrong type or out of range is noted in `problem` and keeps its value, so
-/// that the rest of the message is still read and the error can name the message's `id`. Of members with the same name
-/// the last counts. Unknown members are ignored.
+/// field can be malformed JSON. Packed, a value is checked when it is read. A field of the wrong type or out of range is
+/// noted in `problem` and keeps its value, so that the rest of the message is still read and the error can name the
+/// message's `id`. Of members with the same name the last counts. Unknown members are ignored.
 package struct Fields {
     /// A field that does not conform to the protocol.
     package struct Problem: Error, Equatable {

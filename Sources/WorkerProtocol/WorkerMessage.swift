@@ -48,7 +48,7 @@ extension WorkerMessage {
     /// - Throws: `Frame.TooLong`; nothing is appended then.
     package func append(to frames: inout [UInt8], with bytes: RawSpan? = nil) throws(Frame.TooLong) {
         let (hasBytes, type) = (bytes != nil, type)
-        try Frame.append(to: &frames, Self.textTypes.contains(type) ? .text : .packed, followedBy: bytes) {
+        try Frame.append(to: &frames, Self.isText(type) ? .text : .packed, followedBy: bytes) {
             list(type, withBytes: hasBytes, &$0)
         }
     }
@@ -69,9 +69,9 @@ extension WorkerMessage {
         return writer.finish()
     }
 
-    /// The types of a program's first message and of the order to a fork server, which are text, so that programs of other versions
-    /// understand them and can say so.
-    private static var textTypes: [String] { ["ready", "formats", "fork"] }
+    /// Whether messages of a type are text, so that programs of other versions understand them and can say so: a program's first,
+    /// and the order to a fork server.
+    private static func isText(_ type: String) -> Bool { type == "ready" || type == "formats" || type == "fork" }
 
     private func list(_ type: String, withBytes hasBytes: Bool, _ fields: inout Fields) {
         fields.constant("type", type)
@@ -90,7 +90,7 @@ extension WorkerMessage {
         // Text has no zero, and a packed message one in the length of its first name.
         if !frame.prefix(6).contains(0) {
             let message = try Self(json: frame)
-            if !textTypes.contains(message.type) { throw BadWorkerMessage(description: "\(message.type) is text") }
+            if !isText(message.type) { throw BadWorkerMessage(description: "\(message.type) is text") }
             return (message, nil)
         }
         var (fields, rest): (Fields, ArraySlice<UInt8>)
