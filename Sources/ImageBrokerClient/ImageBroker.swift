@@ -92,7 +92,9 @@ public final class ImageBroker {
     /// Keeps images by the validity page that has come, if one has.
     private func startKeeping() {
         guard let keeping, let page = session.page else { return }
-        unsafe kept = KeptImages(keeping, page)
+        unsafe kept = KeptImages(
+            maximumImages: keeping.images, maximumBytes: keeping.bytes, maximumDescriptors: keeping.descriptors,
+            page: page)
     }
 
     // MARK: Single requests

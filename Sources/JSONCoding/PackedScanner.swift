@@ -1,20 +1,3 @@
-/// How the values of JSON are written.
-package enum JSONForm {
-    /// As text (RFC 8259).
-    case text
-    /// Packed, for messages between processes of the same version: no byte is looked at to find the end of a value, and no number
-    /// is converted. A value is one of these:
-    ///
-    /// - a string: `"`, the number of its bytes in 4 bytes, the bytes in UTF-8;
-    /// - a number: `#` and an integer in 8 bytes, or `~` and a floating-point number (IEEE 754) in 8 bytes;
-    /// - `t`, `f` or `n`, for true, false and null;
-    /// - an array: `[`, values, `]`;
-    /// - an object: `{`, for each member its name as a string and its value, `}`.
-    ///
-    /// The lowest byte of a number comes first.
-    case packed
-}
-
 /// Steps over packed JSON, without creating strings or numbers. It checks that all lengths are within the bytes, and that arrays and
 /// objects end; the rest is checked when it is read.
 struct PackedScanner {
@@ -83,53 +66,5 @@ struct PackedScanner {
             default: throw malformed("a value")
             }
         } while depth > outer
-    }
-}
-
-extension JSONReader {
-    /// `index` for the packed form.
-    mutating func indexPacked(_ members: inout [Member]) throws(MalformedJSON) {
-        let bytes = bytes
-        let packed = bytes.span
-        var scanner = PackedScanner(at: position - bytes.startIndex, depth: depth)
-        defer { position = bytes.startIndex + scanner.position }
-        guard scanner.take(UInt8(ascii: "{"), in: packed) else { throw scanner.malformed("an object") }
-        while !scanner.take(UInt8(ascii: "}"), in: packed) {
-            if members.count == Self.maximumMembers {
-                throw scanner.malformed("at most \(Self.maximumMembers) members")
-            }
-            let name = try scanner.readString(in: packed)
-            members.append(
-                Member(
-                    key: FieldKey(packed.extracting(name)), isUnusual: false,
-                    nameStart: bytes.startIndex + name.lowerBound, value: bytes.startIndex + scanner.position))
-            try scanner.skipValue(in: packed)
-        }
-    }
-
-    /// Reads a string as the range of its bytes.
-    mutating func readPackedString() throws(MalformedJSON) -> Range<Int> {
-        let bytes = bytes
-        var scanner = PackedScanner(at: position - bytes.startIndex)
-        defer { position = bytes.startIndex + scanner.position }
-        return try scanner.readString(in: bytes.span)
-    }
-
-    /// Reads a number without a tag.
-    mutating func readPacked<Value: FixedWidthInteger & BitwiseCopyable>(
-        _: Value.Type
-    ) throws(MalformedJSON) -> Value {
-        let bytes = bytes
-        var scanner = PackedScanner(at: position - bytes.startIndex)
-        defer { position = bytes.startIndex + scanner.position }
-        return try scanner.readInteger(in: bytes.span)
-    }
-
-    /// Skips one value of any kind.
-    mutating func skipPacked() throws(MalformedJSON) {
-        let bytes = bytes
-        var scanner = PackedScanner(at: position - bytes.startIndex, depth: depth)
-        defer { position = bytes.startIndex + scanner.position }
-        try scanner.skipValue(in: bytes.span)
     }
 }

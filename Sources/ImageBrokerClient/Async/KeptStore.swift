@@ -13,7 +13,11 @@ final class KeptStore: Sendable {
 
     /// Starts to keep images of the broker that made `page`.
     func start(_ limits: ImageBroker.Keeping, _ page: ValidityView) {
-        images.withLock { $0 = KeptImages(limits, page) }
+        images.withLock {
+            $0 = KeptImages(
+                maximumImages: limits.images, maximumBytes: limits.bytes, maximumDescriptors: limits.descriptors,
+                page: page)
+        }
     }
 
     /// Keeps the image of a request if it has a slot.
