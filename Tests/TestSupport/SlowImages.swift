@@ -18,8 +18,7 @@ package struct SlowImage: Sendable, CustomStringConvertible {
     package static let all: [SlowImage] = {
         var images: [SlowImage] = []
         let flat = TestPicture(width: 64, height: 64, bytes: [UInt8](repeating: 200, count: 4 * 64 * 64))
-        let scaled = #""variant":{"width":50}"#
-        // Blurred again and again, because libavif and libheif may take less than a second.
+        // Blurred again and again, because decoding alone may take less than a second.
         let blurs = [String](repeating: #"{"op":"blur","sigma":30}"#, count: 16).joined(separator: ",")
         let blurred = #""variant":{"width":4500,"steps":[\#(blurs)]}"#
         #if !WITHOUT_AVIF
@@ -65,28 +64,28 @@ package struct SlowImage: Sendable, CustomStringConvertible {
         #if !WITHOUT_TIFF
             images.append(
                 SlowImage(
-                    family: "tiff", small: flat.tiff(), members: scaled, file: repeatedStrip(rows: 16, strips: 286),
-                    large: repeatedStrip(rows: 700, strips: 1))
+                    family: "tiff", small: flat.tiff(), members: blurred, file: repeatedStrip(rows: 64, strips: 270),
+                    large: repeatedStrip(rows: 2650, strips: 1))
             )
         #endif
         #if !WITHOUT_BMP
             // The longest runs of QOI, and an icon with the header of an interlaced PNG of 20 megapixels.
-            let runs = [UInt8](repeating: 0xFD, count: 65_535 * 4577 / 62 + 1)
-            let qoi = Array("qoif".utf8) + TestBoxes.number(65_535) + TestBoxes.number(4577) + [4, 0] + runs
+            let runs = [UInt8](repeating: 0xFD, count: 17_317 * 17_317 / 62 + 1)
+            let qoi = Array("qoif".utf8) + TestBoxes.number(17_317) + TestBoxes.number(17_317) + [4, 0] + runs
             let png: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13] + Array("IHDR".utf8)
             let interlaced = png + TestBoxes.number(5000) + TestBoxes.number(4000) + [8, 6, 0, 0, 1]
             images.append(
                 SlowImage(
-                    family: "bmp", small: TestBitmap.icon([TestBitmap.iconImage(flat)]), members: scaled, file: qoi,
+                    family: "bmp", small: TestBitmap.icon([TestBitmap.iconImage(flat)]), members: blurred, file: qoi,
                     large: TestBitmap.icon([interlaced])))
         #endif
         return images
     }()
 
     #if !WITHOUT_TIFF
-        /// Returns a gray TIFF of 65,535 columns, whose strips all have the same bytes, compressed by PackBits.
+        /// Returns a gray TIFF of 17,317 columns, whose strips all have the same bytes, compressed by PackBits.
         private static func repeatedStrip(rows: Int, strips: Int) -> [UInt8] {
-            let width = 65_535
+            let width = 17_317
             func number(_ value: Int) -> [UInt8] { TestBoxes.number(value).reversed() }
             func repeated(_ bytes: [UInt8], _ count: Int) -> [UInt8] { (0..<count).flatMap { _ in bytes } }
             let (whole, rest) = width.quotientAndRemainder(dividingBy: 128)

@@ -47,8 +47,9 @@ import Testing
 
     @Test func `a body that was taken cannot be changed`() throws {
         let setting = try setting()
-        _ = try? setting.client.load(setting.url("keep"))
-        #expect(try setting.client.failure(setting.url("write-kept")).message == "refused: 3")
+        _ = try setting.client.load(setting.url("keep/8/8/8"))
+        let error = try setting.client.failure(setting.url("write-kept"))
+        #expect(error.message == "refused: 3", "\(error), \(setting.broker.logTail)")
     }
 
     @Test func `what it has downloaded is discarded when it is found out`() throws {
