@@ -3,7 +3,7 @@ import HTTPValues
 import Testing
 
 /// What responses say about remembering the failures that they cause (RFC 9111, section 3; RFC 9110, section 15.5).
-@Suite struct FailureTermsTests {
+struct FailureTermsTests {
     private static let arrival = FreshnessRow.arrival * 1000
 
     private static func response(

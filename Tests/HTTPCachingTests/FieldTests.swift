@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPCaching
 
-@Suite struct HTTPDateTests {
+struct HTTPDateTests {
     /// The date as the C library writes it.
     private static func text(_ seconds: Int) -> String {
         var (time, parts) = unsafe (time_t(seconds), tm())
@@ -81,7 +81,7 @@ import Testing
     }
 }
 
-@Suite struct CacheControlTests {
+struct CacheControlTests {
     @Test func `directives are known by their names`() {
         let control = CacheControl(#"Public,No-Cache="a,b",  stale-if-error = "5" ,IMMUTABLE,s-maxage=7;x=1"#)
         #expect(control.contains(.public) && control.contains(.noCache) && control.contains(.immutable))
@@ -128,7 +128,7 @@ import Testing
     }
 }
 
-@Suite struct VaryTests {
+struct VaryTests {
     private func key(_ vary: String?, _ fields: [String: String]) -> String? {
         Vary.key(vary) { fields[$0] }
     }

@@ -5,7 +5,7 @@ import Testing
 
 /// The table of RFC 9111 and of what goes with it: header in, decision out. A section without a number of its RFC is one of
 /// RFC 9111.
-@Suite struct FreshnessTests {
+struct FreshnessTests {
     @Test(
         arguments: storing + statuses + lifetimes + guesses + ages + staleness + modes + confirmations)
     func `a response is used as its header allows`(row: FreshnessRow) {

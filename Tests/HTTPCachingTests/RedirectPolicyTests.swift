@@ -3,7 +3,7 @@ import HTTPValues
 import Testing
 
 /// What redirects leave of the policy of the response that they lead to (RFC 9110, section 15.4; RFC 9111, section 3).
-@Suite struct RedirectPolicyTests {
+struct RedirectPolicyTests {
     /// A redirect in front of a response with `max-age=3600`, and what is left.
     struct Row: CustomTestStringConvertible, Sendable {
         let rule: String

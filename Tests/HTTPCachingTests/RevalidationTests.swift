@@ -3,7 +3,7 @@ import HTTPValues
 import IPCProtocol
 import Testing
 
-@Suite struct RevalidationTests {
+struct RevalidationTests {
     private static let date = FreshnessRow.arrivalDate
 
     private func response(

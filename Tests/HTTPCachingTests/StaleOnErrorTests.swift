@@ -4,7 +4,7 @@ import IPCProtocol
 import Testing
 
 /// Stale responses in place of errors (RFC 5861, section 4).
-@Suite struct StaleOnErrorTests {
+struct StaleOnErrorTests {
     private static let timeout = WireError(.timeout, "")
 
     private func policy(_ control: String, shared: Bool = true, default window: Int = 0) -> CachePolicy {

@@ -1,7 +1,7 @@
 import HTTPValues
 import Testing
 
-@Suite struct AddressPolicyTests {
+struct AddressPolicyTests {
     private func address(_ text: String) throws -> IPAddress {
         try #require(IPAddress(text), "\(text)")
     }

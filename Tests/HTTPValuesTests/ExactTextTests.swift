@@ -3,7 +3,7 @@ import Testing
 @testable import HTTPValues
 
 /// Texts that only Unicode considers equivalent are different keys.
-@Suite struct ExactTextTests {
+struct ExactTextTests {
     private static let composed = "\u{E9}"
     private static let decomposed = "e\u{301}"
 

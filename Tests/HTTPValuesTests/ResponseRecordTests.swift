@@ -3,7 +3,7 @@ import HTTPValues
 import JSONCoding
 import Testing
 
-@Suite struct ResponseRecordTests {
+struct ResponseRecordTests {
     static let records: [(String, ResponseRecord)] = [
         (
             "response-record",

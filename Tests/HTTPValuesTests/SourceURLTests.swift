@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPValues
 
-@Suite struct SourceURLTests {
+struct SourceURLTests {
     /// The document says what becomes of each form; others follow the WHATWG URL Standard, whose tests most of these rows are from.
     @Test(
         arguments: documentedForms + [

@@ -4,7 +4,7 @@ import JSONCoding
 import Testing
 
 /// Messages that are none, and which complaint each gets.
-@Suite struct ClientMessageTests {
+struct ClientMessageTests {
     private func rejection(_ text: String) throws -> (id: Int?, code: ErrorCode, message: String)? {
         guard case .rejected(let id, let error) = try decoded(text) else { return nil }
         return (id, error.code, error.message)

@@ -3,7 +3,7 @@ import Foundation
 import IPCProtocol
 import Testing
 
-@Suite struct ErrorCodeTests {
+struct ErrorCodeTests {
     /// The codes are those of the table on the protocol page, no more and no fewer.
     @Test func theCodesAreThoseOfTheProtocolPage() throws {
         let page = try String(contentsOf: Golden.repository.appending(path: "docs/protocol.md"), encoding: .utf8)

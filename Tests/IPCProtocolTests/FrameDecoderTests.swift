@@ -5,7 +5,7 @@ import Testing
 @testable import IPCProtocol
 
 /// Frames and payloads are cut from the stream in the same way however it arrives.
-@Suite struct FrameDecoderTests {
+struct FrameDecoderTests {
     /// What a stream consists of.
     private enum Piece {
         case frame([UInt8])

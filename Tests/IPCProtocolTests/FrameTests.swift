@@ -2,7 +2,7 @@ import IPCProtocol
 import JSONCoding
 import Testing
 
-@Suite struct FrameTests {
+struct FrameTests {
     @Test func aFrameBeginsWithItsLength() throws {
         for length in [0, 1, 200, 70_000] {
             let frame = try Frame.encode { $0.constant("a", String(repeating: "x", count: length)) }

@@ -3,7 +3,7 @@ import IPCProtocol
 import Testing
 
 /// Every field of a `get`: its values, its refusals, and what comes in later versions.
-@Suite struct GetRequestTests {
+struct GetRequestTests {
     @Test func withoutFieldsTheDefaultsHold() throws {
         let options = try options("\"unknown\":[{}]")
         #expect(options == GetOptions())

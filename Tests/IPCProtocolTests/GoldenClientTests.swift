@@ -5,7 +5,7 @@ import JSONCoding
 import Testing
 
 /// What clients send, in bytes.
-@Suite struct GoldenClientTests {
+struct GoldenClientTests {
     static let messages: [(String, ClientMessage)] = {
         guard let url = try? SourceURL("https://example.org/a%20picture.jpg?size=large") else { return [] }
         var options = GetOptions()

@@ -4,7 +4,7 @@ import JSONCoding
 import Testing
 
 /// What the broker sends to clients, in bytes.
-@Suite struct GoldenReplyTests {
+struct GoldenReplyTests {
     private static func image(_ change: (inout ImageReply) -> Void) -> ImageReply {
         var image = ImageReply(
             source: .network, url: "https://example.org/a.jpg", width: 640, height: 480,

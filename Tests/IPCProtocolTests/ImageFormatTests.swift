@@ -2,7 +2,7 @@ import IPCProtocol
 import Testing
 
 /// The formats that programs of their own decode, recognised by their first bytes.
-@Suite struct ImageFormatTests {
+struct ImageFormatTests {
     private func sniff(_ text: String) -> ImageFormat? { ImageFormat(sniffing: Array(text.utf8)) }
 
     @Test(arguments: ["heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs"])

@@ -2,7 +2,7 @@ import IPCProtocol
 import Testing
 
 /// The pixel formats without alpha: their sizes, their background, and what makes two requests the same.
-@Suite struct PackedFormatTests {
+struct PackedFormatTests {
     private func variant(_ text: String) throws -> GetOptions.Variant { try options(#""variant":{\#(text)}"#).variant }
 
     private func transform(_ text: String) throws -> Transform { try variant(text).transform(scaleDownLimit: 1) }

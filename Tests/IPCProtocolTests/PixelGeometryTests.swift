@@ -1,7 +1,7 @@
 import IPCProtocol
 import Testing
 
-@Suite struct PixelGeometryTests {
+struct PixelGeometryTests {
     @Test(arguments: [(1, 1), (65_535, 1), (1, 65_535), (65_535, 65_535), (1920, 1080)])
     func sidesWithinTheBounds(width: Int, height: Int) throws {
         let geometry = try #require(PixelGeometry(width: width, height: height))

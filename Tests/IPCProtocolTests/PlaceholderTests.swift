@@ -2,7 +2,7 @@ import IPCProtocol
 import Testing
 
 /// A placeholder's texts, which are made of its bytes.
-@Suite struct PlaceholderTests {
+struct PlaceholderTests {
     @Test(arguments: [("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")])
     func `base64 is that of the standard`(text: String, encoded: String) {
         // RFC 4648, section 10.

@@ -3,7 +3,7 @@ import IPCProtocol
 import Testing
 
 /// Options as they are compared where it must be quick: none of them is left out.
-@Suite struct PlainOptionsTests {
+struct PlainOptionsTests {
     /// Something else for each field of fixed size.
     private static let changes: [String: @Sendable (inout GetOptions) -> Void] = [
         "representation": { $0.representation = .original }, "quality": { $0.quality = 3 },

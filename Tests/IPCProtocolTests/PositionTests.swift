@@ -5,7 +5,7 @@ import Testing
 @testable import IPCProtocol
 
 /// Positions in requests: their values, their refusals, their canonical form and their plans.
-@Suite struct PositionTests {
+struct PositionTests {
     @Test(arguments: [
         (#""center""#, Position.center), (#""top""#, .focus(x: 0.5, y: 0)), (#""bottom""#, .focus(x: 0.5, y: 1)),
         (#""left""#, .focus(x: 0, y: 0.5)), (#""right""#, .focus(x: 1, y: 0.5)),

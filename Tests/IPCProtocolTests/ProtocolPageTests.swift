@@ -4,7 +4,7 @@ import IPCProtocol
 import Testing
 
 /// Compares docs/protocol.md with the committed samples of all messages.
-@Suite struct ProtocolPageTests {
+struct ProtocolPageTests {
     /// The page's text by section (`## …`), then by heading within it (`### …`).
     private func sections() throws -> [String: [String: String]] {
         let page = try String(contentsOf: Golden.repository.appending(path: "docs/protocol.md"), encoding: .utf8)

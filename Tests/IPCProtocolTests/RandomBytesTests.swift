@@ -3,7 +3,7 @@ import IPCProtocol
 import Testing
 
 /// Random bytes are refused by all readers of messages.
-@Suite struct RandomBytesTests {
+struct RandomBytesTests {
     @Test(arguments: 200..<204)
     func noBytesAtAllCrashTheReader(seed: UInt64) {
         var random = RandomSource(seed: seed)

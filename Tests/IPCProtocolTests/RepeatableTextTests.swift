@@ -4,7 +4,7 @@ import JSONCoding
 import Testing
 
 /// The recognition of repeated requests, compared with the JSON reader.
-@Suite struct RepeatableTextTests {
+struct RepeatableTextTests {
     private let get = #"{"type":"get","id":17,"url":"http://a.example/p?q","variant":{"width":64}}"#
 
     @Test func usualSpellings() throws {

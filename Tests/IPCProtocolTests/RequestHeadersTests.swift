@@ -2,7 +2,7 @@ import HTTPValues
 import IPCProtocol
 import Testing
 
-@Suite struct RequestHeadersTests {
+struct RequestHeadersTests {
     private func headers(_ members: String) throws -> [HeaderField] {
         try options("\"headers\":{\(members)}").headers
     }

@@ -5,7 +5,7 @@ import Testing
 @testable import IPCProtocol
 
 /// Crop and steps in requests: their values, their refusals, and their canonical form.
-@Suite struct StepTests {
+struct StepTests {
     struct Row: CustomTestStringConvertible {
         let text: String
         let step: Step

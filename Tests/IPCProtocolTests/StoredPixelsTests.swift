@@ -2,7 +2,7 @@ import IPCProtocol
 import Testing
 
 /// The layout of stored pixels, which a client states and may state wrongly.
-@Suite struct StoredPixelsTests {
+struct StoredPixelsTests {
     private func refusal(_ width: Int, _ height: Int, stride: Int, offset: Int = 0, bytes: Int) throws -> ErrorCode? {
         let geometry = try #require(PixelGeometry(width: width, height: height))
         return StoredPixels(geometry, stride: stride, offset: offset).refusal(bytes: bytes)?.code

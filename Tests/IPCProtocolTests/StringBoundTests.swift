@@ -4,7 +4,7 @@ import JSONCoding
 import Testing
 
 /// The maximum lengths of a client's strings and lists.
-@Suite struct StringBoundTests {
+struct StringBoundTests {
     private func text(_ type: String, _ fields: String) -> String { "{\"type\":\"\(type)\",\"id\":1,\(fields)}" }
 
     private func rejection(_ text: String) throws -> WireError? {

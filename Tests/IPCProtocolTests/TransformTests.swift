@@ -3,7 +3,7 @@ import IPCProtocol
 import Testing
 
 /// What becomes of a picture's size: the protocol page's four fits, and the scale-down limit.
-@Suite struct TransformTests {
+struct TransformTests {
     struct Row: CustomTestStringConvertible {
         let source: (Int, Int)
         let box: (Int?, Int?)

@@ -3,7 +3,7 @@ import JSONCoding
 import Testing
 
 /// Lists of fields, read and written.
-@Suite struct FieldsTests {
+struct FieldsTests {
     enum Colour: String, CaseIterable { case red, green }
 
     struct Part: FieldList, Equatable {

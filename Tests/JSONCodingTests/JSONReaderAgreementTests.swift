@@ -2,7 +2,7 @@ import CodingTestSupport
 import Testing
 
 /// The reader against an independent one, Foundation's, on texts nobody thought of.
-@Suite struct JSONReaderAgreementTests {
+struct JSONReaderAgreementTests {
     @Test(arguments: 0..<8)
     func wellFormedTextsHaveFoundationsValues(seed: UInt64) throws {
         var source = RandomJSON(seed: seed)

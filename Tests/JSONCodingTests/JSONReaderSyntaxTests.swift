@@ -4,7 +4,7 @@ import Testing
 @testable import JSONCoding
 
 /// What RFC 8259 says is JSON, and what is not.
-@Suite struct JSONReaderSyntaxTests {
+struct JSONReaderSyntaxTests {
     @Test(arguments: [
         "{}", " \t\r\n{ } \t\r\n", "{\"a\":0}", "{\"a\":-0}", "{\"a\":-0.0e-0}", "{\"a\":1E+2}", "{\"a\":0.1}",
         "{\"a\":1e999}",

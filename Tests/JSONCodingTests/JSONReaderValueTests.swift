@@ -2,7 +2,7 @@ import JSONCoding
 import Testing
 
 /// Values read as the type that a message wants.
-@Suite struct JSONReaderValueTests {
+struct JSONReaderValueTests {
     /// Reads `{"field": text}` with `body` and returns what was noted.
     private func read(_ text: String, _ body: (inout Fields) -> Void) throws -> String? {
         var fields = try Fields(reading: Array("{\"field\": \(text) }".utf8)[...])

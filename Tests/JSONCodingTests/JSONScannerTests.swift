@@ -4,7 +4,7 @@ import Testing
 @testable import JSONCoding
 
 /// Stepping over text eight bytes at a time, and the limit of tokens.
-@Suite struct JSONScannerTests {
+struct JSONScannerTests {
     private static let quote = UInt8(ascii: "\"")
 
     private func skip(_ text: [UInt8], tokens: Int = .max) throws -> JSONScanner {

@@ -3,7 +3,7 @@ import JSONCoding
 import Testing
 
 /// What is written is JSON with the values that went in.
-@Suite struct JSONWriterTests {
+struct JSONWriterTests {
     private func written(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter()
         writer.object(members)

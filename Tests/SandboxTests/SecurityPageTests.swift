@@ -7,7 +7,7 @@ import Testing
 /// Compares the lists of system calls in docs/security.md with the filters in force.
 ///
 /// With IMGBROKER_UPDATE_DOCS=1 the lists are written instead.
-@Suite struct SecurityPageTests {
+struct SecurityPageTests {
     private static let page = BuiltProducts.package + "/docs/security.md"
 
     /// Returns the calls of a policy by their outcome; an asterisk marks calls whose arguments are checked.

@@ -363,7 +363,7 @@ import Testing
 }
 
 /// Sockets with a name.
-@Suite struct ListeningTests {
+struct ListeningTests {
     @Test func pathsThatDoNotFit() throws {
         let path = "/tmp/" + String(repeating: "x", count: 200)
         var code: Int32 = 0

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Buffers that cannot change once they are sealed, and descriptors that only look like one.
-@Suite struct SealedBufferTests {
+struct SealedBufferTests {
     private func buffer(_ bytes: [UInt8], size: Int? = nil) throws -> SealedBuffer {
         let buffer = try WritableBuffer(name: "test", size: size)
         unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
@@ -147,7 +147,7 @@ import Testing
 }
 
 /// FIPS 180-4, with NIST's examples.
-@Suite struct SHA256Tests {
+struct SHA256Tests {
     @Test(arguments: [
         ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
         ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),

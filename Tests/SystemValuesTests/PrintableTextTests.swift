@@ -2,7 +2,7 @@ import SystemValues
 import Testing
 
 /// Characters that a terminal obeys, or that make a line look like another.
-@Suite struct PrintableTextTests {
+struct PrintableTextTests {
     @Test(arguments: [
         ("\u{1B}[2J", "\\u001B[2J"), ("a\u{9B}31mb", "a\\u009B31mb"), ("\u{7F}", "\\u007F"), ("\u{85}", "\\u0085"),
         ("\u{202E}gpj", "\\u202Egpj"), ("\u{2066}\u{2069}", "\\u2066\\u2069"), ("\u{61C}", "\\u061C"),

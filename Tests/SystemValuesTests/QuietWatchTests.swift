@@ -1,7 +1,7 @@
 import SystemValues
 import Testing
 
-@Suite struct QuietWatchTests {
+struct QuietWatchTests {
     private let start = Instant(nanoseconds: 1_000_000_000)
 
     @Test func `it becomes quiet once, one to two intervals after the last event`() {

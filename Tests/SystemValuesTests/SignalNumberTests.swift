@@ -3,7 +3,7 @@ import SystemValues
 import Testing
 
 /// The numbers and names of signals against the C library's.
-@Suite struct SignalNumberTests {
+struct SignalNumberTests {
     @Test func `numbers are those of the C library`() {
         #expect(SignalNumber.terminate == SIGTERM)
         #expect(SignalNumber.interrupt == SIGINT)

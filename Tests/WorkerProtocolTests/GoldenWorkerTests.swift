@@ -7,7 +7,7 @@ import Testing
 import WorkerProtocol
 
 /// What the broker and its workers say to each other, in bytes.
-@Suite struct GoldenWorkerTests {
+struct GoldenWorkerTests {
     static let decodeOrders: [(String, DecodeOrder)] = {
         let transform = Transform(width: 64, fit: .cover, byteLimit: 60_000_000, pixelFormat: .bgra8, alpha: .straight)
         var encoding = DecodeJob(id: 4, transform: Transform(frames: .one(3)), maxPixels: 1000)

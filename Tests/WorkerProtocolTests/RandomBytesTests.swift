@@ -4,7 +4,7 @@ import Testing
 import WorkerProtocol
 
 /// Random bytes are refused by all readers of messages.
-@Suite struct RandomBytesTests {
+struct RandomBytesTests {
     @Test(arguments: 200..<204)
     func noBytesAtAllCrashTheReader(seed: UInt64) {
         var random = RandomSource(seed: seed)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Other processes and users, as the kernel and the system's tables describe them.
-@Suite struct ProcessTests {
+struct ProcessTests {
     /// A process may give itself any name, which stands before the state of the process in its file.
     @Test(arguments: ["a", ")", "a) R 1 (b", "\u{600}", "a b\u{301}"])
     func `a process is ending when it was killed, whatever its name`(name: String) throws {

@@ -8,7 +8,7 @@ import WorkerProtocol
 import WorkerRuntime
 
 /// The options that all workers have, read for a program with one option of its own.
-@Suite struct WorkerOptionsTests {
+struct WorkerOptionsTests {
     private struct Program: WorkerProgram {
         let name = "test"
         var color = ""

@@ -3,7 +3,7 @@ import Testing
 
 @testable import imgbroker
 
-@Suite struct ClientTurnsTests {
+struct ClientTurnsTests {
     @Test func `users take turns, and each user's clients`() {
         var turns = ClientTurns()
         for number in 1...4 { turns.append(ClientID(number: number), of: 1000) }

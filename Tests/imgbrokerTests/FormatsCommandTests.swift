@@ -5,7 +5,7 @@ import WorkerProtocol
 @testable import imgbroker
 
 /// The table of `imgbroker --formats`.
-@Suite struct FormatsCommandTests {
+struct FormatsCommandTests {
     private let rows = [
         FormatRow(.png, hasFrames: true, isEncoded: true, orientation: "EXIF", library: "libpng 1.6"),
         FormatRow(.jxl, orientation: "none", library: "libjxl 0.7"),

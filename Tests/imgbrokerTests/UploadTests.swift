@@ -7,7 +7,7 @@ import Testing
 @testable import imgbroker
 
 /// Files that clients give as descriptors.
-@Suite struct UploadTests {
+struct UploadTests {
     private static let mebibyte = 1 << 20
 
     /// While a part is copied nobody else is served, so a part is small however large the file is.

@@ -8,7 +8,7 @@ import Testing
 @testable import imgbroker
 
 /// How a trace is shown and exported.
-@Suite struct WaterfallTests {
+struct WaterfallTests {
     private static let spans = [
         TraceSpan("queue", start: 0, microseconds: 1000), TraceSpan("download", start: 1000, microseconds: 8000),
         TraceSpan("connect", start: 1000, microseconds: 2000), TraceSpan("first-byte", start: 3000, microseconds: 6000),

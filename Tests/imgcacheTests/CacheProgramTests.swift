@@ -5,7 +5,7 @@ import WorkerRuntime
 
 @testable import imgcache
 
-@Suite struct CacheProgramTests {
+struct CacheProgramTests {
     private let required = ["--directory", "/c", "--disk-limit", "10", "--raster-limit", "20"]
 
     private func read(_ arguments: [String]) throws -> (WorkerOptions, StoreOptions) {

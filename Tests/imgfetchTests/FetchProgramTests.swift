@@ -7,7 +7,7 @@ import WorkerRuntime
 
 @testable import imgfetch
 
-@Suite struct FetchProgramTests {
+struct FetchProgramTests {
     @Test func `options are read`() throws {
         var program = FetchProgram()
         let options = try WorkerOptions(

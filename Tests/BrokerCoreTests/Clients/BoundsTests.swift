@@ -17,7 +17,7 @@ struct BoundsTests {
     }
 
     @Test func `reading the settings again is a request like others until it is answered`() throws {
-        var world = world { $0.maxPendingRequests = 10 }
+        let world = world { $0.maxPendingRequests = 10 }
         let admin = world.connect(uid: 0, isAdmin: true)
         world.holdsReloads = true
         for id in 1...11 {
@@ -75,7 +75,7 @@ struct BoundsTests {
     // MARK: Connections
 
     @Test func `a user's connections leave places for others`() {
-        var world = world { $0.maxClients = 10 }
+        let world = world { $0.maxClients = 10 }
         let flood = (0..<20).map { _ in world.connect(uid: 1) }
         #expect(flood.filter { world.clients[$0] != nil }.count == 8)
         #expect(world.news[flood[19]]?.isEmpty ?? true)
@@ -98,7 +98,7 @@ struct BoundsTests {
     // MARK: Requests
 
     @Test func `one event begins a few URLs of a prefetch, also if all end at once`() throws {
-        var (world, client) = world { _ in }.connected()
+        let (world, client) = world { _ in }.connected()
         var request = PrefetchRequest(id: 1, urls: try (0..<200).map { try SourceURL("http://origin.test/\($0)") })
         request.options.cache = .onlyIfCached
         world.happen(.messageReceived(client, .prefetch(request)))
@@ -108,7 +108,7 @@ struct BoundsTests {
     }
 
     @Test func `the unanswered requests of a client are bounded, all kinds together`() {
-        var world = world { ($0.maxPendingRequests, $0.usesDisk, $0.prefetchesAtOnce) = (10, true, 1) }
+        let world = world { ($0.maxPendingRequests, $0.usesDisk, $0.prefetchesAtOnce) = (10, true, 1) }
         let client = world.connect()
         for id in 0..<4 { world.get(client, id: id, "\(id)") }
         let url = try! SourceURL("http://origin.test/x")
@@ -133,7 +133,7 @@ struct BoundsTests {
     }
 
     @Test func `a user's requests leave room for others, and count by weight`() {
-        var world = world { ($0.maxRequests, $0.maxPendingRequests) = (1000, 500) }
+        let world = world { ($0.maxRequests, $0.maxPendingRequests) = (1000, 500) }
         let greedy = (0..<3).map { _ in world.connect(uid: 1) }
         var id = 0
         for client in greedy {
@@ -158,7 +158,7 @@ struct BoundsTests {
     }
 
     @Test func `a remove and a query with a long URL weigh as much as a get`() throws {
-        var (world, client) = world { ($0.maxRequests, $0.usesDisk) = (100, true) }.connected()
+        let (world, client) = world { ($0.maxRequests, $0.usesDisk) = (100, true) }.connected()
         let url = try SourceURL("http://origin.test/" + String(repeating: "x", count: 5 << 10))
         world.happen(.messageReceived(client, .remove(id: 1, url: url)))
         #expect(world.state.clients.pendingWeight == 6)
@@ -173,7 +173,7 @@ struct BoundsTests {
     }
 
     @Test func `hits need no share of the requests`() {
-        var (world, client) = world { $0.maxRequests = 4 }.connected()
+        let (world, client) = world { $0.maxRequests = 4 }.connected()
         world.load(client, id: 1, "a", content: 1)
         let greedy = world.connect(uid: 2)
         for id in 0..<9 { world.get(greedy, id: id, "\(id)") }
@@ -181,7 +181,7 @@ struct BoundsTests {
     }
 
     @Test func `stores that wait are shared by clients and users`() throws {
-        var world = world { $0.maxStores = 16 }
+        let world = world { $0.maxStores = 16 }
         let url = try SourceURL("http://origin.test/stored")
         func refused() -> Int { world.state.counters.requests.failures[.quotaExceeded] ?? 0 }
         func accepted(of client: ClientID) -> Int {
@@ -201,7 +201,7 @@ struct BoundsTests {
     }
 
     @Test func `subscriptions`() {
-        var world = world { $0.maxSubscriptions = 20 }
+        let world = world { $0.maxSubscriptions = 20 }
         let clients = (0..<4).map { _ in world.connect(uid: 1) }
         for client in clients {
             for id in 0..<10 { world.happen(.messageReceived(client, .subscribe(id: id, events: [.finished]))) }
@@ -218,7 +218,7 @@ struct BoundsTests {
     // MARK: Leases
 
     /// Leases images of 400 bytes, with originals of 1 byte; returns the number of leases granted.
-    private func lease(_ world: inout StrictWorld, _ client: ClientID, _ range: Range<Int>) -> Int {
+    private func lease(_ world: StrictWorld, _ client: ClientID, _ range: Range<Int>) -> Int {
         for id in range { world.load(client, id: id, "\(id)", content: id + 1, bytes: 1) }
         return range.count {
             world.answers[client]?[$0]?.first.map { if case .image = $0 { true } else { false } } ?? false
@@ -226,17 +226,17 @@ struct BoundsTests {
     }
 
     @Test func `a client that leases everything does not stop others`() {
-        var (world, greedy) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected(uid: 1)
-        let most = lease(&world, greedy, 0..<40)
+        let (world, greedy) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected(uid: 1)
+        let most = lease(world, greedy, 0..<40)
         // About as much as the cache holds: almost none of it is evicted.
         #expect((8...11).contains(most) && world.state.memory.evictedBytes <= 2_000)
         #expect(world.error(greedy, 39) == .quotaExceeded)
         // A second connection gives the same user little more.
         let again = world.connect(uid: 1)
-        #expect(lease(&world, again, 100..<140) <= 6)
+        #expect(lease(world, again, 100..<140) <= 6)
         for uid in UInt32(2)...4 {
             let other = world.connect(uid: uid)
-            #expect(lease(&world, other, Int(uid) * 1000..<Int(uid) * 1000 + 3) >= 1)
+            #expect(lease(world, other, Int(uid) * 1000..<Int(uid) * 1000 + 3) >= 1)
             #expect(world.state.memory.evictedBytes < 4_000)
             // Released buffers can be leased again without limit.
             for round in 0..<20 {
@@ -245,7 +245,7 @@ struct BoundsTests {
                 }
                 world.descriptors[other] = []
                 let id = Int(uid) * 1000 + 10 + round
-                #expect(lease(&world, other, id..<id + 1) == 1)
+                #expect(lease(world, other, id..<id + 1) == 1)
             }
         }
         world.disconnect(greedy)
@@ -254,27 +254,27 @@ struct BoundsTests {
     }
 
     @Test func `one image may be larger than the bytes for evicted buffers`() {
-        var (world, client) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (300, 300) }.connected()
-        #expect(lease(&world, client, 0..<1) == 1)
+        let (world, client) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (300, 300) }.connected()
+        #expect(lease(world, client, 0..<1) == 1)
         #expect(world.state.memory.evictedBytes == 400)
         // No room is left for other clients.
         let other = world.connect(uid: 2)
-        #expect(lease(&world, other, 1..<2) == 0)
+        #expect(lease(world, other, 1..<2) == 0)
         #expect(world.error(other, 1) == .overloaded)
         world.disconnect(client)
-        #expect(lease(&world, other, 2..<3) == 1)
+        #expect(lease(world, other, 2..<3) == 1)
     }
 
     @Test func `small buffers take descriptors`() {
-        var (world, greedy) = world { ($0.memoryEntries, $0.maxEvictedBuffers) = (10, 10) }.connected()
-        #expect((5...20).contains(lease(&world, greedy, 0..<60)))
+        let (world, greedy) = world { ($0.memoryEntries, $0.maxEvictedBuffers) = (10, 10) }.connected()
+        #expect((5...20).contains(lease(world, greedy, 0..<60)))
         let other = world.connect(uid: 2)
-        #expect(lease(&world, other, 100..<102) >= 1)
+        #expect(lease(world, other, 100..<102) >= 1)
         #expect(world.memfds.count + world.shared.count <= 22)
     }
 
     @Test func `payloads that are not read count like leases`() {
-        var (world, client) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected()
+        let (world, client) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected()
         for id in 0..<40 {
             world.get(client, id: id, "\(id)") { $0.delivery = .inline }
             world.finishFetch(world.fetches.keys.first!, content: id + 1, bytes: 1)
@@ -294,7 +294,7 @@ struct BoundsTests {
 
     /// The cost of a disconnect depends on the client's leases, not on the size of the cache.
     @Test func `many leave fast`() {
-        var (world, holder) = world { ($0.memoryBytes, $0.memoryEntries) = (1 << 30, 200_000) }.connected()
+        let (world, holder) = world { ($0.memoryBytes, $0.memoryEntries) = (1 << 30, 200_000) }.connected()
         // Bypasses the bookkeeping of `StrictWorld`, which inspects the entire state after each event.
         let url = { (number: Int) in try! SourceURL("http://origin.test/\(number)") }
         for number in 0..<20_000 {

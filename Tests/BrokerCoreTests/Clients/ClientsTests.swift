@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerCore
 
 /// `Clients` and its quotas in isolation.
-@Suite struct ClientsTests {
+struct ClientsTests {
     private let client = ClientID(number: 1)
     private let buffer = BufferID(number: 7)
     private let room = Clients.Room(bytes: 1000, buffers: 10)

@@ -16,13 +16,13 @@ struct AcceptedDamageTests {
     init() { (world, client) = Self.world().connected() }
 
     private static func world(usesDisk: Bool = false) -> StrictWorld {
-        var world = StrictWorld.ready { $0.usesDisk = usesDisk }
+        let world = StrictWorld.ready { $0.usesDisk = usesDisk }
         if usesDisk { world.happen(.diskReported(DiskReport(state: .on))) }
         return world
     }
 
     /// Requests an image of bytes that are damaged, and does all that follows.
-    private mutating func get(
+    private func get(
         id: Int, accepting: Bool, content: Int = 1,
         damage: String? = "The JPEG file ends before all pixels are decoded.",
         _ change: (inout GetOptions) -> Void = { _ in }
@@ -34,7 +34,7 @@ struct AcceptedDamageTests {
         settle(content: content, damage: damage)
     }
 
-    private mutating func settle(content: Int = 1, damage: String? = nil) {
+    private func settle(content: Int = 1, damage: String? = nil) {
         for _ in 0..<8 {
             for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
             for job in world.fetches.keys.sorted() { world.finishFetch(job, content: content) }
@@ -53,7 +53,7 @@ struct AcceptedDamageTests {
 
     private var failed: Int { world.state.recentFailures.count(at: world.clock) }
 
-    @Test mutating func `accepted damage is a hit for those who accept it, for 60 s`() throws {
+    @Test func `accepted damage is a hit for those who accept it, for 60 s`() throws {
         get(id: 1, accepting: true)
         let image = try #require(world.image(client, 1))
         #expect((image.damage, image.source) == (sentence, .network))
@@ -69,7 +69,7 @@ struct AcceptedDamageTests {
         #expect((world.image(client, 3)?.source, world.image(client, 3)?.damage) == (.network, nil))
     }
 
-    @Test mutating func `an image without damage is that of all requests`() throws {
+    @Test func `an image without damage is that of all requests`() throws {
         get(id: 1, accepting: true, damage: nil)
         let buffer = try #require(world.image(client, 1)).buffer
         #expect(world.image(client, 1)?.damage == nil)
@@ -80,7 +80,7 @@ struct AcceptedDamageTests {
         #expect(world.image(client, 3)?.source == .memory && world.state.report[.decodes] == 1)
     }
 
-    @Test mutating func `who refuses damage gets the error, before and after it was accepted`() throws {
+    @Test func `who refuses damage gets the error, before and after it was accepted`() throws {
         get(id: 1, accepting: true)
         #expect(world.image(client, 1)?.damage == sentence)
         get(id: 2, accepting: false)
@@ -92,7 +92,7 @@ struct AcceptedDamageTests {
         #expect(world.error(client, 4) == .recentlyFailed && failed == 1)
     }
 
-    @Test mutating func `a failure of those who refuse damage does not end those who accept it`() throws {
+    @Test func `a failure of those who refuse damage does not end those who accept it`() throws {
         get(id: 1, accepting: false)
         #expect(world.error(client, 1) == .truncated)
         get(id: 2, accepting: true)
@@ -103,7 +103,7 @@ struct AcceptedDamageTests {
         #expect(world.error(client, 3) == .recentlyFailed)
     }
 
-    @Test mutating func `both at once share a download and nothing else`() throws {
+    @Test func `both at once share a download and nothing else`() throws {
         world.get(client, id: 1, "a") { $0.damaged = .accept }
         world.get(client, id: 2, "a")
         #expect(world.fetches.count == 1)
@@ -111,7 +111,7 @@ struct AcceptedDamageTests {
         #expect(world.image(client, 1)?.damage == sentence && world.error(client, 2) == .truncated)
     }
 
-    @Test mutating func `an image without a single row is recorded for everybody`() throws {
+    @Test func `an image without a single row is recorded for everybody`() throws {
         try world.download(client, id: 1, "a", content: 1) { $0.damaged = .accept }
         world.failDecode(try #require(world.decodes.keys.first), .truncated)
         #expect(world.error(client, 1) == .truncated && failed == 1)
@@ -142,7 +142,7 @@ struct AcceptedDamageTests {
     }
 
     /// New bytes that are damaged do not replace an image, not even for those who accept them.
-    @Test mutating func `an image is not replaced by a damaged one`() throws {
+    @Test func `an image is not replaced by a damaged one`() throws {
         get(id: 1, accepting: false, content: 1, damage: nil)
         #expect(world.image(client, 1)?.damage == nil)
         get(id: 2, accepting: true, content: 2) { $0.cache = .reload }
@@ -153,7 +153,7 @@ struct AcceptedDamageTests {
         }
     }
 
-    @Test mutating func `damage that nobody accepted is no result`() throws {
+    @Test func `damage that nobody accepted is no result`() throws {
         try world.download(client, id: 1, "a", content: 1)
         let job = try world.readHeader()
         var result = DecodeResult(bytes: 400)
@@ -163,7 +163,7 @@ struct AcceptedDamageTests {
         #expect(world.state.expects(result, of: job, on: try #require(world.decodes[job]).worker))
     }
 
-    @Test mutating func `a query finds it only for those who accept it`() throws {
+    @Test func `a query finds it only for those who accept it`() throws {
         get(id: 1, accepting: true)
         let url = try SourceURL("http://origin.test/a")
         for (id, damaged) in [(2, GetOptions.Damage.accept), (3, .refuse)] {
@@ -176,7 +176,7 @@ struct AcceptedDamageTests {
     }
 
     /// A client keeps what it has mapped; the broker keeps nothing.
-    @Test mutating func `leases outlive it`() throws {
+    @Test func `leases outlive it`() throws {
         get(id: 1, accepting: true)
         let buffer = try #require(world.image(client, 1)?.buffer)
         world.happen(.timePassed, after: 60_000)

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// `Decoding` in isolation.
-@Suite struct DecodingTests {
+struct DecodingTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private var moment: Moment { Moment(instant: now, unixMs: 1_800_000_000_000) }
     private let worker = WorkerID(number: 1)

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// A compromised decode worker has named bytes falsely, and they are being decoded when that is found out.
-@Suite struct FalseNameTests {
+struct FalseNameTests {
     private var world: StrictWorld
     private let client: ClientID
 
@@ -16,12 +16,12 @@ import WorkerProtocol
         world.happen(.diskReported(DiskReport(state: .on)))
     }
 
-    private mutating func load(_ id: Int, _ path: String, width: Int? = nil) {
+    private func load(_ id: Int, _ path: String, width: Int? = nil) {
         world.get(client, id: id, path) { $0.variant.width = width }
         world.answerDisk()
     }
 
-    private mutating func finish(_ job: JobID, width: Int) {
+    private func finish(_ job: JobID, width: Int) {
         // As long as is worth a raster on disk.
         world.readHeader(job, width: width, height: width)
         world.happen(.timePassed, after: 100)
@@ -30,7 +30,7 @@ import WorkerProtocol
 
     /// Loads `false`, which a worker names content 1 before it dies of `seccomp`, in two forms: its own decoding is repeated, the
     /// other worker's goes on. Returns both.
-    private mutating func loadFalselyNamed() throws -> (repeated: JobID, running: JobID) {
+    private func loadFalselyNamed() throws -> (repeated: JobID, running: JobID) {
         load(1, "false")
         world.get(client, id: 2, "false") { $0.variant.width = 5 }
         world.answerDisk()
@@ -47,7 +47,7 @@ import WorkerProtocol
     }
 
     @Test(arguments: [true, false])
-    mutating func `decodings under a false name are for their waiters alone`(endsFirst: Bool) throws {
+    func `decodings under a false name are for their waiters alone`(endsFirst: Bool) throws {
         let (repeated, running) = try loadFalselyNamed()
         finish(repeated, width: 10)
         #expect(world.image(client, 1)?.width == 10)
@@ -74,7 +74,7 @@ import WorkerProtocol
         #expect((world.image(client, 4)?.buffer, world.image(client, 4)?.originalWidth) == (image.buffer, 100))
     }
 
-    @Test mutating func `a decoding under a false name can fail without the bytes that have the name`() throws {
+    @Test func `a decoding under a false name can fail without the bytes that have the name`() throws {
         let (repeated, running) = try loadFalselyNamed()
         finish(repeated, width: 10)
         load(3, "true", width: 5)

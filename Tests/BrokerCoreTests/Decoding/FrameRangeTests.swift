@@ -11,7 +11,7 @@ struct FrameRangeTests {
 
     init() { (world, client) = StrictWorld.ready { $0.workers = 2 }.connected() }
 
-    private mutating func ask(_ id: Int, first: Int, count: Int = 2, _ change: (inout GetOptions) -> Void = { _ in }) {
+    private func ask(_ id: Int, first: Int, count: Int = 2, _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: id, "a") {
             $0.variant.frames = .range(FrameRange(first: first, count: count))
             change(&$0)
@@ -19,7 +19,7 @@ struct FrameRangeTests {
     }
 
     /// Loads a part of an animation of five frames. Returns the order and its worker.
-    @discardableResult private mutating func load(
+    @discardableResult private func load(
         _ id: Int, first: Int, count: Int = 2
     ) throws -> (order: DecodeJob, worker: WorkerID) {
         ask(id, first: first, count: count)
@@ -29,13 +29,13 @@ struct FrameRangeTests {
         return (decode.order, decode.worker)
     }
 
-    private mutating func release(_ id: Int) throws {
+    private func release(_ id: Int) throws {
         let buffer = try #require(world.image(client, id)?.buffer)
         world.happen(.messageReceived(client, .release(buffers: [buffer])))
         world.descriptors[client]?.remove(buffer)
     }
 
-    @Test mutating func `a part has its own frames, and the last one fewer`() throws {
+    @Test func `a part has its own frames, and the last one fewer`() throws {
         try load(1, first: 0)
         let image = try #require(world.image(client, 1))
         #expect(image.bytes == 2 * 400 && image.frameCount == 5)
@@ -45,7 +45,7 @@ struct FrameRangeTests {
         #expect(world.state.report[.pixelsDecoded] == 300)
     }
 
-    @Test mutating func `a worker goes on with the frames that follow, and no other does`() throws {
+    @Test func `a worker goes on with the frames that follow, and no other does`() throws {
         let (first, worker) = try load(1, first: 0)
         #expect(first.after == nil)
         // With the other worker idle, too.
@@ -55,7 +55,7 @@ struct FrameRangeTests {
         #expect(try load(3, first: 1).order.after == nil)
     }
 
-    @Test mutating func `a part stays in memory for as long as a client has it`() throws {
+    @Test func `a part stays in memory for as long as a client has it`() throws {
         try load(1, first: 0)
         let bytes = world.state.report[.memoryBytes]
         ask(2, first: 0)

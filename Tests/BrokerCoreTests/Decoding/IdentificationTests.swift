@@ -8,7 +8,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// Decode workers compute the digest of bytes before anything is made of them.
-@Suite struct IdentificationTests {
+struct IdentificationTests {
     var world: StrictWorld
     let client: ClientID
 
@@ -20,12 +20,12 @@ import WorkerProtocol
     var fetch: JobID? { world.fetches.keys.first }
     var job: JobID? { world.identifying.keys.first }
 
-    mutating func download(_ id: Int, _ path: String = "a", bytes: Int = 1000) throws {
+    func download(_ id: Int, _ path: String = "a", bytes: Int = 1000) throws {
         world.get(client, id: id, path)
         world.finishFetch(try #require(fetch), content: nil, bytes: bytes)
     }
 
-    @Test mutating func `nothing is decoded before the digest is known`() throws {
+    @Test func `nothing is decoded before the digest is known`() throws {
         try download(1)
         #expect(world.decodes.isEmpty)
         world.identify(try #require(job), content: 1)
@@ -33,7 +33,7 @@ import WorkerProtocol
         #expect(world.image(client, 1)?.source == .network)
     }
 
-    @Test mutating func `requests join while the digest is computed`() throws {
+    @Test func `requests join while the digest is computed`() throws {
         try download(1)
         world.get(client, id: 2, "a")
         #expect(world.fetches.isEmpty)
@@ -43,7 +43,7 @@ import WorkerProtocol
         #expect(world.state.report[.coalesced] == 1)
     }
 
-    @Test mutating func `the worker that has identified an image decodes it, ahead of others`() throws {
+    @Test func `the worker that has identified an image decodes it, ahead of others`() throws {
         try download(1, "a", bytes: Self.large)
         try download(2, "b", bytes: Self.large)
         let worker = try #require(world.identifying.values.first)
@@ -55,7 +55,7 @@ import WorkerProtocol
         #expect(world.image(client, 1) != nil && world.image(client, 2) != nil)
     }
 
-    @Test mutating func `an identification is repeated when its worker dies, and not for ever`() throws {
+    @Test func `an identification is repeated when its worker dies, and not for ever`() throws {
         try download(1)
         let first = try #require(job)
         world.endWorker(try #require(world.identifying[first]), .ended(.signal(9)))
@@ -72,7 +72,7 @@ import WorkerProtocol
         #expect(world.error(client, 1) == .decoderCrashed && world.state.reservedBytes == 0)
     }
 
-    @Test mutating func `a request that leaves ends a queued identification, and lets a running one end`() throws {
+    @Test func `a request that leaves ends a queued identification, and lets a running one end`() throws {
         try download(1, "a")
         // A large one, because small ones are given to the worker ahead.
         try download(2, "b", bytes: Self.large)
@@ -87,14 +87,14 @@ import WorkerProtocol
         #expect(world.workers.values.allSatisfy { $0.state == .ready })
     }
 
-    @Test mutating func `an identification that takes too long costs its worker`() throws {
+    @Test func `an identification that takes too long costs its worker`() throws {
         try download(1)
         let worker = try #require(job.flatMap { world.identifying[$0] })
         world.happen(.timePassed, after: BrokerLimits().decodeDeadlineMs + 1)
         #expect(world.workers[worker]?.state == .dying)
     }
 
-    @Test mutating func `a digest that was not asked for costs the worker`() throws {
+    @Test func `a digest that was not asked for costs the worker`() throws {
         try download(1)
         world.identify(try #require(job), content: 1)
         let (decode, order) = try #require(world.decodes.first)
@@ -102,7 +102,7 @@ import WorkerProtocol
         #expect(world.workers[order.worker]?.state == .dying)
     }
 
-    @Test mutating func `a text that is no digest costs the worker, and another one identifies the bytes`() throws {
+    @Test func `a text that is no digest costs the worker, and another one identifies the bytes`() throws {
         try download(1)
         let (first, worker) = try #require(world.identifying.first)
         world.happen(.identified(worker, first, digest: String(repeating: "g", count: 64)))
@@ -118,7 +118,7 @@ import WorkerProtocol
     }
 
     /// Has a user's bytes wait behind each other for the only decoder: those of `1` run, those of `2` to `5` are queued.
-    private mutating func queueFive() throws -> [JobID] {
+    private func queueFive() throws -> [JobID] {
         for id in 1...5 { try download(id, "\(id)", bytes: Self.large) }
         let queued = world.state.downloads.active.keys.sorted()
         #expect(queued.count == 5 && world.identifying.count == 1)
@@ -126,14 +126,14 @@ import WorkerProtocol
     }
 
     /// Ends the identification that runs, of bytes without waiters. Returns the next one.
-    private mutating func next() throws -> JobID {
+    private func next() throws -> JobID {
         let running = try #require(job)
         world.identify(running, content: Int(running.number))
         while let decode = world.decodes.keys.first { world.failDecode(decode) }
         return try #require(job)
     }
 
-    @Test mutating func `another user who joins does not wait for the first one's turn`() throws {
+    @Test func `another user who joins does not wait for the first one's turn`() throws {
         let queued = try queueFive()
         let other = world.connect(uid: 2000)
         world.get(other, id: 1, "5")
@@ -141,7 +141,7 @@ import WorkerProtocol
         #expect([first, second].contains(queued[4]))
     }
 
-    @Test mutating func `who joins raises the priority, until it leaves`() throws {
+    @Test func `who joins raises the priority, until it leaves`() throws {
         let queued = try queueFive()
         world.get(client, id: 6, "4") { $0.priority = .high }
         world.get(client, id: 7, "5") { $0.priority = .high }
@@ -152,7 +152,7 @@ import WorkerProtocol
 }
 
 /// What a worker has contributed is discarded when it turns out to be compromised.
-@Suite struct DiscardTests {
+struct DiscardTests {
     private var world: StrictWorld
     private let client: ClientID
 
@@ -162,7 +162,7 @@ import WorkerProtocol
     }
 
     /// Loads content `id` under the path `id`, and has it saved. Returns the workers that it was made by.
-    private mutating func load(_ id: Int) throws -> (fetch: WorkerID, decode: WorkerID) {
+    private func load(_ id: Int) throws -> (fetch: WorkerID, decode: WorkerID) {
         world.get(client, id: id, "\(id)") { $0.variant.width = 5 }
         world.answerDisk()
         let (job, fetch) = try #require(world.fetches.first)
@@ -178,13 +178,13 @@ import WorkerProtocol
         try !world.state.memory.keys(at: SourceURL("http://origin.test/\(id)")).isEmpty
     }
 
-    private mutating func end(_ worker: WorkerID, _ exit: WorkerExit) {
+    private func end(_ worker: WorkerID, _ exit: WorkerExit) {
         world.endWorker(worker, exit)
         world.readyAll()
         world.answerDisk()
     }
 
-    @Test(arguments: [true, false]) mutating func `of a download or decode worker, all contents`(isFetch: Bool) throws {
+    @Test(arguments: [true, false]) func `of a download or decode worker, all contents`(isFetch: Bool) throws {
         let (fetch, decode) = try load(1)
         world.happen(.timePassed, after: 1000)
         end(isFetch ? fetch : decode, .ended(.signal(31)))
@@ -192,7 +192,7 @@ import WorkerProtocol
         #expect(world.discarded == [StrictWorld.digest(1)])
     }
 
-    @Test mutating func `what others have made stays`() throws {
+    @Test func `what others have made stays`() throws {
         let first = try load(1)
         end(first.decode, .ended(.signal(9)))
         end(first.fetch, .ended(.signal(9)))
@@ -203,7 +203,7 @@ import WorkerProtocol
         #expect(world.discarded == [StrictWorld.digest(2)])
     }
 
-    @Test mutating func `also for a message that it must not send`() throws {
+    @Test func `also for a message that it must not send`() throws {
         let (fetch, _) = try load(1)
         world.happen(.workerMisbehaved(fetch, "it sent nonsense"))
         end(fetch, .ended(.signal(9)))
@@ -212,7 +212,7 @@ import WorkerProtocol
     }
 
     @Test(arguments: [WorkerExit.ended(.signal(11)), .ended(.signal(9)), .ended(.status(0))])
-    mutating func `nothing after another death`(exit: WorkerExit) throws {
+    func `nothing after another death`(exit: WorkerExit) throws {
         let (fetch, decode) = try load(1)
         end(fetch, exit)
         end(decode, exit)
@@ -220,7 +220,7 @@ import WorkerProtocol
         #expect(world.discarded.isEmpty)
     }
 
-    @Test mutating func `bytes that it has received are downloaded again`() throws {
+    @Test func `bytes that it has received are downloaded again`() throws {
         world.get(client, id: 1, "1")
         world.answerDisk()
         let (job, fetch) = try #require(world.fetches.first)
@@ -236,7 +236,7 @@ import WorkerProtocol
         #expect(try isInMemory(1))
     }
 
-    @Test mutating func `of the cache process, everything that came from disk, and the disk`() throws {
+    @Test func `of the cache process, everything that came from disk, and the disk`() throws {
         _ = try load(1)
         world.get(client, id: 2, "2")
         world.answerDisk(content: 2)
@@ -249,7 +249,7 @@ import WorkerProtocol
         #expect(world.diskJobs.values.contains { if case .clear = $0.kind { true } else { false } })
     }
 
-    @Test mutating func `also what a lookup finds that was sent before`() throws {
+    @Test func `also what a lookup finds that was sent before`() throws {
         let (fetch, _) = try load(1)
         world.get(client, id: 2, "other")
         let (lookup, (cache, _)) = try #require(world.diskJobs.first)
@@ -268,7 +268,7 @@ import WorkerProtocol
         #expect(world.fetches.count == 1)
     }
 
-    @Test mutating func `once the cache process is back, in one order`() throws {
+    @Test func `once the cache process is back, in one order`() throws {
         let first = try load(1)
         let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
         world.endWorker(cache, .ended(.signal(11)))
@@ -285,7 +285,7 @@ import WorkerProtocol
         #expect(world.diskJobs.values.count { $0.kind == .forget } == 1)
     }
 
-    @Test mutating func `the disk of a compromised cache process is emptied even when many requests wait`() throws {
+    @Test func `the disk of a compromised cache process is emptied even when many requests wait`() throws {
         let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
         world.happen(.workerMisbehaved(cache, "it sent nonsense"))
         for number in 0..<2 * BrokerLimits().maxPendingRequests {
@@ -301,7 +301,7 @@ import WorkerProtocol
         #expect(world.diskJobs.values.contains { $0.kind == .clear })
     }
 
-    @Test mutating func `what came from the disk of a compromised cache process, though it was loaded again`() throws {
+    @Test func `what came from the disk of a compromised cache process, though it was loaded again`() throws {
         world.get(client, id: 2, "2") { $0.variant.width = 5 }
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 2, asRaster: true)
         #expect(world.image(client, 2)?.source == .disk)
@@ -317,7 +317,7 @@ import WorkerProtocol
 
 // A small image is decoded in the job that computes its digest.
 extension IdentificationTests {
-    @Test mutating func `a small image is decoded while it is identified`() throws {
+    @Test func `a small image is decoded while it is identified`() throws {
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         world.get(client, id: 2, "a")
         world.finishFetch(try #require(fetch), content: nil)
@@ -334,7 +334,7 @@ extension IdentificationTests {
         #expect(world.state.reservedBytes == 0)
     }
 
-    @Test mutating func `large bodies, encoded images and new bytes of a known image are identified first`() throws {
+    @Test func `large bodies, encoded images and new bytes of a known image are identified first`() throws {
         world.get(client, id: 1, "a")
         world.finishFetch(try #require(fetch), content: nil, bytes: BrokerLimits().earlyBodyBytes + 1)
         #expect(world.early.isEmpty)
@@ -350,7 +350,7 @@ extension IdentificationTests {
         #expect(world.early.isEmpty)
     }
 
-    @Test mutating func `a result of another size than ordered costs the worker`() throws {
+    @Test func `a result of another size than ordered costs the worker`() throws {
         try download(1)
         let job = try #require(self.job)
         let worker = try #require(world.identifying[job])
@@ -361,7 +361,7 @@ extension IdentificationTests {
         #expect(world.workers[worker]?.state == .dying)
     }
 
-    @Test mutating func `bytes that kill a decoder while they are identified kill one more at most`() throws {
+    @Test func `bytes that kill a decoder while they are identified kill one more at most`() throws {
         try download(1)
         let first = try #require(job)
         #expect(world.early[first] != nil)
@@ -381,7 +381,7 @@ extension IdentificationTests {
         #expect(refused == [String(StrictWorld.digest(1).prefix(EarlyDecode.prefixLength))])
     }
 
-    @Test mutating func `processor time of an early decoding is not the image's fault`() throws {
+    @Test func `processor time of an early decoding is not the image's fault`() throws {
         try download(1)
         let first = try #require(job)
         let worker = try #require(world.identifying[first])

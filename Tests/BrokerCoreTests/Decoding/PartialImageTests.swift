@@ -7,7 +7,7 @@ import WorkerProtocol
 
 /// Partial images during a download, and their timing. `StrictWorld` checks that a download has at most one partial
 /// decoding in flight, that they are 200 ms apart, and that no partial image follows the final one.
-@Suite struct PartialImageTests {
+struct PartialImageTests {
     private var world: StrictWorld
     private let client: ClientID
 
@@ -24,7 +24,7 @@ import WorkerProtocol
     }
 
     /// Sends a request, and begins the origin's response, of which some bytes have arrived.
-    private mutating func begin(receiving bytes: Int = 0, _ change: (inout GetOptions) -> Void = { _ in }) {
+    private func begin(receiving bytes: Int = 0, _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: 1, "a") {
             $0.progressive = true
             change(&$0)
@@ -33,19 +33,19 @@ import WorkerProtocol
         if bytes > 0 { receive(bytes) }
     }
 
-    private mutating func receive(_ bytes: Int, after milliseconds: Int = 0) {
+    private func receive(_ bytes: Int, after milliseconds: Int = 0) {
         guard let worker = world.fetches[fetch]?.worker else { return complain("no transfer") }
         world.happen(.fetchProgressed(worker, fetch, received: bytes, expected: 100_000), after: milliseconds)
     }
 
     /// Finishes the partial decoding in flight.
-    private mutating func finishPart(stage: Int) throws {
+    private func finishPart(stage: Int) throws {
         let part = try #require(part)
         world.readHeader(part, stage: stage)
         world.finishDecode(part)
     }
 
-    @Test mutating func partialImagesComeBeforeTheEnd() throws {
+    @Test func partialImagesComeBeforeTheEnd() throws {
         begin(receiving: 2000)
         #expect(world.decodes[try #require(part)]?.order.partialBytes == 2000)
         try finishPart(stage: 1)
@@ -64,7 +64,7 @@ import WorkerProtocol
         #expect(world.state.clients.holdings.isEmpty)
     }
 
-    @Test(arguments: [GetOptions.Delivery.inline, .none]) mutating func otherDeliveries(
+    @Test(arguments: [GetOptions.Delivery.inline, .none]) func otherDeliveries(
         _ delivery: GetOptions.Delivery
     ) throws {
         begin(receiving: 2000) { $0.delivery = delivery }
@@ -73,7 +73,7 @@ import WorkerProtocol
         #expect(shown().map(\.payload) == [400] && world.payloads.count == 1)
     }
 
-    @Test(arguments: ["plain", "original", "encoded", "one frame"]) mutating func noneWhereNotWanted(
+    @Test(arguments: ["plain", "original", "encoded", "one frame"]) func noneWhereNotWanted(
         _ kind: String
     ) throws {
         begin {
@@ -88,13 +88,13 @@ import WorkerProtocol
         #expect(part == nil)
     }
 
-    @Test mutating func allFramesBeginAsOne() throws {
+    @Test func allFramesBeginAsOne() throws {
         begin(receiving: 2000) { $0.variant.frames = .all }
         try finishPart(stage: 1)
         #expect(shown().map(\.timing) == [nil])
     }
 
-    @Test mutating func partialImagesAre200MillisecondsApart() throws {
+    @Test func partialImagesAre200MillisecondsApart() throws {
         begin(receiving: 2000)
         try finishPart(stage: 1)
         receive(9000, after: 199)
@@ -103,7 +103,7 @@ import WorkerProtocol
         #expect(part != nil)
     }
 
-    @Test mutating func aLongDecodingIsFollowedByALongPause() throws {
+    @Test func aLongDecodingIsFollowedByALongPause() throws {
         begin(receiving: 2000)
         receive(3500, after: 250)
         // At most one partial decoding is in flight.
@@ -118,7 +118,7 @@ import WorkerProtocol
         #expect(world.decodes[try #require(part)]?.order.partialBytes == 9000)
     }
 
-    @Test mutating func fewNewBytesAreNotDecoded() throws {
+    @Test func fewNewBytesAreNotDecoded() throws {
         begin(receiving: 1000)
         #expect(part == nil)
         receive(50_000)
@@ -129,7 +129,7 @@ import WorkerProtocol
         #expect(part != nil)
     }
 
-    @Test mutating func aPlanThatShowsNoMoreIsRefused() throws {
+    @Test func aPlanThatShowsNoMoreIsRefused() throws {
         begin(receiving: 2000)
         try finishPart(stage: 3)
         receive(4000, after: 500)
@@ -140,7 +140,7 @@ import WorkerProtocol
         #expect(shown().count == 2)
     }
 
-    @Test mutating func aBodyTooShortIsTriedAgain() throws {
+    @Test func aBodyTooShortIsTriedAgain() throws {
         begin(receiving: 2000)
         world.failDecode(try #require(part), .truncated)
         receive(4000, after: 500)
@@ -148,7 +148,7 @@ import WorkerProtocol
     }
 
     @Test(arguments: [ErrorCode.unsupportedFormat, .decodeFailed, .outOfMemory])
-    mutating func whatComesInNoPartsIsLookedAtOnce(_ code: ErrorCode) throws {
+    func whatComesInNoPartsIsLookedAtOnce(_ code: ErrorCode) throws {
         begin(receiving: 2000)
         world.failDecode(try #require(part), code)
         receive(50_000, after: 5000)
@@ -159,14 +159,14 @@ import WorkerProtocol
         #expect(world.image(client, 1)?.final == true)
     }
 
-    @Test mutating func tooLargeAnImageIsRefused() throws {
+    @Test func tooLargeAnImageIsRefused() throws {
         begin(receiving: 2000)
         world.readHeader(try #require(part), width: 20_000, height: 20_000)
         receive(50_000, after: 5000)
         #expect(part == nil && shown().isEmpty)
     }
 
-    @Test mutating func memoryIsNotWaitedFor() throws {
+    @Test func memoryIsNotWaitedFor() throws {
         begin(receiving: 2000)
         world.readHeader(try #require(part), workingBytes: 600 << 20)
         #expect(part == nil && world.state.decoding.isParking == false)
@@ -174,7 +174,7 @@ import WorkerProtocol
         #expect(part != nil)
     }
 
-    @Test mutating func queuedDecodingsComeFirst() throws {
+    @Test func queuedDecodingsComeFirst() throws {
         let other = world.connect()
         world.get(other, id: 1, "b", of: "other.test")
         world.finishFetch(fetch, content: 2)
@@ -188,7 +188,7 @@ import WorkerProtocol
         #expect(part != nil)
     }
 
-    @Test mutating func theCompleteImageIsDecodedByItself() throws {
+    @Test func theCompleteImageIsDecodedByItself() throws {
         begin(receiving: 2000)
         let early = try #require(part)
         world.readHeader(early)
@@ -203,7 +203,7 @@ import WorkerProtocol
         #expect(shown().isEmpty && world.state.report[.partialDecodes] == 0)
     }
 
-    @Test mutating func anEndedTransferRefusesTheHeader() throws {
+    @Test func anEndedTransferRefusesTheHeader() throws {
         begin(receiving: 2000)
         let early = try #require(part)
         world.finishFetch(fetch, content: 1)
@@ -211,7 +211,7 @@ import WorkerProtocol
         #expect(world.decodes.values.map(\.fetch) == [nil])
     }
 
-    @Test mutating func cancelledRequestsSeeNothing() throws {
+    @Test func cancelledRequestsSeeNothing() throws {
         begin(receiving: 2000)
         let early = try #require(part)
         world.readHeader(early)
@@ -220,7 +220,7 @@ import WorkerProtocol
         #expect(shown().isEmpty && world.state.decoding.hasParts == false)
     }
 
-    @Test mutating func theOnlyViewerLeaves() throws {
+    @Test func theOnlyViewerLeaves() throws {
         begin()
         let other = world.connect()
         world.get(other, id: 1, "a")
@@ -231,7 +231,7 @@ import WorkerProtocol
         #expect(part == nil && shown(other).isEmpty)
     }
 
-    @Test mutating func allWaitersWithTheSameTransformGetIt() throws {
+    @Test func allWaitersWithTheSameTransformGetIt() throws {
         begin()
         let (same, otherwise, late) = (world.connect(), world.connect(), world.connect())
         world.get(same, id: 1, "a") { $0.progressive = true }
@@ -251,7 +251,7 @@ import WorkerProtocol
     }
 
     /// A private response goes to the first requester; other waiters get no partial image of it.
-    @Test mutating func privateResponsesAreSeenByTheirOwnerOnly() throws {
+    @Test func privateResponsesAreSeenByTheirOwnerOnly() throws {
         world.cacheControl = "private, max-age=100"
         begin()
         let other = world.connect(uid: 2000)
@@ -261,14 +261,14 @@ import WorkerProtocol
         #expect(shown().count == 1 && shown(other).isEmpty)
     }
 
-    @Test mutating func errorPagesAreNotShown() throws {
+    @Test func errorPagesAreNotShown() throws {
         world.get(client, id: 1, "a") { $0.progressive = true }
         world.respond(fetch, status: 203)
         receive(9000)
         #expect(part == nil)
     }
 
-    @Test mutating func aTransferThatBeginsAnewStartsAtTheFirstStage() throws {
+    @Test func aTransferThatBeginsAnewStartsAtTheFirstStage() throws {
         begin(receiving: 2000)
         try finishPart(stage: 5)
         receive(4000, after: 500)
@@ -285,7 +285,7 @@ import WorkerProtocol
         #expect(shown().count == 2)
     }
 
-    @Test mutating func aTransferThatIsContinuedGoesOn() throws {
+    @Test func aTransferThatIsContinuedGoesOn() throws {
         begin(receiving: 2000)
         try finishPart(stage: 5)
         receive(4000, after: 500)
@@ -301,7 +301,7 @@ import WorkerProtocol
     }
 
     /// No partial image of either version is shown until the origin has sent the header.
-    @Test mutating func bytesThatMayBeOverwrittenAreNotShown() throws {
+    @Test func bytesThatMayBeOverwrittenAreNotShown() throws {
         begin(receiving: 2000)
         let early = try #require(part)
         world.readHeader(early)
@@ -310,7 +310,7 @@ import WorkerProtocol
         #expect(shown().isEmpty)
     }
 
-    @Test mutating func aDecoderThatDiesEndsParts() throws {
+    @Test func aDecoderThatDiesEndsParts() throws {
         begin(receiving: 2000)
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         world.readyAll()
@@ -322,7 +322,7 @@ import WorkerProtocol
         #expect(world.image(client, 1)?.final == true)
     }
 
-    @Test mutating func originsThatArePausedAreNotDecoded() {
+    @Test func originsThatArePausedAreNotDecoded() {
         let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
         for _ in 0...CrashLedger.tolerated { _ = world.state.decoding.charge(responsible, at: world.clock) }
         begin()
@@ -331,14 +331,14 @@ import WorkerProtocol
         #expect(part == nil)
     }
 
-    @Test mutating func anOverdueDecoderIsKilled() throws {
+    @Test func anOverdueDecoderIsKilled() throws {
         begin(receiving: 2000)
         let worker = try #require(world.decodes.values.first?.worker)
         world.happen(.timePassed, after: world.state.limits.decodeDeadlineMs)
         #expect(world.workers[worker]?.state == .dying)
     }
 
-    @Test mutating func reportsWithoutAStageAreRejected() throws {
+    @Test func reportsWithoutAStageAreRejected() throws {
         begin(receiving: 2000)
         let (part, worker) = (try #require(part), try #require(world.decodes.values.first?.worker))
         let size = try #require(PixelGeometry(width: 10, height: 10))

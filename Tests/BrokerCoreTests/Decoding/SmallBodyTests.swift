@@ -6,20 +6,20 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// Small bodies are identified on the spare worker while decodings keep the others busy.
-@Suite struct SmallBodyTests {
+struct SmallBodyTests {
     var world: StrictWorld
     let client: ClientID
 
     init() { (world, client) = StrictWorld.ready { $0.workers = 2 }.connected() }
 
     /// Loads an image, up to its identification.
-    private mutating func download(_ id: Int, bytes: Int) throws {
+    private func download(_ id: Int, bytes: Int) throws {
         world.get(client, id: id, "\(id)")
         world.finishFetch(try #require(world.fetches.keys.first), content: nil, bytes: bytes)
     }
 
     /// Keeps both workers busy with large images.
-    private mutating func occupyWorkers() throws {
+    private func occupyWorkers() throws {
         for id in 1...2 {
             try download(id, bytes: 1 << 20)
             world.identify(try #require(world.identifying.keys.first), content: id)
@@ -27,7 +27,7 @@ import WorkerProtocol
         #expect(Set(world.decodes.values.map(\.worker)).count == 2)
     }
 
-    @Test mutating func `a small image takes the spare while large ones are decoded, one at a time`() throws {
+    @Test func `a small image takes the spare while large ones are decoded, one at a time`() throws {
         try occupyWorkers()
         try download(3, bytes: 1000)
         try download(4, bytes: 1000)
@@ -40,7 +40,7 @@ import WorkerProtocol
         #expect(world.image(client, 4) != nil)
     }
 
-    @Test mutating func `a large image does not take the spare`() throws {
+    @Test func `a large image does not take the spare`() throws {
         try occupyWorkers()
         try download(3, bytes: 1 << 20)
         #expect(world.identifying.isEmpty)
@@ -52,7 +52,7 @@ import WorkerProtocol
         #expect(world.decodes.count + world.identifying.count == 2)
     }
 
-    @Test mutating func `the room for pixels that are made at once grows with the body, within bounds`() throws {
+    @Test func `the room for pixels that are made at once grows with the body, within bounds`() throws {
         // 300 × 300 pixels take 360,000 bytes: more than the least room, and less than 16 times a body of 30,000 bytes.
         for (id, bytes, fits) in [(1, 30_000, true), (2, 1000, false)] {
             try download(id, bytes: bytes)
@@ -66,12 +66,12 @@ import WorkerProtocol
     }
 
     @Test func `with little memory, the room is the least one`() throws {
-        var (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (2, 4 << 20) }.connected()
+        let (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (2, 4 << 20) }.connected()
         for id in 1...2 { try world.download(client, id: id, "\(id)", content: nil, bytes: 30_000) }
         #expect(world.earlyRooms.values.sorted() == [256 << 10, 480_000])
     }
 
-    @Test mutating func `users take turns at the workers whatever the sizes`() throws {
+    @Test func `users take turns at the workers whatever the sizes`() throws {
         try occupyWorkers()
         let other = world.connect(uid: 2000)
         try world.download(other, id: 1, "large", content: nil, bytes: 1 << 20)
@@ -84,7 +84,7 @@ import WorkerProtocol
 }
 
 /// A decode worker is given several small bodies of one user, which it identifies one after the other.
-@Suite struct BriefJobTests {
+struct BriefJobTests {
     var world: StrictWorld
     let client: ClientID
     let responsible = Responsible(user: 1000, sources: ["http://origin.test"])
@@ -92,7 +92,7 @@ import WorkerProtocol
     init() { (world, client) = StrictWorld.ready { ($0.workers, $0.transfersPerOrigin) = (1, 64) }.connected() }
 
     /// Loads images, up to their identification.
-    private mutating func download(_ ids: ClosedRange<Int>, of client: ClientID? = nil, bytes: Int = 1000) throws {
+    private func download(_ ids: ClosedRange<Int>, of client: ClientID? = nil, bytes: Int = 1000) throws {
         for id in ids { try world.download(client ?? self.client, id: id, "\(id)", content: nil, bytes: bytes) }
     }
 
@@ -101,7 +101,7 @@ import WorkerProtocol
     /// The identifications in the order in which their worker does them.
     private var jobs: [JobID] { world.identifying.keys.sorted() }
 
-    @Test mutating func `a worker is given eight, and another for each that has ended`() throws {
+    @Test func `a worker is given eight, and another for each that has ended`() throws {
         try download(1...20)
         #expect(world.identifying.count == BrokerLimits().briefJobs)
         let worker = try worker
@@ -110,7 +110,7 @@ import WorkerProtocol
         for id in 1...20 { #expect(world.image(client, id) != nil) }
     }
 
-    @Test mutating func `another user's image does not wait behind them`() throws {
+    @Test func `another user's image does not wait behind them`() throws {
         try download(1...20)
         try download(30...30, of: world.connect(uid: 2000))
         // It is still the first user's turn; then the worker gets no more until the other's had one.
@@ -122,7 +122,7 @@ import WorkerProtocol
         #expect(world.identifying.keys.contains(other) && world.identifying.count == 1)
     }
 
-    @Test mutating func `a large image is neither among them nor behind them`() throws {
+    @Test func `a large image is neither among them nor behind them`() throws {
         try download(1...2)
         try download(3...3, bytes: 1 << 20)
         try download(4...5)
@@ -131,7 +131,7 @@ import WorkerProtocol
         #expect(world.identifying.count == 1)
     }
 
-    @Test mutating func `each is done by itself after its worker has died, and nobody is blamed before`() throws {
+    @Test func `each is done by itself after its worker has died, and nobody is blamed before`() throws {
         try download(1...4)
         let jobs = jobs
         world.endWorker(try worker, .ended(.signal(11)))
@@ -147,7 +147,7 @@ import WorkerProtocol
         for id in 1...4 { #expect(world.image(client, id) != nil) }
     }
 
-    @Test mutating func `the one that kills workers is found, and the others are served`() throws {
+    @Test func `the one that kills workers is found, and the others are served`() throws {
         try download(1...4)
         let poison = jobs[2]
         for _ in 0..<40 {
@@ -164,7 +164,7 @@ import WorkerProtocol
         #expect(world.error(client, 3) == .decoderCrashed)
     }
 
-    @Test mutating func `deaths with several do not count against the pool`() throws {
+    @Test func `deaths with several do not count against the pool`() throws {
         for round in 0..<12 {
             try download(10 * round...10 * round + 1)
             world.endWorker(try worker, .ended(.signal(11)))
@@ -178,7 +178,7 @@ import WorkerProtocol
         #expect(!world.state.supervision.areDecodersBroken(at: world.state.now.instant))
     }
 
-    @Test mutating func `cancelled ones are to blame for a death at once`() throws {
+    @Test func `cancelled ones are to blame for a death at once`() throws {
         for round in 0..<10 {
             try download(10 * round + 1...10 * round + 2)
             let worker = try worker
@@ -192,7 +192,7 @@ import WorkerProtocol
         complain("nobody is blamed")
     }
 
-    @Test mutating func `those done again do not go before other users`() throws {
+    @Test func `those done again do not go before other users`() throws {
         try download(1...4)
         try download(30...30, of: world.connect(uid: 2000))
         let other = try #require(world.state.downloads.active.keys.max())
@@ -204,7 +204,7 @@ import WorkerProtocol
         #expect(world.identifying[other] != nil)
     }
 
-    @Test mutating func `a slow one does not hold up the others for long`() throws {
+    @Test func `a slow one does not hold up the others for long`() throws {
         try download(1...3)
         let (slow, worker) = (jobs, try worker)
         world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs + 1)
@@ -215,7 +215,7 @@ import WorkerProtocol
         #expect(slow.contains(try #require(jobs.first)))
     }
 
-    @Test mutating func `a worker that ends one after the other has time for all`() throws {
+    @Test func `a worker that ends one after the other has time for all`() throws {
         try download(1...3)
         let worker = try worker
         for content in 1...3 {
@@ -226,7 +226,7 @@ import WorkerProtocol
         for id in 1...3 { #expect(world.image(client, id) != nil) }
     }
 
-    @Test mutating func `slow ones count neither against the pool nor against their origin, cancelled or not`() throws {
+    @Test func `slow ones count neither against the pool nor against their origin, cancelled or not`() throws {
         for round in 0..<14 {
             try download(10 * round + 1...10 * round + 2)
             let worker = try worker
@@ -244,7 +244,7 @@ import WorkerProtocol
         #expect(world.forkServersRespawned == 0)
     }
 
-    @Test mutating func `a slow one by itself goes on, and gets no others behind it`() throws {
+    @Test func `a slow one by itself goes on, and gets no others behind it`() throws {
         try download(1...1)
         let worker = try worker
         world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs + 1)

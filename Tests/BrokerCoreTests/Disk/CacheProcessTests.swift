@@ -26,19 +26,19 @@ struct CacheProcessTests {
 
     @Test func `an unconfined cache process is refused like any worker`() throws {
         for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 3)] {
-            var world = world()
+            let world = world()
             let worker = try cache(world)
             world.happen(.workerReady(worker, sandbox))
             #expect(world.workers[worker]?.state == .dying)
             #expect(!world.state.canLookUp || world.state.supervision.available(.cache) == nil)
         }
-        var allowed = world { $0.allowsUnsandboxed = true }
+        let allowed = world { $0.allowsUnsandboxed = true }
         allowed.happen(.workerReady(try cache(allowed), nil))
         #expect(allowed.state.supervision.available(.cache) != nil)
     }
 
     @Test func `the figures show the weakest of all kinds`() throws {
-        var world = world()
+        let world = world()
         world.readyAll()
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
         world.endWorker(try cache(world), .ended(.signal(9)))
@@ -47,7 +47,7 @@ struct CacheProcessTests {
     }
 
     @Test func `a cache process that exits with 0 is replaced at once, without a warning`() throws {
-        var world = world()
+        let world = world()
         world.readyAll()
         for _ in 0..<50 {
             let worker = try cache(world)
@@ -61,14 +61,14 @@ struct CacheProcessTests {
     }
 
     @Test func `a cache process that exits before it was ready has failed`() throws {
-        var world = world()
+        let world = world()
         world.endWorker(try cache(world), .ended(.status(0)))
         world.endWorker(try cache(world), .ended(.status(0)))
         #expect(!world.workers.values.contains { $0.kind == .cache })
     }
 
     @Test func `a cache process that exits as soon as it is ready has failed`() throws {
-        var world = world()
+        let world = world()
         for _ in 0..<2 {
             world.readyAll()
             world.endWorker(try cache(world), .ended(.status(0)))
@@ -78,7 +78,7 @@ struct CacheProcessTests {
     }
 
     @Test func `a reason that several processes give is logged once`() throws {
-        var world = world()
+        let world = world()
         world.readyAll()
         let trouble = DiskReport(state: .off, reason: "there is no room for a directory")
         world.happen(.diskReported(trouble))

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// The state machine of the disk tier in isolation.
-@Suite struct DiskMachineTests {
+struct DiskMachineTests {
     private let worker = WorkerID(number: 1)
     private let job = JobID(number: 1)
 

@@ -18,7 +18,7 @@ struct DiskTierTests {
         var limits = BrokerLimits()
         limits.workers = 1
         limits.usesDisk = true
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         if isReady {
             world.readyAll()
             world.happen(.diskReported(DiskReport(state: .on)))
@@ -30,7 +30,7 @@ struct DiskTierTests {
         try #require(world.diskJobs.first { if case .find = $0.value.kind { true } else { false } }?.key)
     }
 
-    @Test mutating func `a miss goes on to the origin, and the original is saved`() throws {
+    @Test func `a miss goes on to the origin, and the original is saved`() throws {
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         #expect(world.fetches.isEmpty)
         world.answerDiskJob(try find(), content: nil)
@@ -80,7 +80,7 @@ struct DiskTierTests {
         #expect(world.decodes.count == 1 && world.fetches.isEmpty)
     }
 
-    @Test mutating func `a reload that brings no image keeps the good one on disk`() throws {
+    @Test func `a reload that brings no image keeps the good one on disk`() throws {
         func saved() -> [BufferID] {
             world.diskJobs.values.compactMap { if case .save(let buffer, .some) = $0.kind { buffer } else { nil } }
         }
@@ -96,7 +96,7 @@ struct DiskTierTests {
         }
     }
 
-    @Test mutating func `what is found for a job that looks for nothing is discarded`() throws {
+    @Test func `what is found for a job that looks for nothing is discarded`() throws {
         world.get(client, id: 1, "a")
         world.answerDiskJob(try find(), content: nil)
         try world.finishFetch(content: 1)
@@ -123,7 +123,7 @@ struct DiskTierTests {
     }
 
     /// The source is the disk whether the origin has revalidated the bytes or cannot be reached.
-    @Test mutating func `an original from disk is one from disk after a revalidation, too`() throws {
+    @Test func `an original from disk is one from disk after a revalidation, too`() throws {
         world.diskResponse = world.response { ($0.etag, $0.cacheControl) = ("\"v\"", "max-age=0, stale-if-error=60") }
         world.get(client, id: 1, "a")
         world.answerDiskJob(try find(), content: 1)
@@ -140,7 +140,7 @@ struct DiskTierTests {
         #expect(world.image(client, 3)?.source == .memory && world.state.report[.diskHits] == 2)
     }
 
-    @Test mutating func `a confirmed original that must not stay in memory is read from disk once more`() throws {
+    @Test func `a confirmed original that must not stay in memory is read from disk once more`() throws {
         world.diskResponse = world.response { ($0.etag, $0.cacheControl) = ("\"v\"", "no-cache") }
         for id in 1...2 {
             world.get(client, id: id, "a") { $0.storage = .disk }
@@ -155,7 +155,7 @@ struct DiskTierTests {
         }
     }
 
-    @Test mutating func `an original that may not stay in memory is served stale from disk too`() throws {
+    @Test func `an original that may not stay in memory is served stale from disk too`() throws {
         world.diskResponse = world.response { $0.cacheControl = "max-age=0, stale-if-error=60" }
         for id in 1...2 {
             world.get(client, id: id, "a") { $0.storage = .none }
@@ -175,7 +175,7 @@ struct DiskTierTests {
         }
     }
 
-    @Test mutating func `a raster from disk is served without decoding`() throws {
+    @Test func `a raster from disk is served without decoding`() throws {
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         world.answerDiskJob(try find(), content: 1, asRaster: true)
         let image = try #require(world.image(client, 1))
@@ -204,7 +204,7 @@ struct DiskTierTests {
         #expect((world.state.report[.diskHits], world.state.report[.remadeAfterEviction]) == (80, 0))
     }
 
-    @Test mutating func `a raster on disk is found also when the original is in memory`() throws {
+    @Test func `a raster on disk is found also when the original is in memory`() throws {
         world.get(client, id: 1, "a") { $0.representation = .original }
         world.answerDiskJob(try find(), content: 1)
         world.readHeader(try #require(world.decodes.keys.first))
@@ -221,7 +221,7 @@ struct DiskTierTests {
         #expect(world.decodes.count == 1 && world.fetches.isEmpty)
     }
 
-    @Test mutating func `only-if-cached includes the disk tier`() throws {
+    @Test func `only-if-cached includes the disk tier`() throws {
         world.get(client, id: 1, "a") { $0.cache = .onlyIfCached }
         world.answerDiskJob(try find(), content: nil)
         #expect(world.error(client, 1) == .notCached)
@@ -237,7 +237,7 @@ struct DiskTierTests {
         #expect(world.diskJobs.count == 1)
     }
 
-    @Test mutating func `a disk tier that dies or does not answer costs only time`() throws {
+    @Test func `a disk tier that dies or does not answer costs only time`() throws {
         world.get(client, id: 1, "a")
         let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
         world.endWorker(cache, .ended(.signal(11)))
@@ -259,7 +259,7 @@ struct DiskTierTests {
         #expect(world.fetches.count == 3)
     }
 
-    @Test mutating func `an original that enters memory during a lookup is not downloaded again`() throws {
+    @Test func `an original that enters memory during a lookup is not downloaded again`() throws {
         world.get(client, id: 1, "a")
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         world.get(client, id: 3, "a") {
@@ -297,7 +297,7 @@ struct DiskTierTests {
     }
 
     @Test
-    mutating func `a query that the disk tier does not answer is answered without it, and its id is taken until then`()
+    func `a query that the disk tier does not answer is answered without it, and its id is taken until then`()
         throws
     {
         let url = try SourceURL("http://origin.test/a")
@@ -314,7 +314,7 @@ struct DiskTierTests {
         #expect(world.workers.values.contains { $0.kind == .cache && $0.state == .dying })
     }
 
-    @Test mutating func `a raster that is read while it is being decoded exists once`() throws {
+    @Test func `a raster that is read while it is being decoded exists once`() throws {
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         world.answerDiskJob(try find(), content: nil)
         try world.finishFetch(content: 1)
@@ -354,7 +354,7 @@ struct DiskTierTests {
         #expect(world.diskJobs.isEmpty)
     }
 
-    @Test mutating func `a shutdown waits for buffers that are being saved`() throws {
+    @Test func `a shutdown waits for buffers that are being saved`() throws {
         world.get(client, id: 1, "a") { $0.representation = .original }
         world.answerDiskJob(try find(), content: nil)
         try world.finishFetch(content: 1)
@@ -365,7 +365,7 @@ struct DiskTierTests {
         #expect(world.hasExited)
     }
 
-    @Test mutating func `query and remove cover both tiers`() throws {
+    @Test func `query and remove cover both tiers`() throws {
         let url = try SourceURL("http://origin.test/a")
         world.happen(.messageReceived(client, .query(GetRequest(id: 1, url: url))))
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)

@@ -10,7 +10,7 @@ import WorkerProtocol
 /// A miss of the disk tier that is certain needs no lookup.
 struct KnownOriginalsTests {
     private func world() -> StrictWorld {
-        var world = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }
+        let world = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }
         world.happen(.diskReported(DiskReport(state: .on)))
         return world
     }
@@ -53,7 +53,7 @@ struct KnownOriginalsTests {
     }
 
     @Test func `a certain miss is downloaded at once`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         // It may be on disk as long as the cache process has not said.
         #expect(finds(world).count == 1 && world.fetches.isEmpty)
@@ -64,11 +64,11 @@ struct KnownOriginalsTests {
     }
 
     @Test func `what the disk tier has is looked for`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         let lookup = try #require(finds(world).first)
         let keys = try #require(world.state.disk[lookup]?.keys)
-        var second = self.world()
+        let second = self.world()
         second.happen(.originalsKnown(hashes: [try hash(try #require(keys.last))], isComplete: true))
         let other = second.connect()
         second.get(other, id: 1, "a")
@@ -76,7 +76,7 @@ struct KnownOriginalsTests {
     }
 
     @Test func `what was given to the disk tier is looked for`() throws {
-        var world = world()
+        let world = world()
         world.happen(.originalsKnown(hashes: [], isComplete: true))
         let client = world.connect(isAdmin: true)
         world.load(client, id: 1, "a", content: 1)
@@ -89,7 +89,7 @@ struct KnownOriginalsTests {
     }
 
     @Test func `a user's own original is not looked for where none can be`() throws {
-        var world = world()
+        let world = world()
         world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
         let (first, second) = (world.connect(), world.connect(uid: 2000))
         world.get(first, id: 1, "a")
@@ -104,7 +104,7 @@ struct KnownOriginalsTests {
     }
 
     @Test func `the next cache process has not said yet what it has`() throws {
-        var world = world()
+        let world = world()
         world.happen(.originalsKnown(hashes: [], isComplete: true))
         world.endWorker(try #require(world.state.supervision.available(.cache)), .ended(.status(0)))
         world.readyAll()

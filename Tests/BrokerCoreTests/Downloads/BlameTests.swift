@@ -18,12 +18,12 @@ struct BlameTests {
         world.readyAll()
     }
 
-    private mutating func redirect(to root: String) throws {
+    private func redirect(to root: String) throws {
         let (job, (worker, _)) = try #require(world.fetches.first)
         world.happen(.fetchRedirected(worker, job, to: root))
     }
 
-    private mutating func fail(status: Int? = nil, retryAfterMs: Int? = nil) throws {
+    private func fail(status: Int? = nil, retryAfterMs: Int? = nil) throws {
         let job = try #require(world.fetches.keys.first)
         if let status {
             world.failFetch(job, status: status, retryAfterMs: retryAfterMs)
@@ -32,7 +32,7 @@ struct BlameTests {
         }
     }
 
-    @Test mutating func `a Retry-After of the target holds the target, not the origin that redirected there`() throws {
+    @Test func `a Retry-After of the target holds the target, not the origin that redirected there`() throws {
         world.get(client, id: 1, "redirected")
         try redirect(to: "http://other.test:80/")
         try fail(status: 503, retryAfterMs: 600_000)
@@ -41,7 +41,7 @@ struct BlameTests {
         #expect(world.getError(client, id: 3, "a", of: "other.test") == .hostUnavailable)
     }
 
-    @Test mutating func `closed ports of a target open no breaker of the origin that redirected there`() throws {
+    @Test func `closed ports of a target open no breaker of the origin that redirected there`() throws {
         for id in 1...6 {
             world.get(client, id: id, "redirected\(id)")
             try redirect(to: "http://closed.test:9/")
@@ -52,7 +52,7 @@ struct BlameTests {
         #expect(world.getError(client, id: 8, "a", of: "closed.test:9") == .hostUnavailable)
     }
 
-    @Test mutating func `the silence of a target counts for the target`() throws {
+    @Test func `the silence of a target counts for the target`() throws {
         for id in 1...5 {
             world.get(client, id: id, "redirected\(id)")
             try redirect(to: "http://silent.test:80/")
@@ -64,7 +64,7 @@ struct BlameTests {
         #expect(world.getError(client, id: 8, "a", of: "silent.test") == .hostUnavailable)
     }
 
-    @Test mutating func `what one user's paths do to a host does not close it to another user`() throws {
+    @Test func `what one user's paths do to a host does not close it to another user`() throws {
         for id in 1...5 {
             world.get(client, id: id, "slow\(id)")
             try fail()

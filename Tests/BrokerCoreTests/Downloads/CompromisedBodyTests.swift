@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// Bytes that a compromised download worker has written are not continued, by whichever worker.
-@Suite struct CompromisedBodyTests {
+struct CompromisedBodyTests {
     private var world: StrictWorld
     private let client: ClientID
 
@@ -18,7 +18,7 @@ import WorkerProtocol
     }
 
     /// Begins a download that has received 500 bytes, which can be continued.
-    private mutating func begin(_ id: Int, _ path: String) throws -> (job: JobID, worker: WorkerID) {
+    private func begin(_ id: Int, _ path: String) throws -> (job: JobID, worker: WorkerID) {
         let before = Set(world.fetches.keys)
         world.get(client, id: id, path)
         let job = try #require(world.fetches.keys.first { !before.contains($0) })
@@ -29,7 +29,7 @@ import WorkerProtocol
     }
 
     /// The number of bytes that a worker reports is bounded before it is added to those of its user.
-    @Test mutating func absurdNumbersOfBytes() throws {
+    @Test func absurdNumbersOfBytes() throws {
         for id in 1...3 {
             let (job, worker) = try begin(id, "/\(id)")
             world.happen(.fetchProgressed(worker, job, received: .max, expected: .max))
@@ -37,33 +37,33 @@ import WorkerProtocol
         }
     }
 
-    private mutating func endCompromised(_ worker: WorkerID) {
+    private func endCompromised(_ worker: WorkerID) {
         world.endWorker(worker, .ended(.signal(31)))
         world.readyAll()
     }
 
     /// Lets time pass until a download runs that is not among these.
-    private mutating func next(besides others: Set<JobID> = []) throws -> JobID {
+    private func next(besides others: Set<JobID> = []) throws -> JobID {
         for _ in 0..<10 where !world.fetches.keys.contains(where: { !others.contains($0) }) {
             world.readyAll(after: 1000)
         }
         return try #require(world.fetches.keys.first { !others.contains($0) })
     }
 
-    private mutating func finish(_ job: JobID, _ id: Int) throws {
+    private func finish(_ job: JobID, _ id: Int) throws {
         #expect(world.fetches[job]?.order.resumption == nil)
         world.finishFetch(job, content: 1)
         try world.decode()
         #expect(world.image(client, id)?.source == .network && world.state.reservedBytes == 0)
     }
 
-    @Test mutating func `a running transfer begins anew`() throws {
+    @Test func `a running transfer begins anew`() throws {
         let (_, worker) = try begin(1, "a")
         endCompromised(worker)
         try finish(next(), 1)
     }
 
-    @Test mutating func `one that was to stop leaves nothing`() throws {
+    @Test func `one that was to stop leaves nothing`() throws {
         let (job, worker) = try begin(1, "a")
         world.happen(.messageReceived(client, .cancel(id: 10, request: 1)))
         #expect(world.stopping[job] == worker)
@@ -71,7 +71,7 @@ import WorkerProtocol
         #expect(world.state.downloads.keptBodyJobs.isEmpty && world.products.isEmpty)
     }
 
-    @Test mutating func `one that waits for its retry begins anew`() throws {
+    @Test func `one that waits for its retry begins anew`() throws {
         let (job, worker) = try begin(1, "a")
         world.cutFetch(job, received: 500)
         #expect(world.state.reservedBytes == 500)
@@ -81,7 +81,7 @@ import WorkerProtocol
     }
 
     /// Begins a download on one worker, and has another continue it.
-    private mutating func beginContinued() throws -> (job: JobID, first: WorkerID, second: WorkerID) {
+    private func beginContinued() throws -> (job: JobID, first: WorkerID, second: WorkerID) {
         let (job, first) = try begin(1, "a")
         world.cutFetch(job, received: 500)
         // Another user keeps the first worker busy, because one may not have both.
@@ -95,7 +95,7 @@ import WorkerProtocol
         return (job, first, second)
     }
 
-    @Test mutating func `a transfer that another worker continues begins anew`() throws {
+    @Test func `a transfer that another worker continues begins anew`() throws {
         let (job, first, _) = try beginContinued()
         let other = try #require(world.fetches.keys.first { $0 != job })
         endCompromised(first)
@@ -104,7 +104,7 @@ import WorkerProtocol
         try finish(#require(world.fetches.keys.first { $0 != other }), 1)
     }
 
-    @Test mutating func `a continued transfer that was to stop leaves nothing`() throws {
+    @Test func `a continued transfer that was to stop leaves nothing`() throws {
         let (job, first, second) = try beginContinued()
         world.happen(.messageReceived(client, .cancel(id: 10, request: 1)))
         #expect(world.stopping[job] == second)
@@ -113,7 +113,7 @@ import WorkerProtocol
         #expect(world.state.downloads.keptBodyJobs.isEmpty && !world.products.contains(job))
     }
 
-    @Test mutating func `everything made of a continued body is discarded with either worker`() throws {
+    @Test func `everything made of a continued body is discarded with either worker`() throws {
         let (job, first, _) = try beginContinued()
         world.finishFetch(job, content: 1)
         try world.decode()

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// `Downloads` in isolation.
-@Suite struct DownloadsTests {
+struct DownloadsTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private let worker = WorkerID(number: 1)
     private let job = JobID(number: 1)

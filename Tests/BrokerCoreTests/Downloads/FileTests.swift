@@ -8,7 +8,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// Local files: their identity is their name, each is read once, and their descriptors are given up.
-@Suite struct FileTests {
+struct FileTests {
     private var world: StrictWorld
     private var client: ClientID
 
@@ -22,7 +22,7 @@ import WorkerProtocol
     }
 
     /// Reads, identifies and decodes everything that waits for that.
-    private mutating func work(content: Int = 1) {
+    private func work(content: Int = 1) {
         for job in world.reading.keys.sorted() { world.finishRead(job, content: content) }
         world.decodeAll()
     }
@@ -78,7 +78,7 @@ import WorkerProtocol
         }
     }
 
-    @Test mutating func `a large file is decoded without a digest of its bytes`() {
+    @Test func `a large file is decoded without a digest of its bytes`() {
         world.getFile(client, id: 1, StrictWorld.identity(5, size: 100_000))
         for job in world.reading.keys.sorted() { world.finishRead(job) }
         #expect(world.identifying.isEmpty && world.decodes.count == 1)
@@ -90,7 +90,7 @@ import WorkerProtocol
         #expect(world.identifying.count == 1)
     }
 
-    @Test mutating func `a changed file is another source`() {
+    @Test func `a changed file is another source`() {
         world.getFile(client, id: 1, StrictWorld.identity(5, changed: 1))
         work()
         world.getFile(client, id: 2, StrictWorld.identity(5, changed: 2))
@@ -100,7 +100,7 @@ import WorkerProtocol
     }
 
     /// Within the precision of the kernel's clock, a second change would leave the times as they are.
-    @Test mutating func `a file changed just now is neither kept nor shared`() {
+    @Test func `a file changed just now is neither kept nor shared`() {
         world.getFile(client, id: 1, StrictWorld.identity(5), isRecent: true)
         world.getFile(client, id: 2, StrictWorld.identity(5), isRecent: true)
         #expect(world.reading.count == 2)
@@ -111,7 +111,7 @@ import WorkerProtocol
         #expect(world.reading.count == 1)
     }
 
-    @Test mutating func `reload reads again, only-if-cached never`() {
+    @Test func `reload reads again, only-if-cached never`() {
         world.getFile(client, id: 1, StrictWorld.identity(5)) { $0.cache = .onlyIfCached }
         #expect(world.error(client, 1) == .notCached)
         world.getFile(client, id: 2, StrictWorld.identity(5))
@@ -135,7 +135,7 @@ import WorkerProtocol
         #expect(world.image(two, 1) != nil && world.files.isEmpty)
     }
 
-    @Test mutating func `a read without waiters is given up, and can be asked for again`() {
+    @Test func `a read without waiters is given up, and can be asked for again`() {
         world.getFile(client, id: 1, StrictWorld.identity(5))
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.files.isEmpty && world.reading.isEmpty)
@@ -158,7 +158,7 @@ import WorkerProtocol
         #expect(world.image(two, 1)?.source == .file)
     }
 
-    @Test mutating func `a read that fails now is tried again until the time is up`() {
+    @Test func `a read that fails now is tried again until the time is up`() {
         world.getFile(client, id: 1, StrictWorld.identity(5)) { $0.totalTimeoutMs = 2500 }
         for _ in 0..<3 {
             world.failRead(world.reading.keys.first!, .failed("EIO"))
@@ -168,7 +168,7 @@ import WorkerProtocol
         #expect(world.error(client, 1) == .timeout && world.files.isEmpty)
     }
 
-    @Test mutating func `a file that is not examined in time is given up`() {
+    @Test func `a file that is not examined in time is given up`() {
         world.getFile(client, id: 1, FileID(number: 1)) { $0.totalTimeoutMs = 500 }
         world.files.insert(FileID(number: 2))
         world.happen(.fileRequested(client, .query(GetRequest(id: 2, file: LocalFile())), FileID(number: 2)))
@@ -220,7 +220,7 @@ import WorkerProtocol
         #expect(world.reading.count == 2)
     }
 
-    @Test mutating func `reload replaces what was made before`() {
+    @Test func `reload replaces what was made before`() {
         world.getFile(client, id: 1, StrictWorld.identity(5))
         work()
         let first = world.image(client, 1)?.buffer
@@ -297,7 +297,7 @@ import WorkerProtocol
         #expect(world.savedRasters.isEmpty)
     }
 
-    @Test mutating func `query and remove find a file by its identity`() {
+    @Test func `query and remove find a file by its identity`() {
         let identity = StrictWorld.identity(5)
         world.getFile(client, id: 1, identity)
         work()
@@ -320,7 +320,7 @@ import WorkerProtocol
         #expect(world.error(client, 4) == .notCached)
     }
 
-    @Test mutating func `a lost helper fails the requests whose files it had`() {
+    @Test func `a lost helper fails the requests whose files it had`() {
         world.getFile(client, id: 1, FileID(number: 1))
         world.lose(FileID(number: 1))
         #expect(world.error(client, 1) == .transferFailed)

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 /// Origins that ask not to be contacted for a while (`Retry-After`): the requests that can wait do.
 struct PatienceTests {
-    private var world = StrictWorld()
+    private let world = StrictWorld()
     private let client: ClientID
 
     init() {
@@ -16,23 +16,23 @@ struct PatienceTests {
     }
 
     /// Answers a transfer with an image.
-    private mutating func serve(_ job: JobID) {
+    private func serve(_ job: JobID) {
         world.respond(job)
         world.finishFetch(job, content: 1)
         world.decodeAll()
     }
 
-    private mutating func serveAll() {
+    private func serveAll() {
         while let job = world.fetches.keys.min() { serve(job) }
     }
 
     /// Lets the origin answer the first transfer with 429.
-    private mutating func refuse(retryAfterMs: Int = 1000) throws {
+    private func refuse(retryAfterMs: Int = 1000) throws {
         world.failFetch(try #require(world.fetches.keys.min()), status: 429, retryAfterMs: retryAfterMs)
     }
 
     /// Lets the first transfer go on at another origin.
-    private mutating func redirect() throws {
+    private func redirect() throws {
         let job = try #require(world.fetches.keys.min())
         world.happen(.fetchRedirected(world.fetches[job]!.worker, job, to: "http://other.test:80/"))
     }
@@ -40,7 +40,7 @@ struct PatienceTests {
     private func held() -> Int { world.state.report[.held] }
     private func isAnswered(_ id: Int) -> Bool { world.answers[client]?[id] != nil }
 
-    @Test mutating func `requests wait until the origin may be asked, then it is asked gently`() throws {
+    @Test func `requests wait until the origin may be asked, then it is asked gently`() throws {
         for id in 1...40 { world.get(client, id: id, "\(id)") }
         try refuse()
         while !world.fetches.isEmpty { serve(try #require(world.fetches.keys.min())) }
@@ -64,7 +64,7 @@ struct PatienceTests {
         #expect(world.state.report.histograms[.held]?.count == 40 - before)
     }
 
-    @Test mutating func `a request whose time does not last fails at once, the others wait`() throws {
+    @Test func `a request whose time does not last fails at once, the others wait`() throws {
         world.get(client, id: 1, "a") { $0.totalTimeoutMs = 1000 }
         world.get(client, id: 2, "a")
         try refuse()
@@ -78,7 +78,7 @@ struct PatienceTests {
         #expect(world.image(client, 2) != nil && world.image(client, 4) != nil)
     }
 
-    @Test mutating func `queued requests whose time does not last fail as soon as the origin asks`() throws {
+    @Test func `queued requests whose time does not last fail as soon as the origin asks`() throws {
         for id in 1...40 { world.get(client, id: id, "\(id)") { $0.totalTimeoutMs = 10_000 } }
         try refuse(retryAfterMs: 10_000)
         #expect(world.error(client, 1) == .httpStatus)
@@ -87,7 +87,7 @@ struct PatienceTests {
         #expect((2...40).contains { world.error(client, $0) == .hostUnavailable })
     }
 
-    @Test mutating func `an origin that asks again is waited for again`() throws {
+    @Test func `an origin that asks again is waited for again`() throws {
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         try refuse()
         while world.fetches.count > 0 { try refuse() }
@@ -102,7 +102,7 @@ struct PatienceTests {
         #expect((1...3).allSatisfy { world.image(client, $0) != nil })
     }
 
-    @Test mutating func `a later answer prolongs the wait`() throws {
+    @Test func `a later answer prolongs the wait`() throws {
         for id in 1...2 { world.get(client, id: id, "\(id)") { $0.totalTimeoutMs = 4000 } }
         try refuse()
         try refuse(retryAfterMs: 5000)
@@ -111,7 +111,7 @@ struct PatienceTests {
         #expect(world.fetches.isEmpty)
     }
 
-    @Test mutating func `the stale original is served in place of the wait`() throws {
+    @Test func `the stale original is served in place of the wait`() throws {
         world.cacheControl = "max-age=1, stale-if-error=1000"
         world.get(client, id: 1, "a")
         serveAll()
@@ -125,7 +125,7 @@ struct PatienceTests {
         #expect(world.image(client, 4)?.stale == true && held() == 1)
     }
 
-    @Test mutating func `released downloads that are cancelled let the next ones go`() throws {
+    @Test func `released downloads that are cancelled let the next ones go`() throws {
         for id in 1...9 { world.get(client, id: id, "\(id)") }
         while world.fetches.count > 0 { try refuse() }
         world.happen(.timePassed, after: 1000)
@@ -140,7 +140,7 @@ struct PatienceTests {
         #expect(held() == 0 && (1...9).count { world.image(client, $0) != nil } == 1)
     }
 
-    @Test mutating func `those of high priority go first`() throws {
+    @Test func `those of high priority go first`() throws {
         world.get(client, id: 1, "1")
         try refuse()
         for id in 2...4 { world.get(client, id: id, "\(id)") { $0.priority = id == 4 ? .high : .low } }
@@ -157,7 +157,7 @@ struct PatienceTests {
         #expect(world.fetches.values.map { String($0.order.url.suffix(1)) }.sorted() == ["1", "4"])
     }
 
-    @Test mutating func `another user's requests do not wait`() throws {
+    @Test func `another user's requests do not wait`() throws {
         world.get(client, id: 1, "a")
         try refuse()
         let stranger = world.connect(uid: 1001)
@@ -167,7 +167,7 @@ struct PatienceTests {
         #expect(world.image(stranger, 2) != nil)
     }
 
-    @Test mutating func `a target of redirects is waited for, not the origin that redirects`() throws {
+    @Test func `a target of redirects is waited for, not the origin that redirects`() throws {
         world.get(client, id: 1, "a")
         try redirect()
         try refuse()
@@ -182,7 +182,7 @@ struct PatienceTests {
         #expect((1...3).allSatisfy { world.image(client, $0) != nil })
     }
 
-    @Test mutating func `an origin that redirects and its target may both ask for patience`() throws {
+    @Test func `an origin that redirects and its target may both ask for patience`() throws {
         world.get(client, id: 1, "a")
         try redirect()
         try refuse(retryAfterMs: 2000)
@@ -199,7 +199,7 @@ struct PatienceTests {
         #expect(held() == 0 && (1...9).allSatisfy { world.image(client, $0) != nil })
     }
 
-    @Test mutating func `the worker that asks a held origin may die`() throws {
+    @Test func `the worker that asks a held origin may die`() throws {
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         while world.fetches.count > 0 { try refuse() }
         world.happen(.timePassed, after: 1000)

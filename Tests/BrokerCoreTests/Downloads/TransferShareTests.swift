@@ -11,7 +11,7 @@ struct TransferShareTests {
     init() { world = .ready { ($0.workers, $0.maxKeptBodyBytes) = (1, 1 << 20) } }
 
     /// Requests images that the client waits ten minutes for, each from an origin of its own, or all from one.
-    private mutating func get(_ client: ClientID, _ ids: ClosedRange<Int>, of host: String? = nil) {
+    private func get(_ client: ClientID, _ ids: ClosedRange<Int>, of host: String? = nil) {
         for id in ids {
             world.get(client, id: id, "\(client)-\(id)", of: host ?? "\(client)-\(id).test") {
                 ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000)
@@ -27,7 +27,7 @@ struct TransferShareTests {
 
     // MARK: Shares
 
-    @Test mutating func `one client's transfers leave some for other users`() {
+    @Test func `one client's transfers leave some for other users`() {
         let (greedy, other) = (world.connect(uid: 1), world.connect(uid: 2))
         get(greedy, 1...66)
         #expect(world.fetches.count == 51)
@@ -35,7 +35,7 @@ struct TransferShareTests {
         #expect(fetch(other, 1) != nil && world.state.downloads.queued == 15)
     }
 
-    @Test mutating func `one client's transfers from an origin leave one for other users`() {
+    @Test func `one client's transfers from an origin leave one for other users`() {
         let (greedy, other) = (world.connect(uid: 1), world.connect(uid: 2))
         get(greedy, 1...9, of: "a.test")
         #expect(world.fetches.count == 4)
@@ -46,13 +46,13 @@ struct TransferShareTests {
         #expect(fetch(greedy, 10) != nil)
     }
 
-    @Test mutating func `an administrator may have all transfers`() {
+    @Test func `an administrator may have all transfers`() {
         let admin = world.connect(isAdmin: true)
         get(admin, 1...66)
         #expect(world.fetches.count == 64)
     }
 
-    @Test(arguments: [1, 40]) mutating func `another user's download waits for one transfer to end`(connections: Int)
+    @Test(arguments: [1, 40]) func `another user's download waits for one transfer to end`(connections: Int)
         throws
     {
         let clients = (0..<connections).map { _ in world.connect(uid: 1, isAdmin: true) }
@@ -67,7 +67,7 @@ struct TransferShareTests {
 
     // MARK: Silence
 
-    @Test mutating func `a silent transfer gives way to another user's job after 60 s`() throws {
+    @Test func `a silent transfer gives way to another user's job after 60 s`() throws {
         let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
         get(holder, 1...64)
         // Jobs of the same user are no reason.
@@ -83,7 +83,7 @@ struct TransferShareTests {
         #expect(world.answers[holder]?.keys.first.flatMap { world.error(holder, $0) } == .timeout)
     }
 
-    @Test mutating func `a silent transfer lives on while none waits for it`() {
+    @Test func `a silent transfer lives on while none waits for it`() {
         let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
         get(holder, 1...6, of: "a.test")
         get(other, 1...9, of: "b.test")
@@ -97,7 +97,7 @@ struct TransferShareTests {
         #expect(failures(holder) == 1 && fetch(other, 11) == nil)
     }
 
-    @Test mutating func `a silent transfer that can be continued gives way when its worker has stopped it`() throws {
+    @Test func `a silent transfer that can be continued gives way when its worker has stopped it`() throws {
         let (holder, other) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2))
         get(holder, 1...6, of: "a.test")
         for job in world.fetches.keys.sorted() {
@@ -114,7 +114,7 @@ struct TransferShareTests {
         #expect(fetch(other, 1) != nil && world.state.downloads.keptBodyJobs.count == 1)
     }
 
-    @Test mutating func `another user's request for a transfer that gives way is not lost`() throws {
+    @Test func `another user's request for a transfer that gives way is not lost`() throws {
         let (holder, other, third) = (
             world.connect(uid: 1, isAdmin: true), world.connect(uid: 2), world.connect(uid: 3)
         )

@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerCore
 
 /// GreedyDual-Size-Frequency, as the index uses it.
-@Suite struct EvictionQueueTests {
+struct EvictionQueueTests {
     private func evict(_ queue: inout EvictionQueue, isHeld: (Int) -> Bool = { _ in false }) -> Int? {
         queue.evict(isHeld: isHeld)
     }

@@ -6,7 +6,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// Keys are compared byte by byte.
-@Suite struct ImageKeyTests {
+struct ImageKeyTests {
     private static let spellings = ["\u{E9}", "e\u{301}"]
 
     private func keys(_ change: (inout GetOptions, String) -> Void) throws -> [OriginalKey] {

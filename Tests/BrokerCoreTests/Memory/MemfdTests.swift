@@ -20,17 +20,17 @@ struct MemfdTests {
     }
 
     /// Loads image `number`, so that its original and its pixels are in memory; the client keeps its lease.
-    private mutating func load(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
+    private func load(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
         world.load(client, id: number, "\(number)", content: number + 1, bytes: bytes, width: side, height: side)
         #expect(world.image(client, number) != nil)
     }
 
-    private mutating func loadAndRelease(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
+    private func loadAndRelease(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
         try load(number, bytes: bytes, side: side)
         try release(number)
     }
 
-    private mutating func release(_ id: Int, from other: ClientID? = nil) throws {
+    private func release(_ id: Int, from other: ClientID? = nil) throws {
         let buffer = try #require(world.image(other ?? client, id)?.buffer)
         world.happen(.messageReceived(other ?? client, .release(buffers: [buffer])))
     }
@@ -39,7 +39,7 @@ struct MemfdTests {
         world.state.memory.keys { $0.url.text.hasSuffix("/\(number)") }.count == 1
     }
 
-    @Test mutating func `evictions for want of descriptors are counted, and logged once an hour`() throws {
+    @Test func `evictions for want of descriptors are counted, and logged once an hour`() throws {
         for number in 1...30 { try loadAndRelease(number, side: 200) }
         let count = world.state.report[.descriptorEvictions]
         #expect(count > 0 && count == world.state.report[.evictions])
@@ -53,7 +53,7 @@ struct MemfdTests {
         #expect(world.state.notedDescriptorsAt == world.clock)
     }
 
-    @Test mutating func `small images take no descriptors while nobody holds them`() throws {
+    @Test func `small images take no descriptors while nobody holds them`() throws {
         for number in 0..<40 { try loadAndRelease(number) }
         #expect(world.state.memory.evictions == 0)
         #expect((0..<40).allSatisfy { isInMemory($0) })
@@ -61,7 +61,7 @@ struct MemfdTests {
         #expect(world.memfds.isEmpty && world.shared.isEmpty)
     }
 
-    @Test mutating func `all holders of a small image share one memfd`() throws {
+    @Test func `all holders of a small image share one memfd`() throws {
         try load(0)
         let other = world.connect(uid: 7)
         world.get(other, id: 1, "0")
@@ -100,14 +100,14 @@ struct MemfdTests {
         #expect(world.shared.isEmpty)
     }
 
-    @Test mutating func `large images are evicted when descriptors are short, small ones are not`() throws {
+    @Test func `large images are evicted when descriptors are short, small ones are not`() throws {
         for number in 0..<10 { try loadAndRelease(number) }
         for number in 10..<40 { try loadAndRelease(number, side: 200) }
         #expect(world.state.memory.descriptorEvictions > 0 && world.memfds.count <= 20)
         #expect((0..<10).allSatisfy { isInMemory($0) })
     }
 
-    @Test mutating func `the memfds of small images that are held evict large ones, and are bounded`() throws {
+    @Test func `the memfds of small images that are held evict large ones, and are bounded`() throws {
         for number in 0..<10 { try loadAndRelease(number, side: 200) }
         var refused = 0
         for number in 10..<60 {
@@ -118,7 +118,7 @@ struct MemfdTests {
         #expect(world.shared.count + world.memfds.count <= 20)
     }
 
-    @Test mutating func `small images are evicted for their bytes, records included`() throws {
+    @Test func `small images are evicted for their bytes, records included`() throws {
         world.state.memory.limit = 64 << 10
         for number in 0..<400 { try loadAndRelease(number) }
         // An original and 400 bytes of pixels each.
@@ -127,7 +127,7 @@ struct MemfdTests {
         #expect(isInMemory(399))
     }
 
-    @Test mutating func `two URLs with equal bytes keep each other's records beside many small images`() throws {
+    @Test func `two URLs with equal bytes keep each other's records beside many small images`() throws {
         for number in 0..<30 { try loadAndRelease(number) }
         for path in ["twin", "other"] {
             try world.download(client, id: path == "twin" ? 200 : 201, path, content: 500, bytes: 1)

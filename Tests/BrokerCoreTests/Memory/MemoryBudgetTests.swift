@@ -9,7 +9,7 @@ struct MemoryBudgetTests {
     private func world() -> StrictWorld { .ready { ($0.workers, $0.memoryBytes) = (1, 32_000) } }
 
     /// Loads images of 1,000 bytes whose pixels have 400.
-    private func load(_ ids: ClosedRange<Int>, _ world: inout StrictWorld, _ client: ClientID) {
+    private func load(_ ids: ClosedRange<Int>, _ world: StrictWorld, _ client: ClientID) {
         for id in ids {
             world.load(client, id: id, "\(id)", content: id)
             guard let buffer = world.image(client, id)?.buffer else { continue }
@@ -18,8 +18,8 @@ struct MemoryBudgetTests {
     }
 
     @Test func `an image that was evicted and is decoded again counts as remade`() {
-        var (world, client) = world().connected()
-        load(1...100, &world, client)
+        let (world, client) = world().connected()
+        load(1...100, world, client)
         #expect(world.state.report[.evictions] > 0 && world.state.report[.remadeAfterEviction] == 0)
         var decodings = 0
         for id in 1...100 {
@@ -33,7 +33,7 @@ struct MemoryBudgetTests {
     }
 
     @Test func `clients have room for new images after a reload that lowers the limit below what they hold`() {
-        var (world, client) = world().connected(isAdmin: true)
+        let (world, client) = world().connected(isAdmin: true)
         for id in 1...20 { world.load(client, id: id, "\(id)", content: id) }
         #expect(world.state.memory.heldBytes > 0)
         var limits = BrokerLimits()
@@ -52,8 +52,8 @@ struct MemoryBudgetTests {
     private static let shortage = WorkerExit.ended(.signal(9), ExitCircumstances(isMemoryShort: true))
 
     @Test func `a worker killed for want of memory costs cached images, and no request`() throws {
-        var (world, client) = world().connected()
-        load(1...20, &world, client)
+        let (world, client) = world().connected()
+        load(1...20, world, client)
         try world.download(client, id: 100, "x", content: 100)
         for _ in 0..<4 {
             let before = world.state.report[.memoryBytes]
@@ -69,7 +69,7 @@ struct MemoryBudgetTests {
     }
 
     @Test func `an image that takes too much memory by itself is quarantined`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         try world.download(client, id: 1, "x", content: 1)
         for _ in 0..<2 {
             world.endWorker(try #require(world.decodes.values.first?.worker), Self.shortage)
@@ -79,8 +79,8 @@ struct MemoryBudgetTests {
     }
 
     @Test func `pressure evicts, down to a quarter of the limit, and the limit returns in time`() {
-        var (world, client) = world().connected()
-        load(1...30, &world, client)
+        let (world, client) = world().connected()
+        load(1...30, world, client)
         let full = world.state.report[.memoryBytes]
         world.happen(.memoryPressure)
         #expect(world.state.report[.memoryBytes] <= full - full / 8)
@@ -101,8 +101,8 @@ struct MemoryBudgetTests {
     }
 
     @Test func `a lower limit evicts at once, a higher one leaves room, and a shortage goes on`() throws {
-        var (world, admin) = world().connected(isAdmin: true)
-        load(1...30, &world, admin)
+        let (world, admin) = world().connected(isAdmin: true)
+        load(1...30, world, admin)
         func reload(_ bytes: Int, id: Int) {
             world.newLimits = world.state.limits
             world.newLimits?.memoryBytes = bytes
@@ -114,7 +114,7 @@ struct MemoryBudgetTests {
         #expect(world.state.report[.memoryLimitBytes] == 8_000)
         #expect((1...8_000).contains(world.state.report[.memoryBytes]))
         reload(16_000, id: 101)
-        load(31...60, &world, admin)
+        load(31...60, world, admin)
         #expect((8_001...16_000).contains(world.state.report[.memoryBytes]))
         world.happen(.memoryPressure)
         let shrunk = world.state.report[.memoryLimitBytes]

@@ -28,7 +28,7 @@ private func statement(
 }
 
 /// The age, freshness and fields of an origin's statement, and the equality of keys.
-@Suite struct OriginStatementTests {
+struct OriginStatementTests {
     fileprivate static let now = Instant(nanoseconds: 5_000_000_000_000)
     fileprivate static let unixMs = 1_800_000_000_000
 

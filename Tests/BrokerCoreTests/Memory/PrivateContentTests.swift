@@ -18,7 +18,7 @@ struct PrivateContentTests {
     }
 
     /// Loads content 1 under a URL, with the user's rights if `isPrivate`; returns whether it was decoded.
-    private mutating func load(_ client: ClientID, id: Int, _ path: String, isPrivate: Bool) throws -> Bool {
+    private func load(_ client: ClientID, id: Int, _ path: String, isPrivate: Bool) throws -> Bool {
         world.get(client, id: id, path) {
             if isPrivate { $0.headers = [HeaderField(name: "authorization", value: "Bearer x")] }
         }
@@ -30,14 +30,14 @@ struct PrivateContentTests {
     }
 
     @Test(arguments: [true, false])
-    mutating func `equal bytes of another user are decoded again`(isPrivate: Bool) throws {
+    func `equal bytes of another user are decoded again`(isPrivate: Bool) throws {
         #expect(try load(owner, id: 1, "secret", isPrivate: true))
         #expect(try load(stranger, id: 2, "guess", isPrivate: isPrivate))
         // The owner's own results are shared among the owner's requests.
         #expect(try !load(owner, id: 3, "copy", isPrivate: true))
     }
 
-    @Test mutating func `equal bytes that are public are decoded once`() throws {
+    @Test func `equal bytes that are public are decoded once`() throws {
         #expect(try load(owner, id: 1, "a", isPrivate: false))
         #expect(try !load(stranger, id: 2, "b", isPrivate: false))
     }

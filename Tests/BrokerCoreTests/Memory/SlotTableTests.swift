@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerCore
 
 /// The table of the index, compared with a dictionary.
-@Suite struct SlotTableTests {
+struct SlotTableTests {
     /// A key with many hash collisions.
     private struct Key: Hashable {
         let number: Int

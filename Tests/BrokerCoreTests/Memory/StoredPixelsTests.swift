@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// Pixels that clients store: they are found in their own form without decoding, and are the source of all others.
-@Suite struct StoredPixelsTests {
+struct StoredPixelsTests {
     private var world: StrictWorld
     private let client: ClientID
     private let url: SourceURL
@@ -21,7 +21,7 @@ import WorkerProtocol
 
     private static let geometry = PixelGeometry(width: 20, height: 10)!
 
-    private mutating func store(
+    private func store(
         id: Int = 1, _ pixels: StoredPixels = StoredPixels(geometry), bytes: Int? = nil, content: Int? = 1,
         storage: StoreRequest.Storage = .memory
     ) throws {
@@ -40,7 +40,7 @@ import WorkerProtocol
         return nil
     }
 
-    private mutating func ask(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) {
+    private func ask(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: id, "a") {
             $0.cache = .onlyIfCached
             change(&$0)
@@ -48,12 +48,12 @@ import WorkerProtocol
         world.answerDisk()
     }
 
-    private mutating func get(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) -> ImageReply? {
+    private func get(_ id: Int, _ change: (inout GetOptions) -> Void = { _ in }) -> ImageReply? {
         ask(id, change)
         return world.image(client, id)
     }
 
-    @Test mutating func `they are found without decoding`() throws {
+    @Test func `they are found without decoding`() throws {
         try store(StoredPixels(Self.geometry, stride: 96, offset: 64, alpha: .straight))
         #expect(world.decodes.isEmpty && isStored(1))
         let image = try #require(get(2) { $0.variant.alpha = .straight })
@@ -65,7 +65,7 @@ import WorkerProtocol
         #expect((world.state.memory.residentBytes, world.state.memory.brokenInvariant()) == (1024, nil))
     }
 
-    @Test mutating func `other forms are made of them`() throws {
+    @Test func `other forms are made of them`() throws {
         try store()
         ask(2) { $0.variant.width = 5 }
         let job = try #require(world.decodes.keys.first)
@@ -80,7 +80,7 @@ import WorkerProtocol
         #expect(world.error(client, 3) == .unsupportedFormat)
     }
 
-    @Test mutating func `a worker cannot change what they are`() throws {
+    @Test func `a worker cannot change what they are`() throws {
         try store()
         ask(2) { $0.variant.width = 5 }
         let (job, decode) = try #require(world.decodes.first)
@@ -93,7 +93,7 @@ import WorkerProtocol
         #expect(get(3)?.width == 20)
     }
 
-    @Test mutating func `the same bytes in another layout are another image`() throws {
+    @Test func `the same bytes in another layout are another image`() throws {
         try store()
         let high = try #require(PixelGeometry(width: 10, height: 20))
         let second = StoreRequest(
@@ -107,7 +107,7 @@ import WorkerProtocol
         #expect(world.image(client, 4)?.width == 10)
     }
 
-    @Test mutating func `wrong layouts are refused`() throws {
+    @Test func `wrong layouts are refused`() throws {
         try store(bytes: 799)
         #expect(refusal(1) == .badRequest)
         try store(id: 2, StoredPixels(Self.geometry, stride: 79))
@@ -135,7 +135,7 @@ import WorkerProtocol
         #expect(world.getImage(client, id: 4, "b") { $0.cache = .onlyIfCached } != nil)
     }
 
-    @Test mutating func `the disk tier keeps them only on demand`() throws {
+    @Test func `the disk tier keeps them only on demand`() throws {
         try store()
         #expect(world.diskJobs.values.allSatisfy { if case .save = $0.kind { false } else { true } })
         world.answerDisk()

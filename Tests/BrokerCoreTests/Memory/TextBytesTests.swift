@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerCore
 
 /// Texts of clients and origins are charged: to the requests that hold them, then to the budget of the index.
-@Suite struct TextBytesTests {
+struct TextBytesTests {
     private static let long = String(repeating: "x", count: 8000)
 
     @Test(arguments: ["credentials", "cacheKey", "headers"])
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func `an index full of long URLs is full`() throws {
-        var (world, client) = StrictWorld.ready { $0.memoryBytes = 100_000 }.connected()
+        let (world, client) = StrictWorld.ready { $0.memoryBytes = 100_000 }.connected()
         for number in 1...40 {
             world.get(client, id: number, "\(number)/\(Self.long)") { $0.delivery = .none }
             try world.finishFetch(content: number, bytes: 10)
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func `originals with equal bytes are bounded by their texts`() throws {
-        var (world, client) = StrictWorld.ready().connected()
+        let (world, client) = StrictWorld.ready().connected()
         for number in 1...60 {
             world.get(client, id: number, "\(number)/\(Self.long)") { $0.delivery = .none }
             try world.finishFetch(content: 1, bytes: 10)
@@ -91,9 +91,9 @@ import Testing
 }
 
 /// What `stats` tells a user who is no administrator.
-@Suite struct UserReportTests {
+struct UserReportTests {
     @Test func `a user sees figures of the own requests alone`() throws {
-        var world = StrictWorld.ready()
+        let world = StrictWorld.ready()
         let (mine, other, admin) = (
             world.connect(uid: 1), world.connect(uid: 2), world.connect(uid: 0, isAdmin: true)
         )

@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerCore
 
 /// Slots named to clients with the validity page, and their invalidation.
-@Suite final class ValidityTests {
+final class ValidityTests {
     private var world: StrictWorld
     private var client: ClientID
 
@@ -68,12 +68,12 @@ import Testing
                 $0.get($0.admin, id: 1, "a") { $0.cache = .reload }
                 $0.finishFetch($0.fetches.keys.first!, content: 2)
             },
-        ].enumerated() as EnumeratedSequence<[(inout StrictWorld) -> Void]> {
+        ].enumerated() as EnumeratedSequence<[(StrictWorld) -> Void]> {
             try load("a")
             let slot = try #require(hit(id, "a")?.slot)
             #expect(world.isValid(slot))
             world.admin = world.connect(isAdmin: true)
-            end(&world)
+            end(world)
             #expect(!world.isValid(slot))
             world.disconnect(world.admin)
         }
@@ -140,7 +140,7 @@ import Testing
 }
 
 /// The assignment of slots, and the changes that it reports.
-@Suite struct ValiditySlotTests {
+struct ValiditySlotTests {
     /// The slots in an object, because `#expect` cannot call a mutating method.
     private final class Table {
         var slots: ValiditySlots
@@ -206,7 +206,7 @@ import Testing
 /// Responses age while the machine is suspended, although the monotonic clock stands still.
 struct SuspensionTests {
     @Test func `what was fresh before a long suspension is asked for again`() throws {
-        var world = StrictWorld.ready()
+        let world = StrictWorld.ready()
         world.cacheControl = "max-age=60"
         let client = world.connect()
         world.load(client, id: 1, "a", content: 1)
@@ -228,7 +228,7 @@ struct SuspensionTests {
     }
 
     @Test func `a short suspension ends nothing but slots`() {
-        var world = StrictWorld.ready()
+        let world = StrictWorld.ready()
         world.cacheControl = "max-age=60"
         let client = world.connect()
         world.load(client, id: 1, "a", content: 1)

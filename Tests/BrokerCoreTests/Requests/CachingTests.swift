@@ -8,7 +8,7 @@ import WorkerProtocol
 
 /// Which responses are cached, and when a cached one answers a request.
 struct CachingTests {
-    private var world = StrictWorld()
+    private let world = StrictWorld()
     private let client: ClientID
 
     init() {
@@ -17,7 +17,7 @@ struct CachingTests {
     }
 
     /// Loads an image of 10 × 10 pixels.
-    private mutating func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void)
+    private func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void)
         throws
     {
         world.get(client, id: id, path)
@@ -26,7 +26,7 @@ struct CachingTests {
         #expect(world.image(client, id)?.source == .network)
     }
 
-    @Test mutating func `a fresh original is served without asking the origin`() throws {
+    @Test func `a fresh original is served without asking the origin`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=10" }
         world.happen(.timePassed, after: 9_000)
         world.get(client, id: 2, "a")
@@ -35,7 +35,7 @@ struct CachingTests {
         #expect(image.expires == world.unixMs / 1000 + 1)
     }
 
-    @Test mutating func `a stale original is revalidated, and not decoded again`() throws {
+    @Test func `a stale original is revalidated, and not decoded again`() throws {
         try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=10", "\"one\"") }
         world.happen(.timePassed, after: 10_000)
         world.get(client, id: 2, "a")
@@ -51,7 +51,7 @@ struct CachingTests {
         #expect(world.fetches.isEmpty)
     }
 
-    @Test mutating func `new bytes replace old ones, equal bytes keep their variants`() throws {
+    @Test func `new bytes replace old ones, equal bytes keep their variants`() throws {
         try load(1, "a") { $0.cacheControl = "no-cache" }
         world.get(client, id: 2, "a")
         try world.finishFetch(content: 1) { $0.cacheControl = "no-cache" }
@@ -62,7 +62,7 @@ struct CachingTests {
         #expect(world.decodes.count == 1)
     }
 
-    @Test mutating func `the stale image is served while it is revalidated once`() throws {
+    @Test func `the stale image is served while it is revalidated once`() throws {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }
         world.happen(.timePassed, after: 2_000)
@@ -73,7 +73,7 @@ struct CachingTests {
         #expect(world.state.requests.isEmpty)
     }
 
-    @Test mutating func `an original just received or confirmed is not stale`() throws {
+    @Test func `an original just received or confirmed is not stale`() throws {
         try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=0", "\"one\"") }
         #expect(world.image(client, 1)?.stale == false)
         world.get(client, id: 2, "a")
@@ -83,7 +83,7 @@ struct CachingTests {
         #expect(world.state.report[.staleServed] == 1)
     }
 
-    @Test mutating func `a failure is answered with the stale image where the origin allows it`() throws {
+    @Test func `a failure is answered with the stale image where the origin allows it`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=60" }
         world.happen(.timePassed, after: 2_000)
         world.get(client, id: 2, "a")
@@ -95,7 +95,7 @@ struct CachingTests {
         #expect(world.error(client, 3) == .httpStatus)
     }
 
-    @Test mutating func `staleFirst sends the cached image, then exactly one answer`() throws {
+    @Test func `staleFirst sends the cached image, then exactly one answer`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         world.get(client, id: 2, "a") { ($0.cache, $0.staleFirst) = (.noCache, true) }
         let shown = (world.news[client] ?? []).compactMap { (reply: Reply) -> ImageReply? in
@@ -108,19 +108,19 @@ struct CachingTests {
         #expect(world.image(client, 2)?.source == .network && world.image(client, 2)?.buffer != shown.first?.buffer)
     }
 
-    @Test mutating func `an original that may not be stored is served and forgotten`() throws {
+    @Test func `an original that may not be stored is served and forgotten`() throws {
         try load(1, "a") { $0.cacheControl = "no-store" }
         #expect(world.state.report[.memoryEntries] == 0)
         #expect(world.getError(client, id: 2, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
-    @Test mutating func `no-store does not change the cache`() throws {
+    @Test func `no-store does not change the cache`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         world.load(client, id: 2, "a", content: 2) { $0.cache = .noStore }
         #expect(world.getImage(client, id: 3, "a")?.buffer == world.image(client, 1)?.buffer)
     }
 
-    @Test mutating func `a private response is for the first user, and the others download their own`() throws {
+    @Test func `a private response is for the first user, and the others download their own`() throws {
         let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a")
         world.get(other, id: 1, "a")
@@ -147,7 +147,7 @@ struct CachingTests {
                 vary: vary))
     }
 
-    @Test mutating func `a private redirect makes its target one user's`() throws {
+    @Test func `a private redirect makes its target one user's`() throws {
         let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a")
         world.get(other, id: 1, "a")
@@ -164,14 +164,14 @@ struct CachingTests {
         #expect(world.getError(third, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
-    @Test mutating func `a redirect that must not be stored leaves nothing`() throws {
+    @Test func `a redirect that must not be stored leaves nothing`() throws {
         let way = redirect("no-store")
         try load(1, "a") { ($0.cacheControl, $0.redirects) = ("max-age=3600", [way]) }
         #expect(world.state.report[.memoryEntries] == 0)
         #expect(world.getError(client, id: 2, "a") { $0.cache = .onlyIfCached } == .notCached)
     }
 
-    @Test mutating func `a stale redirect is asked for again, with the validators of its target`() throws {
+    @Test func `a stale redirect is asked for again, with the validators of its target`() throws {
         let way = redirect("max-age=10")
         try load(1, "a") {
             ($0.cacheControl, $0.etag) = ("max-age=3600", "\"b\"")
@@ -191,14 +191,14 @@ struct CachingTests {
         #expect(world.fetches.isEmpty)
     }
 
-    @Test mutating func `a redirect's Vary selects what it led to`() throws {
+    @Test func `a redirect's Vary selects what it led to`() throws {
         let way = redirect("max-age=1000", vary: "Accept")
         try load(1, "a") { ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b") }
         let original = world.state.memory.keys { _ in true }.first.flatMap { world.state.memory.original($0) }
         #expect(original?.origin.varyKey?.hasPrefix("accept: ") == true)
     }
 
-    @Test mutating func `reload does not send validators`() throws {
+    @Test func `reload does not send validators`() throws {
         try load(1, "a") { $0.etag = "\"one\"" }
         world.get(client, id: 2, "a") { $0.cache = .noCache }
         world.get(client, id: 3, "a") { $0.cache = .reload }
@@ -210,7 +210,7 @@ struct CachingTests {
         #expect(told.sorted() == ["max-age=0", "no-cache"])
     }
 
-    @Test mutating func `a body that was cut short is continued, also by the next request`() throws {
+    @Test func `a body that was cut short is continued, also by the next request`() throws {
         world.get(client, id: 1, "a")
         let job = try #require(world.fetches.keys.first)
         world.respond(job, total: 3000)
@@ -227,7 +227,7 @@ struct CachingTests {
         #expect(world.decodes.count == 1)
     }
 
-    @Test mutating func `a lost worker's body is continued by the next one`() throws {
+    @Test func `a lost worker's body is continued by the next one`() throws {
         world.get(client, id: 1, "a")
         let (job, fetch) = try #require(world.fetches.first)
         world.respond(job, total: 3000)
@@ -236,7 +236,7 @@ struct CachingTests {
         #expect(world.fetches[job]?.order.resumption?.offset == 1500 && world.fetches[job]?.worker != fetch.worker)
     }
 
-    @Test mutating func `a recent failure is tried again only with retryFailed`() throws {
+    @Test func `a recent failure is tried again only with retryFailed`() throws {
         world.get(client, id: 1, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         guard case .error(_, let error) = world.answer(client, 1) else { return complain("no error") }
@@ -250,7 +250,7 @@ struct CachingTests {
     }
 
     /// Loads a body that is no image. Returns whether the failure is remembered for the asking user, and for another one.
-    private mutating func loadBad(
+    private func loadBad(
         _ path: String, _ code: ErrorCode = .decodeFailed, _ change: (inout ResponseRecord) -> Void
     ) throws -> [Bool] {
         let client = world.connect()
@@ -262,7 +262,7 @@ struct CachingTests {
     }
 
     /// Whether a recent failure is remembered for the first user, and for another one.
-    private mutating func isRemembered(_ path: String) throws -> [Bool] {
+    private func isRemembered(_ path: String) throws -> [Bool] {
         [world.connect(), world.connect(uid: 2000)].map { asking in
             world.get(asking, id: 1, path)
             guard let job = world.fetches.keys.first else { return world.error(asking, 1) == .recentlyFailed }
@@ -272,7 +272,7 @@ struct CachingTests {
         }
     }
 
-    @Test mutating func `a body that is no image is remembered as its response allows`() throws {
+    @Test func `a body that is no image is remembered as its response allows`() throws {
         #expect(try loadBad("a") { $0.cacheControl = nil } == [true, true])
         #expect(try loadBad("b") { $0.cacheControl = "no-store" } == [false, false])
         #expect(try loadBad("c") { $0.cacheControl = "no-cache" } == [false, false])
@@ -285,13 +285,13 @@ struct CachingTests {
         #expect(try loadBad("g") { $0.redirects = [way] } == [true, false])
     }
 
-    @Test mutating func `a truncated image is loaded again soon`() throws {
+    @Test func `a truncated image is loaded again soon`() throws {
         #expect(try loadBad("a", .truncated) { $0.cacheControl = nil } == [true, true])
         world.happen(.timePassed, after: 10_000)
         #expect(try isRemembered("a") == [false, false])
     }
 
-    @Test mutating func `a redirect that is asked for each time does not lengthen a failure`() throws {
+    @Test func `a redirect that is asked for each time does not lengthen a failure`() throws {
         for (id, path, way) in [(1, "a", redirect(nil)), (2, "b", redirect("max-age=3600"))] {
             world.get(client, id: id, path)
             world.failFetch(try #require(world.fetches.keys.first), status: 404) {
@@ -306,7 +306,7 @@ struct CachingTests {
         #expect(try isRemembered("b") == [true, true])
     }
 
-    @Test mutating func `a failure that varies by cookies from the jar is not remembered`() throws {
+    @Test func `a failure that varies by cookies from the jar is not remembered`() throws {
         for (id, vary, isRemembered) in [(1, "Cookie", false), (3, "Accept", true)] {
             world.get(client, id: id, vary) { $0.cookies = true }
             world.failFetch(try #require(world.fetches.keys.first), status: 404) {
@@ -319,7 +319,7 @@ struct CachingTests {
         }
     }
 
-    @Test mutating func `a private failure is its user's, and others load for themselves`() throws {
+    @Test func `a private failure is its user's, and others load for themselves`() throws {
         let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a")
         world.get(other, id: 1, "a")
@@ -334,7 +334,7 @@ struct CachingTests {
         #expect(world.image(client, 3) != nil && world.state.report[.recentlyFailedURLs] == 0)
     }
 
-    @Test mutating func `a reload that brings no image keeps the good one`() throws {
+    @Test func `a reload that brings no image keeps the good one`() throws {
         for (number, change) in [
             { $0.cacheControl = "max-age=1000" }, { $0.cacheControl = "no-store" },
         ].enumerated() as EnumeratedSequence<[(inout ResponseRecord) -> Void]> {
@@ -354,7 +354,7 @@ struct CachingTests {
         #expect(world.state.memory.keys { $0.nonce != 0 }.isEmpty)
     }
 
-    @Test mutating func `a refresh that brings no image keeps the good one`() throws {
+    @Test func `a refresh that brings no image keeps the good one`() throws {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }
         world.happen(.timePassed, after: 2_000)
@@ -367,7 +367,7 @@ struct CachingTests {
     }
 
     @Test
-    mutating func `requests during a reload find the new bytes, which replace the old ones when they are an image`()
+    func `requests during a reload find the new bytes, which replace the old ones when they are an image`()
         throws
     {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
@@ -381,7 +381,7 @@ struct CachingTests {
         #expect(world.state.memory.keys { $0.nonce != 0 }.isEmpty)
     }
 
-    @Test mutating func `a reload that nobody waits for any more keeps the good image`() throws {
+    @Test func `a reload that nobody waits for any more keeps the good image`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         world.state.isSuspended = false
         // All decoders are busy, so that the new bytes are not decoded yet.
@@ -392,7 +392,7 @@ struct CachingTests {
         #expect(world.state.trials.isEmpty)
     }
 
-    @Test mutating func `a failed transfer is retried once before its requests fail`() throws {
+    @Test func `a failed transfer is retried once before its requests fail`() throws {
         world.get(client, id: 1, "a")
         let job = try #require(world.fetches.keys.first)
         world.failFetch(job, status: 503)
@@ -403,7 +403,7 @@ struct CachingTests {
         #expect(world.error(client, 1) == .httpStatus)
     }
 
-    @Test mutating func `a download without waiters is not retried`() throws {
+    @Test func `a download without waiters is not retried`() throws {
         world.get(client, id: 1, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 503)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
@@ -411,7 +411,7 @@ struct CachingTests {
         #expect(world.fetches.isEmpty && world.state.downloads.isEmpty)
     }
 
-    @Test mutating func `cancelled requests leave nothing behind, not even a deadline`() {
+    @Test func `cancelled requests leave nothing behind, not even a deadline`() {
         for id in 1...10_000 {
             world.get(client, id: 2 * id, "a") { $0.totalTimeoutMs = 86_400_000 }
             world.happen(.messageReceived(client, .cancel(id: 2 * id + 1, request: 2 * id)))
@@ -419,7 +419,7 @@ struct CachingTests {
         #expect(world.state.deadlines.count < 5_000)
     }
 
-    @Test mutating func `a joiner raises a job's priority, and its leaving lowers it`() throws {
+    @Test func `a joiner raises a job's priority, and its leaving lowers it`() throws {
         world.happen(.messageReceived(world.connect(isAdmin: true), .suspend(id: 1)))
         world.get(client, id: 1, "a") { $0.priority = .low }
         world.get(client, id: 2, "a") { $0.priority = .high }
@@ -428,7 +428,7 @@ struct CachingTests {
         #expect(world.state.downloads.active.values.first?.priority == .low)
     }
 
-    @Test mutating func `while the broker is suspended, hits are served`() throws {
+    @Test func `while the broker is suspended, hits are served`() throws {
         try load(1, "a") { _ in }
         let admin = world.connect(isAdmin: true)
         world.happen(.messageReceived(admin, .suspend(id: 1)))
@@ -441,7 +441,7 @@ struct CachingTests {
         #expect(world.fetches.count == 1)
     }
 
-    @Test mutating func `a user's cookies are sent with that user's requests alone`() throws {
+    @Test func `a user's cookies are sent with that user's requests alone`() throws {
         let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a") { $0.cookies = true }
         let (job, fetch) = try #require(world.fetches.first)

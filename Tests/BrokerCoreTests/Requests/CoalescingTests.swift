@@ -11,7 +11,7 @@ struct CoalescingTests {
     }
 
     @Test func `many clients and variants cause one download and one decoding each`() throws {
-        var world = world(workers: 3)
+        let world = world(workers: 3)
         let clients = (0..<10).map { _ in world.connect() }
         for (index, client) in clients.enumerated() {
             world.get(client, id: 1, "a") {
@@ -32,7 +32,7 @@ struct CoalescingTests {
     }
 
     @Test func `a later get is a memory hit, and a second one on the connection brings no descriptor`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.load(client, id: 1, "a", content: 1)
         #expect(world.image(client, 1)?.descriptors == 1)
         world.get(client, id: 2, "a")
@@ -45,7 +45,7 @@ struct CoalescingTests {
     }
 
     @Test func `another variant of a cached original is decoded without a download`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.load(client, id: 1, "a", content: 1)
         world.get(client, id: 2, "a") { $0.variant.alpha = .straight }
         #expect(world.fetches.isEmpty)
@@ -54,7 +54,7 @@ struct CoalescingTests {
     }
 
     @Test func `two URLs of equal bytes share their pixels`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.load(client, id: 1, "a", content: 5)
         try world.download(client, id: 2, "b", content: 5)
         #expect(world.decodes.isEmpty)
@@ -63,7 +63,7 @@ struct CoalescingTests {
     }
 
     @Test func `different headers, credentials and users with rights never share`() throws {
-        var world = world()
+        let world = world()
         let (first, second) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2, isAdmin: true))
         world.get(first, id: 1, "a")
         world.get(first, id: 2, "a") { $0.headers = [HeaderField(name: "accept", value: "image/png")] }
@@ -79,7 +79,7 @@ struct CoalescingTests {
     }
 
     @Test func `a waiter that leaves does not affect others, the last one stops the transfer`() throws {
-        var world = world()
+        let world = world()
         let clients = (0..<3).map { _ in world.connect() }
         for client in clients { world.get(client, id: 1, "a") }
         world.happen(.messageReceived(clients[0], .cancel(id: 2, request: 1)))
@@ -96,7 +96,7 @@ struct CoalescingTests {
     }
 
     @Test func `an error goes to all waiters and is not cached`() throws {
-        var world = world()
+        let world = world()
         let clients = (0..<3).map { _ in world.connect() }
         for client in clients { world.get(client, id: 1, "a") }
         world.failFetch(try #require(world.fetches.keys.first), .dnsFailed)
@@ -106,7 +106,7 @@ struct CoalescingTests {
     }
 
     @Test func `reload downloads again and keeps the pixels of equal bytes`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.load(client, id: 1, "a", content: 1)
         try world.download(client, id: 2, "a", content: 1) { $0.cache = .reload }
         #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
@@ -116,14 +116,14 @@ struct CoalescingTests {
     }
 
     @Test func `only-if-cached`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         #expect(world.getError(client, id: 1, "a") { $0.cache = .onlyIfCached } == .notCached)
         world.load(client, id: 2, "a", content: 1)
         #expect(world.getImage(client, id: 3, "a") { $0.cache = .onlyIfCached } != nil)
     }
 
     @Test func `the original is described once and delivered as received`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1, bytes: 1234) { $0.representation = .original }
         world.readHeader(try #require(world.decodes.keys.first), width: 3, height: 4)
         let image = try #require(world.image(client, 1))
@@ -132,7 +132,7 @@ struct CoalescingTests {
     }
 
     @Test func `an original removed during its decoding reaches its waiters and no later request`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1)
         let job = try world.readHeader()
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/a"))))
@@ -142,7 +142,7 @@ struct CoalescingTests {
     }
 
     @Test func `a body from a forbidden address is rejected`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         try world.finishFetch(content: 1, from: "10.0.0.1")
         #expect(world.error(client, 1) == .forbiddenAddress && world.buffers.isEmpty)

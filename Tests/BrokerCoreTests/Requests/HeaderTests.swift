@@ -5,7 +5,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// Images that are described by their headers, metadata blocks, and previews in files.
-@Suite struct HeaderTests {
+struct HeaderTests {
     private var world: StrictWorld
     private let client: ClientID
 
@@ -14,17 +14,17 @@ import WorkerProtocol
     private var fetch: JobID { get throws { try #require(world.fetches.keys.first) } }
     private var decode: JobID { get throws { try #require(world.decodes.keys.first) } }
 
-    private mutating func get(_ id: Int, _ change: (inout GetOptions) -> Void) {
+    private func get(_ id: Int, _ change: (inout GetOptions) -> Void) {
         world.get(client, id: id, "a", change)
     }
 
     /// Requests a description whose image is downloaded.
-    private mutating func describe(_ id: Int = 1, _ metadata: MetadataKinds = []) throws {
+    private func describe(_ id: Int = 1, _ metadata: MetadataKinds = []) throws {
         get(id) { ($0.delivery, $0.metadata) = (.header, metadata) }
         world.finishFetch(try fetch, content: 1)
     }
 
-    private mutating func receive(_ bytes: Int, of total: Int) throws {
+    private func receive(_ bytes: Int, of total: Int) throws {
         let job = try fetch
         world.respond(job, total: total)
         let worker = try #require(world.fetches[job]?.worker)
@@ -33,7 +33,7 @@ import WorkerProtocol
 
     // MARK: Descriptions
 
-    @Test mutating func `a description needs the header only, once`() throws {
+    @Test func `a description needs the header only, once`() throws {
         try describe()
         #expect(world.decodes[try decode]?.order.purpose == .header)
         world.readHeader(try decode, width: 30, height: 20)
@@ -54,14 +54,14 @@ import WorkerProtocol
         #expect(world.image(client, 4)?.metadata.exif == 20)
     }
 
-    @Test mutating func `a description without facts is refused`() throws {
+    @Test func `a description without facts is refused`() throws {
         try describe()
         let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
         world.readHeader(job, lengths: nil)
         #expect(world.workers[worker]?.state == .dying && world.answers[client]?[1] == nil)
     }
 
-    @Test mutating func `pixels with metadata but without facts are refused`() throws {
+    @Test func `pixels with metadata but without facts are refused`() throws {
         get(1) { $0.metadata = [.exif] }
         world.finishFetch(try fetch, content: 1)
         let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
@@ -69,7 +69,7 @@ import WorkerProtocol
         #expect(world.workers[worker]?.state == .dying)
     }
 
-    @Test mutating func `a worker that fills more than the blocks is killed`() throws {
+    @Test func `a worker that fills more than the blocks is killed`() throws {
         try describe(1, [.exif])
         let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
         world.readHeader(job)
@@ -79,7 +79,7 @@ import WorkerProtocol
 
     // MARK: Downloads that end early
 
-    @Test mutating func `a download ends after the header, and a later one continues it`() throws {
+    @Test func `a download ends after the header, and a later one continues it`() throws {
         get(1) { $0.delivery = .header }
         let events = world.connect()
         world.happen(.messageReceived(events, .subscribe(id: 1, events: [.finished])))
@@ -99,7 +99,7 @@ import WorkerProtocol
         #expect(world.fetches[try fetch]?.order.resumption?.offset == 70_000)
     }
 
-    @Test mutating func `a download goes on for others, and for the last of its bytes`() throws {
+    @Test func `a download goes on for others, and for the last of its bytes`() throws {
         get(1) { $0.delivery = .header }
         get(2) { _ in }
         try receive(60_000, of: 1_000_000)
@@ -110,7 +110,7 @@ import WorkerProtocol
         #expect(world.decodes.isEmpty)
     }
 
-    @Test mutating func `a header that others have joined meanwhile is sent, and the download goes on`() throws {
+    @Test func `a header that others have joined meanwhile is sent, and the download goes on`() throws {
         get(1) { $0.delivery = .header }
         try receive(60_000, of: 1_000_000)
         get(2) { _ in }
@@ -121,7 +121,7 @@ import WorkerProtocol
         #expect(world.image(client, 2)?.final == true)
     }
 
-    @Test mutating func `a worker that describes another format's beginning is killed`() throws {
+    @Test func `a worker that describes another format's beginning is killed`() throws {
         get(1) { $0.delivery = .header }
         try receive(60_000, of: 1_000_000)
         let (part, worker) = (try decode, try #require(world.decodes[try decode]?.worker))
@@ -134,7 +134,7 @@ import WorkerProtocol
 
     // MARK: Metadata
 
-    @Test mutating func `the blocks are the payload of a description`() throws {
+    @Test func `the blocks are the payload of a description`() throws {
         try describe(1, [.exif, .xmp])
         try world.decode()
         let image = try #require(world.image(client, 1))
@@ -147,7 +147,7 @@ import WorkerProtocol
         #expect(world.image(client, 3)?.payload == 20 && world.decodes.isEmpty)
     }
 
-    @Test(arguments: [GetOptions.Delivery.fd, .inline, .none]) mutating func `the blocks follow the pixels`(
+    @Test(arguments: [GetOptions.Delivery.fd, .inline, .none]) func `the blocks follow the pixels`(
         delivery: GetOptions.Delivery
     ) throws {
         get(1) { ($0.metadata, $0.delivery) = ([.exif, .icc], delivery) }
@@ -167,11 +167,11 @@ import WorkerProtocol
 
     // MARK: Previews
 
-    private mutating func small(_ id: Int, embedded: GetOptions.Embedded = .fast) {
+    private func small(_ id: Int, embedded: GetOptions.Embedded = .fast) {
         get(id) { ($0.embedded, $0.variant.width) = (embedded, 5) }
     }
 
-    @Test mutating func `a preview has a key of its own`() throws {
+    @Test func `a preview has a key of its own`() throws {
         small(1)
         world.finishFetch(try fetch, content: 1)
         #expect(world.decodes[try decode]?.order.transform.prefersPreview == true)
@@ -187,7 +187,7 @@ import WorkerProtocol
         #expect(world.image(client, 4)?.embedded == false && world.decodes.isEmpty)
     }
 
-    @Test mutating func `without a preview, the result is that of others`() throws {
+    @Test func `without a preview, the result is that of others`() throws {
         small(1)
         world.finishFetch(try fetch, content: 1)
         try world.decode()
@@ -196,7 +196,7 @@ import WorkerProtocol
         #expect(world.image(client, 2)?.source == .memory && world.decodes.isEmpty)
     }
 
-    @Test mutating func `a preview that was not asked for is refused`() throws {
+    @Test func `a preview that was not asked for is refused`() throws {
         small(1, embedded: .off)
         world.finishFetch(try fetch, content: 1)
         let (job, worker) = (try decode, try #require(world.decodes[try decode]?.worker))

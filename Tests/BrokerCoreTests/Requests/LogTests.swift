@@ -13,7 +13,7 @@ struct LogTests {
     }
 
     private func failed(at level: LogLevel) throws -> [LogRecord] {
-        var (world, client) = world(level).connected()
+        let (world, client) = world(level).connected()
         world.get(client, id: 7, "a?b")
         try world.failFetch(#require(world.fetches.keys.first), .tooLarge)
         return lines(world)
@@ -28,7 +28,7 @@ struct LogTests {
     }
 
     @Test func `the exit of a worker names the requests of its jobs`() throws {
-        var (world, client) = world(.notice).connected()
+        let (world, client) = world(.notice).connected()
         for id in 3...4 { world.get(client, id: id, "a") }
         world.endWorker(try #require(world.fetches.values.first).worker, .ended(.signal(11)))
         let line = try #require(lines(world).first)
@@ -39,7 +39,7 @@ struct LogTests {
 
     @Test func `stages of jobs have lines at the level debug only`() {
         for (level, stages) in [(LogLevel.info, []), (.debug, ["started"])] {
-            var (world, client) = world(level).connected()
+            let (world, client) = world(level).connected()
             world.get(client, id: 3, "a")
             let fields = lines(world).filter { $0.event == .job }.flatMap(\.fields)
             #expect(fields.filter { $0.name == "stage" } == stages.map { LogField("stage", $0) })

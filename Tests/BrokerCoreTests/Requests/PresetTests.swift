@@ -21,7 +21,7 @@ struct PresetTests {
     }
 
     @Test func `a preset shares its result with equal presets and equal requests`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.preset = "small" }
         world.settle()
         let first = try #require(world.image(client, 1))
@@ -35,7 +35,7 @@ struct PresetTests {
     }
 
     @Test func `an unknown name is refused, and counts as a failure`() {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         #expect(world.getError(client, id: 1, "a") { $0.preset = "huge" } == .badRequest)
         #expect(world.fetches.isEmpty)
         let file = FileID(number: 1)
@@ -45,7 +45,7 @@ struct PresetTests {
     }
 
     @Test func `with only-presets, other variants are for administrators`() throws {
-        var world = world(presetsOnly: true)
+        let world = world(presetsOnly: true)
         let (client, admin) = (world.connect(uid: 1000), world.connect(uid: 1000, isAdmin: true))
         #expect(world.getError(client, id: 1, "a") == .forbidden)
         #expect(world.getError(client, id: 2, "a") { $0.representation = .original } == .forbidden)
@@ -75,7 +75,7 @@ struct PresetTests {
     }
 
     @Test func `a preset that has changed has another result, however often it was requested`() {
-        var world = world()
+        let world = world()
         let (client, admin) = (world.connect(), world.connect(isAdmin: true))
         world.greet(client)
         for id in 1...4 {

@@ -7,7 +7,7 @@ import Testing
 
 /// The requests of the programs that are counted by themselves.
 struct ProgramTests {
-    private var world = StrictWorld()
+    private let world = StrictWorld()
     private let client: ClientID
     private var id = 100
 
@@ -31,7 +31,7 @@ struct ProgramTests {
     }
 
     /// Requests the same image four times; returns how often the fast path answered.
-    private mutating func shortcuts(from first: Int) -> Int {
+    private func shortcuts(from first: Int) -> Int {
         let before = world.shortcuts
         for number in first..<first + 4 { world.get(client, id: number, "a") }
         return world.shortcuts - before

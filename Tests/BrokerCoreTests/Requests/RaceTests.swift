@@ -14,11 +14,11 @@ struct RaceTests {
     init() { (world, client) = StrictWorld.ready { $0.usesDisk = true }.connected() }
 
     /// Answers all disk requests with a miss.
-    private mutating func quietDisk() {
+    private func quietDisk() {
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
     }
 
-    private mutating func load(_ id: Int, _ path: String, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
+    private func load(_ id: Int, _ path: String, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
         world.get(client, id: id, path)
         quietDisk()
         try world.finishFetch(content: 1, change)
@@ -26,7 +26,7 @@ struct RaceTests {
         quietDisk()
     }
 
-    @Test mutating func `a shutdown does not wait for the rest of a prefetch`() throws {
+    @Test func `a shutdown does not wait for the rest of a prefetch`() throws {
         let urls = try (0..<100).map { try SourceURL("http://origin.test/\($0)") }
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 1, urls: urls))))
         quietDisk()
@@ -38,7 +38,7 @@ struct RaceTests {
         #expect(world.hasExited)
     }
 
-    @Test mutating func `a client's impatience does not close an origin to others`() {
+    @Test func `a client's impatience does not close an origin to others`() {
         for id in 1...20 {
             world.get(client, id: id, "a\(id)") { ($0.timeoutMs, $0.cache) = (1, .reload) }
             world.happen(.timePassed, after: 2)
@@ -48,7 +48,7 @@ struct RaceTests {
         #expect(world.state.downloads.delay(of: "http://origin.test", for: 1000, until: now, at: now) == nil)
     }
 
-    @Test mutating func `an origin that is silent repeatedly is not contacted for a while`() {
+    @Test func `an origin that is silent repeatedly is not contacted for a while`() {
         for id in 1...5 {
             world.get(client, id: id, "a\(id)") { $0.cache = .reload }
             world.happen(.timePassed, after: 15_000)
@@ -57,7 +57,7 @@ struct RaceTests {
         #expect(world.getError(client, id: 6, "a6") { $0.cache = .reload } == .hostUnavailable)
     }
 
-    @Test mutating func `a confirmation that makes an image private takes it from the others`() throws {
+    @Test func `a confirmation that makes an image private takes it from the others`() throws {
         try load(1, "a") { ($0.cacheControl, $0.etag) = ("max-age=1", "\"one\"") }
         world.happen(.timePassed, after: 2_000)
         world.get(client, id: 2, "a")
@@ -74,7 +74,7 @@ struct RaceTests {
         #expect(world.error(other, 1) == .notCached)
     }
 
-    @Test mutating func `a confirmation of another version is rejected`() throws {
+    @Test func `a confirmation of another version is rejected`() throws {
         try load(1, "a") { ($0.cacheControl, $0.etag) = ("no-cache", "\"one\"") }
         world.get(client, id: 2, "a")
         world.confirm(try #require(world.fetches.keys.first)) { $0.etag = "\"two\"" }
@@ -82,7 +82,7 @@ struct RaceTests {
         #expect(world.answers[client]?[2] == nil)
     }
 
-    @Test mutating func `a late answer of the disk tier answers no other request`() throws {
+    @Test func `a late answer of the disk tier answers no other request`() throws {
         world.happen(.messageReceived(client, .remove(id: 7, url: try SourceURL("http://origin.test/a"))))
         world.happen(.timePassed, after: 5_001)
         world.happen(.messageReceived(client, .query(GetRequest(id: 7, url: try SourceURL("http://origin.test/b")))))
@@ -97,7 +97,7 @@ struct RaceTests {
         #expect(isAnswered)
     }
 
-    @Test mutating func `a malformed message with the id of a pending request is answered without an id`() {
+    @Test func `a malformed message with the id of a pending request is answered without an id`() {
         world.get(client, id: 5, "a")
         world.happen(.messageRejected(client, id: 5, WireError(.badRequest, "It is wrong.")))
         let isNameless = world.lastActions.contains {
@@ -106,7 +106,7 @@ struct RaceTests {
         #expect(isNameless && world.clients[client]?.contains(5) == true)
     }
 
-    @Test mutating func `the stale original is served for a silent origin, where that is allowed`() throws {
+    @Test func `the stale original is served for a silent origin, where that is allowed`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=1000" }
         world.happen(.timePassed, after: 2_000)
         world.get(client, id: 2, "a") { $0.timeoutMs = 100 }
@@ -114,7 +114,7 @@ struct RaceTests {
         #expect(world.image(client, 2)?.stale == true)
     }
 
-    @Test mutating func `a failed reload does not prevent the use of the cached bytes`() throws {
+    @Test func `a failed reload does not prevent the use of the cached bytes`() throws {
         try load(1, "a")
         world.get(client, id: 2, "a") { $0.cache = .reload }
         world.failFetch(try #require(world.fetches.keys.first), status: 403)
@@ -125,7 +125,7 @@ struct RaceTests {
         #expect(world.image(client, 3)?.source == .memory)
     }
 
-    @Test mutating func `an original that is gone at a reload is removed from the cache`() throws {
+    @Test func `an original that is gone at a reload is removed from the cache`() throws {
         try load(1, "a")
         world.get(client, id: 2, "a") { $0.cache = .reload }
         world.failFetch(try #require(world.fetches.keys.first), status: 410)
@@ -134,7 +134,7 @@ struct RaceTests {
         #expect(world.error(client, 3) == .notCached)
     }
 
-    @Test mutating func `an old version is not served after a newer one was loaded`() throws {
+    @Test func `an old version is not served after a newer one was loaded`() throws {
         try load(1, "a")
         try world.download(client, id: 2, "a", content: 2) { ($0.cache, $0.storage) = (.reload, .disk) }
         try world.decode()
@@ -146,7 +146,7 @@ struct RaceTests {
         #expect(world.image(client, 3)?.source == .disk)
     }
 
-    @Test mutating func `the end of one version is not appended to the beginning of another`() throws {
+    @Test func `the end of one version is not appended to the beginning of another`() throws {
         world.get(client, id: 1, "a")
         quietDisk()
         let job = try #require(world.fetches.keys.first)
@@ -164,7 +164,7 @@ struct RaceTests {
             world.fetches[job]?.order.resumption == FetchJob.Resumption(offset: 500, validator: "\"two\"", total: 2000))
     }
 
-    @Test mutating func `a body whose continuation died before a header is discarded`() throws {
+    @Test func `a body whose continuation died before a header is discarded`() throws {
         world.get(client, id: 1, "a")
         quietDisk()
         let job = try #require(world.fetches.keys.first)
@@ -174,7 +174,7 @@ struct RaceTests {
         #expect(world.fetches[job]?.order.resumption == nil)
     }
 
-    @Test mutating func `a worker that does not stop a transfer is killed`() throws {
+    @Test func `a worker that does not stop a transfer is killed`() throws {
         world.get(client, id: 1, "a")
         quietDisk()
         let job = try #require(world.fetches.keys.first)
@@ -188,7 +188,7 @@ struct RaceTests {
         #expect(world.state.downloads.stopping.isEmpty)
     }
 
-    @Test mutating func `another user's remove does not affect a store in flight`() throws {
+    @Test func `another user's remove does not affect a store in flight`() throws {
         let url = try SourceURL("http://origin.test/a")
         world.happen(.storeReceived(client, StoreRequest(id: 1, url: url, payload: 0), bytes: 1000))
         world.identify(try #require(world.identifying.keys.first), content: 1)

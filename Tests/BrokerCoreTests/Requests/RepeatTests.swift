@@ -7,7 +7,7 @@ import Testing
 
 /// The fast path for hits. `StrictWorld` compares it with `handle` for every event; these tests take it and
 /// invalidate it in every way.
-@Suite struct RepeatTests {
+struct RepeatTests {
     private var world: StrictWorld
     private let client: ClientID
     private var id = 0
@@ -20,10 +20,10 @@ import Testing
     private mutating func load(_ path: String) {
         get(path)
         for job in world.fetches.keys.sorted() { world.finishFetch(job, content: path.hashValue & 0xFFFF) }
-        Self.decodeAll(&world)
+        Self.decodeAll(world)
     }
 
-    private static func decodeAll(_ world: inout StrictWorld) {
+    private static func decodeAll(_ world: StrictWorld) {
         for job in world.decodes.keys.sorted() where world.decodes[job]?.plan == nil { world.readHeader(job) }
         for job in world.decodes.keys.sorted() where world.decodes[job]?.hasOutput == true { world.finishDecode(job) }
     }
@@ -141,7 +141,7 @@ import Testing
         limits.memoryBytes = 6_000
         limits.maxLeasedBytes = 12_000
         limits.usesDisk = seed % 3 == 0
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         world.cacheControl = "max-age=30"
         world.readyAll()
         let clients = [world.connect(uid: 1), world.connect(uid: 1), world.connect(uid: 2, isAdmin: true)]
@@ -168,14 +168,14 @@ import Testing
             for job in world.fetches.keys.sorted() {
                 world.finishFetch(job, content: Int.random(in: 1...4, using: &random))
             }
-            Self.decodeAll(&world)
+            Self.decodeAll(world)
         }
         #expect(world.shortcuts > 100)
     }
 }
 
 /// The table of repeated requests: a request is found only by its own text and user.
-@Suite struct RepeatedRequestsTests {
+struct RepeatedRequestsTests {
     private let text = Array(#","url":"http://origin.test/a"}"#.utf8)[...]
 
     private func request() -> RepeatedRequest? {

@@ -12,7 +12,7 @@ struct RepresentationTests {
     private func world(usesDisk: Bool = false) -> StrictWorld { .ready { $0.usesDisk = usesDisk } }
 
     @Test func `each format and quality is a variant of its own, and PNG has no quality`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         let asked: [(GetOptions.Representation, Int)] = [
             (.jpeg, 85), (.jpeg, 60), (.webp, 85), (.png, 85), (.png, 60), (.jpeg, 85),
         ]
@@ -49,7 +49,7 @@ struct RepresentationTests {
             .encoded(Transform(), Encoding(.webp)),
         ].compactMap { $0.rasterWord(of: nil) }
         #expect(Set(words).count == 6)
-        var world = world(usesDisk: true)
+        let world = world(usesDisk: true)
         world.happen(.diskReported(DiskReport(state: .on)))
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.representation = .jpeg }
@@ -64,7 +64,7 @@ struct RepresentationTests {
     }
 
     @Test func `all frames come in one buffer, with their delays`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a") { $0.variant.frames = .all }
         world.settle(frames: 3)
         let image = try #require(world.image(client, 1))
@@ -80,7 +80,7 @@ struct RepresentationTests {
     }
 
     @Test func `the frames of an animation share what it is scaled down to`() throws {
-        var (world, client) = StrictWorld.ready { $0.scaleDownBytes = 400 }.connected()
+        let (world, client) = StrictWorld.ready { $0.scaleDownBytes = 400 }.connected()
         world.get(client, id: 1, "a") { ($0.variant.frames, $0.variant.scaleDown) = (.all, true) }
         world.settle(frames: 4)
         // 400 bytes for 4 frames allow 25 pixels per frame.
@@ -92,7 +92,7 @@ struct RepresentationTests {
 
     @Test func `an image that fails in later frames is still served as one frame`() throws {
         for code in [ErrorCode.truncated, .decodeFailed, .unsupportedFormat] {
-            var world = world()
+            let world = world()
             let (client, other) = (world.connect(), world.connect(uid: 7))
             world.get(client, id: 1, "a")
             world.settle(frames: 3)
@@ -111,7 +111,7 @@ struct RepresentationTests {
             { ($0.variant.linear, $0.variant.width) = (true, 5) },
         ]
         for ask in costly {
-            var (world, client) = world().connected()
+            let (world, client) = world().connected()
             for round in 0..<12 {
                 try world.download(client, id: round, "\(round)", content: round + 1) { ask(&$0) }
                 let (job, decode) = try #require(world.decodes.first)
@@ -127,7 +127,7 @@ struct RepresentationTests {
     }
 
     @Test func `a raster on disk is as long as its pixels`() throws {
-        var world = world(usesDisk: true)
+        let world = world(usesDisk: true)
         world.happen(.diskReported(DiskReport(state: .on)))
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
@@ -148,7 +148,7 @@ struct RepresentationTests {
     }
 
     @Test func `pixels without alpha take their own size in memory, in admission and on disk`() throws {
-        var world = world(usesDisk: true)
+        let world = world(usesDisk: true)
         world.happen(.diskReported(DiskReport(state: .on)))
         let client = world.connect()
         for (id, format) in [(1, PixelFormat.rgb8), (2, .gray8)] {
@@ -185,7 +185,7 @@ struct RepresentationTests {
     }
 
     @Test func `frames are counted before anything is allocated`() throws {
-        var (world, client) = StrictWorld.ready { $0.maxPixels = 299 }.connected()
+        let (world, client) = StrictWorld.ready { $0.maxPixels = 299 }.connected()
         try world.download(client, id: 1, "a", content: 1) { $0.variant.frames = .all }
         world.readHeader(try #require(world.decodes.keys.first), frames: 3)
         #expect(world.error(client, 1) == .tooManyPixels)
@@ -196,7 +196,7 @@ struct RepresentationTests {
     }
 
     @Test func `the placeholder is made once, and goes with every answer`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1) { $0.representation = .original }
         let describing = try #require(world.decodes.values.first)
         #expect(!describing.order.wantsPlaceholder)
@@ -219,7 +219,7 @@ struct RepresentationTests {
     }
 
     @Test func `images whose profile could not be used are counted`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         try world.download(client, id: 1, "a", content: 1)
         let (job, decode) = try #require(world.decodes.first)
         world.readHeader(job)

@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerCore
 
 /// `Requests` in isolation.
-@Suite struct RequestsTests {
+struct RequestsTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private let client = ClientID(number: 1)
 

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 /// Requests that end sooner: the age of a cached response, retries, and alternative URLs.
 struct TermsTests {
-    private var world = StrictWorld()
+    private let world = StrictWorld()
     private let client: ClientID
 
     init() {
@@ -20,13 +20,13 @@ struct TermsTests {
     }
 
     /// Answers the only transfer with an image.
-    private mutating func serve(content: Int = 1, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
+    private func serve(content: Int = 1, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
         world.finishFetch(try #require(world.fetches.keys.min()), content: content, change)
         world.decodeAll()
     }
 
     /// Fails the transfers and their retries.
-    private mutating func failAll(_ code: ErrorCode = .connectFailed) {
+    private func failAll(_ code: ErrorCode = .connectFailed) {
         while let job = world.fetches.keys.min() {
             world.failFetch(job, code)
             world.happen(.timePassed, after: 1_001)
@@ -37,7 +37,7 @@ struct TermsTests {
 
     // MARK: Age
 
-    @Test mutating func `a cached response of the maximum age is used, and an older one confirmed`() throws {
+    @Test func `a cached response of the maximum age is used, and an older one confirmed`() throws {
         world.get(client, id: 1, "a")
         try serve { ($0.cacheControl, $0.etag) = ("max-age=1000", "\"one\"") }
         world.happen(.timePassed, after: 10_900)
@@ -51,7 +51,7 @@ struct TermsTests {
     }
 
     /// A request with a maximum age wants no stale response (RFC 9111, section 5.2.1.1).
-    @Test mutating func `a stale response is no answer, however young`() throws {
+    @Test func `a stale response is no answer, however young`() throws {
         let policy = "max-age=1, stale-while-revalidate=1000, stale-if-error=1000"
         world.get(client, id: 1, "a")
         try serve { $0.cacheControl = policy }
@@ -64,7 +64,7 @@ struct TermsTests {
         #expect(world.image(client, 2)?.stale == true && world.error(client, 3) == .connectFailed)
     }
 
-    @Test mutating func `the other cache modes have a maximum age, too`() throws {
+    @Test func `the other cache modes have a maximum age, too`() throws {
         world.get(client, id: 1, "a")
         try serve { $0.cacheControl = "max-age=1" }
         world.happen(.timePassed, after: 5_000)
@@ -79,7 +79,7 @@ struct TermsTests {
     }
 
     /// The text of a request is remembered with its answer, which ends with the age.
-    @Test mutating func `a repeated request ends with the age`() throws {
+    @Test func `a repeated request ends with the age`() throws {
         world.get(client, id: 1, "a")
         try serve { $0.cacheControl = "max-age=1000" }
         for id in 2...6 { world.get(client, id: id, "a") { $0.maxAgeSeconds = 10 } }
@@ -93,7 +93,7 @@ struct TermsTests {
         #expect(world.answers[client]?[8] == nil && world.fetches.count == 1)
     }
 
-    @Test mutating func `an image within an age has no slot`() throws {
+    @Test func `an image within an age has no slot`() throws {
         world.greet(client)
         world.get(client, id: 1, "a")
         try serve()
@@ -104,7 +104,7 @@ struct TermsTests {
 
     // MARK: Retries
 
-    @Test mutating func `a request without retries ends with the first failure, the others go on`() throws {
+    @Test func `a request without retries ends with the first failure, the others go on`() throws {
         world.get(client, id: 1, "a") { $0.retries = 0 }
         world.get(client, id: 2, "a")
         world.failFetch(try #require(world.fetches.keys.first))
@@ -126,7 +126,7 @@ struct TermsTests {
         #expect(transfers == world.state.limits.retries + 1)
     }
 
-    @Test mutating func `a request without retries does not wait for its origin's patience`() throws {
+    @Test func `a request without retries does not wait for its origin's patience`() throws {
         world.get(client, id: 1, "a") { $0.retries = 0 }
         world.get(client, id: 2, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 429, retryAfterMs: 1000)
@@ -135,7 +135,7 @@ struct TermsTests {
 
     // MARK: Alternatives
 
-    @Test mutating func `alternatives are loaded in order, and the reply names the one that answered`() throws {
+    @Test func `alternatives are loaded in order, and the reply names the one that answered`() throws {
         let alternatives = [try url("b"), try url("c", of: "other.test"), try url("d")]
         world.get(client, id: 1, "a") { ($0.alternatives, $0.retries) = (alternatives, 0) }
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
@@ -149,7 +149,7 @@ struct TermsTests {
         #expect(world.image(client, 2)?.url == alternatives[1].text && world.image(client, 2)?.source == .memory)
     }
 
-    @Test mutating func `bytes that are no image have alternatives, too`() throws {
+    @Test func `bytes that are no image have alternatives, too`() throws {
         let other = try url("b")
         try world.download(client, id: 1, "a", content: 1) { $0.alternatives = [other] }
         world.failDecode(try #require(world.decodes.keys.first))
@@ -159,7 +159,7 @@ struct TermsTests {
     }
 
     /// Each fails once, and then the request has failed.
-    @Test mutating func `alternatives that all fail end the request with the last error`() throws {
+    @Test func `alternatives that all fail end the request with the last error`() throws {
         world.get(client, id: 1, "0") { options in
             options.alternatives = (1...4).compactMap { try? SourceURL("http://origin.test/\($0)") }
             options.retries = 0
@@ -177,7 +177,7 @@ struct TermsTests {
         #expect(world.error(client, 2) == .recentlyFailed)
     }
 
-    @Test mutating func `errors of the client have no alternative`() throws {
+    @Test func `errors of the client have no alternative`() throws {
         let other = try url("b")
         world.get(client, id: 1, "a") { $0.alternatives = [other] }
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
@@ -188,7 +188,7 @@ struct TermsTests {
     }
 
     /// As after a redirect.
-    @Test mutating func `another origin gets no personal headers`() throws {
+    @Test func `another origin gets no personal headers`() throws {
         let alternatives = [try url("b"), try url("c", of: "other.test"), try url("d")]
         world.get(client, id: 1, "a") {
             $0.alternatives = alternatives
@@ -207,7 +207,7 @@ struct TermsTests {
     }
 
     /// An alternative's image belongs to its URL, and to its user if it was loaded with the user's rights.
-    @Test mutating func `another user's failures and images are not shared`() throws {
+    @Test func `another user's failures and images are not shared`() throws {
         let other = try url("b")
         world.get(client, id: 1, "a") { ($0.alternatives, $0.retries, $0.cookies) = ([other], 0, true) }
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
@@ -217,7 +217,7 @@ struct TermsTests {
         #expect(world.getError(stranger, id: 1, "b") { $0.cache = .onlyIfCached } == .notCached)
     }
 
-    @Test mutating func `alternatives count among the weight of requests`() throws {
+    @Test func `alternatives count among the weight of requests`() throws {
         let long = try url(String(repeating: "a", count: 5000))
         world.get(client, id: 1, "a") { $0.alternatives = [long, long] }
         #expect(world.state.pendingWeight(of: client) == 10)

@@ -15,21 +15,21 @@ struct UpdateTests {
             .connected()
     }
 
-    private mutating func update(
+    private func update(
         _ request: Int, _ id: Int, priority: GetOptions.Priority? = nil, detach: Bool = false
     ) {
         world.clients[client]?.insert(id)
         world.happen(.messageReceived(client, .update(id: id, request: request, priority: priority, detach: detach)))
     }
 
-    private mutating func serve(content: Int) throws {
+    private func serve(content: Int) throws {
         try world.finishFetch(content: content)
         world.decodeAll()
     }
 
     private var requested: String? { world.fetches.values.first.map { String($0.order.url.suffix(1)) } }
 
-    @Test mutating func `priorities change among waiting downloads`() throws {
+    @Test func `priorities change among waiting downloads`() throws {
         for id in 1...4 { world.get(client, id: id, "\(id)") }
         update(4, 10, priority: .high)
         update(2, 11, priority: .low)
@@ -43,7 +43,7 @@ struct UpdateTests {
     }
 
     /// The download has the highest priority of its waiters.
-    @Test mutating func `a lowered priority leaves that of the others`() throws {
+    @Test func `a lowered priority leaves that of the others`() throws {
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         world.get(client, id: 4, "3") { $0.priority = .high }
         update(4, 10, priority: .low)
@@ -55,7 +55,7 @@ struct UpdateTests {
         #expect(requested == "5")
     }
 
-    @Test mutating func `unknown and finished requests are no error`() throws {
+    @Test func `unknown and finished requests are no error`() throws {
         world.get(client, id: 1, "a")
         try serve(content: 1)
         update(1, 2, priority: .high)
@@ -83,7 +83,7 @@ struct UpdateTests {
         #expect(world.state.report[.cancelled] == 1)
     }
 
-    @Test mutating func `a cancelled detached request ends for its client alone`() throws {
+    @Test func `a cancelled detached request ends for its client alone`() throws {
         world.get(client, id: 1, "a") { $0.priority = .high }
         update(1, 10, detach: true)
         world.happen(.messageReceived(client, .cancel(id: 11, request: 1)))
@@ -133,7 +133,7 @@ struct UpdateTests {
         #expect(world.state.requests.count == 65)
     }
 
-    @Test mutating func `prefetches change, too`() throws {
+    @Test func `prefetches change, too`() throws {
         let urls = try (1...20).map { try SourceURL("http://origin.test/\($0)") }
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 1, urls: urls))))
         update(1, 2, priority: .high, detach: true)
@@ -145,7 +145,7 @@ struct UpdateTests {
         #expect(world.state.requests.count == world.state.limits.prefetchesAtOnce)
     }
 
-    @Test mutating func `the next process keeps the changes`() throws {
+    @Test func `the next process keeps the changes`() throws {
         world.get(client, id: 1, "a") {
             $0.maxAgeSeconds = 7
             $0.alternatives = (try? [SourceURL("http://origin.test/b"), SourceURL("http://origin.test/c")]) ?? []

@@ -6,7 +6,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// `Supervision` in isolation.
-@Suite struct SupervisionMachineTests {
+struct SupervisionMachineTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private let job = JobID(number: 1)
     private let strong = SandboxReport(seccomp: true, landlock: 7)

@@ -63,7 +63,7 @@ extension SupervisionTests {
     }
 
     @Test func `deaths are counted by cause, and retired workers are none`() throws {
-        var (world, _, job, worker) = try decoding()
+        let (world, _, job, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(31)))
         #expect(world.state.report.workerDeaths == [.seccomp: 1])
         world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
@@ -85,7 +85,7 @@ extension SupervisionTests {
     }
 
     @Test func `an image that uses up its processor time is not tried again`() throws {
-        var (world, client, _, worker) = try decoding()
+        let (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(24)))
         #expect(world.error(client, 1) == .decoderCrashed && world.decodes.isEmpty)
         try world.download(client, id: 2, "same-bytes", content: 1)
@@ -93,7 +93,7 @@ extension SupervisionTests {
     }
 
     @Test func `processor time is measured when it may be used up, and again`() throws {
-        var (world, client, job, worker) = try decoding()
+        let (world, client, job, worker) = try decoding()
         world.happen(.timePassed, after: 9_999)
         #expect(world.measuring.isEmpty)
         world.happen(.timePassed, after: 1)
@@ -112,7 +112,7 @@ extension SupervisionTests {
     }
 
     @Test func `the second try is on the freshest worker`() throws {
-        var (world, client) = world(workers: 2).connected()
+        let (world, client) = world(workers: 2).connected()
         // Both initial workers have done work.
         for id in 1...2 { try world.download(client, id: id, "\(id)", content: id) }
         let worn = Set(world.decodes.values.map(\.worker))
@@ -126,7 +126,7 @@ extension SupervisionTests {
     }
 
     @Test func `a decoder that breaks the protocol is killed, and its image tried once more`() throws {
-        typealias Lie = (inout StrictWorld, WorkerID, JobID) -> Void
+        typealias Lie = (StrictWorld, WorkerID, JobID) -> Void
         let other = try #require(PixelGeometry(width: 9, height: 9))
         let size = try #require(PixelGeometry(width: 10, height: 10))
         let header = ImageHeader(format: .png, geometry: size)
@@ -157,8 +157,8 @@ extension SupervisionTests {
             },
         ]
         for lie in lies {
-            var (world, client, job, worker) = try decoding()
-            lie(&world, worker, job)
+            let (world, client, job, worker) = try decoding()
+            lie(world, worker, job)
             #expect(world.workers[worker]?.state == .dying)
             world.endWorker(worker, .ended(.signal(9)))
             #expect(world.state.report.workerDeaths == [.protocol: 1])
@@ -170,7 +170,7 @@ extension SupervisionTests {
     }
 
     @Test func `an image that needs more than the memory of a worker, result included, is refused`() throws {
-        var (world, client, job, worker) = try decoding(
+        let (world, client, job, worker) = try decoding(
             in: .ready { ($0.workers, $0.workerMemoryBytes) = (1, 200 << 20) })
         #expect(world.decodes[job]?.order.maxWorkingBytes == 136 << 20)
         world.readHeader(job, workingBytes: 200 << 20 - 399)
@@ -225,7 +225,7 @@ extension SupervisionTests {
         #expect(quarantine.refuses(digest, build: "a", unixMs: 1))
         #expect(!quarantine.refuses(digest, build: "b", unixMs: 1))
 
-        var (world, client, _, worker) = try decoding()
+        let (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(11)))
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
@@ -264,7 +264,7 @@ extension SupervisionTests {
     }
 
     @Test func `the disk tier saves the quarantine, and returns it to the next broker`() throws {
-        var (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }.connected()
+        let (world, client) = StrictWorld.ready { ($0.workers, $0.usesDisk) = (1, true) }.connected()
         world.get(client, id: 1, "a")
         world.answerDiskJob(try #require(world.diskJobs.keys.first), content: nil)
         try world.finishFetch(content: 1)
@@ -273,7 +273,7 @@ extension SupervisionTests {
         let records = try #require(world.quarantined)
         #expect((records.map(\.digest), records.map(\.build)) == ([StrictWorld.digest(1)], ["first"]))
 
-        var next = StrictWorld()
+        let next = StrictWorld()
         next.readyAll()
         next.happen(.quarantineLoaded(records))
         let other = next.connect()

@@ -17,7 +17,7 @@ extension SupervisionTests {
     }
 
     @Test func `a job goes to the spare first, and the next spare is started a moment later`() throws {
-        var (world, _, job, worker) = try decoding()
+        let (world, _, job, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(9)))
         let spare = try #require(world.decodes[job]?.worker)
         #expect(spare != worker && decoders(world) == [spare])
@@ -29,7 +29,7 @@ extension SupervisionTests {
     }
 
     @Test func `where no worker is left one is started at once, and its spare a moment later`() throws {
-        var world = world()
+        let world = world()
         for worker in decoders(world) { world.endWorker(worker, .ended(.signal(9))) }
         #expect(decoders(world).count == 1)
         #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 10))
@@ -38,7 +38,7 @@ extension SupervisionTests {
     }
 
     @Test func `a decoder found exiting gets no job, and the spare gets it at once`() throws {
-        var (world, client, job, worker) = try decoding()
+        let (world, client, job, worker) = try decoding()
         world.decodes[job] = nil
         world.happen(.workerExiting(worker, job))
         let spare = try #require(world.decodes[job]?.worker)
@@ -51,7 +51,7 @@ extension SupervisionTests {
     }
 
     @Test func `a download worker found exiting gets no download, and the spare gets it at once`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         let (first, spare) = (fetchers(world)[0], fetchers(world)[1])
         world.ending = [first, spare]
         world.get(client, id: 1, "a")
@@ -68,7 +68,7 @@ extension SupervisionTests {
     }
 
     @Test func `the received part of a body survives the workers that were to continue it`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         let (job, begun) = try #require(world.fetches.first)
         world.respond(job, total: 3000)
@@ -83,7 +83,7 @@ extension SupervisionTests {
     }
 
     @Test func `workers found exiting are replaced before their exit is reported`() throws {
-        var (world, client, job, first) = try decoding()
+        let (world, client, job, first) = try decoding()
         world.decodes[job] = nil
         world.happen(.workerExiting(first, job))
         let second = try #require(world.decodes.removeValue(forKey: job)?.worker)
@@ -109,7 +109,7 @@ extension SupervisionTests {
     }
 
     @Test func `without downloads the download workers end, and the next download starts one at once`() throws {
-        var world = world()
+        let world = world()
         let former = fetchers(world)
         world.happen(.timePassed, after: Self.idleTime - 1)
         #expect(readyFetchers(world) == former)
@@ -142,7 +142,7 @@ extension SupervisionTests {
     }
 
     @Test func `download workers stay while a transfer lasts`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
         for _ in 0..<3 { world.happen(.timePassed, after: Self.idleTime) }
         #expect(readyFetchers(world).count == 2)
@@ -156,7 +156,7 @@ extension SupervisionTests {
     }
 
     @Test func `download workers that rest start for what waited while loading was suspended`() throws {
-        var (world, client) = world().connected(isAdmin: true)
+        let (world, client) = world().connected(isAdmin: true)
         world.state.isSuspended = true
         world.get(client, id: 1, "a") { ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000) }
         world.happen(.timePassed, after: 2 * Self.idleTime)
@@ -179,7 +179,7 @@ extension SupervisionTests {
     }
 
     @Test func `download workers that fail to start are tried again instead of resting`() throws {
-        var world = world()
+        let world = world()
         for _ in 0..<20 {
             for worker in fetchers(world) { world.endWorker(worker, .ended(.signal(11))) }
             world.happen(.timePassed, after: Self.idleTime / 4)
@@ -190,7 +190,7 @@ extension SupervisionTests {
     // MARK: Attribution
 
     /// Loads images that crash two decoders each, and returns the number of deaths before the first refusal.
-    private func poison(_ world: inout StrictWorld, servedBy server: (Int) -> String) throws -> Int {
+    private func poison(_ world: StrictWorld, servedBy server: (Int) -> String) throws -> Int {
         let client = world.connect()
         for number in 1...20 {
             world.get(client, id: number, "\(number)")
@@ -206,8 +206,8 @@ extension SupervisionTests {
     }
 
     @Test func `an origin that redirects to poisonous images keeps its own`() throws {
-        var world = world()
-        #expect(try poison(&world) { _ in "http://evil.test/" } <= 2 * CrashLedger.tolerated)
+        let world = world()
+        #expect(try poison(world) { _ in "http://evil.test/" } <= 2 * CrashLedger.tolerated)
         let client = world.connect()
         world.load(client, id: 100, "own", content: 100)
         #expect(world.image(client, 100) != nil)
@@ -217,14 +217,14 @@ extension SupervisionTests {
     }
 
     @Test func `an origin that redirects to ever new names is refused all the same`() throws {
-        var world = world()
-        #expect(try poison(&world) { "http://\($0).evil.test/" } <= 2 * CrashLedger.tolerated)
+        let world = world()
+        #expect(try poison(world) { "http://\($0).evil.test/" } <= 2 * CrashLedger.tolerated)
     }
 
     // MARK: Downloads
 
     @Test func `only the guilty download of a crashing worker fails`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         for id in 1...5 { world.get(client, id: id, "\(id)") }
         // The third download kills its worker.
         for _ in 0..<20 {
@@ -243,7 +243,7 @@ extension SupervisionTests {
     }
 
     @Test func `a download that is retried alone has a worker to itself, and others run on another`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         for id in 1...3 { world.get(client, id: id, "\(id)") }
         world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(11)))
         #expect(world.fetches.count == 1)
@@ -257,7 +257,7 @@ extension SupervisionTests {
     }
 
     @Test func `a suspect that lives for 10 s blocks no other suspect`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         for id in 1...8 {
             world.get(client, id: id, "\(id)", of: "\(id).test") {
                 ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000)

@@ -14,28 +14,27 @@ struct SupervisionTests {
 
     /// Returns a world, by default one with one worker, that decodes an image for a client.
     func decoding(in other: StrictWorld? = nil) throws -> (StrictWorld, ClientID, JobID, WorkerID) {
-        var (world, client) = (other ?? world()).connected()
+        let (world, client) = (other ?? world()).connected()
         try world.download(client, id: 1, "a", content: 1)
         let job = try #require(world.decodes.keys.first)
         return (world, client, job, try #require(world.decodes[job]?.worker))
     }
 
     @Test func `a decoder that is killed from outside costs its job nothing, however often`() throws {
-        var (world, client, job, worker) = try decoding()
+        let (world, client, _, _) = try decoding()
         for _ in 0..<5 {
+            let job = try #require(world.decodes.keys.first)
             world.readHeader(job)
-            world.endWorker(worker, .ended(.signal(9)))
+            world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
             world.readyAll()
-            job = try #require(world.decodes.keys.first)
-            worker = try #require(world.decodes[job]?.worker)
         }
-        world.decode(job)
+        world.decode(try #require(world.decodes.keys.first))
         #expect(world.image(client, 1) != nil && world.state.report[.workerRestarts] == 5)
     }
 
     /// Kills the decoders that become ready in this way, and checks that they are replaced ever more slowly.
     private func expectKilled(_ ready: (WorkerID) -> Event) -> StrictWorld {
-        var world = StrictWorld()
+        let world = StrictWorld()
         for round in 0..<5 {
             for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
             where worker.kind == .decode && worker.state == .starting {
@@ -63,7 +62,7 @@ struct SupervisionTests {
     }
 
     @Test func `an unconfined worker works where that is allowed, and the figures say so`() throws {
-        var world = StrictWorld.ready { $0.allowsUnsandboxed = true }
+        let world = StrictWorld.ready { $0.allowsUnsandboxed = true }
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
         world.endWorker(try #require(world.workers.first { $0.value.kind == .decode }?.key), .ended(.signal(9)))
         world.happen(.timePassed, after: 10)
@@ -74,7 +73,7 @@ struct SupervisionTests {
     }
 
     @Test func `an image that crashes two decoders fails, and the next one is served`() throws {
-        var (world, client, job, worker) = try decoding()
+        let (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.endWorker(worker, .ended(.signal(11)))
         #expect(world.answers[client] == nil)
@@ -89,7 +88,7 @@ struct SupervisionTests {
     }
 
     @Test func `a quarantined image is refused for a while under any URL`() throws {
-        var (world, client, _, worker) = try decoding()
+        let (world, client, _, worker) = try decoding()
         world.endWorker(worker, .ended(.signal(11)))
         world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
@@ -102,7 +101,7 @@ struct SupervisionTests {
     }
 
     @Test func `an overdue decoder is killed and counts as crashed`() throws {
-        var (world, client, job, worker) = try decoding()
+        let (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.happen(.timePassed, after: 19_999)
         #expect(world.workers[worker]?.state == .ready)
@@ -118,7 +117,7 @@ struct SupervisionTests {
     }
 
     @Test func `the downloads of a dead worker begin again on the next`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         for id in 1...4 { world.get(client, id: id, "\(id)") }
         let worker = try #require(world.fetches.values.first?.worker)
         world.happen(.fetchProgressed(worker, try #require(world.fetches.keys.min()), received: 500, expected: 1000))
@@ -132,7 +131,7 @@ struct SupervisionTests {
     }
 
     @Test func `downloads fail after three crashes of their worker`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         for _ in 0..<3 {
             world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(6)))
@@ -144,7 +143,7 @@ struct SupervisionTests {
     @Test func `workers that cannot start are started again ever more slowly`() throws {
         var limits = BrokerLimits()
         limits.workers = 1
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         var waits: [Int] = []
         for _ in 0..<6 {
             world.endWorker(try #require(world.workers.first { $0.value.kind == .decode }?.key), .ended(.status(1)))
@@ -159,13 +158,13 @@ struct SupervisionTests {
     }
 
     @Test func `a worker that never becomes ready is killed`() throws {
-        var world = StrictWorld()
+        let world = StrictWorld()
         world.happen(.timePassed, after: 10_000)
         #expect(world.workers.values.allSatisfy { $0.state == .dying })
     }
 
     @Test func `silence is measured from the last byte, for each waiter by its own patience`() throws {
-        var world = world()
+        let world = world()
         let (patient, hasty) = (world.connect(), world.connect())
         world.get(patient, id: 1, "a") { $0.timeoutMs = 5000 }
         world.get(hasty, id: 1, "a") { $0.timeoutMs = 1000 }
@@ -181,7 +180,7 @@ struct SupervisionTests {
     }
 
     @Test func `the total time includes the queue`() throws {
-        var (world, client) = StrictWorld().connected()
+        let (world, client) = StrictWorld().connected()
         world.get(client, id: 1, "a") { $0.totalTimeoutMs = 300 }
         world.happen(.timePassed, after: 299)
         #expect(world.answers[client] == nil)
@@ -190,7 +189,7 @@ struct SupervisionTests {
     }
 
     @Test func `a shutdown waits for pending requests, but not for ever`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a")
         world.get(client, id: 2, "b")
         world.happen(.shutdownRequested)
@@ -203,7 +202,7 @@ struct SupervisionTests {
     }
 
     @Test func `a frame that is never completed ends the connection`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         // The deadlines of the workers' starts have passed.
         world.happen(.timePassed, after: 10_000)
         world.happen(.frameBegun(client))
@@ -223,7 +222,7 @@ struct SupervisionTests {
     }
 
     @Test func `a lost decoder's job is given to the spare in the same event`() throws {
-        var (world, client, job, worker) = try decoding()
+        let (world, client, job, worker) = try decoding()
         world.readHeader(job)
         world.endWorker(worker, .ended(.signal(9)))
         let next = try #require(world.decodes.values.first?.worker)
@@ -233,7 +232,7 @@ struct SupervisionTests {
     }
 
     @Test func `a worker is retired after its jobs, or when it has grown, and never while it is busy`() throws {
-        var (world, client) = world(jobsOfAWorker: 50).connected()
+        let (world, client) = world(jobsOfAWorker: 50).connected()
         let jobs = 50
         for number in 1...jobs { world.load(client, id: number, "\(number)", content: number) }
         let worn = try #require(world.workers.first { $0.value.kind == .decode && $0.value.state == .dying }?.key)
@@ -250,7 +249,7 @@ struct SupervisionTests {
     }
 
     @Test func `a download worker that is retired first finishes its jobs`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "slow")
         let slow = try #require(world.fetches.keys.first)
         let worn = try #require(world.fetches[slow]?.worker)
@@ -265,7 +264,7 @@ struct SupervisionTests {
 
     /// Loads images that crash every decoder, for the clients in turn, until `deaths` decoders have died.
     private func burn(
-        _ world: inout StrictWorld, _ clients: [ClientID], deaths: Int, content first: Int, of hosts: [String]
+        _ world: StrictWorld, _ clients: [ClientID], deaths: Int, content first: Int, of hosts: [String]
     ) throws {
         var (died, number) = (0, first)
         while died < deaths {
@@ -286,10 +285,10 @@ struct SupervisionTests {
     }
 
     @Test func `after crashes for several users and sources new images are refused, hits are served`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.load(client, id: 1, "good", content: 1)
         let clients = (1...3).map { world.connect(uid: $0) }
-        try burn(&world, clients, deaths: 10, content: 20, of: ["a.test", "b.test", "c.test"])
+        try burn(world, clients, deaths: 10, content: 20, of: ["a.test", "b.test", "c.test"])
         world.readyAll()
         world.get(client, id: 8, "other")
         if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
@@ -301,9 +300,9 @@ struct SupervisionTests {
     }
 
     @Test func `an origin of many poisonous images is refused, and only that one`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.load(client, id: 1, "good", content: 1)
-        try burn(&world, [client], deaths: 6, content: 20, of: ["origin.test"])
+        try burn(world, [client], deaths: 6, content: 20, of: ["origin.test"])
         world.readyAll()
         try world.download(client, id: 2, "fresh", content: 2)
         guard case .error(_, let error)? = world.answer(client, 2) else { return complain("it is decoded") }
@@ -322,7 +321,7 @@ struct SupervisionTests {
     }
 
     @Test func `concurrent poisonous images of one origin do not break the pool`() throws {
-        var (world, client) = world(workers: 16).connected()
+        let (world, client) = world(workers: 16).connected()
         for number in 1...16 {
             world.get(client, id: number, "\(number)")
             while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
@@ -344,7 +343,7 @@ struct SupervisionTests {
     }
 
     @Test func `queued decodings are refused once their origin is paused`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         for number in 1...20 {
             world.get(client, id: number, "\(number)") { $0.totalTimeoutMs = 600_000 }
             while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
@@ -361,7 +360,7 @@ struct SupervisionTests {
     }
 
     @Test func `stored bytes count against the user, not against the URL`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         for id in 1...5 {
             let request = StoreRequest(id: id, url: try SourceURL("http://origin.test/\(id)"), payload: 0)
             world.happen(.storeReceived(client, request, bytes: 100))
@@ -379,7 +378,7 @@ struct SupervisionTests {
     }
 
     @Test func `large images wait for room, one always runs, small ones behind them are served in order`() throws {
-        var (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (3, 10_000) }.connected()
+        let (world, client) = StrictWorld.ready { ($0.workers, $0.memoryBytes) = (3, 10_000) }.connected()
         for number in 1...3 {
             try world.download(client, id: number, "\(number)", content: number, bytes: 10) { $0.delivery = .none }
         }

@@ -8,7 +8,7 @@ struct WorkerTableTests {
     private var world: StrictWorld = {
         var limits = BrokerLimits()
         limits.workers = 2
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         return world
     }()
 
@@ -16,7 +16,7 @@ struct WorkerTableTests {
         world.state.report.workerProcesses.filter { $0.kind == kind.name }
     }
 
-    @Test mutating func `a worker is starting, idle, busy and ending`() throws {
+    @Test func `a worker is starting, idle, busy and ending`() throws {
         #expect(row(.decode).map(\.state) == ["starting", "starting", "starting"])
         world.readyAll()
         #expect(row(.decode).map(\.state) == ["idle", "idle", "idle"])
@@ -45,7 +45,7 @@ struct WorkerTableTests {
     }
 
     /// Each row's jobs are those of the gauge.
-    @Test mutating func `the jobs add up`() {
+    @Test func `the jobs add up`() {
         world.readyAll()
         let client = world.connect()
         for number in 0..<40 { world.get(client, id: number, "image\(number)") }

@@ -14,7 +14,7 @@ struct SharedRequestTests {
         limits.workers = 1
         limits.usesSharedTier = true
         (limits.sharesVariants, limits.maxSharedWrites) = (sharesVariants, maxWrites)
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         if isReady { world.readyAll() }
         return world
     }
@@ -23,7 +23,7 @@ struct SharedRequestTests {
     private func asking(
         _ answer: SharedAnswer? = nil, _ change: (inout GetOptions) -> Void = { _ in }
     ) throws -> (StrictWorld, ClientID) {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         world.get(client, id: 1, "a", change)
         if let answer { world.answerShared(try #require(world.sharedLookup), answer) }
         return (world, client)
@@ -36,7 +36,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a record answers without the origin`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         #expect(world.fetches.isEmpty)
         world.findShared(try #require(world.sharedLookup), content: 1)
         #expect(world.fetches.isEmpty)
@@ -49,7 +49,7 @@ struct SharedRequestTests {
     }
 
     @Test func `under a lease the origin is asked, and the original is written with the end of the lease`() throws {
-        var (world, client) = try asking(.leased)
+        let (world, client) = try asking(.leased)
         #expect(world.leases.count == 1)
         try world.finishFetch(content: 1)
         #expect(world.leases.isEmpty)
@@ -65,7 +65,7 @@ struct SharedRequestTests {
     }
 
     @Test func `the origin is asked 250 ms after a lookup, and the first answer wins`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         world.happen(.timePassed, after: 250)
         #expect(world.fetches.count == 1)
         world.findShared(try #require(world.sharedLookup), content: 1)
@@ -75,7 +75,7 @@ struct SharedRequestTests {
     }
 
     @Test func `the wait for the tier is a part of a trace, and no queueing`() throws {
-        var (world, client) = world().connected()
+        let (world, client) = world().connected()
         func spans(_ id: Int) -> [String: TraceSpan] {
             Dictionary((world.image(client, id)?.spans ?? []).map { ($0.name, $0) }, uniquingKeysWith: { $1 })
         }
@@ -98,7 +98,7 @@ struct SharedRequestTests {
     }
 
     @Test func `an answer after that of the origin is discarded`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         world.happen(.timePassed, after: 250)
         try world.finishFetch(content: 1)
         world.findShared(try #require(world.sharedLookup), content: nil)
@@ -107,7 +107,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a loser waits for half of its time`() throws {
-        var (world, _) = try asking { $0.totalTimeoutMs = 2000 }
+        let (world, _) = try asking { $0.totalTimeoutMs = 2000 }
         for _ in 0..<200 where world.fetches.isEmpty {
             if let lookup = world.sharedLookup { world.answerShared(lookup, .busy) }
             world.happen(.timePassed, after: 10)
@@ -119,7 +119,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a lease is renewed while bytes flow`() throws {
-        var (world, _) = try asking(.leased)
+        let (world, _) = try asking(.leased)
         let (job, fetch) = try #require(world.fetches.first)
         world.happen(.fetchProgressed(fetch.worker, job, received: 10, expected: 1000), after: 1000)
         world.happen(.timePassed, after: 2000)
@@ -129,26 +129,26 @@ struct SharedRequestTests {
     }
 
     @Test func `a request that leaves ends its lease`() throws {
-        var (world, client) = try asking(.leased)
+        let (world, client) = try asking(.leased)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         #expect(world.leases.isEmpty)
     }
 
     @Test(arguments: ["private", "no-store", "no-cache", "max-age=0"])
     func `what must not be shared is noted as such`(cacheControl: String) throws {
-        var (world, _) = try asking(.leased)
+        let (world, _) = try asking(.leased)
         try world.finishFetch(content: 1) { $0.cacheControl = cacheControl }
         #expect(world.written.map(\.content) == [.unshared] && world.leases.isEmpty)
     }
 
     @Test func `a body above 8 MiB is not shared`() throws {
-        var (world, _) = try asking(.leased)
+        let (world, _) = try asking(.leased)
         try world.finishFetch(content: 1, bytes: SharedRecord.largestBody + 1)
         #expect(world.written.map(\.content) == [.unshared])
     }
 
     @Test func `what is not shared is loaded without a lease`() throws {
-        var (world, _) = try asking()
+        let (world, _) = try asking()
         world.noteShared(try #require(world.sharedLookup), .unshared)
         #expect(world.fetches.count == 1 && world.leases.isEmpty)
     }
@@ -160,7 +160,7 @@ struct SharedRequestTests {
             { $0.headers = [HeaderField(name: "cookie", value: "a=b")] },
         ]
         for change in changes {
-            var (world, _) = try asking(nil, change)
+            let (world, _) = try asking(nil, change)
             #expect(world.sharedLookup == nil)
             try world.finishFetch(content: 1)
             #expect(world.written.isEmpty)
@@ -169,7 +169,7 @@ struct SharedRequestTests {
 
     @Test(arguments: [GetOptions.CacheMode.reload, .noStore, .noCache])
     func `a request for the origin's own answer does not ask the tier`(mode: GetOptions.CacheMode) throws {
-        var (world, _) = try asking { $0.cache = mode }
+        let (world, _) = try asking { $0.cache = mode }
         #expect(world.sharedLookup == nil)
         try world.finishFetch(content: 1)
         // What may replace an image is shared once it is known to be one.
@@ -178,7 +178,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a request for the origin's own answer ends the lookup that it joins`() throws {
-        var world = world()
+        let world = world()
         let (first, second) = (world.connect(), world.connect())
         world.get(first, id: 1, "a")
         world.get(second, id: 1, "a") { $0.cache = .noCache }
@@ -188,13 +188,13 @@ struct SharedRequestTests {
     }
 
     @Test func `a stale record does not answer`() throws {
-        var (world, _) = try asking()
+        let (world, _) = try asking()
         world.findShared(try #require(world.sharedLookup), content: nil) { $0.cacheControl = "max-age=0" }
         #expect(world.fetches.count == 1)
     }
 
     @Test func `a clock that is ahead makes no record old`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         world.findShared(try #require(world.sharedLookup), content: 1) {
             $0.receivedAt += 50
             $0.requestedAt += 50
@@ -204,7 +204,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a failure is shared for its time, and remembered by those who read it`() throws {
-        var (world, client) = try asking(.leased)
+        let (world, client) = try asking(.leased)
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         #expect(world.written.map(\.content) == [.failure(status: 404)])
         #expect(world.written[0].expires - world.unixMs == 60_000 && world.leases.isEmpty)
@@ -220,7 +220,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a failure that a compromised process has invented is forgotten`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.noteShared(try #require(world.sharedLookup), .failure(status: 410))
         world.endMisbehaving(worker)
@@ -230,7 +230,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a request that retries what has failed asks the origin in spite of a shared failure`() throws {
-        var (world, client) = try asking { $0.retryFailed = true }
+        let (world, client) = try asking { $0.retryFailed = true }
         world.noteShared(try #require(world.sharedLookup), .failure(status: 404))
         #expect(world.fetches.count == 1)
         try world.finishFetch(content: 1)
@@ -244,7 +244,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a failure that may be over soon is not shared`() throws {
-        var (world, client) = try asking(.leased) { $0.timeoutMs = 1 }
+        let (world, client) = try asking(.leased) { $0.timeoutMs = 1 }
         for _ in 0..<5 {
             if let job = world.fetches.keys.first { world.failFetch(job) }
             world.happen(.timePassed, after: 3000)
@@ -255,7 +255,7 @@ struct SharedRequestTests {
 
     /// A world in which the image "a" of the shared tier is in memory, and stale.
     private func worldWithStaleOriginal() throws -> (StrictWorld, ClientID) {
-        var world = world()
+        let world = world()
         world.cacheControl = "max-age=1"
         let client = world.connect()
         world.get(client, id: 1, "a")
@@ -266,7 +266,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a confirmation is shared, and one broker's serves another`() throws {
-        var (world, client) = try worldWithStaleOriginal()
+        let (world, client) = try worldWithStaleOriginal()
         // It is stale here; the tier has no newer one.
         world.get(client, id: 2, "a")
         world.answerShared(try #require(world.sharedLookup), .leased)
@@ -283,7 +283,7 @@ struct SharedRequestTests {
 
     @Test func `a record with other bytes than it states is rejected, and all who wait get those of the origin`() throws
     {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
         world.get(client, id: 2, "a")
         world.findShared(try #require(world.sharedLookup), content: 2, stated: 1)
@@ -302,17 +302,17 @@ struct SharedRequestTests {
 
     @Test func `what is no record, or not that of the key and the time, is rejected, and the origin is asked`() throws {
         let days = 86_400_000
-        let damages: [(inout StrictWorld, JobID) -> Void] = [
+        let damages: [(StrictWorld, JobID) -> Void] = [
             { $0.findUnreadable($1) },
             { $0.findShared($1, content: nil, key: String(repeating: "b", count: 64)) },
             { $0.findShared($1, content: nil, lifetimeMs: 0) },
             { $0.findShared($1, content: nil, lifetimeMs: 31 * days) },
         ]
         for damage in damages {
-            var (world, client) = try asking()
+            let (world, client) = try asking()
             let lookup = try #require(world.sharedLookup)
             guard case .find(let key, _)? = world.tierJobs[lookup]?.kind else { return complain("no lookup") }
-            damage(&world, lookup)
+            damage(world, lookup)
             #expect(world.rejectedShared == [key])
             #expect(world.state.report.lastDeaths.isEmpty, "its process is not at fault")
             try world.finishFetch(content: 1)
@@ -323,7 +323,7 @@ struct SharedRequestTests {
     }
 
     @Test func `what is no record for a request that has left is of no account`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         let lookup = try #require(world.sharedLookup)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.findUnreadable(lookup)
@@ -331,7 +331,7 @@ struct SharedRequestTests {
     }
 
     @Test func `after a record with other bytes than it states the origin is still asked for a confirmation`() throws {
-        var (world, client) = try worldWithStaleOriginal()
+        let (world, client) = try worldWithStaleOriginal()
         world.get(client, id: 2, "a")
         world.findShared(try #require(world.sharedLookup), content: 2, stated: 3)
         #expect(world.sharedLookup == nil)
@@ -340,7 +340,7 @@ struct SharedRequestTests {
     }
 
     @Test func `bytes that are no image are loaded from the origin, and replaced`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         world.findShared(try #require(world.sharedLookup), content: 1)
         world.failDecode(try #require(world.decodes.keys.first))
         try world.finishFetch(content: 2)
@@ -350,21 +350,21 @@ struct SharedRequestTests {
     }
 
     @Test func `bytes of the origin that are no image are not left for others`() throws {
-        var (world, client) = try asking(.leased)
+        let (world, client) = try asking(.leased)
         try world.finishFetch(content: 1)
         world.failDecode(try #require(world.decodes.keys.first))
         #expect(world.error(client, 1) == .decodeFailed && world.written.last?.content == .unshared)
     }
 
     @Test func `without its process requests go to the origin`() throws {
-        var (world, client) = world(isReady: false).connected()
+        let (world, client) = world(isReady: false).connected()
         world.get(client, id: 1, "a")
         world.readyAll()
         #expect(world.fetches.count == 1, "a download waits for a tier that is not there")
     }
 
     @Test func `when its process dies, requests go on`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
         try world.finishFetch(content: 1)
         try world.decode()
@@ -372,7 +372,7 @@ struct SharedRequestTests {
     }
 
     @Test func `a process that does not answer is replaced`() throws {
-        var (world, _) = try asking()
+        let (world, _) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.happen(.timePassed, after: 250)
         world.happen(.timePassed, after: 4750)
@@ -380,7 +380,7 @@ struct SharedRequestTests {
     }
 
     @Test func `what a compromised process has brought is discarded`() throws {
-        var (world, _) = try asking()
+        let (world, _) = try asking()
         let worker = try #require(world.tierJobs.values.first?.worker)
         world.findShared(try #require(world.sharedLookup), content: 1)
         try world.decode()
@@ -395,7 +395,7 @@ struct SharedRequestTests {
 
     @Test func `of a compromised process that has brought more than is noted, everything is discarded`() throws {
         for (isMore, left) in [(false, 1), (true, 0)] {
-            var world = StrictWorld.ready {
+            let world = StrictWorld.ready {
                 ($0.workers, $0.usesSharedTier, $0.usesDisk, $0.contentsOfAWorker) = (1, true, true, 2)
             }
             world.happen(.diskReported(DiskReport(state: .on)))
@@ -423,7 +423,7 @@ struct SharedRequestTests {
     }
 
     @Test func `remove reaches the tier`() throws {
-        var (world, client) = try asking()
+        let (world, client) = try asking()
         guard case .find(let key, _)? = world.tierJobs.values.first?.kind else { return complain("no lookup") }
         world.happen(.messageReceived(client, .remove(id: 2, url: try SourceURL("http://origin.test/a"))))
         #expect(world.removedShared == [key])
@@ -433,7 +433,7 @@ struct SharedRequestTests {
 
     /// Has an original loaded under a lease, and returns the lookup of the variant that its request is for.
     private func variantLookup(
-        _ world: inout StrictWorld, _ client: ClientID, _ change: (inout GetOptions) -> Void = { _ in }
+        _ world: StrictWorld, _ client: ClientID, _ change: (inout GetOptions) -> Void = { _ in }
     ) throws -> JobID? {
         world.get(client, id: 1, "a") {
             $0.representation = .webp
@@ -445,8 +445,8 @@ struct SharedRequestTests {
     }
 
     @Test func `an encoded variant is written, and answers another request instead of a decoding`() throws {
-        var (world, client) = world(sharesVariants: true).connected()
-        let first = try #require(try variantLookup(&world, client))
+        let (world, client) = world(sharesVariants: true).connected()
+        let first = try #require(try variantLookup(world, client))
         #expect(world.decodes.isEmpty, "the decoding does not wait")
         world.answerShared(first, .nothing)
         try world.decode()
@@ -456,7 +456,7 @@ struct SharedRequestTests {
         let key = world.written.last?.key
 
         // Another broker, which has the original in memory.
-        var other = self.world(sharesVariants: true)
+        let other = self.world(sharesVariants: true)
         let reader = other.connect()
         other.get(reader, id: 1, "a")
         other.findShared(try #require(other.sharedLookup), content: 1)
@@ -471,8 +471,8 @@ struct SharedRequestTests {
     }
 
     @Test func `what a compromised decode worker has made is removed for all brokers`() throws {
-        var (world, client) = world(sharesVariants: true).connected()
-        world.answerShared(try #require(try variantLookup(&world, client)), .nothing)
+        let (world, client) = world(sharesVariants: true).connected()
+        world.answerShared(try #require(try variantLookup(world, client)), .nothing)
         let worker = try #require(world.decodes.values.first).worker
         try world.decode()
         let written = Set(world.written.map(\.key))
@@ -482,7 +482,7 @@ struct SharedRequestTests {
     }
 
     @Test func `only-if-cached does not ask the tier for a variant`() throws {
-        var (world, client) = world(sharesVariants: true).connected()
+        let (world, client) = world(sharesVariants: true).connected()
         world.get(client, id: 1, "a")
         world.findShared(try #require(world.sharedLookup), content: 1)
         try world.decode()
@@ -492,8 +492,8 @@ struct SharedRequestTests {
 
     @Test func `a decoding goes on after 250 ms, and the record may still be first`() throws {
         for isFirst in [true, false] {
-            var (world, client) = world(sharesVariants: true).connected()
-            let lookup = try #require(try variantLookup(&world, client))
+            let (world, client) = world(sharesVariants: true).connected()
+            let lookup = try #require(try variantLookup(world, client))
             if isFirst {
                 // The only decoder is busy, so that the decoding is queued.
                 try world.download(client, id: 2, "b", content: 2) { $0.cache = .reload }
@@ -512,8 +512,8 @@ struct SharedRequestTests {
     }
 
     @Test(arguments: ["form", "original"]) func `the record of another variant does not answer`(field: String) throws {
-        var (world, client) = world(sharesVariants: true).connected()
-        world.findSharedVariant(try #require(try variantLookup(&world, client))) {
+        let (world, client) = world(sharesVariants: true).connected()
+        world.findSharedVariant(try #require(try variantLookup(world, client))) {
             if field == "form" { $0.form += "x" } else { $0.original = StrictWorld.digest(9) }
         }
         #expect(world.decodes.count == 1)
@@ -526,33 +526,33 @@ struct SharedRequestTests {
             { $0.cookies = true }, { $0.cacheKey = "k" }, { $0.cache = .noStore }, { $0.representation = .pixels },
         ]
         for change in changes {
-            var (world, client) = world(sharesVariants: true).connected()
-            #expect(try variantLookup(&world, client, change) == nil)
+            let (world, client) = world(sharesVariants: true).connected()
+            #expect(try variantLookup(world, client, change) == nil)
             try world.decode()
             #expect(!world.written.contains { if case .variant = $0.content { true } else { false } })
         }
-        var (world, client) = world().connected()
-        #expect(try variantLookup(&world, client) == nil)
+        let (world, client) = world().connected()
+        #expect(try variantLookup(world, client) == nil)
     }
 
     @Test func `a request that leaves ends the lookup of its variant`() throws {
-        var (world, client) = world(sharesVariants: true).connected()
-        let lookup = try #require(try variantLookup(&world, client))
+        let (world, client) = world(sharesVariants: true).connected()
+        let lookup = try #require(try variantLookup(world, client))
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.findSharedVariant(lookup)
         #expect(world.state.brokenInvariant() == nil)
     }
 
     @Test func `when the process dies, a decoding that waits for it goes on`() throws {
-        var (world, client) = world(sharesVariants: true).connected()
-        _ = try variantLookup(&world, client)
+        let (world, client) = world(sharesVariants: true).connected()
+        _ = try variantLookup(world, client)
         world.endWorker(try #require(world.tierJobs.values.first?.worker), .ended(.signal(11)))
         try world.decode()
         #expect(world.image(client, 1) != nil)
     }
 
     @Test func `a lease is ended when its note cannot be written`() throws {
-        var (world, client) = world(maxWrites: 4).connected()
+        let (world, client) = world(maxWrites: 4).connected()
         for number in 0..<4 {
             world.get(client, id: number, "\(number)")
             world.answerShared(try #require(world.sharedLookup), .leased)

@@ -113,7 +113,7 @@ struct KeptStateTests {
             }
             guard let state = try? KeptState(frames: changed[...]) else { continue }
             understood += 1
-            var world = StrictWorld()
+            let world = StrictWorld()
             let needed = world.state.restore(state, at: world.clock, unixMs: world.unixMs)
             world.buffers = needed
             world.memfds = needed.filter { world.state.memory.hasMemfd($0) }

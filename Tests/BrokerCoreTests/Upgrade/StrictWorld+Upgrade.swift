@@ -27,7 +27,7 @@ extension StrictWorld {
         // Half of the time it makes no segments any more, and knows no mount namespaces.
         var limits = state.limits
         if clients.count % 2 == 0 { limits.mostSegmentImageBytes = 0 }
-        var next = StrictWorld(limits)
+        let next = StrictWorld(limits)
         (next.clock, next.onDisk) = (clock, onDisk)
         next.buffers = next.state.restore(read, at: clock, unixMs: unixMs)
         next.memfds = memfds.intersection(next.buffers)

@@ -7,12 +7,12 @@ import Testing
 
 /// A state that takes another's place.
 struct TakingOverTests {
-    private var world = StrictWorld()
+    private let world: StrictWorld
     private let client: ClientID
 
     init() { (world, client) = StrictWorld.ready { $0.usesDisk = false }.connected() }
 
-    private mutating func load(_ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
+    private func load(_ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
         world.load(client, id: number, "\(number)", content: number + 1, change)
         #expect(world.image(client, number) != nil)
     }
@@ -27,7 +27,7 @@ struct TakingOverTests {
             }
         }
         let read = try KeptState(decoding: kept.encoded.bytes)
-        var next = StrictWorld(world.state.limits)
+        let next = StrictWorld(world.state.limits)
         next.readyAll()
         next.clock = world.clock
         next.buffers = next.state.restore(read, at: next.clock, unixMs: next.unixMs)
@@ -39,10 +39,10 @@ struct TakingOverTests {
         return (next, other)
     }
 
-    @Test mutating func `images are hits with the same numbers, and new numbers go on`() throws {
+    @Test func `images are hits with the same numbers, and new numbers go on`() throws {
         for number in 1...5 { try load(number) }
         let numbers = try (1...5).map { try #require(world.image(client, $0)?.buffer) }
-        var (next, other) = try successor()
+        let (next, other) = try successor()
         for number in 1...5 {
             next.get(other, id: number, "\(number)")
             let image = try #require(next.image(other, number))
@@ -55,11 +55,11 @@ struct TakingOverTests {
         #expect(try #require(next.image(other, 6)?.buffer) > numbers.max()!)
     }
 
-    @Test mutating func `leases and their sums are the same`() throws {
+    @Test func `leases and their sums are the same`() throws {
         try load(1)
         world.get(client, id: 2, "1")
         let before = world.state.clients.held(by: client)
-        var (next, other) = try successor()
+        let (next, other) = try successor()
         #expect(next.state.clients.held(by: other) == before && next.state.clients.leased(by: 1000) == before)
         let buffer = try #require(world.image(client, 1)?.buffer)
         #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 1)
@@ -69,13 +69,13 @@ struct TakingOverTests {
         #expect(next.state.memory.record(of: BufferID(number: buffer))?.holders == 0)
     }
 
-    @Test mutating func `a stale answer stays stale, and a user's own stays that user's`() throws {
+    @Test func `a stale answer stays stale, and a user's own stays that user's`() throws {
         world.cacheControl = "max-age=10"
         try load(1)
         world.cacheControl = "private, max-age=1000"
         try load(2)
         world.happen(.timePassed, after: 11_000)
-        var (next, other) = try successor()
+        let (next, other) = try successor()
         next.get(other, id: 1, "1")
         #expect((next.answers[other]?[1], next.fetches.count) == (nil, 1))
         #expect(next.getImage(other, id: 2, "2")?.source == .memory)
@@ -84,7 +84,7 @@ struct TakingOverTests {
         #expect(next.answers[stranger]?[1] == nil)
     }
 
-    @Test mutating func `requests in flight are made again as they were`() throws {
+    @Test func `requests in flight are made again as they were`() throws {
         world.get(client, id: 7, "7") {
             $0.variant.width = 5
             $0.headers = [HeaderField(name: "accept", value: "image/png")]
@@ -113,22 +113,22 @@ struct TakingOverTests {
         #expect(try decoder.next() == nil && decoder.bufferedBytes == 0)
     }
 
-    @Test mutating func `a client's program is known to the next process`() throws {
+    @Test func `a client's program is known to the next process`() throws {
         try load(1)
         world.clients[client]?.insert(9)
         world.happen(.messageReceived(client, .hello(id: 9, client: "imgbroker-thumbnailer/1")))
-        var (next, other) = try successor()
+        let (next, other) = try successor()
         next.get(other, id: 1, "1")
         #expect(next.state.report.programs[.thumbnailer]?[.memoryHits] == 1)
     }
 
-    @Test mutating func `an upgrade is refused to others than administrators`() throws {
+    @Test func `an upgrade is refused to others than administrators`() throws {
         world.clients[client]?.insert(1)
         world.happen(.messageReceived(client, .upgrade(id: 1)))
         #expect(error(of: 1, to: client)?.code == .forbidden)
     }
 
-    @Test mutating func `requests that cannot be made again end with their connection, and others go on`() throws {
+    @Test func `requests that cannot be made again end with their connection, and others go on`() throws {
         let admin = world.connect(uid: 0, isAdmin: true)
         let other = world.connect(uid: 1001)
         world.clients[admin]?.insert(2)

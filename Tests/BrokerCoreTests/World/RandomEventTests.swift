@@ -53,23 +53,23 @@ struct RandomEventTests {
         limits.families = [[], [.avif], [.avif, .heif]][Int(seed % 3)]
         limits.familyIdleMs = 2_000
         if seed % 5 == 1 { limits.fetcherIdleMs = 3_000 }
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         if isShort { world.variety = 40 }
         world.mapsSegments = hasSegments
         (world.foreign, world.tellsFormats) = ([2: .avif, 5: .heif], seed % 4 < 2)
         var nextID = 0
         for number in 0..<1500 {
-            step(&world, &random, &nextID)
+            step(world, &random, &nextID)
             if random.state % 400 == 0 { world.readyAll() }
             if number % 100 == 99 { try world.checkSuccessor() }
             if number % 50 == 49 { world.state.releaseMemory() }
         }
         // In some histories hardly anything is loaded.
         #expect(world.sharings > 0 || !isShort || world.state.report[.decodes] < 10)
-        try drain(&world)
+        try drain(world)
     }
 
-    private func step(_ world: inout StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
+    private func step(_ world: StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
         let client = world.clients.keys.sorted().randomElement(using: &random)
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<6:
@@ -82,7 +82,7 @@ struct RandomEventTests {
         case 8..<40:
             guard let client else { return }
             nextID += 1
-            if random.isOne(of: 5) { return requestFile(&world, &random, client, nextID) }
+            if random.isOne(of: 5) { return requestFile(world, &random, client, nextID) }
             if let last = world.answered.randomElement(using: &random), random.isOne(of: 3) {
                 // An image served recently may still be cached.
                 return world.get(client, id: nextID, String(last.url.text.split(separator: "/").last ?? "")) {
@@ -175,9 +175,9 @@ struct RandomEventTests {
             guard !world.payloads.isEmpty else { return }
             let sent = world.payloads.removeFirst()
             world.happen(.payloadSent(sent.client, sent.buffer))
-        case 58..<59: answerFiles(&world, &random)
+        case 58..<59: answerFiles(world, &random)
         case 59..<60:
-            if world.tierJobs.isEmpty { answerFiles(&world, &random) } else { answerTier(&world, &random) }
+            if world.tierJobs.isEmpty { answerFiles(world, &random) } else { answerTier(world, &random) }
         case 60..<62:
             guard let (job, fetch) = world.fetches.sorted(by: { $0.key < $1.key }).randomElement(using: &random) else {
                 return
@@ -190,7 +190,7 @@ struct RandomEventTests {
                 let isTold = !world.state.limits.usesSharedTier && Bool.random(using: &random)
                 world.respond(job, total: isTold ? 400_000 : nil)
             }
-        case 64..<72: answerFetch(&world, &random)
+        case 64..<72: answerFetch(world, &random)
         case 72..<73: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.failFetch(job) }
         case 73..<74:
             if let job = world.stopping.keys.sorted().randomElement(using: &random) {
@@ -249,12 +249,12 @@ struct RandomEventTests {
                 let content = [nil, 1, 2, 3].randomElement(using: &random)!
                 world.answerDiskJob(job, content: content, asRaster: Bool.random(using: &random))
             }
-        case 97 where Bool.random(using: &random): answerTier(&world, &random)
+        case 97 where Bool.random(using: &random): answerTier(world, &random)
         case 97:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
                 world.happen(.workerMeasured(worker, residentBytes: .random(in: 0...200 << 20, using: &random)))
             }
-        case 98 where Bool.random(using: &random): administer(&world, &random, &nextID)
+        case 98 where Bool.random(using: &random): administer(world, &random, &nextID)
         case 98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
         default: world.readyAll()
         }
@@ -267,7 +267,7 @@ struct RandomEventTests {
     }
 
     /// Sends a random message with a local file, which may be examined at once.
-    private func requestFile(_ world: inout StrictWorld, _ random: inout SplitMix64, _ client: ClientID, _ id: Int) {
+    private func requestFile(_ world: StrictWorld, _ random: inout SplitMix64, _ client: ClientID, _ id: Int) {
         let file = FileID(number: id)
         let usesTier = world.state.limits.usesSharedTier
         switch Int.random(in: 0..<10, using: &random) {
@@ -290,10 +290,10 @@ struct RandomEventTests {
                 options.totalTimeoutMs = Int.random(in: 1...8000, using: &random)
             }
         }
-        if Bool.random(using: &random) { examine(file, &world, &random) }
+        if Bool.random(using: &random) { examine(file, world, &random) }
     }
 
-    private func examine(_ file: FileID, _ world: inout StrictWorld, _ random: inout SplitMix64) {
+    private func examine(_ file: FileID, _ world: StrictWorld, _ random: inout SplitMix64) {
         if random.isOne(of: 10) { return world.refuse(file) }
         let identity = StrictWorld.identity(
             .random(in: 1...4, using: &random), size: [0, 1000, 1500, 1 << 30].randomElement(using: &random)!)
@@ -301,9 +301,9 @@ struct RandomEventTests {
     }
 
     /// Lets a helper go on with files.
-    private func answerFiles(_ world: inout StrictWorld, _ random: inout SplitMix64) {
+    private func answerFiles(_ world: StrictWorld, _ random: inout SplitMix64) {
         for file in world.files.sorted().prefix(4) where world.state.files.asker(of: file) != nil {
-            if Bool.random(using: &random) { examine(file, &world, &random) }
+            if Bool.random(using: &random) { examine(file, world, &random) }
         }
         guard let job = world.reading.keys.sorted().randomElement(using: &random) else { return }
         switch Int.random(in: 0..<8, using: &random) {
@@ -318,7 +318,7 @@ struct RandomEventTests {
     }
 
     /// Lets the process of the shared tier answer.
-    private func answerTier(_ world: inout StrictWorld, _ random: inout SplitMix64) {
+    private func answerTier(_ world: StrictWorld, _ random: inout SplitMix64) {
         for (job, entry) in world.tierJobs.sorted(by: { $0.key < $1.key }) where Bool.random(using: &random) {
             guard world.tierJobs[job] != nil else { continue }
             guard case .find = entry.kind else {
@@ -354,7 +354,7 @@ struct RandomEventTests {
     }
 
     /// Answers a transfer with a random outcome.
-    private func answerFetch(_ world: inout StrictWorld, _ random: inout SplitMix64) {
+    private func answerFetch(_ world: StrictWorld, _ random: inout SplitMix64) {
         guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
         let directives = [
             nil, "max-age=1000000", "max-age=1", "max-age=1, stale-while-revalidate=100, stale-if-error=100",
@@ -382,7 +382,7 @@ struct RandomEventTests {
     }
 
     /// Sends a random message other than a get.
-    private func administer(_ world: inout StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
+    private func administer(_ world: StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
         guard let client = world.clients.keys.sorted().randomElement(using: &random) else { return }
         nextID += 1
         let id = nextID
@@ -436,7 +436,7 @@ struct RandomEventTests {
     }
 
     /// Ends everything and checks that no client resources are left.
-    private func drain(_ world: inout StrictWorld) throws {
+    private func drain(_ world: StrictWorld) throws {
         world.happen(.timePassed, after: 100_000)
         for client in world.clients.keys.sorted() {
             #expect(world.clients[client]?.isEmpty == true, "requests without an answer")

@@ -8,7 +8,7 @@ import WorkerProtocol
 
 /// Random histories of a few images that are requested repeatedly, by clients with the validity page: after every event
 /// each valid slot names the buffer that a `get` would return (see `StrictWorld.checkPage`).
-@Suite struct RandomPageTests {
+struct RandomPageTests {
     @Test(arguments: 1...20)
     func theWordsAreTrue(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
@@ -17,7 +17,7 @@ import WorkerProtocol
         limits.memoryEntries = Int.random(in: 4...30, using: &random)
         limits.validitySlots = Int.random(in: 2...10, using: &random)
         limits.usesDisk = seed % 2 == 0
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         var clients = (0..<4).map { number in
             let client = world.connect(uid: UInt32(1 + number % 2), isAdmin: number == 3)
             if number < 3 { world.greet(client) }
@@ -25,8 +25,8 @@ import WorkerProtocol
         }
         world.readyAll()
         for id in 0..<1500 {
-            step(&world, &random, &clients, id)
-            work(&world, &random)
+            step(world, &random, &clients, id)
+            work(world, &random)
         }
         #expect(world.namings > 20)
         #expect(world.words.values.contains { $0.generation > 1 })
@@ -35,7 +35,7 @@ import WorkerProtocol
     }
 
     private func step(
-        _ world: inout StrictWorld, _ random: inout SplitMix64, _ clients: inout [ClientID], _ id: Int
+        _ world: StrictWorld, _ random: inout SplitMix64, _ clients: inout [ClientID], _ id: Int
     ) {
         let place = Int.random(in: 0..<4, using: &random)
         let client = clients[place]
@@ -81,7 +81,7 @@ import WorkerProtocol
     }
 
     /// Finishes a random part of the work in flight.
-    private func work(_ world: inout StrictWorld, _ random: inout SplitMix64) {
+    private func work(_ world: StrictWorld, _ random: inout SplitMix64) {
         world.readyAll()
         for job in world.diskJobs.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
             world.answerDiskJob(job, content: [nil, nil, 1, 2].randomElement(using: &random)!)

@@ -6,7 +6,7 @@ import WorkerProtocol
 @testable import BrokerCore
 
 /// Random histories of slow transfers with partial images: `StrictWorld` checks every event and every action.
-@Suite struct RandomPartialTests {
+struct RandomPartialTests {
     @Test func historiesOfSlowTransfers() {
         var shown = 0
         for seed in 1...30 { shown += run(seed: UInt64(seed)) }
@@ -16,7 +16,7 @@ import WorkerProtocol
     /// Runs one history and returns the number of partial images in it.
     private func run(seed: UInt64) -> Int {
         var random = SplitMix64(state: seed)
-        var world = StrictWorld.ready {
+        let world = StrictWorld.ready {
             $0.workers = Int.random(in: 1...2, using: &random)
             $0.memoryBytes = [8_000, 512 << 20].randomElement(using: &random)!
         }

@@ -6,7 +6,7 @@ import Testing
 
 /// Random histories of small images in segments: after every event the invariants hold, and nothing is written where an image lies that is
 /// in memory or leased (`SegmentWorld`).
-@Suite struct SegmentHistoryTests {
+struct SegmentHistoryTests {
     @Test(arguments: 1...8) func `a leased image never changes`(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
         var limits = BrokerLimits()
@@ -15,7 +15,7 @@ import Testing
         limits.memoryBytes = Int.random(in: 100_000...200_000, using: &random)
         limits.maxEvictedBytes = 60_000
         limits.maxLeasedBytes = 60_000
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         world.mapsSegments = seed % 4 != 0
         var nextID = 0
         for step in 0..<1500 {
@@ -31,7 +31,7 @@ import Testing
                 if !gone.isEmpty { world.happen(.messageReceived(client, .forgetSegments(gone))) }
             }
             switch Int.random(in: 0..<40, using: &random) {
-            case 0..<18: load(&world, client, nextID, .random(in: 1...160, using: &random))
+            case 0..<18: load(world, client, nextID, .random(in: 1...160, using: &random))
             case 18..<34:
                 for buffer in world.descriptors[client]!.sorted().shuffled(using: &random).prefix(3) {
                     world.release(buffer, of: client)
@@ -64,7 +64,7 @@ import Testing
     }
 
     /// Requests an image, and has it downloaded and decoded, in one job or in two.
-    private func load(_ world: inout StrictWorld, _ client: ClientID, _ id: Int, _ number: Int) {
+    private func load(_ world: StrictWorld, _ client: ClientID, _ id: Int, _ number: Int) {
         world.get(client, id: id, "\(number)")
         for _ in 0..<20 where world.clients[client]?.contains(id) == true {
             world.readyAll()

@@ -14,7 +14,7 @@ extension StrictWorld {
     }
 
     /// Checks that a valid slot names the buffer that a request would get.
-    mutating func checkPage(after event: Event) {
+    func checkPage(after event: Event) {
         named = named.filter { isValid($0.slot) && state.clients.holds($0.client, BufferID(number: $0.buffer)) }
         for (client, uid, request, buffer, _) in named {
             var request = request
@@ -30,7 +30,7 @@ extension StrictWorld {
     }
 
     /// Requests the validity page.
-    mutating func greet(_ client: ClientID) {
+    func greet(_ client: ClientID) {
         happen(.messageReceived(client, .hello(id: 1 << 40, client: nil, validity: true, segments: mapsSegments)))
     }
 }
@@ -38,7 +38,7 @@ extension StrictWorld {
 // Checks that the bytes of originals are in memory only while they are needed.
 extension StrictWorld {
     /// Records that the disk tier holds an original.
-    mutating func noteOnDisk(key: String, digest: String) { onDisk.insert("\(key) \(digest)") }
+    func noteOnDisk(key: String, digest: String) { onDisk.insert("\(key) \(digest)") }
 
     /// Checks that an original on disk is in memory only while it is held or if it was requested as an original.
     /// Computed from the entries of the index, independently of its own accounting.

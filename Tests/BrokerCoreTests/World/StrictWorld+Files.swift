@@ -10,7 +10,7 @@ extension StrictWorld {
     }
 
     /// Sends a `get` with a file.
-    mutating func getFile(
+    func getFile(
         _ client: ClientID, id: Int, _ file: FileID, name: String? = nil,
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
@@ -24,7 +24,7 @@ extension StrictWorld {
     }
 
     /// Sends a `get` with a file that is identified at once.
-    mutating func getFile(
+    func getFile(
         _ client: ClientID, id: Int, _ identity: FileIdentity, isRecent: Bool = false, isLocal: Bool = true,
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
@@ -33,7 +33,7 @@ extension StrictWorld {
         examine(file, identity, isRecent: isRecent, isLocal: isLocal)
     }
 
-    mutating func examine(
+    func examine(
         _ file: FileID, _ identity: FileIdentity, isRecent: Bool = false, isLocal: Bool = true
     ) {
         // Only the first report on a file counts.
@@ -43,24 +43,24 @@ extension StrictWorld {
         happen(.fileExamined(file, .success(FileFacts(identity, isRecent: isRecent, isLocal: isLocal))))
     }
 
-    mutating func refuse(_ file: FileID) {
+    func refuse(_ file: FileID) {
         happen(.fileExamined(file, .failure(WireError(.badRequest, "A pipe."))))
     }
 
     /// Finishes a read, and lets a decoder identify the bytes.
-    mutating func finishRead(_ job: JobID, content: Int? = nil) {
+    func finishRead(_ job: JobID, content: Int? = nil) {
         if reading.removeValue(forKey: job) == nil { return complain("no such read") }
         happen(.fileRead(job))
         if let content, identifying[job] != nil { identify(job, content: content) }
     }
 
-    mutating func failRead(_ job: JobID, _ failure: FileReadFailure) {
+    func failRead(_ job: JobID, _ failure: FileReadFailure) {
         if reading.removeValue(forKey: job) == nil { return complain("no such read") }
         happen(.fileReadFailed(job, failure))
     }
 
     /// Ends the helper that has a file.
-    mutating func lose(_ file: FileID) {
+    func lose(_ file: FileID) {
         for (job, read) in reading where read.file == file { failRead(job, .lost) }
         happen(.fileLost(file))
     }

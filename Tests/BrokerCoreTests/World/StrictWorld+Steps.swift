@@ -11,37 +11,37 @@ extension StrictWorld {
     static func ready(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
         var limits = BrokerLimits()
         change(&limits)
-        var world = StrictWorld(limits)
+        let world = StrictWorld(limits)
         world.readyAll()
         return world
     }
 
     /// Returns this world with one more client, and the client.
-    consuming func connected(uid: UInt32 = 1000, isAdmin: Bool = false) -> (StrictWorld, ClientID) {
+    func connected(uid: UInt32 = 1000, isAdmin: Bool = false) -> (StrictWorld, ClientID) {
         let client = connect(uid: uid, isAdmin: isAdmin)
         return (self, client)
     }
 
     /// Lets time pass, and makes all starting workers ready.
-    mutating func readyAll(after milliseconds: Int) {
+    func readyAll(after milliseconds: Int) {
         happen(.timePassed, after: milliseconds)
         readyAll()
     }
 
     /// Lets a worker break the protocol and exit.
-    mutating func endMisbehaving(_ worker: WorkerID) {
+    func endMisbehaving(_ worker: WorkerID) {
         happen(.workerMisbehaved(worker, "nonsense"))
         endWorker(worker, .ended(.signal(9)))
     }
 
     /// Releases a lease. The client forgets its descriptor with its last one.
-    mutating func release(_ buffer: Int, of client: ClientID) {
+    func release(_ buffer: Int, of client: ClientID) {
         happen(.messageReceived(client, .release(buffers: [buffer])))
         if !state.clients.holds(client, BufferID(number: buffer)) { descriptors[client]?.remove(buffer) }
     }
 
     /// Requests an image, and returns it; nil for an error. Records an issue without an answer.
-    mutating func getImage(
+    func getImage(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         _ change: (inout GetOptions) -> Void = { _ in }
     ) -> ImageReply? {
@@ -50,7 +50,7 @@ extension StrictWorld {
     }
 
     /// Requests an image, and returns the code of the error; nil for an image. Records an issue without an answer.
-    mutating func getError(
+    func getError(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         _ change: (inout GetOptions) -> Void = { _ in }
     ) -> ErrorCode? {
@@ -59,7 +59,7 @@ extension StrictWorld {
     }
 
     /// Finishes the first transfer.
-    mutating func finishFetch(
+    func finishFetch(
         content: Int?, bytes: Int = 1000, from address: String = "192.0.2.1",
         at location: SourceLocation = #_sourceLocation,
         _ change: (inout ResponseRecord) -> Void = { _ in }
@@ -69,7 +69,7 @@ extension StrictWorld {
     }
 
     /// Requests an image, and finishes the first transfer.
-    mutating func download(
+    func download(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", content: Int?, bytes: Int = 1000,
         at location: SourceLocation = #_sourceLocation, _ change: (inout GetOptions) -> Void = { _ in }
     ) throws {
@@ -78,7 +78,7 @@ extension StrictWorld {
     }
 
     /// Reads the header of the first decoding, and returns its job.
-    mutating func readHeader(
+    func readHeader(
         width: Int = 10, height: Int = 10, frames: Int = 1, at location: SourceLocation = #_sourceLocation
     ) throws -> JobID {
         let job = try #require(decodes.keys.first, sourceLocation: location)
@@ -87,7 +87,7 @@ extension StrictWorld {
     }
 
     /// Reads the header of the first decoding, and finishes it.
-    mutating func decode(
+    func decode(
         width: Int = 10, height: Int = 10, frames: Int = 1, damage: String? = nil, isPreview: Bool = false,
         at location: SourceLocation = #_sourceLocation
     ) throws {
@@ -96,29 +96,29 @@ extension StrictWorld {
     }
 
     /// Reads the header of a decoding, and finishes it.
-    mutating func decode(_ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1) {
+    func decode(_ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1) {
         readHeader(job, width: width, height: height, frames: frames)
         finishDecode(job)
     }
 
     /// Reads the headers of all decodings, and finishes them.
-    mutating func decodeAll(width: Int = 10, height: Int = 10, frames: Int = 1) {
+    func decodeAll(width: Int = 10, height: Int = 10, frames: Int = 1) {
         for job in decodes.keys.sorted() { decode(job, width: width, height: height, frames: frames) }
     }
 
     /// Answers all transfers and decodings with an image of this many frames.
-    mutating func settle(frames: Int = 1) {
+    func settle(frames: Int = 1) {
         for job in fetches.keys.sorted() { finishFetch(job, content: 1) }
         decodeAll(frames: frames)
     }
 
     /// Answers all requests to the disk tier; without a content, nothing is found.
-    mutating func answerDisk(content: Int? = nil) {
+    func answerDisk(content: Int? = nil) {
         while let job = diskJobs.keys.min() { answerDiskJob(job, content: content) }
     }
 
     /// Runs a get to completion: download, header, pixels.
-    mutating func load(
+    func load(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test", content: Int, bytes: Int = 1000,
         width: Int = 10, height: Int = 10, _ change: (inout GetOptions) -> Void = { _ in }
     ) {

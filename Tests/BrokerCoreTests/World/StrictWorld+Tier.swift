@@ -15,7 +15,7 @@ extension StrictWorld {
     }
 
     /// Performs an action for the shared tier; false for any other.
-    mutating func performShared(_ action: Action) -> Bool {
+    func performShared(_ action: Action) -> Bool {
         switch action {
         case .findShared(let worker, let job, let key, let token):
             beginShared(.find(key: key, token: token), job, on: worker)
@@ -44,18 +44,18 @@ extension StrictWorld {
         return true
     }
 
-    private mutating func release(_ token: String) {
+    private func release(_ token: String) {
         if leases.remove(token) == nil, !lostLeases.contains(token) { complain("ends a lease that it does not have") }
     }
 
-    private mutating func beginShared(_ kind: TierJob, _ job: JobID, on worker: WorkerID) {
+    private func beginShared(_ kind: TierJob, _ job: JobID, on worker: WorkerID) {
         expectReady(worker, .tier)
         if tierJobs[job] != nil { complain("a job of the shared tier begins twice") }
         tierJobs[job] = (worker, kind)
     }
 
     /// Takes away the jobs of an exited process.
-    mutating func endTierJobs(of worker: WorkerID) {
+    func endTierJobs(of worker: WorkerID) {
         if workers[worker]?.kind == .tier {
             lostLeases.formUnion(leases)
             leases = []
@@ -67,7 +67,7 @@ extension StrictWorld {
     var sharedLookup: JobID? { tierJobs.first { if case .find = $0.value.kind { true } else { false } }?.key }
 
     /// Answers a lookup without a record.
-    mutating func answerShared(_ job: JobID, _ answer: SharedAnswer) {
+    func answerShared(_ job: JobID, _ answer: SharedAnswer) {
         guard case (let worker, .find(_, let token))? = tierJobs.removeValue(forKey: job) else {
             return complain("no lookup")
         }
@@ -80,7 +80,7 @@ extension StrictWorld {
 
     /// Answers a lookup with an original, whose bytes are identified as `content` as soon as a decoder has them. The record states
     /// the digest of `stated`, and is that of another key or time if these are given.
-    mutating func findShared(
+    func findShared(
         _ job: JobID, content: Int?, stated: Int? = nil, bytes: Int = 1000, key otherKey: String? = nil,
         lifetimeMs: Int = 10_000, _ change: (inout ResponseRecord) -> Void = { _ in }
     ) {
@@ -97,7 +97,7 @@ extension StrictWorld {
     }
 
     /// Answers a lookup with an encoded variant.
-    mutating func findSharedVariant(_ job: JobID, _ change: (inout RasterRecord) -> Void = { _ in }) {
+    func findSharedVariant(_ job: JobID, _ change: (inout RasterRecord) -> Void = { _ in }) {
         guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
             return complain("no lookup")
         }
@@ -114,13 +114,13 @@ extension StrictWorld {
     }
 
     /// Answers a lookup with something that is no record.
-    mutating func findUnreadable(_ job: JobID) {
+    func findUnreadable(_ job: JobID) {
         guard case (let worker, .find)? = tierJobs.removeValue(forKey: job) else { return complain("no lookup") }
         happen(.sharedUnreadable(worker, job))
     }
 
     /// Answers a lookup with a record without bytes.
-    mutating func noteShared(_ job: JobID, _ content: SharedRecord.Content) {
+    func noteShared(_ job: JobID, _ content: SharedRecord.Content) {
         guard case (let worker, .find(let key, _))? = tierJobs.removeValue(forKey: job) else {
             return complain("no lookup")
         }
@@ -128,7 +128,7 @@ extension StrictWorld {
     }
 
     /// Ends the writing of a record.
-    mutating func finishWriting(_ job: JobID) {
+    func finishWriting(_ job: JobID) {
         guard case (let worker, .write)? = tierJobs.removeValue(forKey: job) else { return complain("no such write") }
         happen(.sharedWritten(worker, job))
     }

@@ -10,7 +10,7 @@ import WorkerProtocol
 
 /// Simulates the environment of the state: clients, workers, buffers. Performs actions as the shell does, and records
 /// an issue for each action that the shell could not perform.
-struct StrictWorld {
+final class StrictWorld {
     enum WorkerState: Equatable {
         case starting
         case ready
@@ -153,7 +153,7 @@ struct StrictWorld {
 
     // MARK: Events
 
-    mutating func happen(_ event: Event, after milliseconds: Int = 0) {
+    func happen(_ event: Event, after milliseconds: Int = 0) {
         clock = clock.adding(milliseconds: milliseconds)
         let shortcut = Shortcut(state, event, at: clock)
         state.repeatable = shortcut?.repeatable
@@ -184,7 +184,7 @@ struct StrictWorld {
                 limits: newLimits, isAllowedAddress: { $0 != "10.0.0.2" }, replacesFetchers: true, report: newReport))
     }
 
-    private mutating func check(_ event: Event) {
+    private func check(_ event: Event) {
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
         let known = Set(state.memory.bufferIDs).union(state.removedInUse)
             .union(state.downloads.completeBodies)
@@ -205,7 +205,7 @@ struct StrictWorld {
         }
     }
 
-    mutating func connect(uid: UInt32 = 1000, isAdmin: Bool = false) -> ClientID {
+    func connect(uid: UInt32 = 1000, isAdmin: Bool = false) -> ClientID {
         lastClient += 1
         let client = ClientID(number: lastClient)
         clients[client] = []
@@ -223,7 +223,7 @@ struct StrictWorld {
         return client
     }
 
-    mutating func disconnect(_ client: ClientID, isForced: Bool = false) {
+    func disconnect(_ client: ClientID, isForced: Bool = false) {
         clients[client] = nil
         let leased = descriptors.removeValue(forKey: client) ?? []
         payloads.removeAll { $0.client == client }
@@ -231,7 +231,7 @@ struct StrictWorld {
         happen(.clientDisconnected(client, isForced: isForced))
     }
 
-    mutating func get(
+    func get(
         _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
         _ change: (inout GetOptions) -> Void = { _ in }
     ) {
@@ -245,7 +245,7 @@ struct StrictWorld {
     }
 
     /// Makes all starting workers ready.
-    mutating func readyAll(build: String = "first") {
+    func readyAll(build: String = "first") {
         for (id, worker) in workers.sorted(by: { $0.key < $1.key }) where worker.state == .starting {
             workers[id]?.state = .ready
             happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), build: build))
@@ -261,25 +261,25 @@ struct StrictWorld {
     }
 
     /// Reports the response header of a transfer, by default of a resumable body.
-    mutating func respond(_ job: JobID, status: Int = 200, validator: String? = "\"v\"", total: Int? = nil) {
+    func respond(_ job: JobID, status: Int = 200, validator: String? = "\"v\"", total: Int? = nil) {
         guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
         happen(.fetchResponded(worker, job, response(status: status), validator: validator, total: total))
     }
 
-    mutating func confirm(_ job: JobID, _ change: (inout ResponseRecord) -> Void = { _ in }) {
+    func confirm(_ job: JobID, _ change: (inout ResponseRecord) -> Void = { _ in }) {
         guard let (worker, order) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
         if order.conditions == nil { complain("a 304 without a condition") }
         let confirmation = FetchConfirmation(response: response(status: 304, change), remoteAddress: "192.0.2.1")
         happen(.fetchNotModified(worker, job, confirmation))
     }
 
-    mutating func endStopping(_ job: JobID, received: Int) {
+    func endStopping(_ job: JobID, received: Int) {
         guard let worker = stopping.removeValue(forKey: job) else { return complain("no such transfer") }
         happen(.fetchStopped(worker, job, received: received))
     }
 
     /// Reports a digest; with a width, also the result of the decoding that goes along, of a square image.
-    mutating func identify(_ job: JobID, content: Int, earlyWidth: Int? = nil) {
+    func identify(_ job: JobID, content: Int, earlyWidth: Int? = nil) {
         guard let worker = identifying.removeValue(forKey: job) else { return complain("no such bytes") }
         let decode = early.removeValue(forKey: job)
         let room = earlyRooms.removeValue(forKey: job)
@@ -315,7 +315,7 @@ struct StrictWorld {
     }
 
     /// Finishes a fetch. Its bytes are identified as `content` as soon as a decoder has them; without content, only by `identify`.
-    mutating func finishFetch(
+    func finishFetch(
         _ job: JobID, content: Int?, bytes: Int = 1000, from address: String = "192.0.2.1",
         _ change: (inout ResponseRecord) -> Void = { _ in }
     ) {
@@ -325,12 +325,12 @@ struct StrictWorld {
         happen(.fetchFinished(worker, job, result))
     }
 
-    mutating func failFetch(_ job: JobID, _ code: ErrorCode = .connectFailed) {
+    func failFetch(_ job: JobID, _ code: ErrorCode = .connectFailed) {
         guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
         happen(.fetchFailed(worker, job, FetchFailure(WireError(code, "It failed."))))
     }
 
-    mutating func failFetch(
+    func failFetch(
         _ job: JobID, status: Int, retryAfterMs: Int? = nil, _ change: (inout ResponseRecord) -> Void = { _ in }
     ) {
         guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
@@ -342,12 +342,12 @@ struct StrictWorld {
     }
 
     /// Cuts the body short after `received` bytes.
-    mutating func cutFetch(_ job: JobID, received: Int) {
+    func cutFetch(_ job: JobID, received: Int) {
         guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
         happen(.fetchFailed(worker, job, FetchFailure(WireError(.transferFailed, "Cut short."), received: received)))
     }
 
-    mutating func readHeader(
+    func readHeader(
         _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0, stage: Int = 1,
         lengths: MetadataLengths? = MetadataLengths(exif: 20, icc: 30)
     ) {
@@ -383,7 +383,7 @@ struct StrictWorld {
     }
 
     /// Finishes a decoding: with all pixels, or with an encoded image of 100 bytes.
-    mutating func finishDecode(_ job: JobID, damage: String? = nil, isPreview: Bool = false) {
+    func finishDecode(_ job: JobID, damage: String? = nil, isPreview: Bool = false) {
         guard let decode = endDecode(job), let plan = decode.plan else { return complain("no such decoding") }
         let order = decode.order
         let blocks = plan.metadataBytes(order.transform.metadata)
@@ -402,19 +402,19 @@ struct StrictWorld {
         happen(.decodeFinished(decode.worker, job, result))
     }
 
-    mutating func failDecode(_ job: JobID, _ code: ErrorCode = .decodeFailed) {
+    func failDecode(_ job: JobID, _ code: ErrorCode = .decodeFailed) {
         guard let decode = endDecode(job) else { return complain("no such decoding") }
         happen(.decodeFailed(decode.worker, job, WireError(code, "It failed.")))
     }
 
-    private mutating func endDecode(_ job: JobID) -> Job? {
+    private func endDecode(_ job: JobID) -> Job? {
         let decode = decodes.removeValue(forKey: job)
         if let fetch = decode?.fetch { partEnds[fetch] = clock }
         return decode
     }
 
     /// Answers a job of the cache process: `content` identifies the original found, nil means a miss.
-    mutating func answerDiskJob(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
+    func answerDiskJob(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
         guard let (worker, kind) = diskJobs.removeValue(forKey: job) else { return complain("no such disk job") }
         switch kind {
         case .save(_, let record):
@@ -455,7 +455,7 @@ struct StrictWorld {
         state.downloads[job].map { $0.received <= state.limits.earlyBodyBytes } ?? true
     }
 
-    mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
+    func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
         endTierJobs(of: worker)
         if let kind = workers[worker]?.kind, case .loader = kind { lostLoaders.insert(kind) }
         workers[worker] = nil
@@ -491,9 +491,9 @@ struct StrictWorld {
     // MARK: Actions
 
     /// Lets the bytes of a download be identified as `content` as soon as they can be.
-    mutating func expect(_ content: Int, of job: JobID) { contents[job] = content }
+    func expect(_ content: Int, of job: JobID) { contents[job] = content }
 
-    private mutating func perform(_ action: Action) {
+    private func perform(_ action: Action) {
         if performShared(action) { return }
         switch action {
         case .reply(let client, let reply, let attachment): take(reply, attachment, for: client)
@@ -647,18 +647,18 @@ struct StrictWorld {
 
     func use(_ buffer: BufferID, _ complaint: Comment) { if !buffers.contains(buffer) { complain(complaint) } }
 
-    private mutating func publish(_ buffer: BufferID, inBroker: Bool) {
+    private func publish(_ buffer: BufferID, inBroker: Bool) {
         if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         if !inBroker { memfds.insert(buffer) }
     }
 
-    private mutating func isEnding(_ worker: WorkerID, for job: JobID) -> Bool {
+    private func isEnding(_ worker: WorkerID, for job: JobID) -> Bool {
         guard ending.contains(worker) else { return false }
         untold.append((worker, job))
         return true
     }
 
-    private mutating func startPart(_ order: DecodeJob, of fetch: JobID, on worker: WorkerID) {
+    private func startPart(_ order: DecodeJob, of fetch: JobID, on worker: WorkerID) {
         expectReady(worker, .decode)
         if decodes.values.contains(where: { $0.worker == worker }) { complain("a partial decoding by a busy decoder") }
         if decodes.values.contains(where: { $0.fetch == fetch }) { complain("two partial decodings of one download") }
@@ -674,7 +674,7 @@ struct StrictWorld {
         decodes[JobID(number: order.id)] = Job(worker: worker, order: order, fetch: fetch)
     }
 
-    private mutating func begin(_ kind: DiskJob, _ job: JobID, on worker: WorkerID) {
+    private func begin(_ kind: DiskJob, _ job: JobID, on worker: WorkerID) {
         expectReady(worker, .cache)
         if diskJobs[job] != nil { complain("a disk job begins twice") }
         diskJobs[job] = (worker, kind)
@@ -684,12 +684,12 @@ struct StrictWorld {
         if workers[worker]?.kind != kind || workers[worker]?.state != .ready { complain("a job for no ready \(kind)") }
     }
 
-    mutating func begin(_ request: GetRequest, of client: ClientID) {
+    func begin(_ request: GetRequest, of client: ClientID) {
         clients[client]?.insert(request.id)
         requests[client, default: [:]][request.id] = request
     }
 
-    private mutating func take(_ reply: Reply, _ attachment: Action.Attachment, for client: ClientID) {
+    private func take(_ reply: Reply, _ attachment: Action.Attachment, for client: ClientID) {
         guard clients[client] != nil else { return complain("a reply to an unknown client") }
         switch attachment {
         case .nothing: break

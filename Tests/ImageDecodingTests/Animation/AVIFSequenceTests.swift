@@ -9,7 +9,7 @@
     @testable import imgworker_avif
 
     /// The frames of AVIF sequences, their timing, and their limits. `AnimationTests` processes them like others.
-    @Suite struct AVIFSequenceTests {
+    struct AVIFSequenceTests {
         private static let pixels = 37 * 29
 
         private static func pictures(_ count: Int, alpha: Bool = false) -> [TestPicture] {
@@ -295,7 +295,7 @@
     }
 
     /// Counts frames of samples made by hand.
-    @Suite struct AV1SampleTests {
+    struct AV1SampleTests {
         private func sample(_ bytes: [UInt8], cut: [Int] = [], units: Int = 100) -> AV1Sample? {
             var progress = AV1Sample.Progress(units: units)
             let places = [0] + cut + [bytes.count]

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// The timing, selection and cost limits of frames, and invalid animations.
-@Suite struct AnimationLimitTests {
+struct AnimationLimitTests {
     private let small = TestAnimation(
         width: 8, height: 6,
         frames: (0..<4).map {

@@ -9,7 +9,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// The composed pixels of each frame.
-@Suite struct AnimationTests {
+struct AnimationTests {
     /// Compares frames with the samples' own computation and with the committed digests.
     @Test(arguments: AnimationSample.all) func composedFrames(_ sample: AnimationSample) throws {
         let frames = try decodeFrames(sample.file).pictures

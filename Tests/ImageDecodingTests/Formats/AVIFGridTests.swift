@@ -8,7 +8,7 @@
     @testable import imgworker_avif
 
     /// Grids whose alpha belongs to each cell, which libavif 0.11 does not see.
-    @Suite struct AVIFGridTests {
+    struct AVIFGridTests {
         private let picture = TestPicture.gradient(width: 140, height: 136, transparent: true)
 
         @Test func alphaOfEachCell() throws {

@@ -9,7 +9,7 @@ import WorkerProtocol
     @testable import ImageDecoding
     @testable import imgworker_avif
 
-    @Suite struct AVIFTests {
+    struct AVIFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
 

@@ -7,7 +7,7 @@
     @testable import ImageDecoding
     @testable import imgworker_bmp
 
-    @Suite struct BMPTests {
+    struct BMPTests {
         private let picture = TestPicture.gradient(width: 13, height: 5)
 
         /// Colours of palettes, none of which are equal.

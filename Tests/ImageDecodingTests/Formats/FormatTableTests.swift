@@ -6,7 +6,7 @@ import WorkerProtocol
 @testable import ImageDecoding
 @testable import imgworker
 
-@Suite struct FormatTableTests {
+struct FormatTableTests {
     /// A program decodes the formats of its family, in their order, and no others.
     @Test func programsHaveTheFormatsOfTheirFamily() {
         var families = Set<CodecFamily>()

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite struct GIFTests {
+struct GIFTests {
     /// An image without any colour table shows its indices as gray levels, as Pillow does.
     @Test(arguments: [false, true]) func withoutColors(isTransparent: Bool) throws {
         let header: [UInt8] = Array("GIF89a".utf8) + [4, 0, 1, 0, 0x70, 0, 0]

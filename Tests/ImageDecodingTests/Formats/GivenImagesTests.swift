@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import ImageDecoding
 
 /// Images of other projects, if `shared/images` exists beside this package.
-@Suite struct GivenImagesTests {
+struct GivenImagesTests {
     /// The folder, searched from the package's parent upwards.
     static let folder: String? = {
         var parts = #filePath.split(separator: "/").dropLast(4)

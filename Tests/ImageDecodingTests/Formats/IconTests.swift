@@ -8,7 +8,7 @@
     @testable import imgworker_bmp
 
     /// Icons and cursors: which of their images is shown, and how.
-    @Suite struct IconTests {
+    struct IconTests {
         /// An image that its size tells from others.
         private static func picture(_ side: Int, transparent: Bool = false) -> TestPicture {
             TestPicture(width: side, height: side) { x, y in

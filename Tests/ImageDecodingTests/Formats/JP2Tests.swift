@@ -7,7 +7,7 @@
     @testable import ImageDecoding
     @testable import imgworker_jp2
 
-    @Suite struct JP2Tests {
+    struct JP2Tests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
 

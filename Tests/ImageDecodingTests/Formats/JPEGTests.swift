@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import ImageDecoding
 
-@Suite struct JPEGTests {
+struct JPEGTests {
     static let squares = TestPicture.squares(columns: 5, rows: 3, side: 16)
 
     @Test(arguments: [JPEGKind.baseline, .progressive]) func pixelsAreNear(_ kind: JPEGKind) throws {
@@ -110,7 +110,7 @@ import WorkerProtocol
 }
 
 /// Small results from progressive JPEGs, for which scans without effect are skipped.
-@Suite struct ScanSkippingTests {
+struct ScanSkippingTests {
     static let picture = TestPicture.scene(width: 333, height: 250)
     /// Files with subsampled chroma, as most have it, with whole and partial blocks.
     static let files = [

@@ -6,7 +6,7 @@ import Testing
 @testable import imgworker
 
 /// Compares every pixel, because PNG is lossless.
-@Suite struct PNGTests {
+struct PNGTests {
     struct Variation: CustomTestStringConvertible {
         let kind: TestPNG.Kind
         let depth: Int
@@ -128,7 +128,7 @@ import Testing
 }
 
 /// The rows of plain images, which libpng does not decode: filters, chunks and damage.
-@Suite struct PNGRowsTests {
+struct PNGRowsTests {
     /// An image with varying channels, in which each neighbour is the Paeth predictor of some pixel.
     private static func picture(_ width: Int, _ height: Int, _ kind: TestPNG.Kind) -> TestPicture {
         var random = SplitMix(state: UInt64(width))

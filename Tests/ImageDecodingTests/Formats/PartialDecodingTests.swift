@@ -9,7 +9,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Decoding of files that are still being downloaded.
-@Suite struct PartialDecodingTests {
+struct PartialDecodingTests {
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
         let file: [UInt8]

@@ -6,7 +6,7 @@ import WorkerProtocol
 @testable import ImageDecoding
 
 /// Stored pixels as a worker's source, compared with a PNG of the same pixels.
-@Suite struct PixelsTests {
+struct PixelsTests {
     private let picture = TestPicture.gradient(width: 37, height: 29, transparent: true)
 
     /// Returns the rows of `picture` in a layout, with other bytes around them.

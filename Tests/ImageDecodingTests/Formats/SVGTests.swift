@@ -8,7 +8,7 @@
     @testable import ImageDecoding
     @testable import imgworker_svg
 
-    @Suite struct SVGTests {
+    struct SVGTests {
         private func document(_ content: String, _ size: String = "width=\"40\" height=\"20\"") -> [UInt8] {
             Array("<svg xmlns=\"http://www.w3.org/2000/svg\" \(size)>\(content)</svg>".utf8)
         }

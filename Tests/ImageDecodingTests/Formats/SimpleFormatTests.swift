@@ -8,7 +8,7 @@
     @testable import imgworker_bmp
 
     /// PBM, PGM, PPM and PAM.
-    @Suite struct PNMTests {
+    struct PNMTests {
         private func pixels(_ file: String, _ bytes: [UInt8] = []) throws -> [SIMD4<UInt8>] {
             let shown = try decode(Array(file.utf8) + bytes)
             return (0..<shown.height).flatMap { y in (0..<shown.width).map { shown[$0, y] } }
@@ -60,7 +60,7 @@
         }
     }
 
-    @Suite struct QOITests {
+    struct QOITests {
         private func file(_ width: Int, _ height: Int, channels: UInt8 = 4, space: UInt8 = 0, _ chunks: [UInt8])
             -> [UInt8]
         {
@@ -107,7 +107,7 @@
         }
     }
 
-    @Suite struct TGATests {
+    struct TGATests {
         private let picture = TestPicture.gradient(width: 7, height: 5, transparent: true)
 
         /// A file of `kind` whose rows begin in any corner: bit 5 of the descriptor is set for the top, bit 4 for the right.
@@ -210,7 +210,7 @@
     }
 
     /// Truncated and damaged files of these formats.
-    @Suite struct SimpleDamageTests {
+    struct SimpleDamageTests {
         static let samples: [DamageTests.Sample] = {
             let picture = TestPicture.gradient(width: 9, height: 6, transparent: true)
             let colors: [UInt8] = (0..<256).flatMap { [UInt8($0), 1, 2, 0] }

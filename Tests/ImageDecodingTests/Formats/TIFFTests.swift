@@ -8,7 +8,7 @@
     @testable import ImageDecoding
     @testable import imgworker_tiff
 
-    @Suite struct TIFFTests {
+    struct TIFFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
 

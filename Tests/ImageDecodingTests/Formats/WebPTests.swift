@@ -6,7 +6,7 @@ import WorkerProtocol
 @testable import ImageDecoding
 @testable import imgworker
 
-@Suite struct WebPTests {
+struct WebPTests {
     @Test func losslessIsExact() throws {
         let picture = TestPicture.gradient(width: 61, height: 33, transparent: true)
         let file = try picture.encoded(.webp)

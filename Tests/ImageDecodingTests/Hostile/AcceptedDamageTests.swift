@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Damaged images of which as much as possible is decoded.
-@Suite struct AcceptedDamageTests {
+struct AcceptedDamageTests {
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
         let file: [UInt8]

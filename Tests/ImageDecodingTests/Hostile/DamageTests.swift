@@ -8,7 +8,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Decoding any bytes ends with the complete image or an error code, and never with missing pixels.
-@Suite struct DamageTests {
+struct DamageTests {
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
         let file: [UInt8]

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ImageDecoding
 
-@Suite struct ImageSourceTests {
+struct ImageSourceTests {
     private let bytes = TestPicture.gradient(width: 5, height: 5).png
 
     private func read(_ source: ImageSource) -> [UInt8] {

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Descriptions of files by their headers, and their metadata blocks.
-@Suite struct HeaderTests {
+struct HeaderTests {
     private static let picture = TestPicture.gradient(width: 61, height: 33)
     private static let profile = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
     private static let xmpName = Array("http://ns.adobe.com/xap/1.0/\0".utf8)
@@ -143,7 +143,7 @@ import WorkerProtocol
 }
 
 /// Previews that are decoded instead of the image.
-@Suite struct PreviewInFileTests {
+struct PreviewInFileTests {
     private static let image = TestPicture(width: 640, height: 480) { _, _ in SIMD4(255, 0, 0, 255) }
     private static let preview = TestPicture(width: 160, height: 120) { x, _ in SIMD4(0, x < 80 ? 255 : 0, 255, 255) }
     private static let file = image.jpeg(.baseline)

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// The orientation of EXIF is applied once, in all three formats; invalid EXIF is ignored.
-@Suite struct OrientationTests {
+struct OrientationTests {
     /// An image with more rows than a band, and sides that are not multiples of tiles or bands.
     private static let large = TestPicture.gradient(width: 1031, height: 151, transparent: true)
     private static let largePNG = large.png

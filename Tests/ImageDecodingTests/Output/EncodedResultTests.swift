@@ -9,7 +9,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Results that are encoded after decoding.
-@Suite struct EncodedResultTests {
+struct EncodedResultTests {
     private func encoded(
         _ file: [UInt8], _ format: Encoding.Format, _ transform: Transform = Transform(alpha: .straight),
         quality: Int = 95
@@ -237,7 +237,7 @@ import WorkerProtocol
     }
 }
 
-@Suite struct EncoderTests {
+struct EncoderTests {
     /// Encodes `picture`, whose bytes are stored as `pixelFormat` and `alpha` say.
     private func encode(
         _ picture: TestPicture, _ format: Encoding.Format, _ pixelFormat: PixelFormat, _ alpha: AlphaMode

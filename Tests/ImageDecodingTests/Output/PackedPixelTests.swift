@@ -8,7 +8,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Pixels without alpha equal those computed from pixels with straight alpha.
-@Suite struct PackedPixelTests {
+struct PackedPixelTests {
     private static let colors = [Color.white, Color(red: 0, green: 0, blue: 0), Color(red: 12, green: 200, blue: 99)]
 
     /// Returns the bytes of all requested frames, and checks that they take the format's own size.

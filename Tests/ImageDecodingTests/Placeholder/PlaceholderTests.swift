@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Placeholders: average colour and ThumbHash.
-@Suite struct PlaceholderTests {
+struct PlaceholderTests {
     /// The images whose hashes below were computed by another implementation of ThumbHash.
     private static func sample(_ width: Int, _ height: Int, transparent: Bool) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in

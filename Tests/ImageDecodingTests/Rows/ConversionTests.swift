@@ -4,7 +4,7 @@ import Testing
 
 @testable import ImageDecoding
 
-@Suite struct ConversionTests {
+struct ConversionTests {
     @Test func premultiplyingRoundsEveryPairExactly() {
         var pixels: [UInt8] = []
         for alpha in 0...255 {

@@ -9,7 +9,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Limits on pixels, and estimates of working memory.
-@Suite struct ScalingLimitTests {
+struct ScalingLimitTests {
     private static let picture = TestPicture.scene(width: 200, height: 150)
 
     private func job(

@@ -9,7 +9,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Compares scaled results with the reference computation.
-@Suite struct ScalingTests {
+struct ScalingTests {
     static let sizes = [
         (100, 80), (99, 79), (50, 40), (33, 7), (7, 33), (3, 3), (1, 1), (1, 80), (100, 1), (101, 81), (150, 40),
         (40, 130), (250, 200), (300, 2), (2, 300),
@@ -151,7 +151,7 @@ import WorkerProtocol
 }
 
 /// Scaling of linear light instead of sRGB values.
-@Suite struct LinearLightTests {
+struct LinearLightTests {
     private func scaled(
         _ picture: TestPicture, _ width: Int, _ height: Int, alpha: AlphaMode = .straight, isLight: Bool = true
     ) throws -> TestPicture {

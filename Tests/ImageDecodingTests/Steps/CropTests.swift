@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Compares crops with the same part of the whole image.
-@Suite struct CropTests {
+struct CropTests {
     static let crops = [
         Crop(x: 0, y: 0, width: 131, height: 93), Crop(x: 0, y: 0, width: 1, height: 1),
         Crop(x: 130, y: 92, width: 1, height: 1), Crop(x: 17, y: 5, width: 60, height: 70),

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// The parts of images that `cover` keeps, and the places of images on a canvas.
-@Suite struct PositionTests {
+struct PositionTests {
     private func job(
         _ width: Int, _ height: Int, _ position: Position, steps: [Step] = [], crop: Crop? = nil,
         format: PixelFormat = .rgba8, frames: FrameSelection = .one(0)

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import imgworker
 
 /// Compares processed images with a plain computation.
-@Suite struct StepTests {
+struct StepTests {
     private static let color = Color(red: 200, green: 40, blue: 90, alpha: 130)
 
     /// Lists of several steps, each with another size or memory before the next.

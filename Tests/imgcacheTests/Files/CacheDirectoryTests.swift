@@ -7,7 +7,7 @@ import class TestSupport.TemporaryDirectory
 
 @testable import imgcache
 
-@Suite struct CacheDirectoryTests {
+struct CacheDirectoryTests {
     /// Where the file system has no nameless files, a file has a temporary name until it is complete.
     @Test func temporaryFilesWithNames() throws {
         let temporary = try TemporaryDirectory()

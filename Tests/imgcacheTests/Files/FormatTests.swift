@@ -7,7 +7,7 @@ import Testing
 @testable import imgcache
 
 /// The trailer and the footer of a file.
-@Suite struct FormatTests {
+struct FormatTests {
     @Test func footer() throws {
         let trailer = Array("{}".utf8)
         let footer = try #require(DiskFileFooter(of: trailer))

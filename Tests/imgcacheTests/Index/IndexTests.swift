@@ -2,7 +2,7 @@ import Testing
 
 @testable import imgcache
 
-@Suite struct IndexTests {
+struct IndexTests {
     private func row(_ fileName: String, size: Int = 10, used: Int, digest: String = "d") throws -> CacheIndex.Row {
         CacheIndex.Row(
             name: try #require(EntryName(kind: .originals, fileName: fileName)), size: size, created: 1, used: used,

@@ -202,7 +202,7 @@ import class TestSupport.Mount
     }
 }
 
-@Suite struct ClearOrdersTests {
+struct ClearOrdersTests {
     @Test func coveredEntries() {
         var orders = ClearOrders()
         #expect(orders.orderCovering(created: 0, used: 0, modified: 0) == nil)

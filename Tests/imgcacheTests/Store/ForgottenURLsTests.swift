@@ -3,7 +3,7 @@ import Testing
 
 @testable import imgcache
 
-@Suite struct ForgottenURLsTests {
+struct ForgottenURLsTests {
     @Test func ordersUntilTheReconciliationEnds() {
         var forgotten = ForgottenURLs()
         let url = "https://example.org/a"

@@ -4,7 +4,7 @@ import Testing
 import WorkerProtocol
 
 /// The cache process tells the broker which originals it has, so that a certain miss needs no lookup.
-@Suite final class KnownTests: CacheSuite {
+final class KnownTests: CacheSuite {
     private func hashes(_ originals: [TestOriginal]) throws -> Set<UInt64> {
         Set(try originals.map { try #require(KeyHash.hash($0.record.key)) })
     }

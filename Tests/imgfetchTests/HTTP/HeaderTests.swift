@@ -4,7 +4,7 @@ import Testing
 
 @testable import imgfetch
 
-@Suite struct ResponseHeadersTests {
+struct ResponseHeadersTests {
     private func read(_ lines: String...) -> (ResponseHeaders, last: ResponseHeaders.Reading) {
         var headers = ResponseHeaders()
         var last = ResponseHeaders.Reading.incomplete
@@ -91,7 +91,7 @@ import Testing
     }
 }
 
-@Suite struct HeaderLineTests {
+struct HeaderLineTests {
     @Test func `credentials for one server are left out for another`() {
         let fields = ["Cookie", "AUTHORIZATION", "host", "accept", "x"].map { HeaderField(name: $0, value: "v") }
         let lines = RequestLines.lines(fields, kind: .full, withCredentials: false)
@@ -99,7 +99,7 @@ import Testing
     }
 }
 
-@Suite struct RetryAfterTests {
+struct RetryAfterTests {
     @Test(arguments: [
         ("1", 1000), ("0", 1000), ("120", 120_000), ("601", 600_000), ("99999999999999999999999", 600_000),
         ("Sun, 06 Nov 1994 08:49:37 GMT", 37_000), ("Sun, 06 Nov 1994 08:00:00 GMT", 1000),

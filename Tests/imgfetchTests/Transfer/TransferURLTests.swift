@@ -4,7 +4,7 @@ import Testing
 
 @testable import imgfetch
 
-@Suite struct TransferURLTests {
+struct TransferURLTests {
     @Test(arguments: [
         ("http://a/b", "http://a:8080/b"), ("http://a/b", "https://a/b"), ("http://a/b", "http://b/b"),
         ("http://a/b", "http://a.b/"), ("http://[::1]/", "http://[::2]/"),
@@ -55,7 +55,7 @@ import Testing
     }
 }
 
-@Suite struct TransferErrorTests {
+struct TransferErrorTests {
     @Test func `every code of libcurl has a wire code and a message that names the host`() {
         let allowed: Set<ErrorCode> = [
             .unsupportedScheme, .badRequest, .dnsFailed, .connectFailed, .tlsFailed, .timeout, .tooManyRedirects,
