@@ -304,7 +304,9 @@
 
         /// A unit with its size: its type, and the first bytes of its content.
         private func unit(_ type: UInt8, _ content: [UInt8], layer: UInt8? = nil) -> [UInt8] {
-            [type << 3 | (layer == nil ? 2 : 6)] + (layer.map { [$0 << 3] } ?? []) + [UInt8(content.count)] + content
+            var unit: [UInt8] = [type << 3 | (layer == nil ? 2 : 6)]
+            if let layer { unit.append(layer << 3) }
+            return unit + [UInt8(content.count)] + content
         }
 
         @Test func frames() throws {

@@ -23,10 +23,14 @@
         }
 
         @Test func alphaOfDeepCells() throws {
-            let samples = (0..<140 * 136 * 4).map { UInt16($0 * 7 % 1024) }
+            let samples = (0..<140 * 136 * 4).map { (place: Int) in UInt16(place * 7 % 1024) }
             let grid = try TestGrid(width: 140, height: 136, samples) { $0.depth = 10 }
             let shown = try decode(grid.file)
-            #expect(zip(shown.bytes, samples).allSatisfy { abs(Int($0) - (Int($1) * 255 + 511) / 1023) <= 1 })
+            #expect(
+                zip(shown.bytes, samples).allSatisfy { (byte: UInt8, sample: UInt16) -> Bool in
+                    let expected = (Int(sample) * 255 + 511) / 1023
+                    return abs(Int(byte) - expected) <= 1
+                })
         }
 
         /// Colour that is multiplied by alpha is divided, as for one image.

@@ -69,7 +69,7 @@
         // MARK: Boxes
 
         @Test func palette() throws {
-            let entries: [[UInt8]] = (0..<200).map { [UInt8($0), UInt8(255 - $0), 7, UInt8($0 / 2)] }
+            let entries = (0..<200 as Range<UInt8>).map { (number: UInt8) in [number, 255 - number, 7, number / 2] }
             let bytes = picture.j2k(components: 1)
             let file = TestJP2(
                 bytes, TestJP2.colors(16), TestJP2.palette(entries), TestJP2.map([2, 0, 1, 3]),

@@ -160,7 +160,9 @@ struct StepReference {
 
     private func blurred(_ sigma: Double) -> StepReference {
         let reach = Int((6 * sigma).rounded(.up)) + 1
-        var weights = (-reach...reach).map { exp(-0.5 * Double($0 * $0) / (sigma * sigma)) }
+        var weights = (-reach...reach).map { (distance: Int) in
+            exp(-0.5 * Double(distance * distance) / (sigma * sigma))
+        }
         let sum = weights.reduce(0, +)
         weights = weights.map { $0 / sum }
         let colors = pixels.map(Self.multiplied)
@@ -170,14 +172,16 @@ struct StepReference {
         for place in rows.indices {
             var value = SIMD4<Double>()
             for (index, weight) in weights.enumerated() {
-                value += colors[place / width * width + min(width - 1, max(0, place % width + index - reach))] * weight
+                let column = min(width - 1, max(0, place % width + index - reach))
+                value += colors[place / width * width + column] * weight
             }
             rows[place] = value
         }
         for place in rows.indices {
             var value = SIMD4<Double>()
             for (index, weight) in weights.enumerated() {
-                value += rows[min(height - 1, max(0, place / width + index - reach)) * width + place % width] * weight
+                let row = min(height - 1, max(0, place / width + index - reach))
+                value += rows[row * width + place % width] * weight
             }
             result.pixels[place] = Self.divided(value)
         }
