@@ -566,7 +566,8 @@ package struct Fields {
     /// Skips the object at the reader's position and takes its members.
     private mutating func index(tokens: Int = .max) throws(JSONReader.MalformedJSON) {
         var found: [JSONReader.Member] = []
-        found.reserveCapacity(32)
+        // With two more, the memory would be larger than what glibc keeps at hand for the next ones (1,032 bytes).
+        found.reserveCapacity(30)
         try reader.index(&found, tokens: tokens)
         keys = found.reduce(0) { $0 | $1.key.bit }
         members = found

@@ -39,10 +39,10 @@ public enum Frame {
         var moved: [UInt8] = []
         swap(&moved, &frames)
         var writer = JSONWriter(after: consume moved, form: form)
-        writer.append([0, 0, 0, 0])
+        writer.append(zeros: headerLength)
         Fields.write(&writer, list)
         if let bytes {
-            writer.append([0])
+            writer.append(zeros: 1)
             writer.append(bytes)
         }
         let length = writer.bytes.count - start - headerLength
