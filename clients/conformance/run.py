@@ -18,17 +18,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import List, Optional
 
-CONFORMANCE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(CONFORMANCE.parent / "python" / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
 
+from conformance import SCRIPTED, Fields, await_coarse_clock, cases, keeps_images, prepare, write_file  # noqa: E402
 from scripted import ScriptedBroker  # noqa: E402
-from support import Broker, Origin, Page, eventually  # noqa: E402
-
-Fields = Dict[str, Any]
+from support import Broker, Origin, eventually  # noqa: E402
 
 #: The values of fields that a description does not have.
 _ABSENT = {"damaged": False, "stale": False, "blacklisted": False, "loops": 1, "embedded": False}
@@ -108,22 +105,15 @@ def _perform(driver: Driver, call: Fields) -> None:
             _assert_contains(actual, fields)
 
 
-def _await_coarse_clock() -> None:
-    """Waits until the clock of a client, which may lag, has come to the present tenth of a second."""
-    coarse = 6  # CLOCK_MONOTONIC_COARSE
-    tenth = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 100_000_000
-    eventually(lambda: time.clock_gettime_ns(coarse) // 100_000_000 >= tenth)
-
-
 def _scripted(command: List[str], case: Fields, folder: pathlib.Path) -> None:
     broker = ScriptedBroker(str(folder / "socket"), case["connections"], case["image"])
-    keeps = any(step.get("read") == "hello" for script in case["connections"] for step in script)
+    keeps = keeps_images(case)
     driver = Driver(command, broker.path, keeps)
     try:
         for call in case["calls"]:
             if "do" in call:
                 broker.do(call["do"])
-                _await_coarse_clock()
+                await_coarse_clock()
             else:
                 _perform(driver, call)
         if not keeps and not any(call.get("keep") for call in case["calls"]):
@@ -134,26 +124,14 @@ def _scripted(command: List[str], case: Fields, folder: pathlib.Path) -> None:
         broker.close()
 
 
-def _write(file: Fields, folder: pathlib.Path) -> None:
-    """Writes a local file, and waits: results are not kept at first."""
-    (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
-    time.sleep(0.05)
-
-
 def _real(command: List[str], case: Fields, folder: pathlib.Path, broker: Broker, origin: Origin) -> None:
-    for file in case.get("files", []):
-        _write(file, folder)
-    prefix = f"/conformance-{case['number']}"
-    for page in case.get("origin", []):
-        origin.pages[prefix + page["path"]] = Page(
-            base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
-    text = json.dumps(case["calls"]).replace("$origin", origin.url + prefix).replace("$files", str(folder))
+    calls = prepare(case, origin, f"/conformance-{case['number']}", folder)
     # Others without kept images, because the source is compared.
     driver = Driver(command, broker.socket, case.get("keeps", False))
     try:
-        for call in json.loads(text):
+        for call in calls:
             if "do" in call:
-                _write(call["do"]["writeFile"], folder)
+                write_file(call["do"]["writeFile"], folder)
             else:
                 _perform(driver, call)
     finally:
@@ -164,25 +142,22 @@ def main(command: List[str]) -> int:
     """Runs all cases. Returns the number of failures."""
     failures = count = 0
     origin: Optional[Origin] = None
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
+    with tempfile.TemporaryDirectory() as path:
+        folder = pathlib.Path(path)
         broker = Broker(folder)
         origin = Origin()
-        for file in ("requests", "replies", "faults", "segments", "validity", "broker"):
-            content = json.loads((CONFORMANCE / f"{file}.json").read_text())
-            for number, case in enumerate(content["cases"]):
-                case = {"image": content.get("image"), "number": number, **case}
-                place = folder / f"{file}-{number}"
-                place.mkdir()
-                count += 1
-                try:
-                    if file == "broker":
-                        _real(command, case, place, broker, origin)
-                    else:
-                        _scripted(command, case, place)
-                except Exception:
-                    failures += 1
-                    print(f"FAILED {file}: {case['name']}\n{traceback.format_exc()}", file=sys.stderr)
+        for name, case in cases(*SCRIPTED, "broker"):
+            place = folder / str(count)
+            place.mkdir()
+            count += 1
+            try:
+                if "connections" in case:
+                    _scripted(command, case, place)
+                else:
+                    _real(command, case, place, broker, origin)
+            except Exception:
+                failures += 1
+                print(f"FAILED {name}\n{traceback.format_exc()}", file=sys.stderr)
         origin.close()
         broker.stop()
     print(f"conformance: {count - failures} of {count} cases passed")

@@ -8,30 +8,20 @@ import os
 import pathlib
 import subprocess
 import time
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Iterator, List, Tuple
 
 import pytest
 
+from conformance import SCRIPTED, Fields, await_coarse_clock, cases, keeps_images, prepare, write_file
 from conftest import PROGRAMS
 from scripted import ScriptedBroker
-from support import CONFORMANCE, Broker, Origin, Page, eventually
+from support import CONFORMANCE, Broker, Origin
 
-Fields = Dict[str, Any]
 STYLES = ["blocking", "pollable"]
 
 
-def _cases(*names: str) -> Iterator[Any]:
-    for name in names:
-        content = json.loads((CONFORMANCE / f"{name}.json").read_text())
-        for number, case in enumerate(content["cases"]):
-            yield pytest.param({"image": content.get("image"), "number": number, **case}, id=f"{name}: {case['name']}")
-
-
-def _await_coarse_clock() -> None:
-    """Waits until the clock of the client, which lags, has come to the present tenth of a second."""
-    coarse = 6  # CLOCK_MONOTONIC_COARSE
-    tenth = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 100_000_000
-    eventually(lambda: time.clock_gettime_ns(coarse) // 100_000_000 >= tenth)
+def _cases(*files: str) -> List[Any]:
+    return [pytest.param(case, id=name) for name, case in cases(*files)]
 
 
 class Client:
@@ -104,16 +94,15 @@ def _is_raw(request: Fields) -> bool:
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "segments", "validity")))
+@pytest.mark.parametrize("case", _cases(*SCRIPTED))
 def test_scripted(case: Fields, style: str, tmp_path: pathlib.Path) -> None:
     broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"], case["image"])
-    keeps = any(step.get("read") == "hello" for script in case["connections"] for step in script)
-    client = Client(broker.path, 8 if keeps else -1, style)
+    client = Client(broker.path, 8 if keeps_images(case) else -1, style)
     try:
         for call in case["calls"]:
             if "do" in call:
                 broker.do(call["do"])
-                _await_coarse_clock()
+                await_coarse_clock()
             else:
                 _check(client.perform(call), call["expect"])
         # Standard input, output and error; the connection's epoll, two timers and perhaps the socket: mapped images
@@ -257,35 +246,19 @@ def style_and_broker(request: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     broker.stop()
 
 
-def _write(file: Fields, folder: pathlib.Path) -> None:
-    """Writes a local file, and waits: results are not kept at first."""
-    (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
-    time.sleep(0.05)
-
-
-@pytest.mark.parametrize("case", list(_cases("broker")))
+@pytest.mark.parametrize("case", _cases("broker"))
 def test_broker(
     case: Fields, style_and_broker: Tuple[str, Broker], origin: Origin, tmp_path: pathlib.Path
 ) -> None:
     style, broker = style_and_broker
-    for file in case.get("files", []):
-        _write(file, tmp_path)
-    prefix = f"/{style}-{case['number']}"
-    for page in case.get("origin", []):
-        origin.pages[prefix + page["path"]] = Page(
-            base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
-
-    def located(value: Any) -> Any:
-        return json.loads(json.dumps(value).replace("$origin", origin.url + prefix).replace("$files", str(tmp_path)))
-
+    calls = prepare(case, origin, f"/{style}-{case['number']}", tmp_path)
     # Others without kept images, because the source is compared.
     client = Client(broker.socket, 8 if case.get("keeps") else -1, style)
     try:
-        for call in case["calls"]:
+        for call in calls:
             if "do" in call:
-                _write(call["do"]["writeFile"], tmp_path)
-                continue
-            request = located(call["request"])
-            _check(client.perform({**call, "request": request, "raw": _is_raw(request)}), call["expect"])
+                write_file(call["do"]["writeFile"], tmp_path)
+            else:
+                _check(client.perform({**call, "raw": _is_raw(call["request"])}), call["expect"])
     finally:
         client.close()

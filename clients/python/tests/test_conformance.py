@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import base64
 import gc
-import json
 import pathlib
 import re
-import time
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, List
 
 import pytest
 
 import imgbroker
+from conformance import SCRIPTED, Fields, cases, keeps_images, prepare, write_file
 from scripted import ScriptedBroker
-from support import CONFORMANCE, Broker, Origin, Page, eventually, open_descriptors
-
-Fields = Dict[str, Any]
+from support import Broker, Origin, eventually, open_descriptors
 
 _FAILURES = {
     "protocol-violation": imgbroker.ProtocolViolationError, "connection-lost": imgbroker.ConnectionLostError,
@@ -24,11 +21,8 @@ _FAILURES = {
 }
 
 
-def _cases(*names: str) -> Iterator[Any]:
-    for name in names:
-        content = json.loads((CONFORMANCE / f"{name}.json").read_text())
-        for number, case in enumerate(content["cases"]):
-            yield pytest.param({"image": content.get("image"), "number": number, **case}, id=f"{name}: {case['name']}")
+def _cases(*files: str) -> List[Any]:
+    return [pytest.param(case, id=name) for name, case in cases(*files)]
 
 
 def _snake(name: str) -> str:
@@ -170,18 +164,17 @@ def _call(client: imgbroker.Client, call: Fields, submits: bool = False) -> Any:
     return result
 
 
-@pytest.mark.parametrize("case", list(_cases("validity")))
+@pytest.mark.parametrize("case", _cases("validity"))
 def test_scripted_with_submit(case: Fields, tmp_path: pathlib.Path) -> None:
     test_scripted(case, tmp_path, submits=True)
 
 
-@pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "segments", "validity")))
+@pytest.mark.parametrize("case", _cases(*SCRIPTED))
 def test_scripted(case: Fields, tmp_path: pathlib.Path, submits: bool = False) -> None:
     gc.collect()
     descriptors = open_descriptors()
     broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"], case["image"])
-    keeps = any(step.get("read") == "hello" for script in case["connections"] for step in script)
-    client = imgbroker.Client(broker.path, keep_images=8 if keeps else 0, reconnect=10)
+    client = imgbroker.Client(broker.path, keep_images=8 if keeps_images(case) else 0, reconnect=10)
     kept: List[Any] = []
     try:
         for call in case["calls"]:
@@ -201,28 +194,13 @@ def test_scripted(case: Fields, tmp_path: pathlib.Path, submits: bool = False) -
     eventually(lambda: open_descriptors() <= descriptors)
 
 
-def _write(file: Fields, folder: pathlib.Path) -> None:
-    """Writes a local file, and waits: results are not kept at first."""
-    (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
-    time.sleep(0.05)
-
-
-@pytest.mark.parametrize("case", list(_cases("broker")))
+@pytest.mark.parametrize("case", _cases("broker"))
 def test_broker(case: Fields, broker: Broker, origin: Origin, tmp_path: pathlib.Path) -> None:
-    for file in case.get("files", []):
-        _write(file, tmp_path)
-    prefix = f"/conformance-{case['number']}"
-    for page in case.get("origin", []):
-        origin.pages[prefix + page["path"]] = Page(
-            base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
-
-    def located(value: Any) -> Any:
-        return json.loads(json.dumps(value).replace("$origin", origin.url + prefix).replace("$files", str(tmp_path)))
-
+    calls = prepare(case, origin, f"/conformance-{case['number']}", tmp_path)
     # Others without kept images, because the source is compared.
     with imgbroker.Client(broker.socket, keep_images=8 if case.get("keeps") else 0) as client:
-        for call in case["calls"]:
+        for call in calls:
             if "do" in call:
-                _write(call["do"]["writeFile"], tmp_path)
-                continue
-            _call(client, {**call, "request": located(call["request"])})
+                write_file(call["do"]["writeFile"], tmp_path)
+            else:
+                _call(client, call)

@@ -1,0 +1,54 @@
+"""The cases of clients/conformance, for the tests of all clients. Needs the standard library alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import time
+from typing import Any, Dict, Iterator, List, Tuple
+
+from support import CONFORMANCE, Origin, Page, eventually
+
+Fields = Dict[str, Any]
+
+#: The files with cases for a scripted broker.
+SCRIPTED = ("requests", "replies", "faults", "segments", "validity")
+
+
+def cases(*files: str) -> Iterator[Tuple[str, Fields]]:
+    """Returns the cases of files, each with its name."""
+    for file in files:
+        content = json.loads((CONFORMANCE / f"{file}.json").read_text())
+        for number, case in enumerate(content["cases"]):
+            yield f"{file}: {case['name']}", {"image": content.get("image"), "number": number, **case}
+
+
+def keeps_images(case: Fields) -> bool:
+    """Returns whether the client of a scripted case is to keep images."""
+    return any(step.get("read") == "hello" for script in case["connections"] for step in script)
+
+
+def await_coarse_clock() -> None:
+    """Waits until the clock of a client, which may lag, has come to the present tenth of a second."""
+    coarse = 6  # CLOCK_MONOTONIC_COARSE
+    tenth = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 100_000_000
+    eventually(lambda: time.clock_gettime_ns(coarse) // 100_000_000 >= tenth)
+
+
+def write_file(file: Fields, folder: pathlib.Path) -> None:
+    """Writes a local file, and waits: results are not kept at first."""
+    (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
+    time.sleep(0.05)
+
+
+def prepare(case: Fields, origin: Origin, prefix: str, folder: pathlib.Path) -> List[Fields]:
+    """Writes the files of a case into a folder, and serves its pages at paths with a prefix. Returns its calls, with these places."""
+    for file in case.get("files", []):
+        write_file(file, folder)
+    for page in case.get("origin", []):
+        origin.pages[prefix + page["path"]] = Page(
+            base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
+    text = json.dumps(case["calls"]).replace("$origin", origin.url + prefix).replace("$files", str(folder))
+    calls: List[Fields] = json.loads(text)
+    return calls
