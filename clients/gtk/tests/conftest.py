@@ -15,7 +15,7 @@ import pytest
 # The broker and the origin are those of the Python client's tests.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 
-from support import PRODUCTS, Broker, Origin, Page, eventually  # noqa: E402
+from support import Broker, Display, Origin, Page, eventually  # noqa: E402
 
 #: The folder of the library, built by scripts/test-gtk.sh.
 BUILT = pathlib.Path(os.environ["IMGBROKER_GTK_BUILT"])
@@ -45,18 +45,11 @@ class _Numbered(Dict[str, Page]):
         return Page(image(color_of(int(path[3:]))), headers={"Cache-Control": "max-age=3600"})
 
 
-class Screen:
-    """A virtual display."""
+class Screen(Display):
+    """A virtual display, and the programs on it."""
 
     def __init__(self) -> None:
-        reading, writing = os.pipe()
-        self._server = subprocess.Popen(
-            # Without a reset when a screenshot was its only client, which would disconnect a program that starts meanwhile.
-            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1100x800x24", "-nolisten", "tcp", "-noreset"],
-            pass_fds=[writing], stderr=subprocess.DEVNULL)
-        os.close(writing)
-        with os.fdopen(reading) as pipe:
-            self.name = ":" + pipe.readline().strip()
+        super().__init__("1100x800")
         self._programs: List["subprocess.Popen[str]"] = []
 
     def start(self, socket: str, *command: str, scale: int = 1) -> "subprocess.Popen[str]":
@@ -99,8 +92,7 @@ class Screen:
         for program in self._programs:
             program.kill()
             program.communicate()
-        self._server.terminate()
-        self._server.wait(20)
+        super().close()
 
 
 class Viewer:
@@ -135,13 +127,6 @@ class Viewer:
         assert self.process.stdin is not None
         self.process.communicate(timeout=20)
         assert self.process.returncode == 0
-
-
-def stats(broker: Broker) -> Dict[str, Any]:
-    """Returns the broker's figures."""
-    command = [str(PRODUCTS / "imgbroker"), "ctl", "--socket", broker.socket, "stats", "--json"]
-    figures: Dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return figures
 
 
 @pytest.fixture(scope="session")

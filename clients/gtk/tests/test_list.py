@@ -7,7 +7,7 @@ from typing import List, Tuple
 
 import pytest
 
-from conftest import Screen, Viewer, color_of, image, private_memory, stats
+from conftest import Screen, Viewer, color_of, image, private_memory
 from support import Broker, Origin, Page, eventually
 
 ROWS = 5000
@@ -65,8 +65,8 @@ def test_scrolling(viewer: Viewer, broker: Broker, origin: Origin, restarts: boo
     eventually(lambda: is_complete(viewer.screen))
     assert max(number for number, _, _ in rows(viewer.screen)) == ROWS - 1
     # Rows that have left were cancelled, most of them before their download.
-    eventually(lambda: stats(broker)["queued"] + stats(broker)["running"] == 0)
-    figures = stats(broker)
+    eventually(lambda: broker.stats()["queued"] + broker.stats()["running"] == 0)
+    figures = broker.stats()
     assert restarts or 0 < figures["cancelled"] <= figures["requests"]
 
 
@@ -79,11 +79,11 @@ def test_rows_that_left(viewer: Viewer, broker: Broker, origin: Origin) -> None:
         origin.add(f"/slow/{number}", image(color_of(number)))
     try:
         viewer.do(f"viewer.show_list('{origin.url}/slow/%d', 200, 60)")
-        eventually(lambda: stats(broker)["running"] > 2)
+        eventually(lambda: broker.stats()["running"] > 2)
         scroll_to_end(viewer, 3000)
         eventually(lambda: is_complete(viewer.screen))
-        eventually(lambda: stats(broker)["running"] + stats(broker)["queued"] == 0)
-        figures = stats(broker)
+        eventually(lambda: broker.stats()["running"] + broker.stats()["queued"] == 0)
+        figures = broker.stats()
         assert figures["cancelled"] >= 10 and figures["failed"] == 0
     finally:
         gate.set()
@@ -101,11 +101,11 @@ def test_memory(viewer: Viewer, broker: Broker, origin: Origin) -> None:
         return max((number for number, _, _ in rows(viewer.screen)), default=0) > shown
 
     # 300 × 200 pixels each: 72 MB.
-    while stats(broker)["networkLoads"] < 300:
+    while broker.stats()["networkLoads"] < 300:
         eventually(lambda: is_complete(viewer.screen))
         shown = max(number for number, _, _ in rows(viewer.screen))
         eventually(has_moved)
-        assert stats(broker)["leasedBytes"] < 64 << 20
+        assert broker.stats()["leasedBytes"] < 64 << 20
     assert private_memory(viewer) - before < 32 << 20
 
 
@@ -143,15 +143,15 @@ viewer.window.set_child(viewer.scrolled)
 viewer.window.present()
 """)
     eventually(lambda: viewer.screen.count(color_of(0)) > 1000 and viewer.screen.count(color_of(9)) > 1000)
-    eventually(lambda: stats(broker)["queued"] + stats(broker)["running"] == 0)
-    assert stats(broker)["requests"] <= 16
+    eventually(lambda: broker.stats()["queued"] + broker.stats()["running"] == 0)
+    assert broker.stats()["requests"] <= 16
     viewer.do("viewer.scrolled.get_vadjustment().set_value(6000)")
     eventually(lambda: viewer.screen.count(color_of(105)) > 1000)
 
     # The first ones are released after a while. GTK keeps textures of the last frame until a visible pixel changes.
     def are_released() -> bool:
         viewer.do("adjustment = viewer.scrolled.get_vadjustment(); adjustment.set_value(adjustment.get_value() + 1)")
-        return bool(stats(broker)["leases"] <= 25)
+        return bool(broker.stats()["leases"] <= 25)
 
     eventually(are_released)
 
@@ -169,6 +169,6 @@ viewer.window.set_child(Gtk.ScrolledWindow(child=column))
 viewer.window.present()
 """)
     eventually(lambda: viewer.screen.count(color_of(0)) > 1000 and viewer.screen.count(color_of(103)) > 1000)
-    eventually(lambda: stats(broker)["queued"] + stats(broker)["running"] == 0)
+    eventually(lambda: broker.stats()["queued"] + broker.stats()["running"] == 0)
     # 9 lines and 7 columns.
-    assert stats(broker)["requests"] <= 70
+    assert broker.stats()["requests"] <= 70

@@ -9,7 +9,7 @@ from typing import List
 
 import PIL.Image
 
-from conftest import Screen, Viewer, color_of, image, stats
+from conftest import Screen, Viewer, color_of, image
 from support import Broker, Origin, Page, eventually
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
@@ -131,7 +131,7 @@ def test_resize(viewer: Viewer, broker: Broker, origin: Origin) -> None:
     url = origin.add("/resize.png", file.getvalue())
     viewer.do(f"viewer.window.set_default_size(100, 100); viewer.show(uri='{url}')")
     viewer.wait("ready")
-    requests = stats(broker)["requests"]
+    requests = broker.stats()["requests"]
     for side in range(120, 801, 20):
         viewer.do(f"viewer.window.set_default_size({side}, {side})")
         eventually(lambda: viewer.get("viewer.picture.get_width()") == side)
@@ -139,15 +139,15 @@ def test_resize(viewer: Viewer, broker: Broker, origin: Origin) -> None:
     # All pixels of the original, sharp.
     eventually(lambda: viewer.screen.count(RED) == 400 * 800)
     assert viewer.get("viewer.last_size") == [800, 800]
-    assert stats(broker)["requests"] - requests <= 12
+    assert broker.stats()["requests"] - requests <= 12
     # The original has no more.
-    requests = stats(broker)["requests"]
+    requests = broker.stats()["requests"]
     textures = viewer.get("viewer.textures")
     viewer.do("viewer.window.set_default_size(1000, 790)")
     eventually(lambda: viewer.get("viewer.picture.get_width()") == 1000)
     viewer.do("viewer.window.set_default_size(300, 300)")
     eventually(lambda: viewer.get("viewer.picture.get_width()") == 300)
-    assert viewer.get("viewer.textures") == textures and stats(broker)["requests"] == requests
+    assert viewer.get("viewer.textures") == textures and broker.stats()["requests"] == requests
 
 
 def test_two_pixels_for_one(screen: Screen, broker: Broker, tmp_path: pathlib.Path) -> None:
@@ -191,7 +191,7 @@ def test_animation(viewer: Viewer, broker: Broker, tmp_path: pathlib.Path) -> No
     eventually(lambda: viewer.get("viewer.picture.props.texture is None"))
     # The frame that was due when it was hidden, and the release.
     assert viewer.get("viewer.textures") <= textures + 2
-    eventually(lambda: stats(broker)["leases"] <= 1)
+    eventually(lambda: broker.stats()["leases"] <= 1)
     viewer.do("viewer.picture.set_visible(True)")
     numbers(viewer.screen, 5)
 
@@ -201,7 +201,7 @@ def test_long_animation(viewer: Viewer, broker: Broker, tmp_path: pathlib.Path) 
     path = animation(tmp_path, 12, 1000, 700, 60)
     viewer.do(f"viewer.window.set_default_size(1000, 700); viewer.show(uri='{path}')")
     numbers(viewer.screen, 12, 60)
-    assert stats(broker)["leasedBytes"] < 20 << 20
+    assert broker.stats()["leasedBytes"] < 20 << 20
     broker.stop("kill")
     broker.start()
     numbers(viewer.screen, 12, 60)
@@ -390,8 +390,8 @@ for round in range(20):
 viewer.show()
 box = None
 """)
-    eventually(lambda: stats(broker)["queued"] + stats(broker)["running"] == 0)
-    eventually(lambda: stats(broker)["leases"] == 0)
+    eventually(lambda: broker.stats()["queued"] + broker.stats()["running"] == 0)
+    eventually(lambda: broker.stats()["leases"] == 0)
 
 
 def test_paintable(viewer: Viewer, origin: Origin, broker: Broker) -> None:

@@ -11,22 +11,8 @@ import pytest
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "examples")]
 
 import imgbroker  # noqa: E402
-from support import Broker, Origin  # noqa: E402
-
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker for tests that do not end it."""
-    with Broker(tmp_path_factory.mktemp("broker")) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="session")
-def origin() -> Iterator[Origin]:
-    """An HTTP server; tests use paths of their own."""
-    origin = Origin()
-    yield origin
-    origin.close()
+from fixtures import broker, origin  # noqa: E402, F401
+from support import Broker  # noqa: E402
 
 
 @pytest.fixture

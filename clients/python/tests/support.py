@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import pathlib
 import socket
@@ -125,12 +126,37 @@ class Broker:
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(self.socket) == 0
 
+    def stats(self) -> Dict[str, Any]:
+        """Returns its figures."""
+        command = [str(PRODUCTS / "imgbroker"), "ctl", "--socket", self.socket, "stats", "--json"]
+        figures: Dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        return figures
+
     def stop(self, signal: str = "terminate") -> None:
         """Ends it: `terminate` or `kill`."""
         if self.process is not None:
             getattr(self.process, signal)()
             self.process.wait(30)
             self.process = None
+
+
+class Display:
+    """A virtual display."""
+
+    def __init__(self, size: str) -> None:
+        reading, writing = os.pipe()
+        self._server = subprocess.Popen(
+            # Without a reset when a screenshot was its only client, which would disconnect a program that starts meanwhile.
+            ["Xvfb", "-displayfd", str(writing), "-screen", "0", size + "x24", "-nolisten", "tcp", "-noreset"],
+            pass_fds=[writing], stderr=subprocess.DEVNULL)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            self.name = ":" + pipe.readline().strip()
+
+    def close(self) -> None:
+        """Ends it."""
+        self._server.terminate()
+        self._server.wait(20)
 
 
 def run_script(script: pathlib.Path, *arguments: str) -> str:

@@ -15,7 +15,8 @@ import pytest
 # The broker and the origin are those of the Python client's tests.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 
-from support import PRODUCTS, Broker, Origin  # noqa: E402
+from fixtures import origin  # noqa: E402, F401
+from support import Broker, Display  # noqa: E402
 
 #: The build folder of scripts/test-qml.sh.
 BUILD = pathlib.Path(os.environ["IMGBROKER_QML_BUILD"])
@@ -83,25 +84,18 @@ class Program:
         assert was_running and status == 0 and "Error:" not in errors and "Binding loop" not in errors, (status, errors)
 
 
-class Screen:
+class Screen(Display):
     """A virtual display, on which one program at a time is shown."""
 
     def __init__(self) -> None:
-        reading, writing = os.pipe()
-        self._server = subprocess.Popen(
-            # Without a reset when a screenshot was its only client, which would disconnect a program that starts meanwhile.
-            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"],
-            pass_fds=[writing], stderr=subprocess.DEVNULL)
-        os.close(writing)
-        with os.fdopen(reading) as pipe:
-            self.display = ":" + pipe.readline().strip()
+        super().__init__("800x600")
         self.folder: Optional[pathlib.Path] = None
         self._programs: List[Program] = []
 
     def run(self, socket: str, file: pathlib.Path, *arguments: str, **environment: str) -> Program:
         """Shows a file."""
         assert self.folder is not None
-        self._programs.append(Program(self.display, socket, self.folder, [str(file), *arguments], environment))
+        self._programs.append(Program(self.name, socket, self.folder, [str(file), *arguments], environment))
         return self._programs[-1]
 
     def show(self, broker: Broker, content: str, **environment: str) -> Program:
@@ -115,20 +109,6 @@ class Screen:
         """Ends all programs."""
         while self._programs:
             self._programs.pop().close()
-
-    def close(self) -> None:
-        """Ends the display."""
-        self._server.terminate()
-        self._server.wait(20)
-
-
-def stats(broker: Broker) -> Dict[str, Any]:
-    """Returns the broker's figures."""
-    output = subprocess.run(
-        [str(PRODUCTS / "imgbroker"), "ctl", "--socket", broker.socket, "stats", "--json"], check=True,
-        stdout=subprocess.PIPE).stdout
-    result: Dict[str, Any] = json.loads(output)
-    return result
 
 
 @pytest.fixture(scope="session")
@@ -154,11 +134,3 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     broker = Broker(folder, "--config", str(configuration))
     yield broker
     broker.stop()
-
-
-@pytest.fixture(scope="session")
-def origin() -> Iterator[Origin]:
-    """An HTTP server; tests use paths of their own."""
-    origin = Origin()
-    yield origin
-    origin.close()

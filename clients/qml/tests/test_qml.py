@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, List, Tuple
 import PIL.Image
 import pytest
 
-from conftest import Color, Program, Screen, stats
+from conftest import Color, Program, Screen
 from support import Broker, Origin, Page, eventually
 
 NULL, READY, LOADING, ERROR = range(4)
@@ -49,7 +49,7 @@ def is_ready(program: Program, name: str = "image") -> Callable[[], bool]:
 
 def requests(broker: Broker) -> int:
     """Returns the number of requests that the broker has received."""
-    return int(stats(broker)["requests"])
+    return int(broker.stats()["requests"])
 
 
 # A long list
@@ -173,7 +173,7 @@ def test_list(screen: Screen, tmp_path: pathlib.Path, numbers: Origin) -> None:
         eventually(is_complete)
         assert program.eval("list.itemAtIndex(4903).image.status") == (ERROR if is_broken(4903) else READY)
         assert len(numbers.requests) < ROWS / 2
-        eventually(lambda: (stats(broker)["queued"], stats(broker)["running"]) == (0, 0))
+        eventually(lambda: (broker.stats()["queued"], broker.stats()["running"]) == (0, 0))
         # Images that are kept take 64 MiB at most, and none is copied.
         assert program.status("RssShmem") < 80 << 10
         assert program.status("RssAnon") < memory + (24 << 10)
@@ -187,13 +187,13 @@ def test_cancelled(screen: Screen, broker: Broker, origin: Origin) -> None:
     try:
         for number in range(60):
             origin.pages[f"/gated/{number}"] = Page(plain(number_color(number)), gate=gate)
-        before = stats(broker)
+        before = broker.stats()
         program = screen.show(broker, LIST.format(rows=60, url=origin.url + "/gated"))
         eventually(lambda: requests(broker) >= before["requests"] + 12)
         # Five rows remain; the others enter the pool.
         program.eval("list.anchors.fill = undefined, list.cacheBuffer = 0, list.width = 800, list.height = 250")
-        eventually(lambda: stats(broker)["queued"] + stats(broker)["running"] in range(1, 7))
-        assert stats(broker)["cancelled"] > before["cancelled"]
+        eventually(lambda: broker.stats()["queued"] + broker.stats()["running"] in range(1, 7))
+        assert broker.stats()["cancelled"] > before["cancelled"]
         gate.set()
         eventually(lambda: check_rows(program.picture().crop((0, 0, 800, 250)))[0] == 5)
     finally:
@@ -376,14 +376,14 @@ def test_hidden(screen: Screen, broker: Broker, origin: Origin) -> None:
     url = origin.add("/hidden", plain(RED, 800, 600))
     # Images of `refresh` are not kept by the connection.
     program = screen.show(broker, IMAGE.format(f'source: "{url}"; refresh: true'))
-    eventually(lambda: shows(program, RED, 200, 150)() and stats(broker)["leases"] > 0)
+    eventually(lambda: shows(program, RED, 200, 150)() and broker.stats()["leases"] > 0)
     for hide, show in [("image.visible = false", "image.visible = true"), ("hide()", "show()")]:
-        before = stats(broker)["leases"]
+        before = broker.stats()["leases"]
         program.eval(hide)
-        eventually(lambda: stats(broker)["leases"] == before - 1)
+        eventually(lambda: broker.stats()["leases"] == before - 1)
         program.eval(show)
         eventually(shows(program, RED, 200, 150))
-        eventually(lambda: stats(broker)["leases"] == before)
+        eventually(lambda: broker.stats()["leases"] == before)
 
 
 # Animations
@@ -617,9 +617,9 @@ def test_provider_cancels(screen: Screen, broker: Broker, origin: Origin) -> Non
         origin.pages["/provided/gated"] = Page(plain(RED), gate=gate)
         program = screen.show(broker, PROVIDED.format(f'source: "image://imgbroker/{origin.url}/provided/gated"'))
         eventually(lambda: "/provided/gated" in origin.requests)
-        before = stats(broker)["cancelled"]
+        before = broker.stats()["cancelled"]
         program.eval('image.source = ""')
-        eventually(lambda: stats(broker)["cancelled"] == before + 1)
+        eventually(lambda: broker.stats()["cancelled"] == before + 1)
     finally:
         gate.set()
 
@@ -637,12 +637,12 @@ def test_feed(screen: Screen, broker: Broker, origin: Origin, tmp_path: pathlib.
     # A click loads it again.
     origin.add("/feed.png", plain(RED))
     subprocess.run(["xdotool", "mousemove", "200", "350", "click", "1"], check=True,
-                   env={**os.environ, "DISPLAY": screen.display})
+                   env={**os.environ, "DISPLAY": screen.name})
     eventually(lambda: program.counts().get(RED, 0) > 430 * 170)
     # The wheel scrolls.
 
     def scrolled() -> bool:
-        subprocess.run(["xdotool", "click", "--repeat", "10", "--delay", "5", "5"], check=True, env={**os.environ, "DISPLAY": screen.display})
+        subprocess.run(["xdotool", "click", "--repeat", "10", "--delay", "5", "5"], check=True, env={**os.environ, "DISPLAY": screen.name})
         return program.counts().get(COLORS[7], 0) > 430 * 170
 
     eventually(scrolled)

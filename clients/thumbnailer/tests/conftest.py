@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import pathlib
 import shutil
@@ -18,7 +17,7 @@ from gi.repository import Gio, GLib
 # The broker is that of the Python client's tests.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 
-from support import PRODUCTS, Broker, eventually  # noqa: E402
+from support import Broker, eventually  # noqa: E402
 
 #: Where scripts/test-thumbnailer.sh has installed the service.
 INSTALLED = pathlib.Path(os.environ["IMGBROKER_THUMBNAILER_INSTALLED"])
@@ -206,13 +205,6 @@ def resume(broker: Broker) -> None:
     """Lets the process of the broker continue."""
     assert broker.process is not None
     broker.process.send_signal(signal.SIGCONT)
-
-
-def stats(broker: Broker) -> Dict[str, Any]:
-    """Returns the broker's figures."""
-    command = [str(PRODUCTS / "imgbroker"), "ctl", "--socket", broker.socket, "stats", "--json"]
-    figures: Dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return figures
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ from typing import Dict, Tuple
 import PIL.Image
 import PIL.PngImagePlugin
 import pytest
-from conftest import (
-    CONNECTION, IMAGE, IS_THUMBNAIL, SAVE, SIDES, UNSUPPORTED, Bus, check, draw, pause, resume,
-    stats, uri_of)
+from conftest import CONNECTION, IMAGE, IS_THUMBNAIL, SAVE, SIDES, UNSUPPORTED, Bus, check, draw, pause, resume, uri_of
 from support import Broker, eventually
 
 TYPES = {
@@ -33,11 +31,11 @@ def color_of(number: int) -> Tuple[int, int, int]:
 
 def decodes(broker: Broker) -> int:
     """Returns the number of decoded images."""
-    return int(stats(broker)["histograms"]["decode"]["count"])
+    return int(broker.stats()["histograms"]["decode"]["count"])
 
 
 def requests(broker: Broker) -> int:
-    return int(sum(user["requests"] for user in stats(broker).get("users", [])))
+    return int(sum(user["requests"] for user in broker.stats().get("users", [])))
 
 
 def png_header(width: int, height: int) -> bytes:
