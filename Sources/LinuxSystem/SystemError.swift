@@ -30,11 +30,11 @@ package func retrying<Result: SignedInteger>(_ call: String, _ body: () -> Resul
     }
 }
 
-/// Repeats `body` as `retrying` does; nil when the call would block.
-func retryingUnlessBlocked<Result: SignedInteger>(
-    _ call: String, _ body: () -> Result
+/// Repeats `body` as `retrying` does; nil when the call fails with `code`.
+func retrying<Result: SignedInteger>(
+    _ call: String, nilFor code: Int32, _ body: () -> Result
 ) throws(SystemError) -> Result? {
-    do { return try retrying(call, body) } catch  where error.code == EAGAIN { return nil }
+    do { return try retrying(call, body) } catch  where error.code == code { return nil }
 }
 
 /// The calling thread's `errno`, a macro that Swift cannot import.

@@ -159,7 +159,7 @@ package enum UnixSocket {
     package static func send(
         _ bytes: UnsafeRawBufferPointer, descriptors: [FileDescriptor] = [], on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
-        try retryingUnlessBlocked("sendmsg") {
+        try retrying("sendmsg", nilFor: EAGAIN) {
             unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: descriptors.count) { numbers in
                 _ = unsafe numbers.initialize(fromContentsOf: descriptors.lazy.map(\.raw))
                 return unsafe clinux_send(
@@ -176,7 +176,7 @@ package enum UnixSocket {
         _ file: FileDescriptor, at offset: Int, count: Int, on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
         var position = off_t(offset)
-        return try retryingUnlessBlocked("sendfile") { unsafe sendfile(socket.raw, file.raw, &position, count) }
+        return try retrying("sendfile", nilFor: EAGAIN) { unsafe sendfile(socket.raw, file.raw, &position, count) }
     }
 
     /// Receives the available bytes, up to the buffer's size. Received descriptors are closed by `disposal`, if given.

@@ -63,12 +63,10 @@ package enum FileSystem {
     /// - Throws: `SystemError` of `stat`, except `ENOENT`.
     package static func status(of path: String, followingLinks: Bool = true) throws(SystemError) -> Status? {
         var status = stat()
-        do {
-            try retrying("stat") { unsafe followingLinks ? stat(path, &status) : lstat(path, &status) }
-        } catch  where error.code == ENOENT {
-            return nil
+        let result = try retrying("stat", nilFor: ENOENT) {
+            unsafe followingLinks ? stat(path, &status) : lstat(path, &status)
         }
-        return Status(status)
+        return result == nil ? nil : Status(status)
     }
 
     /// Makes a directory. Returns whether the path was free.
@@ -76,12 +74,7 @@ package enum FileSystem {
     /// - Throws: `SystemError` of `mkdir`, except `EEXIST`, also for an existing file.
     @discardableResult
     package static func makeDirectory(_ path: String, mode: UInt32) throws(SystemError) -> Bool {
-        do {
-            try retrying("mkdir") { unsafe mkdir(path, mode) }
-            return true
-        } catch  where error.code == EEXIST {
-            return false
-        }
+        try retrying("mkdir", nilFor: EEXIST) { unsafe mkdir(path, mode) } != nil
     }
 
     /// The names in a directory, unordered, without "." and "..". Names that are not UTF-8 are left out.
@@ -191,12 +184,7 @@ extension FileDescriptor {
     ///
     /// - Throws: `SystemError` of `flock`.
     package func tryLock() throws(SystemError) -> Bool {
-        do {
-            try retrying("flock") { flock(raw, LOCK_EX | LOCK_NB) }
-            return true
-        } catch  where error.code == EWOULDBLOCK {
-            return false
-        }
+        try retrying("flock", nilFor: EWOULDBLOCK) { flock(raw, LOCK_EX | LOCK_NB) } != nil
     }
 
     /// Copies the first `count` bytes of `source` to the start of this file, within the kernel if possible; some file
