@@ -285,7 +285,7 @@ let package = Package(
             ],
             path: "Tests/TestSupport", swiftSettings: swift + optimized),
         .target(
-            name: "CodingTestSupport", dependencies: ["JSONCoding"], path: "Tests/CodingTestSupport",
+            name: "CodingTestSupport", dependencies: ["JSONCoding", "SystemValues"], path: "Tests/CodingTestSupport",
             swiftSettings: swift),
         .target(name: "CProbe", path: "Tests/CProbe", cSettings: c),
         .executableTarget(
@@ -310,18 +310,21 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(name: "SystemValuesTests", dependencies: ["SystemValues"], swiftSettings: swift),
         .testTarget(
-            name: "JSONCodingTests", dependencies: ["CodingTestSupport", "JSONCoding"], swiftSettings: swift),
+            name: "JSONCodingTests", dependencies: ["CodingTestSupport", "JSONCoding", "SystemValues"],
+            swiftSettings: swift),
         .testTarget(
-            name: "HTTPValuesTests", dependencies: ["CodingTestSupport", "HTTPValues", "JSONCoding"],
+            name: "HTTPValuesTests", dependencies: ["CodingTestSupport", "HTTPValues", "JSONCoding", "SystemValues"],
             exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
             name: "IPCProtocolTests",
-            dependencies: ["CodingTestSupport", "HTTPValues", "IPCProtocol", "JSONCoding"], exclude: ["Golden"],
+            dependencies: ["CodingTestSupport", "HTTPValues", "IPCProtocol", "JSONCoding", "SystemValues"],
+            exclude: ["Golden"],
             swiftSettings: swift),
         .testTarget(
             name: "WorkerProtocolTests",
             dependencies: [
-                "CodingTestSupport", "DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding", "WorkerProtocol",
+                "CodingTestSupport", "DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding", "SystemValues",
+                "WorkerProtocol",
             ],
             exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
@@ -388,7 +391,7 @@ let package = Package(
             name: "WebServingTests", dependencies: ["HTTPValues", "SystemValues", "WebServing"], swiftSettings: swift),
         .testTarget(
             name: "imghttpTests",
-            dependencies: ["imghttp", "ImageBrokerClient", "IPCProtocol", "TestSupport", "WebServing"],
+            dependencies: ["imghttp", "ImageBrokerClient", "IPCProtocol", "SystemValues", "TestSupport", "WebServing"],
             swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(
@@ -460,7 +463,9 @@ if with.contains("benchmarks") {
             ],
             path: "Benchmarks/imgbench", swiftSettings: benchmarkSwift),
         // A model of many brokers with one shared tier (docs/fleet.md).
-        .executableTarget(name: "fleetsim", path: "Benchmarks/fleetsim", swiftSettings: benchmarkSwift),
+        .executableTarget(
+            name: "fleetsim", dependencies: ["SystemValues"], path: "Benchmarks/fleetsim",
+            swiftSettings: benchmarkSwift),
     ]
 }
 // It imports the core `@testable`, so a release build of it needs `-Xswiftc -enable-testing` and a build folder of its own.

@@ -1,6 +1,5 @@
 import Foundation
-
-@testable import struct BrokerCore.SplitMix64
+import SystemValues
 
 /// An image in memory: its size and the time to make it.
 struct Picture {

@@ -1,8 +1,8 @@
 import Foundation
+import SystemValues
 
 @testable import struct BrokerCore.EvictionQueue
 @testable import struct BrokerCore.MinHeap
-@testable import struct BrokerCore.SplitMix64
 @testable import struct BrokerCore.UseQueue
 
 /// An eviction policy. Images are named by their index in the list of all.

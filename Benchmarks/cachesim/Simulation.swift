@@ -1,6 +1,5 @@
 import Foundation
-
-@testable import struct BrokerCore.SplitMix64
+import SystemValues
 
 /// Runs all traces through all policies, for caches of several sizes.
 enum Simulation {

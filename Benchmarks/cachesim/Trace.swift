@@ -1,6 +1,5 @@
 import Foundation
-
-@testable import struct BrokerCore.SplitMix64
+import SystemValues
 
 /// A sequence of requests, as indices in a list of images.
 struct Trace: Sendable {

@@ -1,3 +1,5 @@
+import SystemValues
+
 /// A fleet, its load and its shared tier. Times are in seconds, sizes in bytes.
 struct Model {
     var hosts = 3
@@ -67,7 +69,7 @@ struct Simulation {
     }
 
     private let model: Model
-    private var random: Random
+    private var random: SplitMix64
     private let popularity: Popularity
     /// What each host has, by image: from when and until when.
     private var local: [[Int32: (from: Float, until: Float)]]
@@ -84,7 +86,7 @@ struct Simulation {
 
     init(_ model: Model, seed: UInt64 = 1) {
         self.model = model
-        random = Random(state: seed)
+        random = SplitMix64(state: seed)
         popularity = Popularity(count: model.images, exponent: model.exponent)
         local = Array(repeating: [:], count: model.hosts)
         records = Array(repeating: Record(), count: model.images)

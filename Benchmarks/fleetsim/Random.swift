@@ -1,15 +1,6 @@
-/// A pseudorandom generator (SplitMix64), so that each run gives the same figures.
-struct Random {
-    var state: UInt64
+import SystemValues
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
+extension SplitMix64 {
     /// A number from 0 up to 1.
     mutating func unit() -> Double { Double(next() >> 11) / Double(1 << 53) }
 
@@ -29,7 +20,7 @@ struct Popularity {
         }
     }
 
-    func image(_ random: inout Random) -> Int {
+    func image(_ random: inout SplitMix64) -> Int {
         let wanted = random.unit() * sums[sums.count - 1]
         var (low, high) = (0, sums.count - 1)
         while low < high {

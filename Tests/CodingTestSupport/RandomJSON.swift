@@ -1,9 +1,11 @@
+package import SystemValues
+
 /// Writes random JSON texts that use every corner of the grammar.
 package struct RandomJSON {
-    package private(set) var random: RandomSource
+    package private(set) var random: SplitMix64
 
     package init(seed: UInt64) {
-        random = RandomSource(seed: seed)
+        random = SplitMix64(state: seed)
     }
 
     /// An object with one member, `v`, of any kind.

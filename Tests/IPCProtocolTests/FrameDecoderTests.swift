@@ -1,5 +1,6 @@
 import CodingTestSupport
 import JSONCoding
+import SystemValues
 import Testing
 
 @testable import IPCProtocol
@@ -88,7 +89,7 @@ struct FrameDecoderTests {
 
     @Test(arguments: 0..<20)
     func randomStreamsInRandomPushes(seed: UInt64) throws {
-        var random = RandomSource(seed: seed)
+        var random = SplitMix64(state: seed)
         var pieces: [Piece] = [.frame([0])]
         for _ in 0..<60 {
             let count = Int.random(in: 0...(random.once(in: 10) ? 100_000 : 40), using: &random)

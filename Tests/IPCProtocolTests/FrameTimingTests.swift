@@ -1,5 +1,6 @@
 import CodingTestSupport
 import IPCProtocol
+import SystemValues
 import Testing
 
 /// No frame occupies the broker's event loop for more than 2 ms: the time of reading the worst ones. The figures of
@@ -20,7 +21,7 @@ import Testing
 
     /// A text of random pieces, which no processor predicts.
     private static func random(_ pieces: [String], to count: Int) -> String {
-        var source = RandomSource(seed: 1)
+        var source = SplitMix64(state: 1)
         var text = ""
         while text.utf8.count < count { text += source.pick(pieces) }
         return text

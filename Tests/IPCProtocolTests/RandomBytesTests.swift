@@ -1,12 +1,13 @@
 import CodingTestSupport
 import IPCProtocol
+import SystemValues
 import Testing
 
 /// Random bytes are refused by all readers of messages.
 struct RandomBytesTests {
     @Test(arguments: 200..<204)
     func noBytesAtAllCrashTheReader(seed: UInt64) {
-        var random = RandomSource(seed: seed)
+        var random = SplitMix64(state: seed)
         for _ in 0..<2000 {
             let count = Int.random(in: 0...40, using: &random)
             var text = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }

@@ -1,6 +1,7 @@
 import CodingTestSupport
 import IPCProtocol
 import JSONCoding
+import SystemValues
 import Testing
 
 /// The recognition of repeated requests, compared with the JSON reader.
@@ -54,7 +55,7 @@ struct RepeatableTextTests {
 
     /// Texts with bytes changed, doubled or removed: each recognised text means the same with another id to the JSON reader.
     @Test(arguments: 1...20) func agreesWithTheGeneralReader(seed: UInt64) throws {
-        var random = RandomSource(seed: seed)
+        var random = SplitMix64(state: seed)
         let seeds = [
             get, #"{"type":"release","buffer":7}"#, #"{"type":"release","buffers":[7]}"#,
             #"{"type": "get", "id": 3, "url": "http://b/", "as": "original"}"#,

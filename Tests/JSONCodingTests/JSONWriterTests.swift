@@ -1,5 +1,6 @@
 import CodingTestSupport
 import JSONCoding
+import SystemValues
 import Testing
 
 /// What is written is JSON with the values that went in.
@@ -63,7 +64,7 @@ struct JSONWriterTests {
     }
 
     @Test func everyScalarOfTheBasicPlanesComesBack() throws {
-        var random = RandomSource(seed: 1)
+        var random = SplitMix64(state: 1)
         var scalars = (0..<0x300).compactMap { Unicode.Scalar($0) }
         scalars += (0..<3000).compactMap { _ in Unicode.Scalar(UInt32.random(in: 0...0x10FFFF, using: &random)) }
         for scalar in scalars {

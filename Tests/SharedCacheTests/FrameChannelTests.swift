@@ -4,6 +4,7 @@ import IPCTransport
 import JSONCoding
 import LinuxSystem
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 
@@ -246,7 +247,7 @@ import Testing
     /// Short and long frames, some with descriptors, in pieces of any size: both ways of filling deliver the same,
     /// alternating and alone.
     @Test(arguments: 0..<20, [false, true]) func peekingChangesNothing(_ seed: UInt64, isAlone: Bool) throws {
-        var random = SeededRandom(state: seed)
+        var random = SplitMix64(state: seed)
         var expected: [(text: [UInt8], descriptor: UInt8?)] = []
         var (came, rounds) = (0, 0)
         while came < 60 {

@@ -3,6 +3,7 @@ import DiskRecords
 import HTTPValues
 import IPCProtocol
 import JSONCoding
+import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -134,7 +135,7 @@ struct OrderLengthTests {
 
     /// Random messages within the limits of the protocol, as they would be ordered.
     @Test(arguments: 0..<8) func ordersOfRandomMessagesFit(seed: UInt64) throws {
-        var source = RandomSource(seed: seed)
+        var source = SplitMix64(state: seed)
         func text(_ most: Int, _ pieces: [String]) -> String {
             var text = ""
             let count = Int.random(in: 0...most, using: &source)

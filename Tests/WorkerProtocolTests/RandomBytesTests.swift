@@ -1,5 +1,6 @@
 import CodingTestSupport
 import IPCProtocol
+import SystemValues
 import Testing
 import WorkerProtocol
 
@@ -7,7 +8,7 @@ import WorkerProtocol
 struct RandomBytesTests {
     @Test(arguments: 200..<204)
     func noBytesAtAllCrashTheReader(seed: UInt64) {
-        var random = RandomSource(seed: seed)
+        var random = SplitMix64(state: seed)
         for _ in 0..<2000 {
             let count = Int.random(in: 0...40, using: &random)
             var text = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
@@ -20,7 +21,7 @@ struct RandomBytesTests {
     /// A message that was changed or cut is read as some message or refused, and no byte outside it is read.
     @Test(arguments: 210..<214)
     func damagedMessagesDoNotCrashTheReader(seed: UInt64) throws {
-        var random = RandomSource(seed: seed)
+        var random = SplitMix64(state: seed)
         let frames = try GoldenWorkerTests.decodeReports.map { try $0.1.encoded() }
         for frame in frames {
             let whole = Array(frame.dropFirst(Frame.headerLength))

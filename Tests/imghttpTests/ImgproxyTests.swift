@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import TestSupport
 import Testing
 
@@ -98,7 +99,7 @@ struct ImgproxyTests {
 
     /// Parts of valid requests in any order, and with any byte in them.
     @Test func `any target is a request or a problem`() {
-        var random = SeededRandom(state: 7)
+        var random = SplitMix64(state: 7)
         let parts = [
             "/", "s", "rs:", "fill", ":", "300", "g:", "fp:", "0.5", "bl:", "bg:", "ff00ff", "plain/", "http://a/", "@",
             ".", "png",

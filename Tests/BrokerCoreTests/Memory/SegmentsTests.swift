@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import Testing
 
 @testable import BrokerCore

@@ -1,3 +1,4 @@
+import SystemValues
 import Testing
 
 @testable import BrokerCore

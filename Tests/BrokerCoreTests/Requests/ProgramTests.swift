@@ -51,7 +51,7 @@ struct ProgramTests {
     }
 
     @Test mutating func `whatever names clients state, the report has no others`() {
-        var random = RandomSource(seed: 7)
+        var random = SplitMix64(state: 7)
         let parts = [
             "imgbroker-http", "imgbroker-thumbnailer", "imgbroker", "-", "http", "/", "1.0", "\u{7F}", "é", "\"",
             String(repeating: "x", count: 99),

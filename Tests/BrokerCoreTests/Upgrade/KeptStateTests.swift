@@ -4,6 +4,7 @@ import Foundation
 import HTTPValues
 import IPCProtocol
 import JSONCoding
+import SystemValues
 import Testing
 import WorkerProtocol
 

@@ -1,5 +1,6 @@
 import HTTPValues
 import IPCProtocol
+import SystemValues
 import Testing
 
 @testable import BrokerCore

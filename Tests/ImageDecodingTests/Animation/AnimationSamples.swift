@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -99,7 +100,7 @@ struct AnimationSample: CustomTestStringConvertible {
     }()
 
     private static func noise(_ width: Int, _ height: Int) -> TestPicture {
-        var random = SeededRandom(state: 5)
+        var random = SplitMix64(state: 5)
         return TestPicture(width: width, height: height) { _, _ in
             SIMD4(UInt8.random(in: 0..<200, using: &random), 7, 9, 255)
         }

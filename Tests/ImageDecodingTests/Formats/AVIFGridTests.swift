@@ -1,5 +1,6 @@
 #if !WITHOUT_AVIF
     import IPCProtocol
+    import SystemValues
     import TestSupport
     import Testing
     import WorkerProtocol
@@ -79,7 +80,7 @@
         @Test func changedBoxes() throws {
             let file = try TestGrid(picture).file
             let end = try #require(file.firstRange(of: Array("mdat".utf8))).lowerBound
-            var random = SeededRandom(state: 7)
+            var random = SplitMix64(state: 7)
             for _ in 0..<500 {
                 var changed = file
                 for _ in 0..<Int.random(in: 1...3, using: &random) {

@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -170,7 +171,7 @@ struct ScanSkippingTests {
 
     /// Every damaged file ends with an image or an error code.
     @Test(arguments: [0, 1]) func damagedFiles(_ index: Int) throws {
-        var random = SeededRandom(state: 11)
+        var random = SplitMix64(state: 11)
         let codes: [ErrorCode?] = [nil, .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage]
         let file = Self.files[index]
         let headers = scans(file)

@@ -1,5 +1,6 @@
 #if !WITHOUT_JXL
     import IPCProtocol
+    import SystemValues
     import TestSupport
     import Testing
     import WorkerProtocol
@@ -55,7 +56,7 @@
 
         /// Of an incomplete file there are complete groups of pixels, and the others in less detail, if damage is accepted.
         @Test func damageIsAccepted() throws {
-            var random = SplitMix(state: 5)
+            var random = SplitMix64(state: 5)
             let picture = TestPicture(width: 700, height: 300) { x, y in
                 SIMD4(UInt8(x / 4), UInt8(y / 2), UInt8.random(in: 0...90, using: &random), 255)
             }

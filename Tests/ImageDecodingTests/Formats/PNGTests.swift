@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import TestSupport
 import Testing
 
@@ -131,7 +132,7 @@ struct PNGTests {
 struct PNGRowsTests {
     /// An image with varying channels, in which each neighbour is the Paeth predictor of some pixel.
     private static func picture(_ width: Int, _ height: Int, _ kind: TestPNG.Kind) -> TestPicture {
-        var random = SplitMix(state: UInt64(width))
+        var random = SplitMix64(state: UInt64(width))
         return TestPicture(width: width, height: height) { x, y in
             let pixel = UInt64.random(in: 0 ... .max, using: &random)
             let noise = SIMD4<UInt8>(truncatingIfNeeded: SIMD4(pixel, pixel >> 8, pixel >> 16, pixel >> 24))

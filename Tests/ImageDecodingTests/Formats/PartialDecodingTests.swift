@@ -1,6 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -156,7 +157,7 @@ struct PartialDecodingTests {
 
     /// Every damaged file ends with an image or an error code.
     @Test(arguments: samples) func damagedParts(_ sample: Sample) throws {
-        var random = SeededRandom(state: 7)
+        var random = SplitMix64(state: 7)
         let codes: [ErrorCode?] = [nil, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage]
         for _ in 0..<300 {
             var file = Array(sample.file.prefix(Int.random(in: 1...sample.file.count, using: &random)))

@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -27,7 +28,7 @@ struct AcceptedDamageTests {
     }
 
     private static func noise(_ width: Int, _ height: Int, transparent: Bool = false) -> TestPicture {
-        var random = SplitMix(state: 3)
+        var random = SplitMix64(state: 3)
         return TestPicture(width: width, height: height) { _, _ in
             let bits = UInt32.random(in: 0...UInt32.max, using: &random)
             let alpha: UInt8 = transparent ? UInt8(truncatingIfNeeded: bits >> 24) | 1 : 255
@@ -151,7 +152,7 @@ struct AcceptedDamageTests {
 
     @Test(arguments: samples) func corruptedMiddle(_ sample: Sample) throws {
         let whole = try decode(sample.file)
-        var random = SplitMix(state: 11)
+        var random = SplitMix64(state: 11)
         var accepted = 0
         for _ in 0..<40 {
             var bytes = sample.file

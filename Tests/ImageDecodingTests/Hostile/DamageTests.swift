@@ -1,5 +1,6 @@
 import IPCProtocol
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -68,7 +69,7 @@ struct DamageTests {
     }
 
     @Test(arguments: samples) func flippedBits(_ sample: Sample) {
-        var random = SplitMix(state: 7)
+        var random = SplitMix64(state: 7)
         let expected: [ErrorCode?] = [
             nil, .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .outOfMemory,
         ]
@@ -155,7 +156,7 @@ struct DamageTests {
     }
 
     /// Returns `file` with one of three kinds of damage.
-    private static func damaged(_ file: [UInt8], using random: inout SeededRandom) -> [UInt8] {
+    private static func damaged(_ file: [UInt8], using random: inout SplitMix64) -> [UInt8] {
         var bytes = file
         switch Int.random(in: 0..<3, using: &random) {
         case 0: bytes.removeLast(.random(in: 1..<bytes.count - 12, using: &random))
@@ -178,7 +179,7 @@ struct DamageTests {
 
     @Test func damagedFilesInOneWorker() throws {
         let samples = try Self.samples()
-        var random = SeededRandom(state: 2024)
+        var random = SplitMix64(state: 2024)
         let files = (0..<504).map { Self.damaged(samples[$0 % samples.count], using: &random) }
         let forwards = try outcomes(of: Array(files.enumerated()))
         let backwards = try outcomes(of: files.enumerated().reversed())

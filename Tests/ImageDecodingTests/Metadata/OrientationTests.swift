@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -57,7 +58,7 @@ struct OrientationTests {
     }
 
     @Test func metadataOfAnyBytes() {
-        var random = SplitMix(state: 42)
+        var random = SplitMix64(state: 42)
         let picture = TestPicture.gradient(width: 8, height: 8)
         let exif = TestExif.block(orientation: 8)
         let files = [
@@ -78,17 +79,4 @@ struct OrientationTests {
     }
 
     private func orientation(_ exif: [UInt8]) -> ImageDecoding.Orientation { Orientation(exif: exif.span) }
-}
-
-/// Random numbers from a seed (Steele, Lea, Flood: SplitMix64).
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
-        return value ^ value >> 31
-    }
 }

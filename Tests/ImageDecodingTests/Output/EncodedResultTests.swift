@@ -1,6 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -116,7 +117,7 @@ struct EncodedResultTests {
     @Test(arguments: [(400, 2), (400, 8), (40, 200)]) func memoryOfAnAnimationIsWithinTheEstimate(
         side: Int, count: Int
     ) throws {
-        var random = SplitMix(state: 3)
+        var random = SplitMix64(state: 3)
         let frames = (0..<count).map { _ in
             var words: [UInt64] = (0..<side * side / 2).map { _ in random.next() }
             let bytes = unsafe words.withUnsafeMutableBytes { unsafe Array($0) }
@@ -195,7 +196,7 @@ struct EncodedResultTests {
 
     /// Noise at the highest quality fits the buffer.
     @Test func noiseFitsIntoItsBuffer() throws {
-        var random = SplitMix(state: 11)
+        var random = SplitMix64(state: 11)
         for (width, height) in [(1, 1), (8, 8), (300, 200)] {
             let noise = TestPicture(width: width, height: height) { _, _ in
                 SIMD4(
@@ -213,7 +214,7 @@ struct EncodedResultTests {
 
     /// A narrow image is encoded in blocks of 16 × 16, too.
     @Test func narrowestNoiseFitsToo() throws {
-        var random = SplitMix(state: 12)
+        var random = SplitMix64(state: 12)
         let noise = TestPicture(width: 2, height: 65_500) { _, _ in
             let bits = UInt8.random(in: 0...7, using: &random)
             return SIMD4(bits & 1 == 0 ? 0 : 255, bits & 2 == 0 ? 0 : 255, bits & 4 == 0 ? 0 : 255, 255)
@@ -267,7 +268,7 @@ struct EncoderTests {
     }
 
     @Test func largeJPEGIsWrittenInSteps() throws {
-        var random = SplitMix(state: 3)
+        var random = SplitMix64(state: 3)
         let noise = TestPicture(width: 600, height: 500) { _, _ in
             SIMD4(.random(in: 0...255, using: &random), .random(in: 0...255, using: &random), 0, 255)
         }

@@ -1,6 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -126,7 +127,7 @@ struct ScalingLimitTests {
         let rows = 100
         let memory = try PixelMemory(count: rows * side * 4)
         let words = unsafe memory.bytes.bindMemory(to: UInt64.self)
-        var (random, length) = (SplitMix(state: 5), 0)
+        var (random, length) = (SplitMix64(state: 5), 0)
         for index in words.indices { unsafe words[index] = random.next() }
         for band in 0..<side / rows {
             if band == 12 { unsafe words.update(repeating: 0xFF00_40F0_FF80_FF20) }

@@ -1,5 +1,6 @@
 import Glibc
 import IPCProtocol
+import SystemValues
 import TestSupport
 
 @testable import ImageDecoding
@@ -53,7 +54,7 @@ extension TestPicture {
     /// An image like a photograph: smooth gradients, hard and soft edges, a little noise. `transparent`: also an edge
     /// and a gradient of alpha.
     static func scene(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
-        var grain = SplitMix(state: 3)
+        var grain = SplitMix64(state: 3)
         return TestPicture(width: width, height: height) { x, y in
             let (u, v) = (Double(x) / Double(width), Double(y) / Double(height))
             let noise = Double(grain.next() >> 56) / 32 - 4

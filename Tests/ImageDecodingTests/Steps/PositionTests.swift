@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -26,7 +27,7 @@ struct PositionTests {
 
     /// Grey noise over part of an even picture.
     private func noise(_ width: Int, _ height: Int, in area: Crop) -> TestPicture {
-        var random = SeededRandom(state: 5)
+        var random = SplitMix64(state: 5)
         return TestPicture(width: width, height: height) { x, y in
             let isInside = (area.x..<area.x + area.width).contains(x) && (area.y..<area.y + area.height).contains(y)
             let value: UInt8 = isInside ? .random(in: 0...255, using: &random) : 128

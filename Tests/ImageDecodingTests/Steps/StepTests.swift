@@ -1,4 +1,5 @@
 import IPCProtocol
+import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -12,7 +13,7 @@ struct StepTests {
 
     /// Lists of several steps, each with another size or memory before the next.
     @Test(arguments: 0..<40) func `random lists of steps make the planned size`(seed: UInt64) throws {
-        var random = SeededRandom(state: seed)
+        var random = SplitMix64(state: seed)
         let several = Self.steps.flatMap { $0 }
         for _ in 0..<10 {
             let count = Int.random(in: 2...8, using: &random)
@@ -93,7 +94,7 @@ struct StepTests {
 
     /// Large blurs compute with half the pixels: stripes of one pixel, noise and hard edges at the border, and all parities.
     @Test func largeBlursAreExact() throws {
-        var random = SeededRandom(state: 1)
+        var random = SplitMix64(state: 1)
         for (width, height) in [(31, 40), (32, 32), (33, 32), (32, 33), (33, 33), (34, 70), (71, 36)] {
             let pictures = [
                 TestPicture(width: width, height: height) { x, y in

@@ -44,7 +44,7 @@ import Testing
         try broker.waitUntilIdle(workers: 2)
         var (killed, loaded) = (0, 0)
         var nextKill = Instant.now.adding(milliseconds: 100)
-        var random = SeededRandom(state: 3)
+        var random = SplitMix64(state: 3)
         let end = Deadline(seconds: 4 * patience)
         while killed < 10 || loaded < 1000 {
             #expect(!end.isPast, "\(loaded) images and \(killed) kills")

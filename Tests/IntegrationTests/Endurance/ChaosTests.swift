@@ -42,7 +42,7 @@ import Testing
     /// Noise, so that the file is large enough for kills during its transfer.
     private static func picture(_ number: Int) -> TestPicture { noise(number, width: 120, height: 90) }
 
-    private func ask(_ wish: Wish, _ guest: Guest, _ setting: DiskSetting, _ random: inout SeededRandom) throws {
+    private func ask(_ wish: Wish, _ guest: Guest, _ setting: DiskSetting, _ random: inout SplitMix64) throws {
         let members =
             #""cache":"\#(Self.modes.randomElement(using: &random)!)","delivery":"\#(Self.deliveries.randomElement(using: &random)!)""#
             + Self.variants[wish.variant]
@@ -68,7 +68,7 @@ import Testing
                 $0.pauseMs = number % 4 == 0 ? 20 : 0
             }
         }
-        var random = SeededRandom(state: 5)
+        var random = SplitMix64(state: 5)
         let first = try Guest(setting.client, mapsSegments: false)
         var expected: [Wish: String] = [:]
         for number in 0..<Self.pictures {

@@ -25,7 +25,7 @@ import Testing
         }
         defer { origin.stop() }
         let broker = try TestBroker(preparation: group.entering)
-        var random = SeededRandom(state: 6)
+        var random = SplitMix64(state: 6)
         var (loads, failures) = (0, [WireError: Int]())
         while loads < 10_000 {
             let client = try RawClient(broker.socketPath)

@@ -58,7 +58,7 @@ import Testing
     }
 
     /// Sends one random message and returns whether it was a `get`.
-    private func ask(_ guest: Guest, _ setting: Setting, _ random: inout SeededRandom) throws -> Bool {
+    private func ask(_ guest: Guest, _ setting: Setting, _ random: inout SplitMix64) throws -> Bool {
         let client = guest.client
         let number = Int.random(in: 0..<200, using: &random)
         let url = setting.url("/\(number)")
@@ -109,7 +109,7 @@ import Testing
                 cacheControl: number % 17 == 0 ? "no-store" : number % 19 == 0 ? "private, max-age=60" : control,
                 contentType: "image/png", for: request)
         }
-        var random = SeededRandom(state: 20_000)
+        var random = SplitMix64(state: 20_000)
         func guest(_ index: Int) throws -> Guest {
             Guest(
                 getuid() == 0

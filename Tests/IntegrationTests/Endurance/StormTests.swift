@@ -48,7 +48,7 @@ import Testing
         try setting.broker.wait(for: "the client has disconnected") { $0[.clients] == 1 }
         let warm = try setting.broker.settledDescriptorsBesidesImages()
 
-        var random = SeededRandom(state: seed)
+        var random = SplitMix64(state: seed)
         var guests = try (0..<8).map { try Guest(setting.client(), mapsSegments: $0 % 2 == 0) }
         var (sent, kills) = (0, 0)
         let end = Deadline(seconds: 2.5)

@@ -243,7 +243,7 @@ import Testing
             }
             let broker = try ImageBroker(path: setting.broker.socketPath)
             var window: [(size: Int, image: BrokerImage)] = []
-            var random = SeededRandom(state: 1)
+            var random = SplitMix64(state: 1)
             func mappings() -> Int {
                 text(ofFile: "/proc/self/maps").split(separator: "\n").count { $0.contains("imgbroker-pixels") }
             }

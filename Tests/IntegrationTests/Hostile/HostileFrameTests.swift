@@ -50,7 +50,7 @@ private final class MalformedFrames {
     // MARK: The generator
 
     private struct Generator {
-        var random: SeededRandom
+        var random: SplitMix64
         let samples: [String]
         let descriptors: [FileDescriptor]
         var lastID = 0
@@ -181,7 +181,7 @@ private final class MalformedFrames {
             picture = try good.picture(try good.load(Self.url))
             let file = try WritableBuffer(name: "test").descriptor
             generator = Generator(
-                random: SeededRandom(state: 20_261_121), samples: try Self.samples(Self.url),
+                random: SplitMix64(state: 20_261_121), samples: try Self.samples(Self.url),
                 descriptors: (0..<253).map { _ in file })
         } catch {
             origin.stop()

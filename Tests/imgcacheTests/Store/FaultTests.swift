@@ -6,7 +6,6 @@ import SystemValues
 import Testing
 import WorkerProtocol
 
-import struct TestSupport.SeededRandom
 import func TestSupport.run
 
 @testable import imgcache
@@ -82,7 +81,7 @@ import func TestSupport.run
 
     /// The numbers of the calls that are to fail, out of `count`.
     static func calls(of count: Int, seed: UInt64) -> [Int] {
-        var random = SeededRandom(state: seed)
+        var random = SplitMix64(state: seed)
         let stride = max(1, count / samples)
         return Swift.stride(from: 1, through: count, by: stride).map { $0 + Int.random(in: 0..<stride, using: &random) }
     }
@@ -164,7 +163,7 @@ import func TestSupport.run
             [$0, TestOriginal($0.record.bytes % 40, size: 900, url: $0.record.url).named(as: $0)]
         }
         let possible = Possible(all, rasters: all.map { $0.raster() })
-        var random = SeededRandom(state: 3)
+        var random = SplitMix64(state: 3)
         var found = 0
         for round in 0..<(10 + Self.samples) {
             let faults = try Faults(directory)

@@ -1,10 +1,9 @@
 import DiskRecords
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
 import WorkerProtocol
-
-import struct TestSupport.SeededRandom
 
 @testable import imgcache
 
@@ -52,7 +51,7 @@ import struct TestSupport.SeededRandom
     }
 
     /// The remains of a file that had these versions.
-    private func remains(of versions: [[UInt8]], _ random: inout SeededRandom) -> [UInt8]? {
+    private func remains(of versions: [[UInt8]], _ random: inout SplitMix64) -> [UInt8]? {
         guard let last = versions.last else { return nil }
         switch Int.random(in: 0..<12, using: &random) {
         case 0: return nil
@@ -75,7 +74,7 @@ import struct TestSupport.SeededRandom
     }
 
     @Test(arguments: 1...16) func anything(_ seed: UInt64) throws {
-        var random = SeededRandom(state: seed)
+        var random = SplitMix64(state: seed)
         let moments = try Self.moments.get()
         let now = Int.random(in: 1..<moments.count, using: &random)
         var left: Image = [:]

@@ -8,8 +8,6 @@ import SystemValues
 import Testing
 import WorkerProtocol
 
-import struct TestSupport.SeededRandom
-
 @testable import imgcache
 
 /// Small entries are kept in one database, and behave as files do.
@@ -384,7 +382,7 @@ import struct TestSupport.SeededRandom
 
     /// Random histories against a model: what was reported as kept is found until it is removed or replaced.
     @Test(arguments: 1...6) func `random histories`(seed: UInt64) throws {
-        var random = SeededRandom(state: seed)
+        var random = SplitMix64(state: seed)
         var cache = try start()
         var model: [String: TestOriginal] = [:]
         let keys = (0..<12).map { TestOriginal($0, size: 100).record }

@@ -1,11 +1,11 @@
 import DiskRecords
 import Glibc
 import IPCProtocol
+import SystemValues
 import Testing
 import WorkerProtocol
 
 import class TestSupport.Mount
-import struct TestSupport.SeededRandom
 
 @testable import imgcache
 
@@ -82,7 +82,7 @@ import struct TestSupport.SeededRandom
 
     /// What was reported as kept survives a kill at any moment.
     @Test func keptEntriesSurviveKills() throws {
-        var random = SeededRandom(state: 9)
+        var random = SplitMix64(state: 9)
         for _ in 0..<(4 + FaultTests.samples) {
             let directory = freshDirectory()
             let faults = try Faults(directory)
@@ -134,7 +134,7 @@ import struct TestSupport.SeededRandom
 
     /// Every entry that was reported as kept survives kills in the middle of commits of many entries.
     @Test func killsAmongGroupsLoseNothing() throws {
-        var random = SeededRandom(state: 11)
+        var random = SplitMix64(state: 11)
         var kept: [TestOriginal] = []
         for round in 0..<(8 + FaultTests.samples) {
             let originals = (0..<300).map { TestOriginal(round * 1000 + $0, size: 200 + ($0 * 389 + round) % 9000) }

@@ -1,10 +1,9 @@
 import DiskRecords
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
 import WorkerProtocol
-
-import struct TestSupport.SeededRandom
 
 @testable import imgcache
 
@@ -66,7 +65,7 @@ import struct TestSupport.SeededRandom
     ///
     /// - Parameter share: the share of blocks that were written of changes that were not synchronised, in percent.
     private func remains(
-        of name: String, after changes: ArraySlice<FileChange>, share: Int, _ random: inout SeededRandom
+        of name: String, after changes: ArraySlice<FileChange>, share: Int, _ random: inout SplitMix64
     ) -> [UInt8]? {
         func lastSync(of name: String) -> Int {
             changes.lastIndex { if case .sync = $0.action { $0.name == name } else { false } } ?? -1
@@ -112,7 +111,7 @@ import struct TestSupport.SeededRandom
     private static let history = Result { try SmallPowerLossTests().history() }
 
     @Test(arguments: 1...20) func anyMoment(_ seed: UInt64) throws {
-        var random = SeededRandom(state: seed)
+        var random = SplitMix64(state: seed)
         let history = try Self.history.get()
         let count = Int.random(in: 20...history.changes.count, using: &random)
         let share = [0, 20, 50, 90, 100][Int(seed) % 5]

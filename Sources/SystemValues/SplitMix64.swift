@@ -1,11 +1,10 @@
-/// Random numbers from a seed (SplitMix64: Steele, Lea, Flood, OOPSLA 2014), so that runs are reproducible.
-package struct SeededRandom: RandomNumberGenerator {
-    private var state: UInt64
+/// A pseudorandom generator (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014) for retry
+/// jitter and repeatable tests, not for secrets.
+package struct SplitMix64: RandomNumberGenerator {
+    package private(set) var state: UInt64
 
     /// Creates a generator with a seed.
-    package init(state: UInt64) {
-        self.state = state
-    }
+    package init(state: UInt64) { self.state = state }
 
     /// Returns the next number.
     package mutating func next() -> UInt64 {
