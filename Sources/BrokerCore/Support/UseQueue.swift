@@ -9,36 +9,44 @@ struct UseQueue<Element: Hashable> {
     private var nodes: [Node?] = []
     private var free: [Int] = []
     private var places: [Element: Int] = [:]
-    private var newest: Int?
-    private var oldest: Int?
+    private var newestPlace: Int?
+    private var oldestPlace: Int?
 
     var count: Int { places.count }
 
+    /// The least recently used element.
+    var oldest: Element? { oldestPlace.flatMap { nodes[$0]?.element } }
+
     func contains(_ element: Element) -> Bool { places[element] != nil }
+
+    /// Returns the element that was used after `element`.
+    func newer(than element: Element) -> Element? {
+        places[element].flatMap { nodes[$0]?.newer }.flatMap { nodes[$0]?.element }
+    }
 
     /// Records a use of `element`, which is added if it is new.
     mutating func use(_ element: Element) {
         remove(element)
-        let node = Node(element: element, newer: nil, older: newest)
+        let node = Node(element: element, newer: nil, older: newestPlace)
         let place = free.popLast() ?? nodes.endIndex
         if place == nodes.endIndex { nodes.append(node) } else { nodes[place] = node }
-        if let newest { nodes[newest]?.newer = place } else { oldest = place }
-        newest = place
+        if let newestPlace { nodes[newestPlace]?.newer = place } else { oldestPlace = place }
+        newestPlace = place
         places[element] = place
     }
 
     mutating func remove(_ element: Element) {
         guard let place = places.removeValue(forKey: element), let node = nodes[place] else { return }
-        if let newer = node.newer { nodes[newer]?.older = node.older } else { newest = node.older }
-        if let older = node.older { nodes[older]?.newer = node.newer } else { oldest = node.newer }
+        if let newer = node.newer { nodes[newer]?.older = node.older } else { newestPlace = node.older }
+        if let older = node.older { nodes[older]?.newer = node.newer } else { oldestPlace = node.newer }
         nodes[place] = nil
         free.append(place)
     }
 
     /// Removes the least recently used element.
     mutating func popOldest() -> Element? {
-        guard let oldest, let element = nodes[oldest]?.element else { return nil }
-        remove(element)
-        return element
+        guard let oldest else { return nil }
+        remove(oldest)
+        return oldest
     }
 }
