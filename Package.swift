@@ -340,8 +340,8 @@ let package = Package(
         .testTarget(
             name: "BrokerCoreTests",
             dependencies: [
-                "BrokerCore", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues",
-                "WorkerProtocol",
+                "BrokerCore", "CodingTestSupport", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol",
+                "SystemValues", "WorkerProtocol",
             ],
             exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
