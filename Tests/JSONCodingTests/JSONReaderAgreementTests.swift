@@ -1,5 +1,4 @@
 import CodingTestSupport
-import SystemValues
 import Testing
 
 /// The reader against an independent one, Foundation's, on texts nobody thought of.
@@ -39,11 +38,7 @@ struct JSONReaderAgreementTests {
 
     @Test(arguments: 200..<204)
     func noBytesAtAllCrashTheReader(seed: UInt64) {
-        var random = SplitMix64(state: seed)
-        for _ in 0..<2000 {
-            let count = Int.random(in: 0...40, using: &random)
-            var text = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
-            if random.once(in: 2) { text = Array("{\"a\":".utf8) + text }
+        for text in randomTexts(seed: seed, behind: "{\"a\":") {
             _ = try? JSONValue(reading: text)
         }
     }

@@ -8,11 +8,7 @@ import WorkerProtocol
 struct RandomBytesTests {
     @Test(arguments: 200..<204)
     func noBytesAtAllCrashTheReader(seed: UInt64) {
-        var random = SplitMix64(state: seed)
-        for _ in 0..<2000 {
-            let count = Int.random(in: 0...40, using: &random)
-            var text = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
-            if random.once(in: 2) { text = Array("{\"\u{1}\0\0\0a".utf8) + text }
+        for text in randomTexts(seed: seed, behind: "{\"\u{1}\0\0\0a") {
             #expect(throws: BadWorkerMessage.self) { try DecodeOrder.read(text[...]) }
             #expect(throws: BadWorkerMessage.self) { try FetchReport.read(text[...]) }
         }
