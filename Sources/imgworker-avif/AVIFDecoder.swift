@@ -26,8 +26,7 @@ struct AVIFDecoder: ImageDecoder {
             of: source, .avif, create: codec_avif_reader_create, destroy: codec_avif_reader_destroy,
             message: codec_avif_reader_message)
         self.reader = reader
-        var header = codec_header()
-        try reader.check(unsafe codec_avif_reader_read_header(reader.pointer, &header))
+        var header = unsafe try reader.header(codec_avif_reader_read_header)
         let work: AVIFWork
         if unsafe codec_avif_reader_is_sequence(reader.pointer) != 0 {
             let sequence = source.withSpan { AVIFSequence($0) }
@@ -70,9 +69,8 @@ struct AVIFDecoder: ImageDecoder {
             reader.pointer, UInt32(clamping: work.frames), UInt32(work.layout.sampleBytes),
             UInt32(work.layout.chromaOfFour))
         self.header = try StoredHeader(header)
-        let orientation = unsafe Int(codec_avif_reader_orientation(reader.pointer))
         metadata = ImageMetadata(
-            orientation: Orientation(rawValue: orientation) ?? .upright,
+            orientation: unsafe reader.orientation(codec_avif_reader_orientation),
             profile: unsafe reader.profile(codec_avif_reader_profile), frameCount: self.header.frameCount)
     }
 

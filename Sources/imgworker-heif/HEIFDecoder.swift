@@ -17,8 +17,7 @@ struct HEIFDecoder: ImageDecoder {
         reader = unsafe try CodecReader(
             of: source, .heif, create: codec_heif_reader_create, destroy: codec_heif_reader_destroy,
             message: codec_heif_reader_message)
-        var header = codec_header()
-        try reader.check(unsafe codec_heif_reader_read_header(reader.pointer, &header))
+        var header = unsafe try reader.header(codec_heif_reader_read_header)
         if let thumbnail {
             try reader.check(unsafe codec_heif_reader_show_thumbnail(reader.pointer, thumbnail, &header))
         }

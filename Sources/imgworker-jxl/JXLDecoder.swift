@@ -23,23 +23,20 @@ struct JXLDecoder: ImageDecoder {
             of: source, .jxl, create: codec_jxl_reader_create, destroy: codec_jxl_reader_destroy,
             message: codec_jxl_reader_message)
         if source.toleratesDamage { unsafe codec_jxl_reader_accept_damage(reader.pointer) }
-        var header = codec_header()
-        try reader.check(unsafe codec_jxl_reader_read_header(reader.pointer, &header))
-        self.header = try StoredHeader(header)
-        animation = Self.animation(self.header, reader)
+        header = try StoredHeader(unsafe reader.header(codec_jxl_reader_read_header))
+        animation = Self.animation(header, reader)
         if let animation { try Animation.check(selection, of: animation, .jxl) }
-        let wanted = selection.indices(of: self.header.frameCount)
-        let last = max(0, min(wanted.upperBound, self.header.frameCount) - 1)
+        let wanted = selection.indices(of: header.frameCount)
+        let last = max(0, min(wanted.upperBound, header.frameCount) - 1)
         let pixels = unsafe Int(clamping: codec_jxl_reader_pixels(reader.pointer, UInt32(last)))
         guard pixels <= mostPixels else {
             let need = "\(pixels) pixels of all layers to be decoded; \(mostPixels) are allowed"
             throw WireError(.tooManyPixels, "The image takes \(need).")
         }
-        let orientation = unsafe Int(codec_jxl_reader_orientation(reader.pointer))
         metadata = ImageMetadata(
-            orientation: Orientation(rawValue: orientation) ?? .upright,
+            orientation: unsafe reader.orientation(codec_jxl_reader_orientation),
             profile: unsafe reader.profile(codec_jxl_reader_profile),
-            frameCount: animation == nil ? 1 : self.header.frameCount)
+            frameCount: animation == nil ? 1 : header.frameCount)
         try reader.check(unsafe codec_jxl_reader_select(reader.pointer, UInt32(wanted.lowerBound)))
     }
 

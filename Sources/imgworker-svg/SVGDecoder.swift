@@ -21,9 +21,7 @@ struct SVGDecoder: ImageDecoder {
             of: source, .svg, create: codec_svg_reader_create, destroy: codec_svg_reader_destroy,
             message: codec_svg_reader_message)
         self.mostPixels = mostPixels
-        var header = codec_header()
-        try reader.check(unsafe codec_svg_reader_read_header(reader.pointer, &header))
-        self.header = try StoredHeader(header)
+        header = try StoredHeader(unsafe reader.header(codec_svg_reader_read_header))
     }
 
     // Only the result is held.

@@ -18,14 +18,12 @@ struct TIFFDecoder: ImageDecoder {
             of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy,
             message: codec_tiff_reader_message)
         if source.toleratesDamage { unsafe codec_tiff_reader_accept_damage(reader.pointer) }
-        var header = codec_header()
-        try reader.check(unsafe codec_tiff_reader_read_header(reader.pointer, &header))
+        var header = unsafe try reader.header(codec_tiff_reader_read_header)
         // Missing strips and tiles are transparent.
         if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
-        let orientation = unsafe Int(codec_tiff_reader_orientation(reader.pointer))
         metadata = ImageMetadata(
-            orientation: Orientation(rawValue: orientation) ?? .upright,
+            orientation: unsafe reader.orientation(codec_tiff_reader_orientation),
             profile: unsafe reader.profile(codec_tiff_reader_profile))
     }
 

@@ -58,6 +58,22 @@ package struct CodecReader {
             status, format: format, message: unsafe message(pointer).map { unsafe String(cString: $0) } ?? "")
     }
 
+    /// Returns the header that a function of the codec reads.
+    ///
+    /// - Throws: the errors of `check`.
+    package func header(
+        _ read: (OpaquePointer?, UnsafeMutablePointer<codec_header>?) -> codec_status
+    ) throws(WireError) -> codec_header {
+        var header = codec_header()
+        try check(unsafe read(pointer, &header))
+        return header
+    }
+
+    /// Returns the orientation that a function of the codec finds.
+    package func orientation(_ find: (OpaquePointer?) -> Int32) -> Orientation {
+        Orientation(rawValue: Int(unsafe find(pointer))) ?? .upright
+    }
+
     /// Returns the profile that a function of the codec finds.
     package func profile(
         _ find: (OpaquePointer?, UnsafeMutablePointer<Int>?) -> UnsafePointer<UInt8>?

@@ -22,8 +22,7 @@ package struct PNGDecoder: ImageDecoder {
         self.readMetadata = readMetadata
         if source.isPart { unsafe codec_png_reader_take_part(reader.pointer) }
         if source.toleratesDamage { unsafe codec_png_reader_accept_damage(reader.pointer) }
-        var header = codec_header()
-        try reader.check(unsafe codec_png_reader_read_header(reader.pointer, &header))
+        var header = unsafe try reader.header(codec_png_reader_read_header)
         // Missing rows are transparent.
         if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)

@@ -15,9 +15,7 @@ struct JPEGDecoder: ImageDecoder {
         reader = unsafe try CodecReader(
             of: source, .jpeg, create: codec_jpeg_reader_create, destroy: codec_jpeg_reader_destroy,
             message: codec_jpeg_reader_message)
-        var header = codec_header()
-        try reader.check(unsafe codec_jpeg_reader_read_header(reader.pointer, &header))
-        self.header = try StoredHeader(header)
+        header = try StoredHeader(unsafe reader.header(codec_jpeg_reader_read_header))
         if source.toleratesDamage { unsafe codec_jpeg_reader_accept_damage(reader.pointer) }
     }
 
