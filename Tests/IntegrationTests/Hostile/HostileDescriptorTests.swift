@@ -14,8 +14,7 @@ import Testing
     private let picture = TestPicture.gradient(width: 61, height: 37)
 
     init() throws {
-        setting = try Setting { _ in .status(404) }
-        client = try setting.client()
+        (setting, client) = try Setting { _ in .status(404) }.withClient()
         try setting.idleWorkers()
     }
 
@@ -147,8 +146,7 @@ import Testing
     private let picture = TestPicture.gradient(width: 61, height: 37)
 
     init() throws {
-        setting = try Setting { _ in .status(404) }
-        client = try setting.client()
+        (setting, client) = try Setting { _ in .status(404) }.withClient()
         try setting.idleWorkers()
     }
 

@@ -13,8 +13,7 @@ import Testing
 
     init() throws {
         directory = try TemporaryDirectory()
-        setting = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))])
-        client = try setting.client()
+        (setting, client) = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))]).withClient()
     }
 
     private func ask(_ file: FileDescriptor) throws -> RawClient.Incoming { try client.ask("get", of: file) }
@@ -83,8 +82,7 @@ import Testing
 
     init() throws {
         directory = try TemporaryDirectory()
-        setting = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))])
-        client = try setting.client()
+        (setting, client) = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))]).withClient()
     }
 
     private func ask(_ file: FileDescriptor, by client: RawClient) throws -> RawClient.Incoming {

@@ -17,8 +17,7 @@ import WorkerProtocol
 
     init() throws {
         directory = try TemporaryDirectory()
-        setting = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))])
-        client = try setting.client()
+        (setting, client) = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))]).withClient()
     }
 
     private func ask(
