@@ -10,17 +10,15 @@ import WorkerProtocol
 @Suite(.blocking, .timeLimit(.minutes(10))) final class ReloadTests {
 
     private let directory: TemporaryDirectory
-    private let origin: LocalOrigin
+    private let origin: TestOrigin
     private var file: String { directory.file("conf") }
 
     init() throws {
         directory = try TemporaryDirectory()
-        origin = try LocalOrigin { request in
+        origin = try TestOrigin { request in
             png(tile(1)).with { $0.hold = request.path.hasPrefix("/held") ? .afterBytes(100) : .never }
         }
     }
-
-    deinit { origin.stop() }
 
     private func write(_ text: String) throws { try text.write(toFile: file, atomically: true, encoding: .utf8) }
 

@@ -10,7 +10,7 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10))) struct FleetTests {
     /// Brokers with caches of their own, memcached servers, and an origin of small images.
     final class Fleet {
-        let origin: LocalOrigin
+        let origin: TestOrigin
         let servers: [Memcached]
         private(set) var brokers: [TestBroker]
 
@@ -18,7 +18,7 @@ import Testing
             brokers count: Int = 3, servers serverCount: Int = 2, arguments: [String] = [],
             _ handler: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = FleetTests.image
         ) throws {
-            origin = try LocalOrigin(handler)
+            origin = try TestOrigin(handler)
             servers = try (0..<serverCount).map { _ in try Memcached() }
             let list = servers.map { "127.0.0.1:\($0.port)" }.joined(separator: ",")
             brokers = []
@@ -28,8 +28,6 @@ import Testing
                 brokers.append(broker)
             }
         }
-
-        deinit { origin.stop() }
 
         var originRequests: Int { origin.requests.count }
 

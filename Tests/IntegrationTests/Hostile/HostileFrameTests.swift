@@ -167,29 +167,21 @@ private final class MalformedFrames {
     let good: RawClient
     /// The milliseconds of each load of the other client.
     private(set) var latencies: [Int] = []
-    private let origin: LocalOrigin
+    private let origin: TestOrigin
     private let picture: TestPicture
     private var generator: Generator
 
     init() throws {
-        let origin = try LocalOrigin { png(tile($0.path.utf8.count % 50)) }
-        self.origin = origin
-        do {
-            // A proxy, so that no damaged host name is looked up.
-            broker = try TestBroker(["--proxy", origin.url("")])
-            good = try RawClient(broker.socketPath)
-            picture = try good.picture(try good.load(Self.url))
-            let file = try WritableBuffer(name: "test").descriptor
-            generator = Generator(
-                random: SplitMix64(state: 20_261_121), samples: try Self.samples(Self.url),
-                descriptors: (0..<253).map { _ in file })
-        } catch {
-            origin.stop()
-            throw error
-        }
+        origin = try TestOrigin { png(tile($0.path.utf8.count % 50)) }
+        // A proxy, so that no damaged host name is looked up.
+        broker = try TestBroker(["--proxy", origin.url("")])
+        good = try RawClient(broker.socketPath)
+        picture = try good.picture(try good.load(Self.url))
+        let file = try WritableBuffer(name: "test").descriptor
+        generator = Generator(
+            random: SplitMix64(state: 20_261_121), samples: try Self.samples(Self.url),
+            descriptors: (0..<253).map { _ in file })
     }
-
-    deinit { origin.stop() }
 
     /// Sends `count` frames. After each 20 of them the other client loads its image, and so does that of `undisturbed`.
     func send(_ count: Int, beside undisturbed: UndisturbedBroker? = nil) throws {

@@ -9,7 +9,7 @@ import WorkerProtocol
 
 /// An origin, and successive brokers with one cache directory.
 final class DiskSetting {
-    let origin: LocalOrigin
+    let origin: TestOrigin
     /// The cache directory, in a folder that all users may write, because imgcache runs as user nobody.
     let cache: String
     private(set) var broker: TestBroker
@@ -49,18 +49,9 @@ final class DiskSetting {
         self.cache = cache ?? open + "/cache"
         self.arguments = ["--cache-dir", self.cache] + arguments
         programs = hasFiles ? try ProgramFolder([.cache: .init(options: ["--small-entry", "0"])]) : nil
-        origin = try LocalOrigin(respond)
-        do {
-            broker = try Self.start(programs, self.arguments, in: self.directory)
-            client = try RawClient(broker.socketPath)
-        } catch {
-            origin.stop()
-            throw error
-        }
-    }
-
-    deinit {
-        origin.stop()
+        origin = try TestOrigin(respond)
+        broker = try Self.start(programs, self.arguments, in: self.directory)
+        client = try RawClient(broker.socketPath)
     }
 
     /// Sends the broker `signal`, and waits until it and its workers have exited.

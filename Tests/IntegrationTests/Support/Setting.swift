@@ -8,7 +8,7 @@ import Testing
 
 /// An origin and a broker that may load from it.
 final class Setting {
-    let origin: LocalOrigin
+    let origin: TestOrigin
     let broker: TestBroker
     let workers: Int
 
@@ -16,15 +16,10 @@ final class Setting {
         _ arguments: [String] = [], workers: Int = 2, environment: [String] = [], descriptorLimit: Int? = nil,
         _ handler: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response
     ) throws {
-        origin = try LocalOrigin(handler)
+        origin = try TestOrigin(handler)
         self.workers = workers
-        do {
-            broker = try TestBroker(
-                arguments, workers: workers, environment: environment, descriptorLimit: descriptorLimit)
-        } catch {
-            origin.stop()
-            throw error
-        }
+        broker = try TestBroker(
+            arguments, workers: workers, environment: environment, descriptorLimit: descriptorLimit)
     }
 
     /// Starts both; the origin answers each path of `routes` with its response.
@@ -35,10 +30,6 @@ final class Setting {
         try self.init(arguments, workers: workers, descriptorLimit: descriptorLimit) {
             routes[$0.path] ?? .status(404)
         }
-    }
-
-    deinit {
-        origin.stop()
     }
 
     func url(_ path: String) -> String { origin.url(path) }

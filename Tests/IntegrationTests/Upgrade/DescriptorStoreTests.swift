@@ -9,19 +9,17 @@ import Testing
 /// Images that outlast a broker in the service manager's descriptor store.
 @Suite(.blocking, .timeLimit(.minutes(10))) final class DescriptorStoreTests {
     private let directory: TemporaryDirectory
-    private let origin: LocalOrigin
+    private let origin: TestOrigin
     private let store: StandInStore
 
     init() throws {
         directory = try TemporaryDirectory()
         store = try StandInStore(in: directory)
-        origin = try LocalOrigin { request in
+        origin = try TestOrigin { request in
             let number = Int(request.path.split(separator: "/").last ?? "") ?? 0
             return png(request.path.hasPrefix("/large/") ? largeTile(number) : tile(number))
         }
     }
-
-    deinit { origin.stop() }
 
     private func start() throws -> TestBroker {
         try TestBroker(environment: store.environment, preparation: StandInStore.preparation, in: directory)

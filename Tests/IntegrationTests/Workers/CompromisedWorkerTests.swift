@@ -11,7 +11,7 @@ import Testing
 /// The origin answers with the words of the path: "/good/8/8/7" with "good 8 8 7". With the query "slow" it appends
 /// spaces, the last of which wait for the path's gate.
 final class AttackedSetting {
-    let origin: LocalOrigin
+    let origin: TestOrigin
     let broker: TestBroker
     let client: RawClient
     private let programs: TemporaryDirectory
@@ -33,23 +33,14 @@ final class AttackedSetting {
         }
         for (name, text) in marks { try Data(text.utf8).write(to: URL(filePath: programs.file(name))) }
         self.workers = workers
-        origin = try LocalOrigin(address: address) { request in
+        origin = try TestOrigin(address: address) { request in
             let words = Array(request.path.dropFirst().replacing("/", with: " ").utf8)
             if request.query != "slow" { return .ok(words) }
             let body = words + [UInt8](repeating: UInt8(ascii: " "), count: 3000)
             return .ok(body).with { $0.hold = .afterBytes(2000) }
         }
-        do {
-            broker = try TestBroker(arguments, workers: workers, folder: programs.path)
-            client = try RawClient(broker.socketPath)
-        } catch {
-            origin.stop()
-            throw error
-        }
-    }
-
-    deinit {
-        origin.stop()
+        broker = try TestBroker(arguments, workers: workers, folder: programs.path)
+        client = try RawClient(broker.socketPath)
     }
 
     func url(_ path: String) -> String { origin.url("/" + path) }
@@ -269,7 +260,7 @@ final class AttackedSetting {
     /// After many deaths at once cached images are served, and those of other origins are decoded.
     @Test func manyDeathsAtOnce() throws {
         let setting = try AttackedSetting(workers: 12)
-        let other = try LocalOrigin(address: "127.0.0.2") {
+        let other = try TestOrigin(address: "127.0.0.2") {
             .ok(Array($0.path.dropFirst().replacing("/", with: " ").utf8))
         }
         let harmless = try LocalOrigin(address: "127.0.0.3") { _ in .ok(Array("good 8 8 5".utf8)) }

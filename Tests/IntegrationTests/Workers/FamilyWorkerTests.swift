@@ -9,7 +9,7 @@ import Testing
     /// A broker with the real programs, or with `imgprobe` in place of imgworker-avif: the words after the first 32 bytes of a
     /// file, from its path "/avif/WORDS", tell that what to do.
     private final class FamilySetting {
-        let origin: LocalOrigin
+        let origin: TestOrigin
         let broker: TestBroker
         private let programs: TemporaryDirectory
 
@@ -20,22 +20,15 @@ import Testing
             for name in ["imgfetch", "imgcache", "imgworker"] {
                 try files.createSymbolicLink(atPath: programs.file(name), withDestinationPath: built + "/" + name)
             }
-            origin = try LocalOrigin { request in
+            origin = try TestOrigin { request in
                 let words = request.path.split(separator: "/").map(String.init)
                 guard words.first == "avif" else { return png(tile(Int(words.last ?? "") ?? 0)) }
                 let box: [UInt8] = [0, 0, 0, 32] + Array("ftypavif\0\0\0\0avifmif1miafMA1B".utf8)
                 return .ok(box + Array(words.dropFirst().joined(separator: " ").utf8))
             }
-            do {
-                if let loader { try Self.install(loader, programs) }
-                broker = try TestBroker(arguments, workers: 2, folder: programs.path)
-            } catch {
-                origin.stop()
-                throw error
-            }
+            if let loader { try Self.install(loader, programs) }
+            broker = try TestBroker(arguments, workers: 2, folder: programs.path)
         }
-
-        deinit { origin.stop() }
 
         func install(_ program: String) throws { try Self.install(program, programs) }
         func uninstall() throws { try FileManager.default.removeItem(atPath: programs.file("imgworker-avif")) }

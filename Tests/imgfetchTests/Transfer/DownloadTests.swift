@@ -4,6 +4,7 @@ import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import SystemValues
+import TestSupport
 import Testing
 import WorkerProtocol
 

@@ -2,6 +2,7 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import TestSupport
 import Testing
 import WorkerProtocol
 

@@ -1,6 +1,7 @@
 import HTTPValues
 import IPCProtocol
 import LocalOrigin
+import TestSupport
 import Testing
 import WorkerProtocol
 
