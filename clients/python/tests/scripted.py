@@ -150,7 +150,9 @@ class ScriptedBroker:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        connection.sendall(data[sent:])
+        # Sending nothing fails, too, if the client has its reply and is gone, and its last frames would not be read.
+        if sent < len(data):
+            connection.sendall(data[sent:])
 
     def _descriptor(self, item: Fields) -> int:
         kind = item.get("kind", "memfd")
