@@ -139,7 +139,9 @@ extension Broker {
         log.notice(.upgrade, "upgrade: \(path) takes over")
         page?.end()
         killHelpers()
-        let words = [CommandLine.arguments.first ?? path, TakeOver.word, "\(memory.raw)"] + TakeOver.brokerArguments
+        let words =
+            [CommandLine.arguments.first ?? path, TakeOverWords.takeOver, "\(memory.raw)"]
+            + TakeOverWords.brokerArguments
         for program in [path, "/proc/self/exe"] {
             let error = become(program, words, keeping: descriptors + [memory])
             // The workers are gone, so this program starts once more, too.
