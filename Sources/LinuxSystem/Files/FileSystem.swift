@@ -222,8 +222,9 @@ extension FileDescriptor {
     ///
     /// - Throws: `SystemError` of `posix_fallocate`.
     package func allocate(_ size: Int, from offset: Int = 0) throws(SystemError) {
+        var code: Int32
         // Returns its error instead of setting errno.
-        let code = posix_fallocate(raw, off_t(offset), off_t(size))
+        repeat { code = posix_fallocate(raw, off_t(offset), off_t(size)) } while code == EINTR
         if code != 0 { throw SystemError("posix_fallocate", code: code) }
     }
 }

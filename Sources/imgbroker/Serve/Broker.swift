@@ -173,7 +173,7 @@ final class Broker {
         closingConnections = { unsafe receiver.close($0) }
         closingMemory = { unsafe closer.dispose($0) }
         unsafe (self.closer, self.receiver) = (closer, receiver)
-        buffers = unsafe BufferTable(closer: closer)
+        buffers = unsafe BufferTable(close: closer.close)
         var launcher = launcher
         launcher.closing = closingConnections
         self.launcher = launcher
@@ -446,10 +446,7 @@ final class Broker {
         case .moveIntoSegment(let buffer, let placement):
             let bytes = buffers.bytes(of: buffer) ?? []
             place(Product(bytes: bytes), as: buffer, bytes: bytes.count, placement)
-        case .move(let moves):
-            do throws(SystemError) { try buffers.move(moves) } catch {
-                for move in moves { events.append(.placeLost(move.buffer, segment: nil)) }
-            }
+        case .move(let moves): lose(buffers.move(moves))
         case .endSegment(let number): buffers.endSegment(number)
         case .discard(let job): products[job] = nil
         case .dropBuffer(let buffer):
@@ -469,10 +466,17 @@ final class Broker {
     }
 
     private func place(_ product: Product?, as buffer: BufferID, bytes: Int, _ placement: Segments.Placement) {
+        lose(buffers.move(placement.moves))
         do throws(SystemError) { try buffers.place(product, as: buffer, bytes: bytes, placement) } catch {
-            // Clients that are answered with it are refused.
+            lose([buffer], segment: placement.newSegmentBytes.map { _ in placement.place.segment })
+        }
+    }
+
+    /// Tells the core that there are no such buffers. Clients that are answered with one are refused.
+    private func lose(_ lost: [BufferID], segment: Int? = nil) {
+        for buffer in lost {
             lostPlaces.insert(buffer)
-            events.append(.placeLost(buffer, segment: placement.newSegmentBytes.map { _ in placement.place.segment }))
+            events.append(.placeLost(buffer, segment: segment))
         }
     }
 
@@ -484,8 +488,7 @@ final class Broker {
                 buffers.insert(sealed, as: buffer)
             }
         } catch {
-            lostPlaces.insert(buffer)
-            events.append(.placeLost(buffer, segment: nil))
+            lose([buffer])
         }
     }
 

@@ -27,15 +27,15 @@ final class BufferTable {
     private var stored: [BufferID: Stored] = [:]
     /// The memfds of buffers that have one besides.
     private var shared: [BufferID: FileDescriptor] = [:]
-    private let closer: DescriptorCloser
+    private let close: (FileDescriptor) -> Void
     private var segments: [Int: Segment] = [:]
     /// The bytes of the heap that were freed and not taken again.
     private var freedBytes = 0
     /// The freed bytes that are worth a walk through the heap, which takes some milliseconds.
     private static let worthwhileBytes = 32 << 20
 
-    /// - Parameter closer: closes large memfds.
-    init(closer: DescriptorCloser) { self.closer = closer }
+    /// - Parameter close: closes memfds, which takes long for large ones.
+    init(close: @escaping (FileDescriptor) -> Void) { self.close = close }
 
     func insert(_ buffer: SealedBuffer, as id: BufferID) { stored[id] = .memfd(buffer.descriptor) }
 
@@ -55,7 +55,7 @@ final class BufferTable {
     func remove(_ id: BufferID) {
         unshare(id)
         switch stored.removeValue(forKey: id) {
-        case .memfd(let descriptor): closer.close(descriptor)
+        case .memfd(let descriptor): close(descriptor)
         case .bytes(let bytes): noteFreed(bytes.count)
         case .placed, nil: break
         }
@@ -66,7 +66,7 @@ final class BufferTable {
     /// Gives a buffer a memfd besides. Without memory or a descriptor it gets none, and its subscript neither.
     func share(_ id: BufferID) { shared[id] = self[id] }
 
-    func unshare(_ id: BufferID) { if let memfd = shared.removeValue(forKey: id) { closer.close(memfd) } }
+    func unshare(_ id: BufferID) { if let memfd = shared.removeValue(forKey: id) { close(memfd) } }
 
     /// A memfd with a buffer's bytes, for a buffer without one a new one that is not kept. Nil if there is no such buffer, or no memory or
     /// descriptor for the memfd.
@@ -105,34 +105,32 @@ final class BufferTable {
     /// The descriptor of a segment.
     func segment(_ number: Int) -> FileDescriptor? { segments[number]?.descriptor }
 
-    /// Copies a product's bytes to a place in a segment, after the copies that make room for it.
+    /// Copies a product's bytes to a place in a segment, for which `move` has made room.
     ///
     /// - Throws: `SystemError` of `memfd_create`, `ftruncate`, `mmap`, `fcntl`, `fallocate` or `pread`. Then there is no such buffer.
     func place(_ product: Product?, as id: BufferID, bytes: Int, _ placement: Segments.Placement) throws(SystemError) {
-        if let size = placement.newSegmentBytes {
-            segments[placement.place.segment] = try Segment(size: size)
-        }
-        try move(placement.moves)
-        guard let product, let segment = segments[placement.place.segment] else {
+        let (number, start) = (placement.place.segment, placement.place.offset)
+        if let size = placement.newSegmentBytes { segments[number] = try Segment(size: size) }
+        guard let product, let segment = segments[number] else {
             throw SystemError("pread", code: SystemError.invalidArgument)
         }
-        let start = placement.place.offset
         unsafe try segment.write(in: start..<start + bytes) { (target) throws(SystemError) in
             try unsafe product.copy(to: target)
         }
         stored[id] = .placed(Piece(placement.place, count: bytes))
     }
 
-    /// Copies images within segments.
-    ///
-    /// - Throws: `SystemError` of `fallocate`.
-    func move(_ moves: [Segments.Move]) throws(SystemError) {
-        for move in moves {
-            guard case .placed(let piece) = stored[move.buffer], piece.place == move.from,
-                let source = segments[move.from.segment]
-            else { continue }
-            try segments[move.to.segment]?.copy(piece.range, of: source, to: move.to.offset)
+    /// Copies images within segments. Returns those that could not be copied, for want of memory: there are no such buffers any
+    /// more, because others will have their places.
+    func move(_ moves: [Segments.Move]) -> [BufferID] {
+        moves.compactMap { move in
+            guard case .placed(let piece) = stored[move.buffer], piece.place == move.from else { return nil }
+            stored[move.buffer] = nil
+            guard let source = segments[move.from.segment], let target = segments[move.to.segment],
+                (try? target.copy(piece.range, of: source, to: move.to.offset)) != nil
+            else { return move.buffer }
             stored[move.buffer] = .placed(Piece(move.to, count: piece.count))
+            return nil
         }
     }
 
