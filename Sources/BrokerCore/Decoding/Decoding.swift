@@ -70,8 +70,12 @@ package struct Decoding {
     private var places: [WorkerID: AnimationPlace] = [:]
     /// The build of each family's workers.
     private var builds: [CodecFamily: String] = [:]
-    /// The encoded bytes of all decodings, counted for each.
+    /// The bodies of the decodings, and for how many each is needed.
+    private var heldBodies: [BufferID: (decodings: Int, bytes: Int)] = [:]
+    /// The bytes of all these bodies.
     private(set) var bodyBytes = 0
+    /// The decodings whose workers may write.
+    private var writing: Set<JobID> = []
     /// The bytes that decodings are about to fill.
     private(set) var reservedBytes = 0
 
@@ -88,7 +92,7 @@ package struct Decoding {
     var count: Int { decodes.count }
     var queued: Int { familyQueues.values.reduce(queue.count) { $0 + $1.count } }
 
-    func needs(_ buffer: BufferID) -> Bool { decodes.values.contains { $0.body == buffer } }
+    func needs(_ buffer: BufferID) -> Bool { heldBodies[buffer] != nil }
 
     /// Whether there is a decoding of these bytes, queued or running.
     func isDecoding(_ content: ContentKey) -> Bool {
@@ -238,7 +242,8 @@ package struct Decoding {
             variant: variant, responsible: responsible, body: body, bodyBytes: bytes,
             family: family(of: variant.content), waiters: [waiter], priority: waiter.priority)
         jobByVariant[variant] = job
-        bodyBytes += bytes
+        if heldBodies[body] == nil { bodyBytes += bytes }
+        heldBodies.change(body, default: (0, bytes)) { $0.decodings += 1 }
         if asksTier { decodes.change(job) { $0.state = .askingTier } } else { enqueue(job) }
     }
 
@@ -526,12 +531,12 @@ package struct Decoding {
         let frames = decode.frames(in: plan)
         let likely = frames > 1 ? Encoding.likelyBytes(of: plan.result, frames: frames) : plan.result.bytes
         let expected = encoding == nil ? output : likely + plan.metadataBytes(decode.variant.form.metadata)
-        let isAlone = !decodes.values.contains { $0.reserved > 0 }
-        guard hasRoom(expected + plan.workingBytes + workingBytes) || isAlone else { return nil }
+        guard hasRoom(expected + plan.workingBytes + workingBytes) || writing.isEmpty else { return nil }
         parked.removeFirst()
         let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
         decodes.change(job) { $0.enter(.writing(plan, reserved: expected, deadline: deadline)) }
         reservedBytes += expected
+        writing.insert(job)
         return Admission(job: job, worker: run.worker, bytes: output, isExact: encoding == nil)
     }
 
@@ -539,7 +544,7 @@ package struct Decoding {
 
     /// The memory that decoders hold beside their results; evicting gives none of it back.
     var workingBytes: Int {
-        decodes.values.reduce(0) { $0 + ($1.reserved > 0 ? $1.plan?.workingBytes ?? 0 : 0) }
+        writing.reduce(0) { $0 + (decodes[$1]?.plan?.workingBytes ?? 0) }
             + parts.values.reduce(0) { $0 + ($1.reserved > 0 ? $1.plan?.workingBytes ?? 0 : 0) }
     }
 
@@ -586,8 +591,13 @@ package struct Decoding {
     mutating func end(_ job: JobID) -> End? {
         guard let decode = decodes.removeValue(forKey: job) else { return nil }
         if jobByVariant[decode.variant] == job { jobByVariant[decode.variant] = nil }
-        bodyBytes -= decode.bodyBytes
+        heldBodies.change(decode.body) { $0.decodings -= 1 }
+        if let body = heldBodies[decode.body], body.decodings == 0 {
+            bodyBytes -= body.bytes
+            heldBodies[decode.body] = nil
+        }
         reservedBytes -= decode.reserved
+        writing.remove(job)
         if decode.run == nil {
             changeQueue(of: decode.family) { $0.remove(job) }
         } else {
@@ -616,6 +626,7 @@ package struct Decoding {
     ) -> (loss: Loss, isQuarantined: Bool)? {
         guard var decode = decodes[job] else { return nil }
         reservedBytes -= decode.reserved
+        writing.remove(job)
         parked.removeAll { $0 == job }
         if cause == .cpu {
             refuse(decode.variant, at: now.instant)
@@ -815,7 +826,11 @@ package struct Decoding {
             decodes.values.reduce(0) { $0 + $1.reserved } + parts.values.reduce(0) { $0 + $1.reserved }
             + identifications.values.reduce(0) { $0 + ($1.run?.early?.reserved ?? 0) }
         if reserved != reservedBytes { return "reserved bytes" }
-        if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != bodyBytes { return "bytes of bodies" }
+        let needed = decodes.values.reduce(into: [:]) { $0[$1.body, default: 0] += 1 }
+        if heldBodies.mapValues(\.decodings) != needed || heldBodies.values.reduce(0, { $0 + $1.bytes }) != bodyBytes {
+            return "bodies"
+        }
+        if writing != Set(decodes.filter { $0.value.reserved > 0 }.keys) { return "decodings that may write" }
         if Set(parts.values.map(\.download)).count != parts.count { return "two partial decodings of one download" }
         return nil
     }

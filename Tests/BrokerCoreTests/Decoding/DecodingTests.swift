@@ -26,10 +26,11 @@ struct DecodingTests {
             silenceMs: 1, deadline: now)
     }
 
-    private func begin(_ decoding: inout Decoding, _ number: Int, content: Int = 1) throws -> JobID {
+    private func begin(_ decoding: inout Decoding, _ number: Int, content: Int = 1, of body: Int? = nil) throws -> JobID
+    {
         let job = JobID(number: number)
         decoding.enqueue(
-            try variant(content), of: BufferID(number: number), bytes: 100, responsible: responsible,
+            try variant(content), of: BufferID(number: body ?? number), bytes: 100, responsible: responsible,
             waiter(number), as: job)
         return job
     }
@@ -60,6 +61,17 @@ struct DecodingTests {
         let other = decoding.join(try variant(2), waiter(3))
         #expect(joined == job && other == nil && decoding[job]?.priority == .high)
         #expect(decoding.brokenInvariant() == nil && decoding.bodyBytes == 100)
+    }
+
+    @Test func `a body counts once, however many variants are made of it`() throws {
+        var decoding = Decoding(limits: BrokerLimits())
+        let jobs = try (1...3).map { try begin(&decoding, $0, content: $0, of: 1) }
+        for job in jobs {
+            #expect(
+                decoding.bodyBytes == 100 && decoding.needs(BufferID(number: 1)) && decoding.brokenInvariant() == nil)
+            _ = decoding.end(job)
+        }
+        #expect(decoding.bodyBytes == 0 && !decoding.needs(BufferID(number: 1)))
     }
 
     @Test func `memory is admitted in the order of headers, and one decoding always is`() throws {
