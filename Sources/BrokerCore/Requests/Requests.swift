@@ -10,6 +10,8 @@ import SystemValues
 package struct Requests {
     private var waiters: [WaiterID: Waiter] = [:]
     private var prefetches: [PrefetchID: Prefetch] = [:]
+    /// The number of unanswered `get`s.
+    private(set) var gets = 0
     private var traced = 0
     /// The number of detached waiters of each user.
     private var detached: [UInt32: Int] = [:]
@@ -18,8 +20,6 @@ package struct Requests {
 
     var isEmpty: Bool { waiters.isEmpty }
     var count: Int { waiters.count }
-    /// The number of unanswered `get`s.
-    var gets: Int { waiters.values.count { $0.purpose == .get } }
     /// The number of those whose file is being looked at.
     var opening: Int { waiters.values.count { $0.stage == .opening } }
     subscript(id: WaiterID) -> Waiter? { waiters[id] }
@@ -40,6 +40,7 @@ package struct Requests {
 
     mutating func register(_ waiter: Waiter) {
         if waiter.request.options.trace { traced += 1 }
+        if waiter.purpose == .get { gets += 1 }
         waiters[waiter.id] = waiter
     }
 
@@ -47,6 +48,7 @@ package struct Requests {
     mutating func unregister(_ id: WaiterID) -> Bool {
         guard let waiter = waiters.removeValue(forKey: id) else { return false }
         if waiter.request.options.trace { traced -= 1 }
+        if waiter.purpose == .get { gets -= 1 }
         if waiter.purpose == .detached { countDetached(of: waiter.uid, -1) }
         return true
     }
@@ -64,8 +66,9 @@ package struct Requests {
 
     /// Lets a waiter go on without its client, whom it answers no more; false when the user has `limit` such waiters.
     mutating func detach(_ id: WaiterID, atMost limit: Int) -> Bool {
-        guard let uid = waiters[id]?.uid, detached[uid, default: 0] < limit else { return false }
-        countDetached(of: uid, 1)
+        guard let waiter = waiters[id], detached[waiter.uid, default: 0] < limit else { return false }
+        countDetached(of: waiter.uid, 1)
+        if waiter.purpose == .get { gets -= 1 }
         waiters.change(id) {
             $0.purpose = .detached
             $0.request.options.delivery = .none
@@ -249,6 +252,7 @@ package struct Requests {
         if detached.values.reduce(0, +) != waiters.values.count(where: { $0.purpose == .detached }) {
             return "the number of detached waiters"
         }
+        if gets != waiters.values.count(where: { $0.purpose == .get }) { return "the number of unanswered gets" }
         for waiter in waiters.values {
             if case .prefetch(let id) = waiter.purpose, prefetches[id]?.running.contains(waiter.id) != true {
                 return "a waiter without a prefetch"
