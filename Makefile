@@ -19,6 +19,8 @@ ZSH_FUNCTIONS ?= $(PREFIX)/share/zsh/site-functions
 # The package manager leaves empty directories where temporary files are.
 swift := TMPDIR="$(shell mkdir -p .build/tmp && cd .build/tmp && pwd)" swift
 release := $(swift) build -c release
+# Without the compiler's index, which is for editors and takes a tenth of the time.
+debug := $(swift) build --disable-index-store
 benchmarks := IMGBROKER_WITH=benchmarks $(release)
 simulator := IMGBROKER_WITH=simulator $(release) --scratch-path .build/simulator -Xswiftc -enable-testing
 release_directory := $(CURDIR)/.build/release
@@ -40,7 +42,7 @@ build: bootstrap ## Release build of everything
 .PHONY: build-tests
 build-tests: ## Debug build of everything, with the tests; warnings are errors
 	@scripts/bootstrap.sh --for-tests
-	IMGBROKER_STRICT=1 $(swift) build --build-tests
+	IMGBROKER_STRICT=1 $(debug) --build-tests
 
 .PHONY: build-benchmarks
 build-benchmarks: ## Release build of everything, with the benchmarks
@@ -50,12 +52,12 @@ build-benchmarks: ## Release build of everything, with the benchmarks
 .PHONY: build-addresses
 build-addresses: # With the address sanitizer
 	@scripts/bootstrap.sh --for-tests
-	$(for_addresses) $(swift) build --build-tests $(with_addresses)
+	$(for_addresses) $(debug) --build-tests $(with_addresses)
 
 .PHONY: build-threads
 build-threads: # With the thread sanitizer
 	@scripts/bootstrap.sh --for-tests
-	$(for_threads) $(swift) build --build-tests $(with_threads)
+	$(for_threads) $(debug) --build-tests $(with_threads)
 else
 build build-tests build-benchmarks build-addresses build-threads:
 endif
@@ -65,9 +67,13 @@ demo: build ## A broker, an origin, six clients, a restart; IMAGES=DIR shows a f
 	@"$(release_directory)/imgdemo" --output "$(OUTPUT)" $(if $(IMAGES),--images "$(IMAGES)")
 
 .PHONY: test
-test: ## Lint, a debug build and all tests of the package; warnings are errors
+test: ## Lint, a debug build and the tests of the package that need no idle machine; warnings are errors
 	@scripts/bootstrap.sh --for-tests
 	@IMGBROKER_STRICT=1 scripts/groups.py Tests/groups
+
+.PHONY: test-timing
+test-timing: build-tests ## Tests that judge durations or processor time, or act on the whole machine; beside other load they may fail
+	scripts/run-tests.sh --alone
 
 .PHONY: check
 check: ## Lint, build and test what has changed since the last commit; TESTS=NAME selects tests, SINCE=COMMIT an older state
@@ -84,7 +90,7 @@ bench: build-benchmarks ## The benchmarks, into the pages of docs/performance; B
 bench-smoke: build-benchmarks build-tests ## Run all benchmarks briefly, in two minutes, to check that they work; the figures mean nothing
 	@scripts/benchmark-peers.sh
 	# The core is optimised also in the build of the tests.
-	IMGBROKER_STRICT=1 IMGBROKER_WITH=simulator $(swift) build --product cachesim
+	IMGBROKER_STRICT=1 IMGBROKER_WITH=simulator $(debug) --product cachesim
 	timeout --foreground 15m "$(release_directory)/imgbench" all --smoke --index .build/debug/cachesim
 
 .PHONY: simulate
