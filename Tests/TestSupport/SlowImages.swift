@@ -46,10 +46,11 @@ package struct SlowImage: Sendable, CustomStringConvertible {
             let frame = TestPicture(width: 1000, height: 1000) { x, y in
                 SIMD4(UInt8(x % 251), UInt8(y % 241), UInt8((x ^ y) % 256), 255)
             }
-            let moving = TestPicture.jxl([TestPicture](repeating: frame, count: 60), delayMs: 100)
+            let moving = TestPicture.jxl([TestPicture](repeating: frame, count: 10), delayMs: 100)
             images.append(
                 SlowImage(
-                    family: "jxl", small: flat.jxl(), members: #""variant":{"width":50,"frame":"all"}"#, file: moving))
+                    family: "jxl", small: flat.jxl(), members: #""variant":{"frame":"all","steps":[\#(blurs)]}"#,
+                    file: moving))
         #endif
         #if !WITHOUT_SVG
             let noise = """

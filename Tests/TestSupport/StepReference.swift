@@ -1,15 +1,14 @@
 import Foundation
-import IPCProtocol
-import TestSupport
+package import IPCProtocol
 
 /// An image as numbers: straight alpha, 0 … 1 each, and the steps in their plainest form.
-struct StepReference {
-    var width, height: Int
+package struct StepReference {
+    private var width, height: Int
     /// Red, green, blue and alpha.
-    var pixels: [SIMD4<Double>]
+    private var pixels: [SIMD4<Double>]
 
     /// The image after these steps.
-    init(_ picture: TestPicture, _ steps: [Step] = []) {
+    package init(_ picture: TestPicture, _ steps: [Step] = []) {
         (width, height) = (picture.width, picture.height)
         pixels = (0..<width * height).map { index in
             let pixel = picture[index % picture.width, index / picture.width]
@@ -26,7 +25,7 @@ struct StepReference {
     private subscript(x: Int, y: Int) -> SIMD4<Double> { pixels[y * width + x] }
 
     /// The image with multiplied colour, rounded.
-    var picture: TestPicture {
+    package var picture: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let value = (Self.multiplied(self[x, y]) * 255).rounded(.toNearestOrAwayFromZero)
             return SIMD4(UInt8(value.x), UInt8(value.y), UInt8(value.z), UInt8(value.w))
@@ -50,7 +49,7 @@ struct StepReference {
         SIMD4(Double(color.red), Double(color.green), Double(color.blue), Double(color.alpha)) / 255
     }
 
-    mutating func apply(_ step: Step) {
+    private mutating func apply(_ step: Step) {
         let before = self
         switch step {
         case .rotate(let degrees):

@@ -1,6 +1,21 @@
 // Images for tests, and image files written without any library, so that no binary files are committed.
 
 internal import BrokerHarness
+internal import Glibc
+internal import SystemValues
+
+/// Returns `bytes` this many times, which tests would join more slowly: they are not optimised.
+package func repeated(_ bytes: [UInt8], _ count: Int) -> [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(bytes.count * count)
+    for _ in 0..<count { result += bytes }
+    return result
+}
+
+/// Returns this many bytes with another sequence for each seed.
+package func patterned(_ count: Int, seed: Int) -> [UInt8] {
+    (0..<count).map { UInt8(truncatingIfNeeded: ($0 &* 31) ^ ($0 >> 8) &+ seed &* 7) }
+}
 
 /// A small image: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
 package struct TestPicture: Equatable, Sendable {
@@ -31,6 +46,11 @@ package struct TestPicture: Equatable, Sendable {
                 for channel in 0..<4 { bytes.append(pixel[channel]) }
             }
         }
+    }
+
+    /// Creates an image of one colour.
+    package init(width: Int, height: Int, filledWith pixel: [UInt8]) {
+        self.init(width: width, height: height, bytes: repeated(pixel, width * height))
     }
 
     /// An image in which no two corners, rows or columns are equal: red increases to the right, green downwards.
@@ -102,6 +122,39 @@ package struct TestPicture: Equatable, Sendable {
 
     /// The image as a PNG file of 8 bits a channel with alpha.
     package var png: [UInt8] { PNGFile(rgba: bytes, width: width, height: height).bytes }
+}
+
+// What compares with scaled images.
+extension TestPicture {
+    /// An image like a photograph: smooth gradients, hard and soft edges, a little noise. `transparent`: also an edge
+    /// and a gradient of alpha.
+    package static func scene(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
+        var grain = SplitMix64(state: 3)
+        return TestPicture(width: width, height: height) { x, y in
+            let (u, v) = (Double(x) / Double(width), Double(y) / Double(height))
+            let noise = Double(grain.next() >> 56) / 32 - 4
+            var color = SIMD4<Double>(60 + 150 * u, 90 + 100 * sin(v * 5), 200 - 140 * u * v, 255)
+            let (dx, dy) = (u - 0.6, v - 0.4)
+            let distance = (dx * dx + dy * dy).squareRoot()
+            if distance < 0.2 { color = SIMD4(230, 180 - 500 * distance, 40, 255) }
+            if v > 0.7 + 0.1 * sin(u * 12) { color = SIMD4(30, 60 + 40 * u, 35, 255) }
+            if u > 0.08 && u < 0.12 { color = SIMD4(250, 250, 245, 255) }
+            color += SIMD4(noise, noise, noise, 0)
+            if transparent { color.w = distance > 0.45 ? 0 : min(255, 900 * (0.45 - distance)) }
+            return SIMD4<UInt8>(color.clamped(lowerBound: .zero, upperBound: SIMD4(repeating: 255)))
+        }
+    }
+
+    /// Returns the peak signal-to-noise ratio against `other` in decibels, over all four channels.
+    package func decibels(against other: TestPicture) -> Double {
+        guard (width, height) == (other.width, other.height) else { return 0 }
+        var sum = 0
+        for index in 0..<bytes.count {
+            let difference = Int(bytes[index]) - Int(other.bytes[index])
+            sum += difference * difference
+        }
+        return sum == 0 ? .infinity : 10 * log10(255 * 255 * Double(bytes.count) / Double(sum))
+    }
 }
 
 /// Describes the image by its size in the output of tests, which would otherwise print all of its bytes.

@@ -273,16 +273,16 @@ import WorkerProtocol
                 TestBitmap.file(TestBitmap.header(65_000, 4600, bits: 8, compression: 1), palette: zeros(1024), [0, 1])
             },
             Bomb("BMP, steps without pixels", .truncated) {
-                let steps = (0..<4 << 20).flatMap { _ in [0, 2, 0, 0] as [UInt8] }
+                let steps = repeated([0, 2, 0, 0], 4 << 20)
                 return TestBitmap.file(TestBitmap.header(9, 9, bits: 8, compression: 1), palette: zeros(1024), steps)
             },
             Bomb("BMP's family, icon with 1,024 images of 900 MP", .tooManyPixels) {
                 let entry = [UInt8](repeating: 0, count: 12) + TestBitmap.bytes(6 + 16 * 1024, 4)
-                let directory: [UInt8] = [0, 0, 1, 0, 0, 4] + [[UInt8]](repeating: entry, count: 1024).joined()
+                let directory: [UInt8] = [0, 0, 1, 0, 0, 4] + repeated(entry, 1024)
                 return directory + TestBitmap.header(30_000, 60_000, bits: 32)
             },
             Bomb("BMP's family, PNM of comments", .truncated) {
-                Array("P1 1 1\n".utf8) + [[UInt8]](repeating: [0x23, 10], count: 4 << 20).joined()
+                Array("P1 1 1\n".utf8) + repeated([0x23, 10], 4 << 20)
             },
             Bomb("BMP's family, QOI of 300 MP", width: 9) {
                 Array("qoif".utf8) + [0, 0, 0xFD, 0xE8, 0, 0, 0x11, 0xF8, 4, 0]
@@ -290,7 +290,7 @@ import WorkerProtocol
             },
             Bomb("BMP's family, TGA of 299 MP", width: 9) {
                 [0, 0, 10] + zeros(9) + [0xE8, 0xFD, 0xF8, 0x11, 24, 0]
-                    + [[UInt8]](repeating: [0xFF, 1, 2, 3], count: 65_000 * 4600 / 128 + 1).joined()
+                    + repeated([0xFF, 1, 2, 3], 65_000 * 4600 / 128 + 1)
             },
         ]
 

@@ -1,6 +1,5 @@
 import Glibc
 import IPCProtocol
-import SystemValues
 import TestSupport
 
 @testable import ImageDecoding
@@ -49,35 +48,5 @@ extension TestPicture {
             let sum = near.reduce(0) { $0 + $1.weight }
             return near.map { ($0.place, $0.weight / sum) }
         }
-    }
-
-    /// An image like a photograph: smooth gradients, hard and soft edges, a little noise. `transparent`: also an edge
-    /// and a gradient of alpha.
-    static func scene(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
-        var grain = SplitMix64(state: 3)
-        return TestPicture(width: width, height: height) { x, y in
-            let (u, v) = (Double(x) / Double(width), Double(y) / Double(height))
-            let noise = Double(grain.next() >> 56) / 32 - 4
-            var color = SIMD4<Double>(60 + 150 * u, 90 + 100 * sin(v * 5), 200 - 140 * u * v, 255)
-            let (dx, dy) = (u - 0.6, v - 0.4)
-            let distance = (dx * dx + dy * dy).squareRoot()
-            if distance < 0.2 { color = SIMD4(230, 180 - 500 * distance, 40, 255) }
-            if v > 0.7 + 0.1 * sin(u * 12) { color = SIMD4(30, 60 + 40 * u, 35, 255) }
-            if u > 0.08 && u < 0.12 { color = SIMD4(250, 250, 245, 255) }
-            color += SIMD4(noise, noise, noise, 0)
-            if transparent { color.w = distance > 0.45 ? 0 : min(255, 900 * (0.45 - distance)) }
-            return SIMD4<UInt8>(color.clamped(lowerBound: .zero, upperBound: SIMD4(repeating: 255)))
-        }
-    }
-
-    /// Returns the peak signal-to-noise ratio against `other` in decibels, over all four channels.
-    func decibels(against other: TestPicture) -> Double {
-        guard (width, height) == (other.width, other.height) else { return 0 }
-        var sum = 0
-        for index in 0..<bytes.count {
-            let difference = Int(bytes[index]) - Int(other.bytes[index])
-            sum += difference * difference
-        }
-        return sum == 0 ? .infinity : 10 * log10(255 * 255 * Double(bytes.count) / Double(sum))
     }
 }

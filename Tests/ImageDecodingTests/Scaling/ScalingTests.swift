@@ -117,8 +117,7 @@ struct ScalingTests {
     ]) func extremeRatios(_ width: Int, _ height: Int, _ resultWidth: Int, _ resultHeight: Int) throws {
         // An image of one colour keeps it at every size.
         func plain(_ width: Int, _ height: Int) -> TestPicture {
-            let bytes = repeatElement([10, 200, 90, 255] as [UInt8], count: width * height)
-            return TestPicture(width: width, height: height, bytes: Array(bytes.joined()))
+            TestPicture(width: width, height: height, filledWith: [10, 200, 90, 255])
         }
         let file = try plain(width, height).encoded(.png)
         for fit in [Transform.Fit.fill, .cover] {

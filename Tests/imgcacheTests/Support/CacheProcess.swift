@@ -15,6 +15,7 @@ import enum TestSupport.BuiltProducts
 import class TestSupport.TemporaryDirectory
 import struct TestSupport.TestFailure
 import let TestSupport.patience
+import func TestSupport.patterned
 
 /// Removes a directory with its contents.
 func removeTree(_ path: String) { try? FileManager.default.removeItem(atPath: path) }
@@ -62,7 +63,7 @@ struct TestOriginal {
 
     /// Original number `number`; the same number has the same bytes.
     init(_ number: Int, size: Int = 5000, url: String? = nil, owner: UInt32? = nil, content: Int? = nil) {
-        bytes = (0..<size).map { UInt8(truncatingIfNeeded: ($0 * 31) ^ ($0 >> 8) &+ (content ?? number) &* 7) }
+        bytes = patterned(size, seed: content ?? number)
         for shift in 0..<min(8, size) { bytes[shift] = UInt8(truncatingIfNeeded: (content ?? number) >> (8 * shift)) }
         let url = url ?? "https://example.org/\(number).png?\"quoted\""
         record = OriginalRecord(
@@ -82,7 +83,7 @@ struct TestOriginal {
             record: RasterRecord(
                 original: record.digest, form: form, header: ImageHeader(format: .png, geometry: source),
                 geometry: geometry),
-            bytes: (0..<geometry.bytes).map { UInt8(truncatingIfNeeded: $0 &* 13 &+ seed &+ form.utf8.count) })
+            bytes: patterned(geometry.bytes, seed: seed &+ form.utf8.count))
     }
 }
 
