@@ -54,10 +54,9 @@ extension Broker {
 
     /// Has the cache process save the identity of a file.
     func keep(_ record: OriginalRecord, _ text: String, _ job: JobID, on worker: WorkerID) {
-        let memory = try? unsafe Array(text.utf8).withUnsafeBytes { (bytes) throws(SystemError) in
-            try unsafe SealedBuffer(copying: bytes, name: "imgbroker-identity")
+        guard let memory = try? SealedBuffer(copying: Array(text.utf8), name: "imgbroker-identity") else {
+            return events.append(.savesFinished(worker, [job], isSaved: false))
         }
-        guard let memory else { return events.append(.savesFinished(worker, [job], isSaved: false)) }
         send(StoreOrder.keepOriginal(job: job.number, record), [memory.descriptor], to: worker) { _ in
             .savesFinished(worker, [job], isSaved: false)
         }

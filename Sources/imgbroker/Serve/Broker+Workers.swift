@@ -400,13 +400,7 @@ extension Broker {
     /// The product of a body that came in a frame. Only small ones stay in the broker's own memory.
     private static func product(of bytes: [UInt8]) throws(SystemError) -> Product {
         if bytes.count <= SmallContents.mostBytes { return Product(bytes: bytes) }
-        var result: Result<SealedBuffer, SystemError>?
-        unsafe bytes.withUnsafeBytes { bytes in
-            result = Result { () throws(SystemError) in
-                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-original")
-            }
-        }
-        return Product(sealed: try result!.get())
+        return Product(sealed: try SealedBuffer(copying: bytes, name: "imgbroker-original"))
     }
 
     func writeShared(_ record: SharedRecord, token: String?, _ buffer: BufferID?, _ job: JobID, on worker: WorkerID) {

@@ -30,11 +30,8 @@ struct MemoryShortage {
     /// Works on bytes, because strings of all lines would take most of the time of handling a worker's exit.
     private static func kills(in path: String) -> Int? {
         let name = "oom_kill "
-        var bytes = [UInt8](repeating: 0, count: 1 << 14)
-        guard let file = try? FileDescriptor.open(readingAt: path),
-            let count = unsafe try? bytes.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) })
-        else { return nil }
-        return bytes.prefix(count).split(separator: UInt8(ascii: "\n")).first { $0.starts(with: name.utf8) }
+        let bytes = try? FileDescriptor.open(readingAt: path).read(1 << 14, at: 0)
+        return bytes?.split(separator: UInt8(ascii: "\n")).first { $0.starts(with: name.utf8) }
             .flatMap { Int(String(decoding: $0.dropFirst(name.utf8.count), as: UTF8.self)) }
     }
 }

@@ -48,11 +48,7 @@ enum DoctorCommand {
         facts.kernel = text("/proc/sys/kernel/osrelease")?.split(separator: "\n").first.map(String.init) ?? "unknown"
         facts.hasSeccomp = CurrentProcess.exists("/proc/sys/kernel/seccomp/actions_avail")
         facts.landlock = SandboxPolicy.landlockOfKernel
-        let byte: [UInt8] = [0]
-        facts.canSeal =
-            (try? unsafe byte.withUnsafeBytes { (bytes) throws(SystemError) in
-                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-doctor")
-            }) != nil
+        facts.canSeal = (try? SealedBuffer(copying: [0], name: "imgbroker-doctor")) != nil
         facts.hugePages = text("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
         facts.descriptors = CurrentProcess.raiseDescriptorLimit()
         facts.memory = min(MemoryGroup.own?.limit ?? .max, installedMemory ?? .max)

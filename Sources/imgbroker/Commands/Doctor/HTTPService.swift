@@ -98,8 +98,8 @@ struct HTTPService: Equatable {
         let milliseconds = patience * 1000
         guard let socket = try? UnixSocket.connect(to: path, milliseconds: milliseconds) else { return nil }
         return try? unsafe withUnsafeTemporaryAllocation(byteCount: 512, alignment: 1) { buffer in
-            let sent = unsafe try Array(request.utf8).withUnsafeBytes { unsafe try UnixSocket.send($0, on: socket) }
-            guard sent == request.utf8.count, UnixSocket.waitUntilReadable(socket, milliseconds: Int32(milliseconds)),
+            guard try UnixSocket.send(Array(request.utf8)[...], on: socket) == request.utf8.count,
+                UnixSocket.waitUntilReadable(socket, milliseconds: Int32(milliseconds)),
                 case .bytes(let count, _, _) = unsafe try UnixSocket.receive(into: buffer, from: socket)
             else { return nil }
             return unsafe Array(buffer.prefix(count))

@@ -44,9 +44,8 @@ final class Upload {
         guard !isCopy, let descriptor = product.descriptor,
             let frame = try? ClientMessage.store(request).encoded()
         else { return nil }
-        var bytes = [UInt8](repeating: 0, count: received)
-        let count = unsafe try? bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
-        return count == received ? frame + bytes : nil
+        let bytes = try? descriptor.read(received, at: 0)
+        return bytes?.count == received ? frame + (bytes ?? []) : nil
     }
 
     /// The number of missing bytes.
@@ -57,9 +56,7 @@ final class Upload {
     /// Takes the next bytes of a payload.
     func append(_ bytes: ArraySlice<UInt8>) throws(SystemError) {
         guard let descriptor = product.descriptor else { return }
-        unsafe try bytes.span.withUnsafeBytes { (bytes) throws(SystemError) in
-            unsafe try descriptor.write(bytes, at: received)
-        }
+        try descriptor.write(bytes.span, at: received)
         received += bytes.count
     }
 

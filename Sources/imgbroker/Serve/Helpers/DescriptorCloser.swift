@@ -111,10 +111,7 @@ final class DescriptorCloser {
             return false
         }
         do throws(SystemError) {
-            let sent = try unsafe withUnsafeBytes(of: byte) { (bytes) throws(SystemError) in
-                try unsafe UnixSocket.send(bytes, descriptors: descriptors, on: socket)
-            }
-            return sent == 1
+            return try UnixSocket.send([byte], descriptors, on: socket) == 1
         } catch {
             // With too many descriptors in flight it goes on later; any other error means that the process has exited.
             if error.code != SystemError.tooManyReferences { start() }
@@ -148,11 +145,9 @@ final class DescriptorCloser {
                 // Bytes after the one with a descriptor are not received together with it.
                 if unsafe buffer[..<count].contains(Self.release) {
                     kept = []
-                    var answers = unsafe buffer[..<count].filter { $0 == Self.release }
-                    for index in answers.indices { answers[index] = Self.released }
-                    _ = try? unsafe answers.withUnsafeBytes { (bytes) throws(SystemError) in
-                        try unsafe UnixSocket.send(bytes, descriptors: [], on: control)
-                    }
+                    let answers = [UInt8](
+                        repeating: Self.released, count: unsafe buffer[..<count].count { $0 == Self.release })
+                    _ = try? UnixSocket.send(answers[...], on: control)
                 }
                 kept += descriptors
             }

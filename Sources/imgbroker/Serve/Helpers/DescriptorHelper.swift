@@ -408,12 +408,10 @@ enum DescriptorHelper {
             pendingMessages = 0
             var sent = 0
             while sent < bytes.count {
-                let count = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
-                    try unsafe UnixSocket.send(
-                        UnsafeRawBufferPointer(rebasing: bytes[sent...]),
-                        descriptors: sent == 0 ? [descriptor].compactMap(\.self) : [], on: control)
+                let descriptors = sent == 0 ? [descriptor].compactMap(\.self) : []
+                guard let count = (try? UnixSocket.send(bytes[sent...], descriptors, on: control)) ?? nil else {
+                    return false
                 }
-                guard let count = count ?? nil else { return false }
                 sent += count
             }
             return true

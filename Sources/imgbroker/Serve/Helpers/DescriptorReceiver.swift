@@ -660,10 +660,7 @@ final class DescriptorReceiver {
     }
 
     private func send(_ bytes: [UInt8], _ descriptor: FileDescriptor? = nil, to helper: Helper) -> Bool {
-        let sent = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
-            try unsafe UnixSocket.send(
-                bytes, descriptors: [descriptor].compactMap(\.self), on: helper.socket)
-        }
+        let sent = try? UnixSocket.send(bytes[...], [descriptor].compactMap(\.self), on: helper.socket)
         return (sent ?? nil) == bytes.count
     }
 }

@@ -135,9 +135,12 @@ struct WorkerLauncher {
         var more: FileDescriptor?
         switch kind {
         case .fetch where configuration.fetchPrivate != FetchPrivate():
-            more = try Self.memory(with: configuration.fetchPrivate.encoded)
+            more = try SealedBuffer(copying: configuration.fetchPrivate.encoded, name: "imgbroker-private").descriptor
         case .cache: more = cacheDirectory
-        case .tier: more = try configuration.sharedKey.map { (key) throws(SystemError) in try Self.memory(with: key) }
+        case .tier:
+            if let key = configuration.sharedKey {
+                more = try SealedBuffer(copying: key, name: "imgbroker-private").descriptor
+            }
         case .fetch, .decode, .loader: break
         }
         // The broker reports crashes; a backtrace could be made hostile by the image.
@@ -149,15 +152,6 @@ struct WorkerLauncher {
             programs[kind], path: directory + "/" + kind.program, arguments: arguments, environment: environment,
             control: control, more: more)
         return (child, own)
-    }
-
-    /// A sealed memfd with these bytes, at its beginning.
-    private static func memory(with bytes: [UInt8]) throws(SystemError) -> FileDescriptor {
-        try unsafe bytes.withUnsafeBytes { bytes in
-            Result { () throws(SystemError) in
-                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-private").descriptor
-            }
-        }.get()
     }
 }
 
@@ -276,14 +270,8 @@ final class Product {
     /// - Throws: `SystemError` of `pread`, `memfd_create`, `pwrite` or `fcntl`.
     func takeSealed() throws(SystemError) -> SealedBuffer? {
         if let sealed { return sealed }
-        let bytes = try takeBytes()
-        var result: Result<SealedBuffer, SystemError>?
-        unsafe bytes?.withUnsafeBytes { bytes in
-            result = Result { () throws(SystemError) in
-                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-pixels")
-            }
-        }
-        return try result?.get()
+        guard let bytes = try takeBytes() else { return nil }
+        return try SealedBuffer(copying: bytes, name: "imgbroker-pixels")
     }
 
     /// Its bytes in this process's memory; nil if it was never filled.
@@ -293,13 +281,10 @@ final class Product {
         if let bytes { return bytes }
         // A memfd may be larger than it was said to be.
         guard let count = region == nil ? sealed?.size : regionBytes else { return nil }
-        var bytes = [UInt8](repeating: 0, count: count)
-        var failure: SystemError?
-        unsafe bytes.withUnsafeMutableBytes { target in
-            do throws(SystemError) { unsafe try copy(to: target) } catch { failure = error }
+        return unsafe try [UInt8](unsafeUninitializedCapacity: count) { (target, filled) throws(SystemError) in
+            unsafe try copy(to: UnsafeMutableRawBufferPointer(target))
+            filled = count
         }
-        if let failure { throw failure }
-        return bytes
     }
 
     /// Copies its bytes.

@@ -10,9 +10,8 @@ extension KeptState {
     init(in descriptor: FileDescriptor) throws {
         let size = try descriptor.size()
         guard descriptor.isSealed, size <= Self.mostBytes else { throw StateRefusal.noState }
-        var bytes = [UInt8](repeating: 0, count: size)
-        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try descriptor.read(into: $0, at: 0) }
-        guard count == size else { throw StateRefusal.noState }
+        let bytes = try descriptor.read(size, at: 0)
+        guard bytes.count == size else { throw StateRefusal.noState }
         self = try KeptState(decoding: bytes)
     }
 
@@ -21,9 +20,6 @@ extension KeptState {
     /// - Throws: `SystemError` of `memfd_create`, `pwrite` or `fcntl`.
     func sealed() throws(SystemError) -> (memory: FileDescriptor, omitted: Int) {
         let (bytes, omitted) = encoded
-        let memory = try unsafe bytes.span.withUnsafeBytes { (bytes) throws(SystemError) in
-            try unsafe SealedBuffer(copying: bytes, name: "imgbroker-state").descriptor
-        }
-        return (memory, omitted)
+        return (try SealedBuffer(copying: bytes, name: "imgbroker-state").descriptor, omitted)
     }
 }
