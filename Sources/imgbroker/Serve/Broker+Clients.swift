@@ -235,21 +235,16 @@ extension Broker {
             let areLost = envelope.descriptors > 0 && client.channel.areDescriptorsLost
             let kept = envelope.descriptors > 0 ? client.channel.keptDescriptor : nil
             let descriptors = client.channel.takeDescriptors(envelope.descriptors)
+            let lost = WireError(.overloaded, "The broker can open no more descriptors at present.")
             if case .message(.store(let request)) = decoded {
-                if areLost {
-                    let error = WireError(.overloaded, "The broker can open no more descriptors at present.")
-                    return .messageRejected(client.id, id: request.id, error)
-                }
+                if areLost { return .messageRejected(client.id, id: request.id, lost) }
                 if kept != nil { return .messageRejected(client.id, id: request.id, Upload.notInMemory) }
                 return take(request, descriptors?.first, from: client)
             }
             client.channel.skipPayload(envelope.payload)
             switch decoded {
             case .message(let message) where message.isAboutFile:
-                if areLost {
-                    let error = WireError(.overloaded, "The broker can open no more descriptors at present.")
-                    return .messageRejected(client.id, id: message.id, error)
-                }
+                if areLost { return .messageRejected(client.id, id: message.id, lost) }
                 return take(message, kept, descriptors?.first, from: client)
             case .message(let message): return .messageReceived(client.id, message)
             case .rejected(let id, let error): return .messageRejected(client.id, id: id, error)
@@ -268,24 +263,22 @@ extension Broker {
                 do {
                     try take(request.payload, ofArrivingFor: client)
                     client.upload = try Upload(request)
-                } catch let error as WireError {
-                    client.channel.skipPayload(request.payload)
-                    throw error
                 } catch {
                     client.channel.skipPayload(request.payload)
-                    throw WireError(.outOfMemory, "There is no room for the bytes: \(error).")
+                    throw error as? WireError ?? WireError(.outOfMemory, "There is no room for the bytes: \(error).")
                 }
                 return nil
             }
             guard let descriptor else {
                 throw WireError(.badRequest, "The descriptor that fds announces did not come.")
             }
-            if request.pixels != nil {
-                let buffer = try Upload.sealedPixels(in: descriptor)
-                uploads[client.id] = buffer
-                return .storeReceived(client.id, request, bytes: buffer.size)
-            }
-            switch try Upload.look(at: descriptor, for: request, upTo: configuration.limits.maxDownloadBytes) {
+            let given: Upload.Given =
+                if request.pixels != nil {
+                    .sealed(try Upload.sealedPixels(in: descriptor))
+                } else {
+                    try Upload.look(at: descriptor, for: request, upTo: configuration.limits.maxDownloadBytes)
+                }
+            switch given {
             case .sealed(let buffer):
                 uploads[client.id] = buffer
                 return .storeReceived(client.id, request, bytes: buffer.size)
@@ -294,10 +287,8 @@ extension Broker {
                 client.upload = upload
                 return nil
             }
-        } catch let error as WireError {
-            return .messageRejected(client.id, id: request.id, error)
         } catch {
-            return .messageRejected(client.id, id: request.id, WireError(.internal, "\(error)"))
+            return .messageRejected(client.id, id: request.id, error as? WireError ?? WireError(.internal, "\(error)"))
         }
     }
 

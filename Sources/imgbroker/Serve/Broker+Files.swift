@@ -20,7 +20,7 @@ extension Broker {
         let file = kept?.take().map { FileID(number: $0) } ?? memory.map { receiver.examine($0, of: client.uid) }
         if let file {
             // Handled after the request.
-            if let known = receiver.claim(file) { events.append(.init(known)) }
+            if let known = receiver.claim(file) { events.append(known) }
             return .fileRequested(client.id, message, file)
         }
         let error = WireError(.badRequest, "The descriptor that fds announces did not come.")
@@ -32,9 +32,8 @@ extension Broker {
         for (client, message) in arrivals.messages { take(message, from: client) }
         for report in arrivals.reports {
             switch report {
-            case .looked(let outcome): handle(.init(outcome))
             case .read(let job): fileRead(job)
-            case .unread(let job, let failure): handle(.fileReadFailed(job, failure))
+            case .event(let event): handle(event)
             }
         }
     }
@@ -71,15 +70,6 @@ extension Broker {
             handle(.fileRead(job))
         } catch {
             handle(.fileReadFailed(job, .noMemory("\(error)")))
-        }
-    }
-}
-
-extension Event {
-    fileprivate init(_ look: DescriptorReceiver.Look) {
-        switch look {
-        case .examined(let file, let result): self = .fileExamined(file, result)
-        case .lost(let file): self = .fileLost(file)
         }
     }
 }

@@ -376,10 +376,7 @@ extension Broker {
             }
         case .foundRaster(let job, let record, let raster):
             let id = JobID(number: job)
-            if raster.geometry.pixels <= configuration.limits.maxPixels,
-                raster.bytes <= Encoding.mostBytes(of: raster.geometry),
-                accept(descriptor, raster.bytes, for: id, worker)
-            {
+            if isPlausible(raster), accept(nil, descriptor, raster.bytes, for: id, worker) {
                 handle(.foundRaster(worker.id, id, record, raster))
             } else {
                 handle(.notFound(worker.id, id))
@@ -419,8 +416,11 @@ extension Broker {
 
     /// Whether a record's contents may be given to clients, as far as its metadata tells.
     private func isPlausible(_ record: SharedRecord) -> Bool {
-        guard case .variant(let raster) = record.content else { return record.bytes > 0 }
-        return raster.geometry.pixels <= configuration.limits.maxPixels
+        if case .variant(let raster) = record.content { isPlausible(raster) } else { record.bytes > 0 }
+    }
+
+    private func isPlausible(_ raster: RasterRecord) -> Bool {
+        raster.geometry.pixels <= configuration.limits.maxPixels
             && raster.bytes <= Encoding.mostBytes(of: raster.geometry)
     }
 
@@ -432,7 +432,7 @@ extension Broker {
         case .ready(let sandbox, let version): handle(.workerReady(worker.id, sandbox, version: version))
         case .found(let job, let record):
             let id = JobID(number: job)
-            if isPlausible(record), accept(descriptor, record.bytes, for: id, worker) {
+            if isPlausible(record), accept(nil, descriptor, record.bytes, for: id, worker) {
                 handle(.sharedFound(worker.id, id, record))
             } else {
                 answer(job, .nothing)
@@ -462,23 +462,21 @@ extension Broker {
         try product.seal(size: size)
     }
 
-    /// Accepts a buffer that a tier's process made, if it is sealed and of the right size: more would not be charged.
-    private func accept(_ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess) -> Bool {
-        guard let descriptor, state.isRunning(job, on: worker.id),
-            let buffer = try? SealedBuffer(verifying: descriptor, atLeast: size), buffer.size == size
-        else { return false }
-        products[job] = Product(sealed: buffer)
-        return true
-    }
-
-    /// Accepts the bytes in the frame of a report, or else the buffer that came with it.
+    /// Accepts the bytes in the frame of a tier's report, or else the buffer that came with it, if that is sealed and of the right
+    /// size: more would not be charged.
     private func accept(
         _ bytes: [UInt8]?, _ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess
     ) -> Bool {
-        guard let bytes else { return accept(descriptor, size, for: job, worker) }
-        guard bytes.count == size, size <= SmallContents.mostBytes, state.isRunning(job, on: worker.id)
-        else { return false }
-        products[job] = Product(bytes: bytes)
+        guard state.isRunning(job, on: worker.id) else { return false }
+        if let bytes {
+            guard bytes.count == size, size <= SmallContents.mostBytes else { return false }
+            products[job] = Product(bytes: bytes)
+        } else {
+            guard let descriptor, let buffer = try? SealedBuffer(verifying: descriptor, atLeast: size),
+                buffer.size == size
+            else { return false }
+            products[job] = Product(sealed: buffer)
+        }
         return true
     }
 

@@ -265,8 +265,9 @@ final class Broker {
 
     /// Has the event loop report signs of life, twice as often as the service manager expects them.
     private func startWatchdog() {
-        guard ServiceManager.watchdogMilliseconds != nil, let timer = try? Timer() else { return }
-        guard (try? queue.add(timer.descriptor.raw, token: Self.token(.watchdog))) != nil else { return }
+        guard ServiceManager.watchdogMilliseconds != nil, let timer = try? Timer(),
+            (try? queue.add(timer.descriptor.raw, token: Self.token(.watchdog))) != nil
+        else { return }
         watchdog = timer
         reportLife()
     }
@@ -325,18 +326,15 @@ final class Broker {
             handle(.timePassed)
         case .signals:
             while let signal = signals.next() {
-                if signal == SignalNumber.brokenPipe { continue }
-                if signal == SignalNumber.child {
-                    mayHaveStrangers = true
-                    continue
+                switch signal {
+                case SignalNumber.brokenPipe: break
+                case SignalNumber.child: mayHaveStrangers = true
+                case SignalNumber.hangup: reload(for: nil)
+                default:
+                    log.notice(.stopping, "ending")
+                    ServiceManager.notify("STOPPING=1")
+                    handle(.shutdownRequested)
                 }
-                if signal == SignalNumber.hangup {
-                    reload(for: nil)
-                    continue
-                }
-                log.notice(.stopping, "ending")
-                ServiceManager.notify("STOPPING=1")
-                handle(.shutdownRequested)
             }
         case .client:
             guard let client = clients[Identifier(number: number)] else { return }

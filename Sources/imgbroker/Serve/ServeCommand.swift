@@ -6,6 +6,12 @@ import SystemValues
 
 /// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
+    /// Why the broker does not start.
+    private struct Refusal: Error {
+        let reason: String
+        var status: Int32 = 1
+    }
+
     /// Runs the broker and returns the exit status.
     ///
     /// - Parameter inheritance: what the process has left whose place this one takes.

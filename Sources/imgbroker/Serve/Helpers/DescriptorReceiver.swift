@@ -24,7 +24,7 @@ final class DescriptorReceiver {
             case none
             /// A file in memory.
             case memory(FileDescriptor)
-            /// Any other file, which the helper keeps. `FileReport.examined` follows.
+            /// Any other file, which the helper keeps. `FileReport.event` follows.
             case file(FileID)
             /// The helper could open no more descriptors.
             case lost
@@ -36,27 +36,12 @@ final class DescriptorReceiver {
         var isEnd = false
     }
 
-    /// The outcome of looking at a local file.
-    enum Look {
-        /// Its identity, or the reason not to use it.
-        case examined(FileID, Result<FileFacts, WireError>)
-        /// The helper that had it has ended.
-        case lost(FileID)
-
-        var file: FileID {
-            switch self {
-            case .examined(let file, _), .lost(let file): file
-            }
-        }
-    }
-
     /// What a helper says of a local file.
     enum FileReport {
-        /// Only after `claim`.
-        case looked(Look)
         /// It was read, and the memfd is sealed.
         case read(JobID)
-        case unread(JobID, FileReadFailure)
+        /// It was not read, or was looked at: `fileExamined` or `fileLost`, after `claim` only.
+        case event(Event)
     }
 
     /// What helpers have sent.
@@ -82,7 +67,7 @@ final class DescriptorReceiver {
 
     /// Work for a helper that any may do.
     private struct Task {
-        enum Work {
+        enum Work: Equatable {
             /// Receive a client's message.
             case receive(ClientID)
             /// Look at a file in memory.
@@ -164,7 +149,7 @@ final class DescriptorReceiver {
     private var claimed: Set<FileID> = []
     /// The files that were not released.
     private var wanted: Set<FileID> = []
-    private var looks: [FileID: Look] = [:]
+    private var looks: [FileID: Event] = [:]
     private var leftOverClosedAt = Instant.now
     private var exiting: [ChildProcess] = []
     /// Killed helpers of the program before this one, which the descriptors of users hold up.
@@ -216,14 +201,15 @@ final class DescriptorReceiver {
     }
 
     /// Notes that the message of a file was read. Returns the finding about the file, if there is one; otherwise `becameReadable` returns it.
-    func claim(_ file: FileID) -> Look? {
+    func claim(_ file: FileID) -> Event? {
         claimed.insert(file)
         return looks.removeValue(forKey: file)
     }
 
-    private func report(_ look: Look, in arrivals: inout Arrivals) {
-        guard wanted.contains(look.file) else { return }
-        if claimed.contains(look.file) { arrivals.reports.append(.looked(look)) } else { looks[look.file] = look }
+    /// Reports the outcome of looking at a file.
+    private func report(_ look: Event, of file: FileID, in arrivals: inout Arrivals) {
+        guard wanted.contains(file) else { return }
+        if claimed.contains(file) { arrivals.reports.append(.event(look)) } else { looks[file] = look }
     }
 
     /// Has a file read into a memfd of its size. `becameReadable` returns the result; false when no helper has the file.
@@ -239,9 +225,7 @@ final class DescriptorReceiver {
         wanted.remove(file)
         claimed.remove(file)
         looks[file] = nil
-        if let index = waiting.firstIndex(where: { if case .keep(file) = $0.work { true } else { false } }) {
-            _ = waiting.remove(at: index)
-        }
+        if let index = waiting.firstIndex(where: { $0.work == .keep(file) }) { _ = waiting.remove(at: index) }
         guard let helper = keepers[file] else { return }
         // A read that has not begun is not wanted any more.
         helper.orders.removeAll { if case .read(_, file, _) = $0 { true } else { false } }
@@ -254,10 +238,10 @@ final class DescriptorReceiver {
     /// Gives up a client's message. Returns whether it is still in the connection, because no helper was given it.
     @discardableResult
     func forget(_ client: ClientID) -> Bool {
-        let index = waiting.firstIndex { if case .receive(client) = $0.work { true } else { false } }
+        guard let index = waiting.firstIndex(where: { $0.work == .receive(client) }) else { return false }
         // Outside of the list, because releasing its socket may add to it.
-        if let index { _ = waiting.remove(at: index) }
-        return index != nil
+        _ = waiting.remove(at: index)
+        return true
     }
 
     // MARK: Handing over
@@ -384,19 +368,16 @@ final class DescriptorReceiver {
     /// Gives a helper its next order about a file, if it is idle.
     private func giveOrders(to helper: Helper) {
         guard case .idle = helper.state, let order = helper.orders.first else { return }
-        let isSent =
-            switch order {
-            case .read(_, let file, let memory): send(.init(.read, file.number), memory, to: helper)
-            case .release(let file): send(.init(.release, file.number), to: helper)
-            }
-        guard isSent else { return }
-        helper.orders.removeFirst()
         switch order {
-        case .read(let job, let file, _): helper.state = .reading(job, file, since: .now)
+        case .read(let job, let file, let memory):
+            guard send(.init(.read, file.number), memory, to: helper) else { return }
+            helper.state = .reading(job, file, since: .now)
         case .release(let file):
+            guard send(.init(.release, file.number), to: helper) else { return }
             forget(file, of: helper)
             helper.state = .closing(helper.user, since: .now)
         }
+        helper.orders.removeFirst()
     }
 
     private func keep(_ file: FileID, in helper: Helper) {
@@ -468,10 +449,10 @@ final class DescriptorReceiver {
     /// Receives a helper's answers.
     func becameReadable(_ pid: Int) -> Arrivals {
         var arrivals = Arrivals()
-        guard
-            let helper = [current, closingHelper].compactMap(\.self).first(where: { $0.child.pid == pid })
-                ?? others[pid]
-        else { return arrivals }
+        let isSender = { (helper: Helper) in helper.child.pid == pid }
+        guard let helper = others[pid] ?? [current, closingHelper].compactMap(\.self).first(where: isSender) else {
+            return arrivals
+        }
         var hasEnded = false
         unsafe withUnsafeTemporaryAllocation(byteCount: DescriptorHelper.longestAnswer, alignment: 16) { buffer in
             nonisolated(unsafe) let closer = closer
@@ -512,7 +493,8 @@ final class DescriptorReceiver {
         case .read, .unread:
             guard case .reading(let job, _, _) = helper.state else { return }
             helper.state = .closing(helper.user, since: .now)
-            arrivals.reports.append(answer.kind == .read ? .read(job) : .unread(job, Self.failure(answer.numbers)))
+            arrivals.reports.append(
+                answer.kind == .read ? .read(job) : .event(.fileReadFailed(job, Self.failure(answer.numbers))))
         case .several:
             guard case .receiving = helper.state, let count = answer.numbers.first,
                 (2...DescriptorHelper.mostMessages).contains(count)
@@ -553,7 +535,7 @@ final class DescriptorReceiver {
                 size: numbers[3], modified: numbers[4], changed: numbers[5],
                 user: numbers[8] != 0 ? helper.user : nil, digest: Self.digest(numbers.dropFirst(9)))
             let facts = FileFacts(identity, isRecent: numbers[6] != 0, isLocal: numbers[7] != 0)
-            return report(.examined(file, .success(facts)), in: &arrivals)
+            return report(.fileExamined(file, .success(facts)), of: file, in: &arrivals)
         }
         // The helper has not kept it.
         forget(file, of: helper)
@@ -562,7 +544,7 @@ final class DescriptorReceiver {
             code == 0
             ? WireError(.badRequest, "The descriptor must be that of a regular file, opened for reading.")
             : WireError(.transferFailed, "The file is not accessible: \(SystemError("fstat", code: code)).")
-        report(.examined(file, .failure(error)), in: &arrivals)
+        report(.fileExamined(file, .failure(error)), of: file, in: &arrivals)
     }
 
     private static func digest(_ words: ArraySlice<Int>) -> ContentDigest? {
@@ -600,14 +582,12 @@ final class DescriptorReceiver {
     /// A helper has exited by itself, or was killed. What it has received, and its files, are lost.
     private func lost(_ helper: Helper, _ arrivals: inout Arrivals) {
         if let client = helper.client, helper.isReceiving { arrivals.messages.append((client, Message(isEnd: true))) }
-        if case .reading(let job, _, _) = helper.state { arrivals.reports.append(.unread(job, .lost)) }
-        for order in helper.orders {
-            if case .read(let job, _, _) = order { arrivals.reports.append(.unread(job, .lost)) }
-        }
+        if case .reading(let job, _, _) = helper.state { arrivals.reports.append(.event(.fileReadFailed(job, .lost))) }
+        for case .read(let job, _, _) in helper.orders { arrivals.reports.append(.event(.fileReadFailed(job, .lost))) }
         helper.orders = []
         for file in helper.files.sorted() {
             forget(file, of: helper)
-            report(.lost(file), in: &arrivals)
+            report(.fileLost(file), of: file, in: &arrivals)
         }
         if helper === current { current = nil }
         if helper === closingHelper { closingHelper = nil }
