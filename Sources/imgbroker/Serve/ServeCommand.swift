@@ -7,9 +7,11 @@ import SystemValues
 /// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
     /// Why the broker does not start.
-    private struct Refusal: Error {
-        let reason: String
-        var status: Int32 = 1
+    private struct Refusal: Error, CustomStringConvertible {
+        let description: String
+        let status: Int32
+
+        init(_ description: String, status: Int32 = 1) { (self.description, self.status) = (description, status) }
     }
 
     /// Runs the broker and returns the exit status.
@@ -20,24 +22,30 @@ enum ServeCommand {
         configuration.logFormat.isForJournal = Log.isJournal
         let log = Log(name: "imgbroker", level: configuration.logLevel, format: configuration.logFormat)
         for warning in configuration.warnings.values { log.warning(.setting, warning) }
+        do {
+            try serve(settings, configuration, inheritance, log)
+            return 0
+        } catch {
+            log.error(.setting, "\(error)")
+            return (error as? Refusal)?.status ?? 1
+        }
+    }
+
+    private static func serve(
+        _ settings: Settings, _ configuration: Configuration, _ inheritance: Inheritance?, _ log: Log
+    ) throws {
+        var configuration = configuration
         guard CurrentProcess.exists("/proc/self/fd") else {
-            log.error(
-                .setting, "/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc"
-            )
-            return 1
+            throw Refusal("/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc")
         }
         guard var launcher = WorkerLauncher() else {
-            log.error(
-                .setting,
+            throw Refusal(
                 "the worker programs imgfetch and imgworker are neither beside imgbroker nor in ../libexec/imgbroker")
-            return 1
         }
         if configuration.limits.usesSharedTier, !launcher.has(.tier) {
-            log.error(
-                .setting,
+            throw Refusal(
                 "shared-tier needs imgtier, which is missing in \(launcher.directory): install the package imgbroker-tier"
             )
-            return 1
         }
         configuration.limits.families = launcher.families
         let group = MemoryGroup.own
@@ -48,29 +56,24 @@ enum ServeCommand {
         let needed = configuration.limits.neededDescriptors
         if descriptors < needed {
             let workers = configuration.limits.workers
-            log.error(
-                .setting,
+            throw Refusal(
                 "\(workers) decode workers need \(needed) descriptors, and \(descriptors) are allowed: raise the limit (ulimit -n), or use fewer --workers"
             )
-            return 1
         }
         launcher.configuration = configuration
 
         var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {
             guard let user = CurrentProcess.findUser(name) else {
-                log.error(.setting, "--user: there is no user \"\(name)\"")
-                return 2
+                throw Refusal("--user: there is no user \"\(name)\"", status: 2)
             }
             guard CurrentProcess.uid == 0 || CurrentProcess.uid == user.uid else {
-                log.error(.setting, "--user: only root can become another user")
-                return 2
+                throw Refusal("--user: only root can become another user", status: 2)
             }
             if CurrentProcess.uid == 0 { ownUser = user }
         } else if CurrentProcess.uid == 0 {
             guard let nobody = CurrentProcess.findUser("nobody") else {
-                log.error(.setting, "there is no user \"nobody\" for the workers: name one with --user")
-                return 2
+                throw Refusal("there is no user \"nobody\" for the workers: name one with --user", status: 2)
             }
             launcher.user = nobody
         }
@@ -86,38 +89,9 @@ enum ServeCommand {
             }
         }
 
-        let listener: ListeningSocket
-        var stored: [(name: String, descriptor: FileDescriptor)] = []
+        let handover = try inheritance == nil ? ServiceManager.takeDescriptors() : nil
+        let listener = try inheritance?.listener ?? listen(with: handover?.listener, configuration, log)
         do {
-            if let inheritance {
-                listener = inheritance.listener
-            } else if let inherited = try takeHandover(&stored) {
-                listener = ListeningSocket(inherited: inherited)
-                if configuration.socketPath != nil || configuration.socketMode != nil
-                    || configuration.socketGroup != nil
-                {
-                    log.warning(
-                        .setting,
-                        "socket, socket-mode and socket-group have no effect: the service manager has made the socket")
-                }
-            } else {
-                guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else {
-                    log.error(
-                        .setting,
-                        "no place to listen: /run cannot be written and XDG_RUNTIME_DIR is not set; name one with --socket"
-                    )
-                    return 2
-                }
-                let isForGroup = CurrentProcess.uid == 0 || configuration.socketGroup != nil
-                listener = try ListeningSocket(
-                    path: path, mode: configuration.socketMode ?? (isForGroup ? 0o660 : 0o600),
-                    group: configuration.socketGroup, log: log)
-            }
-        } catch {
-            log.error(.setting, "\(error)")
-            return 1
-        }
-        do throws(SystemError) {
             var remover = inheritance?.remover
             if let inheritance {
                 // It has dropped its privileges already.
@@ -139,23 +113,35 @@ enum ServeCommand {
                 settings, configuration, launcher: launcher, listener: listener, group: group, log: log)
             broker.inheritance = inheritance
             broker.remover = remover
-            broker.stored = stored
+            broker.stored = handover?.stored ?? []
             broker.run()
             remover?.run()
-            return 0
         } catch {
-            log.error(.setting, "\(error)")
             listener.remove()
-            return 1
+            throw error
         }
     }
 
-    /// Takes what the service manager hands over. Returns the listening socket, if there is one.
-    private static func takeHandover(
-        _ stored: inout [(name: String, descriptor: FileDescriptor)]
-    ) throws(ServiceManager.UnusableSocket) -> FileDescriptor? {
-        let handover = try ServiceManager.takeDescriptors()
-        stored = handover.stored
-        return handover.listener
+    /// Listens with the service manager's socket, if there is one.
+    private static func listen(
+        with inherited: FileDescriptor?, _ configuration: Configuration, _ log: Log
+    ) throws -> ListeningSocket {
+        if let inherited {
+            if configuration.socketPath != nil || configuration.socketMode != nil || configuration.socketGroup != nil {
+                log.warning(
+                    .setting,
+                    "socket, socket-mode and socket-group have no effect: the service manager has made the socket")
+            }
+            return ListeningSocket(inherited: inherited)
+        }
+        guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else {
+            throw Refusal(
+                "no place to listen: /run cannot be written and XDG_RUNTIME_DIR is not set; name one with --socket",
+                status: 2)
+        }
+        let isForGroup = CurrentProcess.uid == 0 || configuration.socketGroup != nil
+        return try ListeningSocket(
+            path: path, mode: configuration.socketMode ?? (isForGroup ? 0o660 : 0o600),
+            group: configuration.socketGroup, log: log)
     }
 }
