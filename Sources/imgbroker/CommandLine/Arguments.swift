@@ -25,9 +25,7 @@ struct Arguments {
         self.words = Array(words)
     }
 
-    /// Reads the next word; nil at the end.
-    ///
-    /// - Throws: `UsageError` when the last flag has a value that it does not take.
+    /// Reads the next word; nil at the end. The last flag must not have a value that was not read.
     mutating func next() throws(UsageError) -> Word? {
         if let attached { throw UsageError(description: "\(flag) takes no value, so not \"\(attached)\"") }
         guard !words.isEmpty else { return nil }

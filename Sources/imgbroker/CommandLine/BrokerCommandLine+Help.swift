@@ -1,5 +1,4 @@
 extension BrokerCommandLine {
-    /// The names of the commands.
     static let names = ["get", "info", "store", "ctl", "exporter", "http", "doctor"]
 
     /// The help for the flags that are no settings.
@@ -21,7 +20,6 @@ extension BrokerCommandLine {
 
     static let units = "Sizes take K, M and G; times are seconds, or take m, h and d (90, 30m, 12h, 7d)."
 
-    /// The help.
     static let usage = """
         Usage: imgbroker [OPTION]...               serve images to the processes of this machine
                imgbroker get SOURCE... [OPTION]... load images through the broker

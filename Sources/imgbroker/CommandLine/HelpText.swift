@@ -63,6 +63,5 @@ struct FlagHelp {
 }
 
 extension [FlagHelp] {
-    /// The lines of the help for all of them.
     var lines: String { map(\.lines).joined(separator: "\n") }
 }

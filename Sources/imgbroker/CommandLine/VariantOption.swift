@@ -20,7 +20,6 @@ struct VariantOption: Sendable {
         (self.name, self.value, self.explanation, self.choices, self.take) = (name, value, explanation, choices, take)
     }
 
-    /// Applies one value.
     func apply(_ variant: inout GetOptions.Variant, _ value: GivenValue) throws(UsageError) {
         do { try take(&variant, value) } catch { throw UsageError(error) }
     }
@@ -32,7 +31,6 @@ struct VariantOption: Sendable {
         let line = explanation.prefix { $0 != "\n" }
         return line.hasSuffix(":") ? line.dropLast() + " (imgbroker-get(1) lists them)" : String(line)
     }
-    /// Whether it may be given several times.
     var isRepeatable: Bool { name == "step" }
 
     static let all: [VariantOption] = [

@@ -15,8 +15,6 @@ enum CommandConnection {
     private static let patience = 5000
 
     /// Connects to the broker at `path`, or at the default path.
-    ///
-    /// - Throws: `ClientError.noBroker`.
     static func open(_ path: String?) throws(ClientError) -> ImageBroker {
         try ImageBroker(path: path, patience: patience)
     }

@@ -14,7 +14,6 @@ enum ExporterCommand {
         0 after a signal; 1 when it cannot listen or its program is missing; 2 for an invalid command line.
         """
 
-    /// The help for its flags.
     static let help = [
         FlagHelp(
             "--listen ADDRESS:PORT",
@@ -46,7 +45,6 @@ enum ExporterCommand {
     /// The name of its program, beside this one or in ../libexec/imgbroker.
     private static let program = "imgexporter"
 
-    /// The parsed command line.
     struct Request: Equatable {
         var address = "127.0.0.1"
         var port: UInt16 = 9464

@@ -14,7 +14,6 @@ enum HTTPCommand {
         0 after a signal; 1 when it cannot listen, its keys are wrong or its program is missing; 2 for an invalid command line.
         """
 
-    /// The help for its flags.
     static let help = [
         FlagHelp(
             "--listen ADDRESS:PORT",
@@ -44,7 +43,6 @@ enum HTTPCommand {
         Exit status: \(status)
         """
 
-    /// The place to listen at.
     enum Listener: Equatable, CustomStringConvertible {
         case tcp(address: String, port: UInt16)
         case unix(path: String)
@@ -59,7 +57,6 @@ enum HTTPCommand {
 
     static let program = SiblingProgram(name: "imghttp", package: "imgbroker-http")
 
-    /// The parsed command line.
     struct Request: Equatable {
         /// The longest body that the broker takes as bytes.
         static let mostBytes = 256 << 20
@@ -101,7 +98,6 @@ enum HTTPCommand {
             }
         }
 
-        /// The arguments of its program.
         var arguments: [String] {
             let place =
                 switch listener {

@@ -21,7 +21,6 @@ enum StandardOutput {
     }
 }
 
-/// Standard error.
 enum StandardError {
     /// Writes a message in one line, with deceptive characters escaped.
     static func write(_ message: String) {

@@ -31,7 +31,6 @@ extension Broker {
         }
     }
 
-    /// Serves a client over a connected socket.
     func connect(_ socket: FileDescriptor) throws(SystemError) -> ClientConnection {
         let peer = try UnixSocket.peerCredentials(of: socket)
         let client = ClientConnection(

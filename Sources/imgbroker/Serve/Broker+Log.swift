@@ -37,7 +37,6 @@ extension Broker {
 }
 
 extension LogField {
-    /// The name of a request.
     static func request(_ id: Int, of client: ClientID) -> LogField {
         LogField("request", BrokerState.name(of: id, client))
     }

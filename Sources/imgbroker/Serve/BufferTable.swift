@@ -49,7 +49,6 @@ final class BufferTable {
         if case .memfd(let descriptor) = stored[id] { descriptor } else { nil }
     }
 
-    /// The bytes of a buffer in this process's own memory.
     func bytes(of id: BufferID) -> [UInt8]? { if case .bytes(let bytes) = stored[id] { bytes } else { nil } }
 
     func remove(_ id: BufferID) {
@@ -102,7 +101,6 @@ final class BufferTable {
 
     // MARK: Segments
 
-    /// The descriptor of a segment.
     func segment(_ number: Int) -> FileDescriptor? { segments[number]?.descriptor }
 
     /// Copies a product's bytes to a place in a segment, for which `move` has made room.
@@ -140,7 +138,6 @@ final class BufferTable {
         stored[id] = .placed(Piece(place, count: count))
     }
 
-    /// Unmaps a segment.
     func endSegment(_ number: Int) { segments[number] = nil }
 
     // MARK: Freed memory

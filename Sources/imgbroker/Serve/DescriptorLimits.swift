@@ -11,7 +11,6 @@ extension BrokerLimits {
         3 * (workers + fetchers + families.count * workersOfFamily + 5) + 16
     }
 
-    /// The descriptors that a broker needs at least.
     var neededDescriptors: Int { descriptorsOfProcesses + Self.leastDescriptors }
 
     /// The limits with those of what takes descriptors, for a limit of descriptors.

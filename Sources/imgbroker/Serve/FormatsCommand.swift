@@ -36,7 +36,6 @@ enum FormatsCommand {
         return report.rows
     }
 
-    /// The table as text.
     static func text(_ formats: [FormatRow]) -> String {
         let yes = { (value: Bool) in value ? "yes" : "no" }
         let rows =
@@ -58,7 +57,6 @@ enum FormatsCommand {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// The table as JSON.
     static func object(_ formats: [FormatRow]) -> String {
         var writer = JSONWriter()
         writer.object {

@@ -35,7 +35,6 @@ struct CtlRequest {
         }
     }
 
-    /// The help for its flags.
     static let help = [
         FlagHelp("--interval SECONDS", "request the figures of top every SECONDS, from 1 to 3600 (default: 1)"),
         FlagHelp("--once", "show top once, with all rows and without control sequences"),
@@ -46,14 +45,12 @@ struct CtlRequest {
     ]
 
     let command: Command
-    /// The words after the command.
     let operands: [String]
     var asJSON = false
     var socketPath: String?
     var olderThanSeconds: Int?
     /// The seconds between two frames of `top`, and whether it shows just one.
     var top = (interval: 1, isOnce: false)
-    /// The options of `prefetch`.
     let options: GetOptions
 
     /// Parses the words after `ctl`; nil for `--help`.
@@ -100,8 +97,6 @@ struct CtlRequest {
     }
 
     /// Parses a word as a URL.
-    ///
-    /// - Throws: `UsageError` when it is not a URL that can be loaded.
     static func url(_ text: String) throws(UsageError) -> SourceURL {
         do { return try SourceURL(text) } catch {
             throw UsageError(description: "\"\(text)\" is not a URL to load: \(error.message)")

@@ -18,7 +18,6 @@ enum StatsTable {
         (.recentlyFailedURLs, "on the failed list", "not tried again for some time"),
     ]
 
-    /// Formats the table.
     static func text(of report: StatsReport, path: String) -> String {
         var lines = ["imgbroker at \(path), up \(FigureText.duration(seconds: report[.uptimeSeconds]))", ""]
 

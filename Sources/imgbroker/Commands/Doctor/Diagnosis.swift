@@ -40,7 +40,6 @@ struct MachineFacts {
     /// The user who runs the doctor.
     var user = "root"
 
-    /// The state of the socket.
     enum SocketFacts {
         /// A broker answers there.
         case serving(path: String, version: String, Service)

@@ -3,7 +3,6 @@ struct SocketAccess {
     /// A file's access rights.
     struct File {
         var path: String
-        /// The names of its owner and its group.
         var owner, group: String
         /// The number of its group.
         var gid: UInt32

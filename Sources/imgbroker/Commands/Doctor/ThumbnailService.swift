@@ -75,6 +75,5 @@ struct ThumbnailService: Equatable {
 }
 
 extension ThumbnailService.Entry {
-    /// Whether the program is imgbroker's.
     fileprivate var isOwn: Bool { program.split(separator: "/").last == "imgbroker-thumbnailer" }
 }

@@ -21,7 +21,6 @@ extension GivenValue {
         return .focus(x: x, y: y)
     }
 
-    /// The value as the name of a preset.
     func presetName() throws(UsageError) -> String {
         guard (1...GetOptions.longestPreset).contains(text.utf8.count), text.utf8.allSatisfy(Self.isOfName) else {
             throw needs("a name of 1 to \(GetOptions.longestPreset) letters, digits, \".\", \"-\" and \"_\"")

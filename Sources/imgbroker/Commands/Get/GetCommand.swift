@@ -15,7 +15,6 @@ enum GetCommand {
 
     static let status = "0; 1 if an image has failed; 2 for an invalid command line; 3 when no broker answers."
 
-    /// The help for its flags.
     static let help =
         [
             FlagHelp(

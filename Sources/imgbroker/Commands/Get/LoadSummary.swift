@@ -9,7 +9,6 @@ struct LoadSummary {
     /// The number of those that were not.
     var failed = 0
 
-    /// Adds a loaded image.
     mutating func add(_ image: ImageReply) {
         done += 1
         bytes += image.bytes

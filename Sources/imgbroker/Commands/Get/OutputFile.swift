@@ -16,8 +16,6 @@ enum OutputFile {
     /// A regular file, or a missing one, appears in one step, so that no reader sees half an image. A device, a pipe or a
     /// symbolic link stays, and is written to. So is the file that is standard output, from its present position, and an
     /// empty file, which its maker may have open (`mktemp`, thumbnail services).
-    ///
-    /// - Throws: `SystemError`.
     static func write(_ bytes: UnsafeRawBufferPointer, to path: String) throws(SystemError) {
         if isStandardOutput(path) { return unsafe try FileDescriptor.standardOutput().write(bytes) }
         unsafe try write(bytes, to: path) { () throws(SystemError) in try FileDescriptor.open(writingAt: path) }

@@ -10,9 +10,7 @@ enum OutputName {
         ("{index}", { _, index in String(index + 1) }),
     ]
 
-    /// The files that images are written to: `pattern` with the placeholders replaced for each.
-    ///
-    /// - Throws: `UsageError` when two would be the same.
+    /// The files that images are written to: `pattern` with the placeholders replaced for each. No two may be the same.
     static func outputs(_ pattern: String, for sources: [ImageSource]) throws(UsageError) -> [String] {
         if folder(of: pattern) == nil, sources.count > 1 {
             throw UsageError(description: "-o needs {name} in its value for several images, as in \"small/{name}.png\"")

@@ -36,7 +36,6 @@ final class ProgressBar {
         CurrentProcess.writeToStandardError("\r\u{1B}[K" + line)
     }
 
-    /// Removes the bar.
     func clear() {
         if isShown { CurrentProcess.writeToStandardError("\r\u{1B}[K") }
         isShown = false

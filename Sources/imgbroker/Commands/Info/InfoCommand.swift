@@ -18,7 +18,6 @@ enum InfoCommand {
         "--credentials", "--cookies", "--cache-key", "--allow-invalid-certificates",
     ]
 
-    /// The help for its flags.
     static let help =
         LoadOptions.help.filter { !flags.isDisjoint(with: $0.names) } + [
             FlagHelp("--json", "print one JSON object for each image"), CommandConnection.socketHelp,

@@ -32,7 +32,6 @@ extension Completion {
         return names
     }
 
-    /// The names of all commands.
     private static var names: String { BrokerCommandLine.names.joined(separator: " ") }
 
     /// The script that the shell reads.

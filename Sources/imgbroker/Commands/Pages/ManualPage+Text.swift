@@ -3,7 +3,6 @@ import WorkerProtocol
 
 // In the macros of man(7), made of the same tables as the help.
 extension ManualPage {
-    /// The page.
     var text: String {
         var page = Roff(name: String(rawValue.dropLast(2)), section: String(rawValue.suffix(1)))
         switch self {

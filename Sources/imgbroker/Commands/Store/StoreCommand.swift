@@ -15,7 +15,6 @@ enum StoreCommand {
     static let status =
         "0; 1 if the image is refused; 2 for an invalid command line; 3 when no broker answers."
 
-    /// The help for its flags.
     static let help = [
         FlagHelp(
             "--content-type TYPE", "the media type of an encoded image; its format is detected from its bytes anyway"),
@@ -47,7 +46,6 @@ enum StoreCommand {
         Exit status: \(status)
         """
 
-    /// The parsed command line.
     struct Request: Equatable {
         var url: SourceURL
         var file = "-"

@@ -19,7 +19,6 @@ enum TopGlyphs {
             })
     }
 
-    /// The text in ASCII.
     static func ascii(_ text: String) -> String {
         String(text.map { $0.isASCII ? $0 : plain[$0] ?? "?" })
     }

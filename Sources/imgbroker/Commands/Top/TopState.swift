@@ -9,7 +9,6 @@ struct TopState: Equatable {
         case requests, failed, bytes
     }
 
-    /// A pressed key.
     enum Key: Equatable {
         case character(Character)
         case left, right, escape

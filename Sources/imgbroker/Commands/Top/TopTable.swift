@@ -1,6 +1,5 @@
 /// Rows under headings, as wide as the screen allows.
 struct TopTable {
-    /// A column of texts.
     struct Column {
         let title: String
         /// Its width at least, so that it keeps its place while figures grow.

@@ -32,7 +32,6 @@ final class ClientConnection {
     var hasBegunFrame = false
     /// Whether received messages are left to be served before more is received.
     var hasMore = false
-    /// Whether it waits for its turn.
     var waitsForTurn = false
     /// Whether nothing more is received from it until an upgrade has ended.
     var isPaused = false

@@ -13,8 +13,6 @@ final class SocketRemover {
     private(set) var socket: FileDescriptor?
 
     /// Starts the process, before the user is changed.
-    ///
-    /// - Throws: `SystemError` of `execve`.
     init(path: String) throws(SystemError) {
         let (child, socket) = try WorkerLauncher.startAgain([Self.word, path])
         self.child = child

@@ -56,7 +56,6 @@ struct UnreadDescriptors {
         return max(1, min(most, free / 16))
     }
 
-    /// Counts sent descriptors.
     mutating func sent(_ count: Int) { sentSince += count }
 
     /// Notes that a client departs. Its socket stays open until the other end has received everything, or is closed; its

@@ -8,7 +8,6 @@ import SystemValues
 final class Upload {
     /// A descriptor that a client sent.
     enum Given {
-        /// A sealed memfd.
         case sealed(SealedBuffer)
         /// A file that is copied, because its owner could change it.
         case file(Upload)
@@ -48,7 +47,6 @@ final class Upload {
         return bytes?.count == received ? frame + (bytes ?? []) : nil
     }
 
-    /// The number of missing bytes.
     var missing: Int { size - received }
     /// Whether they are copied from a file.
     var isCopy: Bool { source != nil }
@@ -68,7 +66,6 @@ final class Upload {
         return copied > 0
     }
 
-    /// The complete, sealed buffer.
     func sealed() throws(SystemError) -> SealedBuffer? {
         try product.seal(size: size)
         return product.sealed
@@ -85,8 +82,6 @@ final class Upload {
     }
 
     /// Verifies a memfd with stored pixels, which is never copied.
-    ///
-    /// - Throws: `bad-request`.
     static func sealedPixels(in descriptor: FileDescriptor) throws(WireError) -> SealedBuffer {
         if descriptor.hasSeals, !descriptor.isOpenForReading { throw notReadable }
         // Huge pages can only be mapped as wholes, and an image rarely ends with one.

@@ -93,7 +93,6 @@ final class DescriptorCloser {
     /// The process, and those that it has replaced.
     var processes: [ChildProcess] { [child].compactMap(\.self) + exiting }
 
-    /// Ends the process.
     func end() {
         socket = nil
         if child?.waitForExit(milliseconds: 500) == nil { child?.send(SignalNumber.kill) }

@@ -147,7 +147,6 @@ enum DescriptorHelper {
     /// The longest sealed memfd, in bytes, that is known by its digest; longer ones are files like others.
     private static let longestDigested = 256 << 20
 
-    /// The most messages that are received for one order.
     static let mostMessages = 16
     /// The most bytes received at once.
     private static let longestMessage = 1 << 16
@@ -168,7 +167,6 @@ enum DescriptorHelper {
         return 0
     }
 
-    /// The state of the process.
     private struct HelperProcess {
         let control: FileDescriptor
         /// Connections that the broker closes now.
@@ -220,7 +218,6 @@ enum DescriptorHelper {
             return .done
         }
 
-        /// A local file.
         struct KeptFile {
             let file: FileDescriptor
             let facts: FileFacts

@@ -68,7 +68,6 @@ final class DescriptorReceiver {
     /// Work for a helper that any may do.
     private struct Task {
         enum Work: Equatable {
-            /// Receive a client's message.
             case receive(ClientID)
             /// Look at a file in memory.
             case keep(FileID)
@@ -90,7 +89,6 @@ final class DescriptorReceiver {
         enum State {
             case idle
             case receiving(ClientID, since: Instant)
-            /// It looks at a file.
             case examining(FileID, since: Instant)
             case reading(JobID, FileID, since: Instant)
             /// It closes descriptors of a user.
@@ -182,7 +180,6 @@ final class DescriptorReceiver {
         !waiting.isEmpty || !exiting.isEmpty || !strays.isEmpty || !waitingToClose.isEmpty
             || others.values.contains { !$0.orders.isEmpty || !$0.abandoned.isEmpty || !$0.unneeded.isEmpty }
     }
-    /// The number of connections that wait to be closed.
     var lingering: Int { waitingToClose.count }
 
     /// Has the next message on a client's connection received. `becameReadable` returns it.
@@ -246,7 +243,6 @@ final class DescriptorReceiver {
 
     // MARK: Handing over
 
-    /// The sockets of the helpers.
     var sockets: [FileDescriptor] { helpers.map(\.socket) }
 
     /// The helpers' processes, with the users whose descriptors may hold some of them up, also when they exit.

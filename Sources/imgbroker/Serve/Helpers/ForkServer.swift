@@ -26,9 +26,6 @@ final class ForkServer {
     /// A server that has not answered for this long hangs.
     private static let lostAfterMicroseconds = 10_000_000
 
-    /// Starts a fork server.
-    ///
-    /// - Throws: `SystemError` of `socketpair`, `fcntl` or `execve`.
     init(_ launcher: WorkerLauncher) throws(SystemError) {
         let (child, socket) = try launcher.startForkServer()
         try socket.setNonBlocking()
@@ -63,7 +60,6 @@ final class ForkServer {
         }
     }
 
-    /// Waits until it is ready, for at most `milliseconds`.
     func waitUntilReady(milliseconds: Int32) -> Bool {
         channel.waitUntilReadable(milliseconds: milliseconds) && becameReadable() && isReady
     }

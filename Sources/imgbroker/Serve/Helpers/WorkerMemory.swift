@@ -17,8 +17,6 @@ final class WorkerMemory {
         deinit { memory.used.removeAll { $0.offset == place.offset } }
 
         /// Copies the first bytes of it, as many as `target` has.
-        ///
-        /// - Throws: `SystemError` of `pread`.
         func copy(to target: UnsafeMutableRawBufferPointer) throws(SystemError) {
             let count = unsafe try memory.file.read(into: target, at: place.offset)
             if count < target.count { throw SystemError("pread", code: SystemError.invalidArgument) }
@@ -33,7 +31,6 @@ final class WorkerMemory {
     /// Its bytes; only those that were written take memory.
     private static let size = 8 << 20
 
-    /// - Throws: `SystemError` of `memfd_create`, `ftruncate` or `fcntl`.
     init() throws(SystemError) {
         file = try WritableBuffer.reusable(name: "imgbroker-results", size: Self.size)
     }

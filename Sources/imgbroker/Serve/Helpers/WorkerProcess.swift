@@ -49,15 +49,12 @@ struct WorkerLauncher {
         }
     }
 
-    /// Whether the program of a kind of worker was found.
     func has(_ kind: WorkerKind) -> Bool { programs[kind] != nil }
 
     /// The descriptor of a started process's control socket.
     static let controlDescriptor: Int32 = 3
 
     /// Starts this program once more, with other arguments.
-    ///
-    /// - Throws: `SystemError` of `readlink`, `open`, `socketpair` or `execve`.
     static func startAgain(_ arguments: [String]) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         guard let path = CurrentProcess.executablePath else { throw SystemError("readlink") }
         // This leads to the program's file also when another has taken its name.
@@ -79,15 +76,11 @@ struct WorkerLauncher {
 
     /// Starts a worker and returns it with this end of its control socket. Only the worker has the other end, so the socket
     /// ends when it exits.
-    ///
-    /// - Throws: `SystemError` of `socketpair` or `execve`.
     func start(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         try start(kind, asForkServer: false)
     }
 
     /// Starts a fork server and returns it with this end of its control socket.
-    ///
-    /// - Throws: `SystemError` of `socketpair` or `execve`.
     func startForkServer() throws(SystemError) -> (ChildProcess, FileDescriptor) {
         try start(.decode, asForkServer: true)
     }
@@ -156,7 +149,6 @@ struct WorkerLauncher {
 }
 
 extension WorkerKind {
-    /// The name of the program.
     var program: String {
         switch self {
         case .fetch: "imgfetch"
@@ -188,7 +180,6 @@ final class WorkerProcess {
     var heardAt = Instant(nanoseconds: 0)
     /// When its memory was last measured.
     var measuredAt = Instant(nanoseconds: 0)
-    /// Whether its socket has ended.
     var hasEnded = false
     var isWatchedForWriting = false
     /// Whether orders are queued that are sent before the event loop waits.
@@ -262,12 +253,9 @@ final class Product {
         mayShrink = false
     }
 
-    /// The bytes of the result in a worker's memory.
     private var regionBytes = 0
 
     /// Its bytes in a sealed memfd; nil if it was never filled.
-    ///
-    /// - Throws: `SystemError` of `pread`, `memfd_create`, `pwrite` or `fcntl`.
     func takeSealed() throws(SystemError) -> SealedBuffer? {
         if let sealed { return sealed }
         guard let bytes = try takeBytes() else { return nil }
@@ -275,8 +263,6 @@ final class Product {
     }
 
     /// Its bytes in this process's memory; nil if it was never filled.
-    ///
-    /// - Throws: `SystemError` of `pread`.
     func takeBytes() throws(SystemError) -> [UInt8]? {
         if let bytes { return bytes }
         // A memfd may be larger than it was said to be.
@@ -287,9 +273,7 @@ final class Product {
         }
     }
 
-    /// Copies its bytes.
-    ///
-    /// - Throws: `SystemError` of `pread`; `EINVAL` when it has fewer bytes than `target`.
+    /// Copies as many of its bytes as `target` has; fails with `EINVAL` when there are fewer.
     func copy(to target: UnsafeMutableRawBufferPointer) throws(SystemError) {
         if let region { return unsafe try region.copy(to: target) }
         var count = 0

@@ -70,7 +70,6 @@ struct BrokerSetting: Sendable {
     /// `IMGBROKER_MEMORY_LIMIT` for "memory-limit".
     var variable: String { "IMGBROKER_" + name.uppercased().split(separator: "-").joined(separator: "_") }
 
-    /// The help for its flag.
     var help: FlagHelp {
         FlagHelp(flag + (value.map { " " + $0 } ?? ""), explanation, choices: choices)
     }
@@ -325,7 +324,6 @@ extension GivenValue {
         return range
     }
 
-    /// The file at the path.
     fileprivate func file() throws(UsageError) -> SettingsFile {
         let path = try path()
         do throws(SystemError) {

@@ -18,7 +18,6 @@ struct Configuration {
     var socketGroup: UInt32?
     /// The addresses allowed beyond the globally routable ones.
     var allowedAddresses: [AddressRange] = []
-    /// The group whose members are administrators.
     var adminGroup: UInt32?
     /// The group whose members see the figures of all users.
     var statsGroup: UInt32?

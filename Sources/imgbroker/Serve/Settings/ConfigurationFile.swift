@@ -24,7 +24,6 @@ enum ConfigurationFile {
     /// The longest line in bytes: that of the reader (`INI_MAX_LINE`, with a line break and a zero).
     static let longestLine = 198
 
-    /// A line with a key.
     struct Line: Equatable {
         let number: Int
         let key: String
@@ -41,8 +40,6 @@ enum ConfigurationFile {
     }
 
     /// Reads the file at `path`.
-    ///
-    /// - Throws: `UsageError` when it cannot be read, or a line is not understood.
     static func read(_ path: String) throws(UsageError) -> Contents {
         let file: SettingsFile?
         do throws(SystemError) { file = try SettingsFile(path) } catch {
@@ -55,8 +52,6 @@ enum ConfigurationFile {
     }
 
     /// Reads a file's text.
-    ///
-    /// - Throws: `UsageError` with the path and the line that is not understood.
     static func contents(of text: String, _ path: String) throws(UsageError) -> Contents {
         // The reader does not tell the numbers of lines, so it is given one after the other. That also leaves no meaning to
         // indentation.
@@ -86,7 +81,6 @@ enum ConfigurationFile {
         return contents
     }
 
-    /// The most presets of a file.
     static let mostPresets = 256
 
     /// The preset's name in a line "[preset NAME]", which a comment after ";" may follow.

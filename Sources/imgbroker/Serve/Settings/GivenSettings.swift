@@ -27,9 +27,7 @@ struct GivenSettings {
         var text: String { values.map { "\($0.key) = \($0.value.text)" }.joined(separator: ", ") }
     }
 
-    /// Adds the lines of a configuration file.
-    ///
-    /// - Throws: `UsageError` for an unknown key, and for one that is given twice.
+    /// Adds the lines of a configuration file, whose keys must be known, and given once unless they are repeatable.
     mutating func add(_ contents: ConfigurationFile.Contents, of path: String) throws(UsageError) {
         for (name, line) in contents.presets { presets[name] = Preset(source: "\(path):\(line)") }
         var values: [String: (values: [GivenValue], line: Int)] = [:]
@@ -85,9 +83,7 @@ struct GivenSettings {
         }
     }
 
-    /// The configuration that they result in.
-    ///
-    /// - Throws: `UsageError` for a value that is not understood, whether or not it counts.
+    /// The configuration that they result in. All values must be understood, whether or not they count.
     func configuration() throws(UsageError) -> Configuration {
         var configuration = Configuration()
         configuration.limits.workers = CurrentProcess.processors
@@ -148,7 +144,6 @@ struct GivenSettings {
     /// The same as a text of at most 200 characters.
     func shown(_ setting: BrokerSetting) -> String { shownValues(of: setting).joined(separator: ", ").shortened }
 
-    /// Takes a setting's values from `other`.
     mutating func take(_ setting: BrokerSetting, from other: GivenSettings) {
         given[setting.name] = other.given[setting.name]
     }

@@ -14,8 +14,6 @@ struct SettingSources {
     var readFile: String?
 
     /// Reads the configuration file, and joins it with the other sources.
-    ///
-    /// - Throws: `UsageError` with the file and the line that is not understood.
     func read() throws(UsageError) -> GivenSettings {
         var given = GivenSettings()
         if let file { try given.add(try ConfigurationFile.read(file), of: file) }
@@ -39,8 +37,6 @@ struct Settings {
     let configuration: Configuration
 
     /// Reads the sources.
-    ///
-    /// - Throws: `UsageError` for a value that is not understood.
     init(_ sources: SettingSources) throws(UsageError) {
         var sources = sources
         sources.readFile = sources.file

@@ -9,8 +9,6 @@ struct SettingsFile {
 
     /// Reads the file at `path`; nil if it is neither a regular file of 1 MiB at most nor `/dev/null`. A pipe would hold up the
     /// broker.
-    ///
-    /// - Throws: `SystemError` of `open` or `read`.
     init?(_ path: String) throws(SystemError) {
         let file = try FileDescriptor.open(readingWithoutWaitingAt: path)
         let status = try file.status()

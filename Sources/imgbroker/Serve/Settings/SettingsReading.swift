@@ -5,16 +5,12 @@ import LinuxSystem
 ///
 /// A thread whose file system never answers holds up the end of the process until that file system is unmounted.
 final class SettingsReading: Sendable {
-    /// The settings that follow and the changes, or the error.
     typealias Outcome = Result<(settings: Settings, report: ReloadReport), UsageError>
 
-    /// The end of the reading.
     let waker: Waker
     private let result = Locked<Outcome?>(nil)
 
     /// Starts to read the sources of `settings` again.
-    ///
-    /// - Throws: `SystemError` of `eventfd` or `pthread_create`.
     init(of settings: Settings) throws(SystemError) {
         waker = try Waker()
         try DetachedThread.start(name: "settings") { [self] in

@@ -36,7 +36,6 @@ final class DescriptorStore {
     private let capacity: Int
     /// The numbers of the images in the store.
     private(set) var images: Set<Int> = []
-    /// The number of the last state.
     private(set) var lastState = 0
     private var revision: Int?
     private var syncedAt: Instant

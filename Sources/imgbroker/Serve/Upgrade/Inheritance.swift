@@ -12,9 +12,7 @@ final class Inheritance {
     /// Descriptors to be closed, which no object owns.
     let closing: [Int32]
 
-    /// Takes over the descriptors that a state names.
-    ///
-    /// - Throws: `SystemError` of `fcntl`: `EBADF` if one is not open.
+    /// Takes over the descriptors that a state names, each of which must be open.
     init(_ state: KeptState) throws {
         guard let process = state.process else { throw StateRefusal.unreadable }
         var files: [Int: FileDescriptor] = [:]

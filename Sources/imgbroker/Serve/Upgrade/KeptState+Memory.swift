@@ -16,8 +16,6 @@ extension KeptState {
     }
 
     /// A sealed memfd with the state, and the number of contents that no frame can hold.
-    ///
-    /// - Throws: `SystemError` of `memfd_create`, `pwrite` or `fcntl`.
     func sealed() throws(SystemError) -> (memory: FileDescriptor, omitted: Int) {
         let (bytes, omitted) = encoded
         return (try SealedBuffer(copying: bytes, name: "imgbroker-state").descriptor, omitted)

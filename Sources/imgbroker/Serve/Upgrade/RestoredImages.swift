@@ -52,7 +52,6 @@ struct RestoredImages {
         }
     }
 
-    /// Puts the images that the state needs into a table.
     func insert(_ needed: Set<BufferID>, into table: BufferTable) {
         for (number, segment) in segments { table.insert(segment, as: number) }
         for id in needed {
