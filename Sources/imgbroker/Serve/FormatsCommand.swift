@@ -38,23 +38,16 @@ enum FormatsCommand {
 
     static func text(_ formats: [FormatRow]) -> String {
         let yes = { (value: Bool) in value ? "yes" : "no" }
-        let rows =
-            [["Format", "Media type", "Several images", "Also written", "Orientation", "Decoded by"]]
-            + formats.map { row in
+        let titles = ["Format", "Media type", "Several images", "Also written", "Orientation", "Decoded by"]
+        return TopTable(
+            columns: titles.map { TopTable.Column(title: $0, isText: true) },
+            rows: formats.map { row in
                 [
                     row.format.name, row.format.contentType, yes(row.hasFrames), yes(row.isEncoded), row.orientation,
                     row.library,
                 ]
             }
-        let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-        let lines = rows.map { row in
-            row.indices.map { column in
-                // The last column is not padded.
-                let isLast = column == row.count - 1
-                return row[column] + String(repeating: " ", count: isLast ? 0 : widths[column] - row[column].count + 2)
-            }.joined()
-        }
-        return lines.joined(separator: "\n") + "\n"
+        ).text
     }
 
     static func object(_ formats: [FormatRow]) -> String {

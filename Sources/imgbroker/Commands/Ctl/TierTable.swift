@@ -9,8 +9,8 @@ enum TierTable {
             return "no figures of a shared tier: the broker has none (--shared-tier), or you are no administrator\n"
         }
         let titles = ["SERVER", "STATE", "KEYS", "HITS", "MISSES", "WRITTEN", "REJECTED", "FAILED", "READ", "SENT"]
-        let table = TopTable(
-            columns: titles.enumerated().map { TopTable.Column(title: $1, width: 0, isText: $0 < 2) },
+        return TopTable(
+            columns: titles.enumerated().map { TopTable.Column(title: $1, isText: $0 < 2) },
             rows: servers.map { server in
                 [
                     server.name.escapingDeceptive, server.state.escapingDeceptive,
@@ -18,7 +18,7 @@ enum TierTable {
                     "\(server.hits)", "\(server.misses)", "\(server.writes)", "\(server.rejected)",
                     "\(server.failures)", "\(ByteCount(server.bytesRead))", "\(ByteCount(server.bytesWritten))",
                 ]
-            })
-        return table.lines(width: .max).map { $0 + "\n" }.joined()
+            }
+        ).text
     }
 }

@@ -3,7 +3,7 @@ struct TopTable {
     struct Column {
         let title: String
         /// Its width at least, so that it keeps its place while figures grow.
-        let width: Int
+        var width = 0
         /// The columns with the highest rank are left out first where the screen is too narrow; 0 for columns that stay.
         var rank = 0
         /// Whether its texts begin at its left.
@@ -18,6 +18,9 @@ struct TopTable {
     var none = ""
 
     private static let gap = 2
+
+    /// The whole table.
+    var text: String { lines(width: .max).map { $0 + "\n" }.joined() }
 
     /// The lines in at most `width` characters; the first has the headings.
     func lines(width: Int) -> [String] {

@@ -76,21 +76,20 @@ struct TopView {
     private var summary: [Line] {
         var lines: [Line] = []
         if let problem { lines.append(Line(text: TopGlyphs.printable(problem), style: .alert)) }
-        lines += [hits, Line(text: fit("Requests", requests))]
+        lines += [hits, line("Requests", requests)]
         if now.isComplete { lines += [memory, disk] }
         if !now.sharedServers.isEmpty { lines.append(sharedTier) }
-        lines.append(Line(text: fit("Failures", Self.texts(now.failures))))
+        lines.append(line("Failures", Self.texts(now.failures)))
         if now.isComplete { lines.append(deaths) }
         return lines
     }
 
     private var hits: Line {
         let rate = FigureText.number(change.perSecond(.requests)) + " requests/s"
-        if change.isSinceStart { return Line(text: fit("Hits", gauge(now.hitRatio) + ["since start", rate])) }
-        let whole = now.hitRatio.map { FigureText.percent($0) } ?? "-"
+        if change.isSinceStart { return line("Hits", gauge(now.hitRatio) + ["since start", rate]) }
+        let whole = now.hitRatio.map(FigureText.percent) ?? "-"
         let seconds = Int(min(change.seconds.rounded(), 1e6))
-        return Line(
-            text: fit("Hits", gauge(change.hitRatio) + ["last \(seconds) s", rate, "\(whole) since start"]))
+        return line("Hits", gauge(change.hitRatio) + ["last \(seconds) s", rate, "\(whole) since start"])
     }
 
     private var requests: [String] {
@@ -117,7 +116,7 @@ struct TopView {
             ]
         let isAlert = change.isMemoryTooSmall || change.areDescriptorsTooFew
         if isAlert { parts.insert(change.areDescriptorsTooFew ? "too few descriptors" : "too small", at: 2) }
-        return Line(text: fit("Memory", parts), style: isAlert ? .alert : .plain)
+        return line("Memory", parts, isAlert: isAlert)
     }
 
     private var disk: Line {
@@ -127,7 +126,7 @@ struct TopView {
                 "\(ByteCount(used)) of \(ByteCount(limit))", TopGlyphs.printable(now.diskState),
                 "\(now[.diskEntries]) entries",
             ]
-        return Line(text: fit("Disk", parts), style: ["on", "off"].contains(now.diskState) ? .plain : .alert)
+        return line("Disk", parts, isAlert: !["on", "off"].contains(now.diskState))
     }
 
     private var sharedTier: Line {
@@ -140,7 +139,7 @@ struct TopView {
             "\(up) of \(servers.count) servers up", "\(sum(\.hits)) hits", "\(sum(\.misses)) misses",
             "\(sum(\.writes)) written", "\(sum(\.rejected)) rejected", "\(sum(\.failures)) failed",
         ]
-        return Line(text: fit("Shared", parts), style: up == servers.count ? .plain : .alert)
+        return line("Shared", parts, isAlert: up < servers.count)
     }
 
     /// "dns-failed 3", "timeout 1".
@@ -150,30 +149,31 @@ struct TopView {
 
     private var deaths: Line {
         var parts = Self.texts(now.workerDeaths)
-        guard let last = now.lastDeaths.first, !now.workerDeaths.isEmpty else {
-            return Line(text: fit("Deaths", parts))
-        }
+        guard let last = now.lastDeaths.first, !now.workerDeaths.isEmpty else { return line("Deaths", parts) }
         let pid = last.pid.map { " \($0)" } ?? ""
         let time = FigureText.duration(seconds: last.secondsAgo)
         parts.append("last: \(TopGlyphs.printable(last.kind))\(pid) \(time) ago")
         parts.append(TopGlyphs.printable(last.reason))
-        return Line(text: fit("Deaths", parts), style: last.secondsAgo < 600 ? .alert : .plain)
+        return line("Deaths", parts, isAlert: last.secondsAgo < 600)
     }
 
     private var ownFiguresOnly: [Line] {
         [
-            Line(text: ""),
-            Line(text: "These are your own requests only. Administrators and members of"),
-            Line(text: "the broker's stats-group see memory, workers, origins and users."),
-        ]
+            "", "These are your own requests only. Administrators and members of",
+            "the broker's stats-group see memory, workers, origins and users.",
+        ].map { Line(text: $0) }
     }
 
     /// A share as a number and as a bar; nil for an unknown one.
     private func gauge(_ share: Double?) -> [String] {
         [
-            (share.map { FigureText.percent($0) } ?? "-").leftPadded(to: 7),
+            (share.map(FigureText.percent) ?? "-").leftPadded(to: 7),
             ProgressBar.bar(share ?? 0, width: columns < 60 ? 8 : columns < 120 ? 12 : 32),
         ]
+    }
+
+    private func line(_ name: String, _ parts: [String], isAlert: Bool = false) -> Line {
+        Line(text: fit(name, parts), style: isAlert ? .alert : .plain)
     }
 
     /// A line of a name and parts, without the last parts where they are too many.
@@ -202,10 +202,7 @@ struct TopView {
     }
 
     private var sections: [Section] {
-        [
-            Section(stages, width: columns, least: 7), Section(workers, width: columns, least: 3),
-            Section(hosts, width: columns, least: 3), Section(users, width: columns, least: 3),
-        ]
+        [(stages, 7), (workers, 3), (hosts, 3), (users, 3)].map { Section($0, width: columns, least: $1) }
     }
 
     /// The tables within a number of lines: the first ones if not all fit, and spaces between them if there is room.
@@ -218,15 +215,11 @@ struct TopView {
             room -= counts.last ?? 0
             if count < section.least { room = 0 }
         }
-        var hasGrown = true
-        while room > 0, hasGrown {
-            hasGrown = false
-            for (index, section) in sections.enumerated() where room > 0 && counts[index] > 0 {
-                guard counts[index] < section.lines.count else { continue }
-                counts[index] += 1
-                room -= 1
-                hasGrown = true
-            }
+        while room > 0 {
+            let growing = sections.indices.filter { counts[$0] > 0 && counts[$0] < sections[$0].lines.count }
+            if growing.isEmpty { break }
+            for index in growing.prefix(room) { counts[index] += 1 }
+            room -= min(room, growing.count)
         }
         let isSpaced = room >= counts.count { $0 > 0 }
         return zip(sections, counts).flatMap { section, count in
