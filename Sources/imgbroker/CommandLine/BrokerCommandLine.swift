@@ -31,23 +31,24 @@ enum BrokerCommandLine {
         let settings = Dictionary(uniqueKeysWithValues: BrokerSetting.all.map { ($0.flag, $0) })
         var arguments = Arguments(words)
         while let word = try arguments.next() {
-            let flag: String
             switch word {
-            case .flag(let name): flag = name
             case .operand(let operand):
                 let guess = UsageError.suggestion(for: operand, among: names)
                 let all = ": there are get, info, store, ctl, exporter, http and doctor, and options"
                 throw UsageError(description: "unknown command \"\(operand)\"\(guess.isEmpty ? all : guess)")
-            }
-            switch flag {
-            case "--config": file = try arguments.given(flag).path()
-            case "--check-config": isCheck = true
-            case "--help", "-h": return .help
-            case "--version", "-V": return .version
-            case "--manual": return .manual(try arguments.given(flag).choice())
-            case "--completion": return .completion(try arguments.given(flag).choice())
-            case "--formats": return .formats(json: try Self.wantsJSON(&arguments))
-            default:
+            case .flag("--config"): file = try arguments.given("--config").path()
+            case .flag("--check-config"): isCheck = true
+            case .flag("--help"), .flag("-h"): return .help
+            case .flag("--version"), .flag("-V"): return .version
+            case .flag("--manual"): return .manual(try arguments.given("--manual").choice())
+            case .flag("--completion"): return .completion(try arguments.given("--completion").choice())
+            case .flag("--formats"):
+                guard let word = try arguments.next() else { return .formats(json: false) }
+                guard word == .flag("--json"), try arguments.next() == nil else {
+                    throw UsageError(description: "--formats stands alone, or with --json")
+                }
+                return .formats(json: true)
+            case .flag(let flag):
                 guard let setting = settings[flag] else {
                     throw .unknown(
                         option: flag, among: BrokerSetting.all.map(\.help) + commands, of: "imgbroker")
@@ -67,14 +68,5 @@ enum BrokerCommandLine {
                 }, uniquingKeysWith: { first, _ in first }))
         let read = try Settings(sources)
         return isCheck ? .check(read.given) : .serve(read)
-    }
-
-    /// Whether `--json`, and nothing else, follows.
-    private static func wantsJSON(_ arguments: inout Arguments) throws(UsageError) -> Bool {
-        guard let word = try arguments.next() else { return false }
-        guard case .flag("--json") = word, try arguments.next() == nil else {
-            throw UsageError(description: "--formats stands alone, or with --json")
-        }
-        return true
     }
 }

@@ -41,6 +41,11 @@ enum CommandConnection {
         }
     }
 
+    /// Prints a result, as text or as an object.
+    static func report(text: String, asJSON: Bool, _ members: (inout JSONWriter) -> Void) {
+        if asJSON { printObject(members) } else { StandardOutput.write(text) }
+    }
+
     /// Prints a JSON object in one line, on standard output unless that is taken by an image.
     static func printObject(onStandardError: Bool = false, _ members: (inout JSONWriter) -> Void) {
         var writer = JSONWriter()

@@ -77,8 +77,19 @@ enum CtlCommand {
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try CtlRequest(words) else { return StandardOutput.writeHelp(usage) }
         switch request.command {
-        case .stats: return perform(request) { (broker) throws(ClientError) in try showStats(broker, request) }
-        case .tier: return perform(request) { (broker) throws(ClientError) in try showTier(broker, request) }
+        case .stats:
+            return perform(request) { (broker) throws(ClientError) in
+                let stats = try broker.stats()
+                let path = request.socketPath ?? SocketPath.forClient
+                request.report(text: StatsTable.text(of: stats, path: path)) { stats.writeMembers(to: &$0) }
+            }
+        case .tier:
+            return perform(request) { (broker) throws(ClientError) in
+                let servers = try broker.stats().sharedServers
+                request.report(text: TierTable.text(of: servers)) {
+                    $0.array("servers", of: servers) { $1.writeMembers(to: &$0) }
+                }
+            }
         case .top:
             return TopCommand.run(path: request.socketPath, interval: request.top.interval, once: request.top.isOnce)
         case .prefetch: return CtlPrefetch.run(request)
@@ -127,7 +138,10 @@ enum CtlCommand {
         switch request.operands[0] {
         case "list":
             return perform(request) { (broker) throws(ClientError) in
-                showFailed(try broker.failedEntries(of: url), request)
+                let entries = try broker.failedEntries(of: url)
+                request.report(text: text(of: entries)) {
+                    $0.array("entries", of: entries) { $1.writeMembers(to: &$0) }
+                }
             }
         case "clear":
             return perform(request) { (broker) throws(ClientError) in
@@ -141,38 +155,13 @@ enum CtlCommand {
 
     // MARK: Printing
 
-    private static func showStats(_ broker: ImageBroker, _ request: CtlRequest) throws(ClientError) {
-        let stats = try broker.stats()
-        if request.asJSON {
-            CommandConnection.printObject { stats.writeMembers(to: &$0) }
-        } else {
-            let path = request.socketPath ?? SocketPath.forClient
-            StandardOutput.write(StatsTable.text(of: stats, path: path))
-        }
-    }
-
-    private static func showTier(_ broker: ImageBroker, _ request: CtlRequest) throws(ClientError) {
-        let servers = try broker.stats().sharedServers
-        if request.asJSON {
-            return CommandConnection.printObject {
-                $0.array("servers", of: servers) { $1.writeMembers(to: &$0) }
-            }
-        }
-        StandardOutput.write(TierTable.text(of: servers))
-    }
-
-    private static func showFailed(_ entries: [FailedEntry], _ request: CtlRequest) {
-        if request.asJSON {
-            return CommandConnection.printObject {
-                $0.array("entries", of: entries) { $1.writeMembers(to: &$0) }
-            }
-        }
-        if entries.isEmpty { return StandardOutput.write("nothing is on the failed list\n") }
+    private static func text(of entries: [FailedEntry]) -> String {
+        if entries.isEmpty { return "nothing is on the failed list\n" }
         let now = WallClock.milliseconds / 1000
-        for entry in entries {
+        return entries.map { entry in
             let code = entry.code.rawValue.padded(to: 19)
-            StandardOutput.write("\(code) \(max(entry.expires - now, 0)) s left  \(entry.url.escapingDeceptive)\n")
-        }
+            return "\(code) \(max(entry.expires - now, 0)) s left  \(entry.url.escapingDeceptive)\n"
+        }.joined()
     }
 
     private static func count(_ number: Int, _ one: String, _ many: String? = nil) -> String {

@@ -18,15 +18,11 @@ enum CtlEvents {
         if names.isEmpty { names = Set(BrokerEvent.Name.allCases) }
         do throws(ClientError) {
             try CommandConnection.open(request.socketPath).follow(names) { event in
-                if request.asJSON {
-                    CommandConnection.printObject {
-                        $0.member("event", event.name.rawValue)
-                        $0.member("url", event.url)
-                        $0.member("pid", event.pid)
-                        $0.member("reason", event.reason)
-                    }
-                } else {
-                    StandardOutput.write(line(of: event) + "\n")
+                request.report(line(of: event)) {
+                    $0.member("event", event.name.rawValue)
+                    $0.member("url", event.url)
+                    $0.member("pid", event.pid)
+                    $0.member("reason", event.reason)
                 }
                 return true
             }

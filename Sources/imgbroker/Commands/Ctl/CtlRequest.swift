@@ -106,11 +106,10 @@ struct CtlRequest {
 
 extension CtlRequest {
     /// Prints a result, as a line or as an object.
-    func report(_ line: String, _ members: (inout JSONWriter) -> Void) {
-        if asJSON {
-            CommandConnection.printObject(members)
-        } else {
-            StandardOutput.write(line + "\n")
-        }
+    func report(_ line: String, _ members: (inout JSONWriter) -> Void) { report(text: line + "\n", members) }
+
+    /// Prints a result, as text or as an object.
+    func report(text: String, _ members: (inout JSONWriter) -> Void) {
+        CommandConnection.report(text: text, asJSON: asJSON, members)
     }
 }

@@ -75,6 +75,8 @@ enum GetCommand {
         var preview: Preview?
         var exportsTrace = false
         var socketPath: String?
+        /// Whether standard output has an image, so that everything else is on standard error.
+        var isOutputTaken = false
 
         /// Whether the results are marked with the names of their sources.
         var areSeveral: Bool { sources.count > 1 }
@@ -91,20 +93,15 @@ enum GetCommand {
     /// Runs the command with the words after `get` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try read(words) else { return StandardOutput.writeHelp(usage) }
-        // Before a file is written: its name may lead elsewhere afterwards.
-        let isOutputTaken = request.outputs.contains(where: OutputFile.isStandardOutput)
         do throws(ClientError) {
-            let broker = try CommandConnection.open(request.socketPath)
-            return try load(request, over: broker, isOutputTaken: isOutputTaken)
+            return try load(request, over: try CommandConnection.open(request.socketPath))
         } catch {
-            return CommandConnection.report(error, asJSON: request.asJSON, onStandardError: isOutputTaken)
+            return CommandConnection.report(error, asJSON: request.asJSON, onStandardError: request.isOutputTaken)
         }
     }
 
     /// Loads all images, several at once, and reports each as soon as it is there. Goes on after those that fail.
-    private static func load(
-        _ request: Request, over broker: ImageBroker, isOutputTaken: Bool
-    ) throws(ClientError) -> Int32 {
+    private static func load(_ request: Request, over broker: ImageBroker) throws(ClientError) -> Int32 {
         let bar = request.asJSON ? nil : ProgressBar()
         defer { bar?.clear() }
         let begun = Instant.now
@@ -119,7 +116,7 @@ enum GetCommand {
             bar?.clear()
             let source = request.areSeveral ? request.sources[index].title : nil
             status = CommandConnection.report(
-                error, of: source, asJSON: request.asJSON, onStandardError: isOutputTaken)
+                error, of: source, asJSON: request.asJSON, onStandardError: request.isOutputTaken)
         }
         while next < request.sources.count || !pending.isEmpty {
             while next < request.sources.count, pending.count < requestsAtOnce {
@@ -156,12 +153,12 @@ enum GetCommand {
                 do throws(ClientError) {
                     bar?.clear()
                     let microseconds = Instant.now.microseconds(since: at)
-                    try report(image, index, of: request, isOutputTaken: isOutputTaken)
+                    try report(image, index, of: request)
                     if request.options.trace {
                         let load = TraceExport.Load(
                             source: TraceExport.shortened(request.sources[index].title), arrival: unixNanoseconds,
                             microseconds: microseconds, reply: image.reply)
-                        printTrace(load, of: request, onStandardError: isOutputTaken)
+                        printTrace(load, of: request)
                     }
                     summary.add(image.reply)
                 } catch {
@@ -182,7 +179,7 @@ enum GetCommand {
     }
 
     /// Prints where the time of a load went.
-    private static func printTrace(_ load: TraceExport.Load, of request: Request, onStandardError: Bool) {
+    private static func printTrace(_ load: TraceExport.Load, of request: Request) {
         let text: String
         if request.exportsTrace {
             let parent = CurrentProcess.environment("TRACEPARENT").flatMap(TraceExport.Parent.init)
@@ -190,7 +187,7 @@ enum GetCommand {
         } else if request.asJSON {
             return
         } else {
-            let columns = (onStandardError ? Terminal.ofStandardError : Terminal.ofStandardOutput)?.columns
+            let columns = (request.isOutputTaken ? Terminal.ofStandardError : Terminal.ofStandardOutput)?.columns
             let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap(CurrentProcess.environment).first {
                 !$0.isEmpty
             }
@@ -199,13 +196,11 @@ enum GetCommand {
             text = Waterfall(columns: columns ?? 80, isASCII: !isUTF8)
                 .text(of: load.reply.spans, title: "\(load.source): \(total)")
         }
-        if onStandardError { StandardError.writeLines(text) } else { StandardOutput.write(text) }
+        if request.isOutputTaken { StandardError.writeLines(text) } else { StandardOutput.write(text) }
     }
 
     /// Writes or shows an image, and prints its properties.
-    private static func report(
-        _ image: BrokerImage, _ index: Int, of request: Request, isOutputTaken: Bool
-    ) throws(ClientError) {
+    private static func report(_ image: BrokerImage, _ index: Int, of request: Request) throws(ClientError) {
         let output = request.outputs.isEmpty ? nil : request.outputs[index]
         if let output { try write(image, to: output, beneath: request.outputFolder) }
         request.preview?.show(image)
@@ -219,12 +214,12 @@ enum GetCommand {
         }
         if request.exportsTrace { return }
         if request.asJSON {
-            CommandConnection.printObject(onStandardError: isOutputTaken) {
+            CommandConnection.printObject(onStandardError: request.isOutputTaken) {
                 $0.member("type", "image")
                 if let title { $0.member("input", title) }
                 image.reply.writeMembers(to: &$0)
             }
-        } else if !isOutputTaken {
+        } else if !request.isOutputTaken {
             let properties = properties(of: image.reply, writtenTo: output)
             StandardOutput.write((title.map { "\($0): " } ?? "") + properties + "\n")
         }
@@ -276,6 +271,8 @@ enum GetCommand {
             if !load.hasRepresentation {
                 request.representations = try request.outputs.map(OutputName.representation)
             }
+            // Before a file is written: its name may lead elsewhere afterwards.
+            request.isOutputTaken = request.outputs.contains(where: OutputFile.isStandardOutput)
         } else if !isProgressive, !isPreview {
             request.options.delivery = .none
         }
@@ -307,8 +304,8 @@ enum GetCommand {
     private static func write(
         _ image: BrokerImage, to path: String, beneath folder: String?
     ) throws(ClientError) {
-        let written = unsafe image.withUnsafeBytes { bytes in
-            Result { () throws(SystemError) in
+        do {
+            try unsafe image.withUnsafeBytes { bytes in
                 if let folder {
                     let rest = String(path.unicodeScalars.dropFirst(folder.unicodeScalars.count))
                     unsafe try OutputFile.write(bytes, to: rest, beneath: folder)
@@ -316,13 +313,13 @@ enum GetCommand {
                     unsafe try OutputFile.write(bytes, to: path)
                 }
             }
-        }
-        if case .failure(let error) = written {
-            if error.code == SystemError.leadsOut {
-                let message = "\(path) leads out of the folder before {name}: remove the link, or write elsewhere."
-                throw .refused(WireError(.diskFailed, message))
-            }
-            throw .refused(WireError(.diskFailed, "\(path) could not be written: \(error)."))
+        } catch {
+            let leadsOut = (error as? SystemError)?.code == SystemError.leadsOut
+            let message =
+                leadsOut
+                ? "\(path) leads out of the folder before {name}: remove the link, or write elsewhere."
+                : "\(path) could not be written: \(error)."
+            throw .refused(WireError(.diskFailed, message))
         }
     }
 

@@ -125,13 +125,9 @@ enum StoreCommand {
         } catch {
             return CommandConnection.report(error, asJSON: request.asJSON)
         }
-        if request.asJSON {
-            CommandConnection.printObject {
-                $0.member("url", request.url.text)
-                $0.member("stored", true)
-            }
-        } else {
-            StandardOutput.write("stored \(request.url.text)\n")
+        CommandConnection.report(text: "stored \(request.url.text)\n", asJSON: request.asJSON) {
+            $0.member("url", request.url.text)
+            $0.member("stored", true)
         }
         return CommandStatus.done
     }

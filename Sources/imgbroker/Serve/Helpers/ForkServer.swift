@@ -1,3 +1,4 @@
+import BrokerCore
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
@@ -27,7 +28,7 @@ final class ForkServer {
     private static let lostAfterMicroseconds = 10_000_000
 
     init(_ launcher: WorkerLauncher) throws(SystemError) {
-        let (child, socket) = try launcher.startForkServer()
+        let (child, socket) = try launcher.start(.decode, asForkServer: true)
         try socket.setNonBlocking()
         self.child = child
         closing = launcher.closing

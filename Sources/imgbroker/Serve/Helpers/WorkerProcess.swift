@@ -74,19 +74,10 @@ struct WorkerLauncher {
         }
     }
 
-    /// Starts a worker and returns it with this end of its control socket. Only the worker has the other end, so the socket
-    /// ends when it exits.
-    func start(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
-        try start(kind, asForkServer: false)
-    }
-
-    /// Starts a fork server and returns it with this end of its control socket.
-    func startForkServer() throws(SystemError) -> (ChildProcess, FileDescriptor) {
-        try start(.decode, asForkServer: true)
-    }
-
-    private func start(
-        _ kind: WorkerKind, asForkServer isForkServer: Bool
+    /// Starts a worker or a fork server, and returns it with this end of its control socket. Only the other process has the other
+    /// end, so the socket ends when it exits.
+    func start(
+        _ kind: WorkerKind, asForkServer isForkServer: Bool = false
     ) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         let (own, control) = try UnixSocket.pair(disposal: closing)
         var arguments = ["--parent", "\(CurrentProcess.pid)"]
@@ -222,38 +213,21 @@ final class Product {
     private(set) var sealed: SealedBuffer?
     /// The bytes that came in a frame; nil with a memfd.
     private(set) var bytes: [UInt8]?
-    /// The part of a worker's memory that it is in.
-    let region: WorkerMemory.Region?
-    private let mayShrink: Bool
+    /// The part of a worker's memory that it is in, and the bytes of the result there.
+    private(set) var region: WorkerMemory.Region?
+    private var regionBytes = 0
+    private var mayShrink = false
 
     /// A memfd of `size` bytes, or of at most `size` with `mayShrink`; without a size, one that grows.
     init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
         writable = try WritableBuffer(name: name, size: size, mayShrink: mayShrink)
-        region = nil
         self.mayShrink = mayShrink
     }
 
-    /// A part of a worker's memory.
-    init(_ region: WorkerMemory.Region) {
-        self.region = region
-        mayShrink = true
-    }
-
+    init(_ region: WorkerMemory.Region) { self.region = region }
     /// A buffer that another process made and sealed.
-    init(sealed: SealedBuffer) {
-        self.sealed = sealed
-        region = nil
-        mayShrink = false
-    }
-
-    /// Bytes that came in a frame.
-    init(bytes: [UInt8]) {
-        self.bytes = bytes
-        region = nil
-        mayShrink = false
-    }
-
-    private var regionBytes = 0
+    init(sealed: SealedBuffer) { self.sealed = sealed }
+    init(bytes: [UInt8]) { self.bytes = bytes }
 
     /// Its bytes in a sealed memfd; nil if it was never filled.
     func takeSealed() throws(SystemError) -> SealedBuffer? {
