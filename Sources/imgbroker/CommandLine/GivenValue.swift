@@ -7,13 +7,11 @@ struct GivenValue: Equatable {
     let name: String
     let text: String
 
-    /// The value as a path, which is not empty.
     func path() throws(UsageError) -> String {
         if text.isEmpty { throw UsageError(description: "\(name) needs a path") }
         return text
     }
 
-    /// The value as a whole number.
     func number(in range: ClosedRange<Int>) throws(UsageError) -> Int {
         guard let number = Int(text), range.contains(number) else {
             throw needs("a whole number from \(range.lowerBound) to \(range.upperBound)")
@@ -81,7 +79,6 @@ struct GivenValue: Equatable {
         return group
     }
 
-    /// The error that the value is not what it must be.
     func needs(_ expected: String) -> UsageError {
         UsageError(description: "\(name) needs \(expected), not \"\(text)\"")
     }

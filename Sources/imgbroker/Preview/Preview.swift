@@ -26,7 +26,6 @@ struct Preview {
         options.variant.alpha = .straight
     }
 
-    /// Shows an image of such a request.
     func show(_ image: BrokerImage) {
         let bytes = unsafe image.withUnsafeBytes { unsafe [UInt8]($0) }
         try? CurrentProcess.writeToStandardOutput(text(bytes, image.reply))

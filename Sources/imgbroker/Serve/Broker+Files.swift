@@ -27,7 +27,6 @@ extension Broker {
         return .messageRejected(client.id, id: message.id, error)
     }
 
-    /// Takes what helpers have received and found.
     func take(_ arrivals: DescriptorReceiver.Arrivals) {
         for (client, message) in arrivals.messages { take(message, from: client) }
         for report in arrivals.reports {
@@ -38,7 +37,6 @@ extension Broker {
         }
     }
 
-    /// Has a file read into a new product.
     func readFile(_ file: FileID, _ identity: FileIdentity, for job: JobID) {
         do {
             let product = try Product(name: "imgbroker-file", size: identity.size)

@@ -88,7 +88,6 @@ final class Broker {
     /// The validity page; nil if the kernel cannot seal it.
     let page: ValidityPage?
     let closer: DescriptorCloser
-    /// Receives the descriptors that clients send.
     let receiver: DescriptorReceiver
     /// Closes the connections of clients and of workers.
     let closingConnections: @Sendable (Int32) -> Void
@@ -105,9 +104,7 @@ final class Broker {
     /// As process 1: whether children may have exited that the broker has not started.
     private var mayHaveStrangers = false
     private var isFinished = false
-    /// The reading of the settings that has begun.
     var pendingReload: PendingReload?
-    /// An upgrade that a client has asked for.
     var pendingUpgrade: PendingUpgrade?
     /// A killed check of the installed program, which has not exited because a file system does not answer it.
     var lateCheck: ChildProcess?
@@ -117,10 +114,8 @@ final class Broker {
     var stored: [(name: String, descriptor: FileDescriptor)] = []
     /// Images that outlast this process; nil without a service manager that stores descriptors.
     let store = DescriptorStore(at: .now)
-    /// The process that removes the socket's file.
     var remover: SocketRemover?
 
-    /// The limits of the state for the present configuration.
     var fittedLimits: BrokerLimits {
         var limits = configuration.limits.fitted(to: descriptors)
         if page == nil { limits.validitySlots = 0 }
@@ -278,7 +273,6 @@ final class Broker {
         watchdog?.set(to: .now.adding(milliseconds: max(milliseconds / 2, 1)))
     }
 
-    /// Lets a client wait for its turn, unless it does already.
     func waitForTurn(_ client: ClientConnection) {
         if client.waitsForTurn { return }
         client.waitsForTurn = true
@@ -502,7 +496,6 @@ final class Broker {
         endHelpers()
     }
 
-    /// Ends all other processes.
     private func endHelpers() {
         if let server = forkServer { formerServers.append(server.child) }
         forkServer = nil

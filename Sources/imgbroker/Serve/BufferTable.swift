@@ -148,7 +148,6 @@ final class BufferTable {
         if freedBytes >= Self.worthwhileBytes { returnFreedMemory() }
     }
 
-    /// Gives back the memory that this process has freed.
     func returnFreedMemory() {
         freedBytes = 0
         CurrentProcess.returnFreedMemory()

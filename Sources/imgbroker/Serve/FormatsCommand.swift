@@ -7,12 +7,10 @@ import WorkerProtocol
 
 /// `imgbroker --formats`: lists the formats that the installed programs decode. No codec is linked here, so each of them is asked.
 enum FormatsCommand {
-    /// Why no list was printed.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// Prints the formats of all installed programs.
     static func run(json: Bool) throws {
         guard let launcher = WorkerLauncher() else {
             throw Failure(description: "imgworker is neither beside imgbroker nor in ../libexec/imgbroker")

@@ -73,7 +73,6 @@ enum CtlCommand {
         Exit status: \(status)
         """
 
-    /// Runs the command with the words after `ctl` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try CtlRequest(words) else { return StandardOutput.writeHelp(usage) }
         switch request.command {

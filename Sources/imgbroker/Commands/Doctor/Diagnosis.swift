@@ -27,12 +27,9 @@ struct MachineFacts {
     var cache: (directory: String, freeBytes: Int)? = ("/var/cache/imgbroker", 100 << 30)
     /// The owner of that directory, if it exists and belongs to another user than the one that the configuration names.
     var foreignOwner: String?
-    /// Whether the program of the shared tier is installed.
     var hasTierProgram = true
-    /// The servers of the shared tier that do not answer.
     var silentServers: [String] = []
     var socket = SocketFacts.free(path: "/run/imgbroker.sock")
-    /// The access rights of the socket; nil without one.
     var access: SocketAccess?
     /// The service of images over HTTP, and that of thumbnails; nil for one that is not installed.
     var http: HTTPService?

@@ -106,7 +106,6 @@ struct HTTPService: Equatable {
         }
     }
 
-    /// What the doctor says.
     var finding: Finding {
         func finding(_ text: String, _ remedy: String? = nil) -> Finding {
             Finding(subject: "http", text: text, remedy: remedy)

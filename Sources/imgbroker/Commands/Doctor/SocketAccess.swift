@@ -1,10 +1,8 @@
 /// The access rights of a socket: its file, and the directories above it, as far as this user may see them.
 struct SocketAccess {
-    /// A file's access rights.
     struct File {
         var path: String
         var owner, group: String
-        /// The number of its group.
         var gid: UInt32
         /// The bits that `chmod` sets.
         var mode: UInt32
@@ -21,7 +19,6 @@ struct SocketAccess {
     var socket: File?
     /// The directories above it, the outermost one first, up to the first that this user may not search.
     var directories: [File]
-    /// The members of the socket's group.
     var members: [String] = []
 
     private func audience(of socket: File) -> Audience {
@@ -39,7 +36,6 @@ struct SocketAccess {
 
     // MARK: What the doctor says
 
-    /// Judges the rights by the configuration.
     func finding(for configuration: Configuration) -> Finding {
         guard let socket else {
             let hiding = directories.last.map { "\($0.path) (\($0.rights))" } ?? "a directory"

@@ -60,7 +60,6 @@ struct ThumbnailService: Equatable {
         return bases.map { "\($0)/dbus-1/services" }
     }
 
-    /// What the doctor says.
     var finding: Finding {
         var finding = Finding(subject: "thumbnails", text: own.program)
         if !hasProgram {

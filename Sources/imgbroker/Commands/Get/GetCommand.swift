@@ -81,16 +81,13 @@ enum GetCommand {
         /// Whether the results are marked with the names of their sources.
         var areSeveral: Bool { sources.count > 1 }
 
-        /// The representation of a source's image.
         func representation(_ index: Int) -> GetOptions.Representation {
             representations.isEmpty ? options.representation : representations[index]
         }
     }
 
-    /// The most requests in flight.
     private static let requestsAtOnce = 16
 
-    /// Runs the command with the words after `get` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try read(words) else { return StandardOutput.writeHelp(usage) }
         do throws(ClientError) {
@@ -178,7 +175,6 @@ enum GetCommand {
         return status
     }
 
-    /// Prints where the time of a load went.
     private static func printTrace(_ load: TraceExport.Load, of request: Request) {
         let text: String
         if request.exportsTrace {

@@ -3,7 +3,6 @@ import IPCProtocol
 
 /// The flags that say which variant to load and how, common to `get` and `ctl prefetch`.
 struct LoadOptions {
-    /// The help for these flags.
     static let help =
         VariantOption.all.map(\.help) + [
             FlagHelp(
@@ -56,7 +55,6 @@ struct LoadOptions {
         given = defaults
     }
 
-    /// The options that the flags request.
     var options: GetOptions {
         var options = given
         options.headers = headers.map { HeaderField(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }

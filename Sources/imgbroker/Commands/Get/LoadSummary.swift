@@ -4,9 +4,7 @@ import IPCProtocol
 struct LoadSummary {
     private var counts: [ImageReply.Source: Int] = [:]
     private var bytes = 0
-    /// The number of images that were loaded.
     private(set) var done = 0
-    /// The number of those that were not.
     var failed = 0
 
     mutating func add(_ image: ImageReply) {

@@ -3,7 +3,6 @@ import SystemValues
 
 /// The spans of a traced request as lines with bars, one below the other.
 struct Waterfall {
-    /// The width in columns.
     var columns = 80
     /// Whether the bars are of ASCII characters.
     var isASCII = false

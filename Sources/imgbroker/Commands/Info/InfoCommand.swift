@@ -34,10 +34,8 @@ enum InfoCommand {
         Exit status: \(status)
         """
 
-    /// The most requests in flight.
     private static let requestsAtOnce = 16
 
-    /// Runs the command with the words after `info` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         var sources: [ImageSource] = []
         var (asJSON, socketPath): (Bool, String?) = (false, nil)

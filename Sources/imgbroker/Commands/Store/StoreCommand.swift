@@ -111,7 +111,6 @@ enum StoreCommand {
     /// The most bytes that are read; the broker's own limit is lower by default.
     private static let longest = 1 << 30
 
-    /// Runs the command with the words after `store` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try Request(words) else { return StandardOutput.writeHelp(usage) }
         do throws(ClientError) {

@@ -48,7 +48,6 @@ enum TopCommand {
     }
 }
 
-/// The names of users in a report.
 struct UserNames {
     /// The names by user id; none for a user without a name.
     private(set) var known: [Int: String?] = [:]

@@ -28,7 +28,6 @@ enum TopGlyphs {
         String(text.escapingDeceptive.unicodeScalars.map { $0.isASCII ? Character($0) : "?" })
     }
 
-    /// Whether a locale's encoding is UTF-8.
     static func isUTF8(_ environment: (String) -> String?) -> Bool {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].compactMap { environment($0) }.first { !$0.isEmpty } ?? ""
         let name = locale.uppercased()

@@ -19,7 +19,6 @@ struct TopTable {
 
     private static let gap = 2
 
-    /// The whole table.
     var text: String { lines(width: .max).map { $0 + "\n" }.joined() }
 
     /// The lines in at most `width` characters; the first has the headings.

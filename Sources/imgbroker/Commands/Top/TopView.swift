@@ -15,14 +15,12 @@ struct TopView {
 
     /// The statistics of the last seconds, or since the start.
     var change: StatsChange
-    /// The width in characters.
     var columns: Int
     /// The height; nil to show everything, without the line of keys.
     var rows: Int?
     var state = TopState()
     /// Why the broker does not answer; the figures are its last ones then.
     var problem: String?
-    /// The names of users, by their ids.
     var names: [Int: String] = [:]
 
     private var now: StatsReport { change.now }

@@ -24,7 +24,6 @@ struct ClientTurns {
         }
     }
 
-    /// The number of clients.
     private(set) var count = 0
 
     private var lines: [Line] = []
@@ -47,7 +46,6 @@ struct ClientTurns {
         lines.append(Line(user: user, clients: [client]))
     }
 
-    /// Removes the next client.
     mutating func popFirst() -> ClientID? {
         if count == 0 { return nil }
         if turn >= lines.count { turn = 0 }

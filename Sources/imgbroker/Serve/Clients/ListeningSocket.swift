@@ -4,7 +4,6 @@ import SystemValues
 
 /// The socket that clients connect to. At most one broker serves a path; the file of a broker that died is replaced.
 final class ListeningSocket {
-    /// Why a path cannot be served.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }

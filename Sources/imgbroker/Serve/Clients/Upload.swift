@@ -20,7 +20,6 @@ final class Upload {
     let size: Int
     private let product: Product
     private let source: FileDescriptor?
-    /// The bytes that have arrived or were copied.
     private(set) var received = 0
 
     /// Expects the payload of `request`.
@@ -48,7 +47,6 @@ final class Upload {
     }
 
     var missing: Int { size - received }
-    /// Whether they are copied from a file.
     var isCopy: Bool { source != nil }
 
     /// Takes the next bytes of a payload.
@@ -71,12 +69,10 @@ final class Upload {
         return product.sealed
     }
 
-    /// The error for a descriptor of a file that is not in memory.
     static var notInMemory: WireError {
         WireError(.badRequest, "The descriptor must be a memfd, or a file of a tmpfs; else send a payload.")
     }
 
-    /// The error for a descriptor that cannot be read, although its file may be suitable.
     private static var notReadable: WireError {
         WireError(.badRequest, "The descriptor is not open for reading: open the file with O_RDONLY or O_RDWR.")
     }

@@ -24,7 +24,6 @@ final class DescriptorCloser {
     /// The time after which a process that has not answered is replaced. To free a gigabyte takes some 200 ms.
     private static let patienceMicroseconds = 1_000_000
 
-    /// The command line of the process.
     private let arguments: [String]
     private var child: ChildProcess?
     private var socket: FileDescriptor?
@@ -75,7 +74,6 @@ final class DescriptorCloser {
     /// Whether `release` must be called again.
     var isBehind: Bool { isKeeping || !pending.isEmpty || unanswered > 0 || !exiting.isEmpty }
 
-    /// Receives the answers to releases.
     private func takeAnswers() {
         guard unanswered > 0, let socket else { return }
         unsafe withUnsafeTemporaryAllocation(byteCount: 64, alignment: 16) { buffer in

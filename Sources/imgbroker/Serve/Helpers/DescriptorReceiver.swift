@@ -131,11 +131,9 @@ final class DescriptorReceiver {
         }
     }
 
-    /// The command line of a helper.
     private let arguments: [String]
     private let queue: EventQueue
     private let token: (Int) -> UInt64
-    /// Closes files in memory.
     private let closer: DescriptorCloser
     private var current: Helper?
     /// Helpers that keep files, and those that were replaced, each still closing descriptors, receiving or reading.

@@ -74,8 +74,8 @@ struct WorkerLauncher {
         }
     }
 
-    /// Starts a worker or a fork server, and returns it with this end of its control socket. Only the other process has the other
-    /// end, so the socket ends when it exits.
+    /// Starts a worker or a fork server, and returns it with this end of its control socket. Only that process has the
+    /// other end, so the socket ends when it exits.
     func start(
         _ kind: WorkerKind, asForkServer isForkServer: Bool = false
     ) throws(SystemError) -> (ChildProcess, FileDescriptor) {

@@ -19,7 +19,6 @@ struct Configuration {
     /// The addresses allowed beyond the globally routable ones.
     var allowedAddresses: [AddressRange] = []
     var adminGroup: UInt32?
-    /// The group whose members see the figures of all users.
     var statsGroup: UInt32?
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
@@ -60,7 +59,6 @@ struct Configuration {
         FetchPrivate(proxy: proxy, proxyCredentials: proxyCredentials, roots: roots)
     }
 
-    /// Whether a download from a numeric address may be accepted.
     var isAllowedAddress: (String) -> Bool {
         // Through a proxy, only the proxy's address is known.
         if proxy != nil { return { _ in true } }

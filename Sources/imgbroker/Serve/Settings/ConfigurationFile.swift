@@ -4,7 +4,6 @@ import LinuxSystem
 /// A configuration file: lines `key = value`, sections `[preset NAME]` after them, and comments after "#" or ";" at the beginning
 /// of a line. It checks the syntax alone; `GivenSettings` checks the keys, and `BrokerSetting` the values.
 enum ConfigurationFile {
-    /// The system's file.
     static let pathOfSystem = "/etc/imgbroker/imgbroker.conf"
     /// The user's file below the directory of the user's configuration.
     static let nameOfUsers = "imgbroker/imgbroker.conf"
@@ -32,14 +31,12 @@ enum ConfigurationFile {
         var preset: String?
     }
 
-    /// What a file says.
     struct Contents {
         var lines: [Line] = []
         /// The presets by name, with the number of their section's line.
         var presets: [String: Int] = [:]
     }
 
-    /// Reads the file at `path`.
     static func read(_ path: String) throws(UsageError) -> Contents {
         let file: SettingsFile?
         do throws(SystemError) { file = try SettingsFile(path) } catch {
@@ -51,7 +48,6 @@ enum ConfigurationFile {
         return try contents(of: file.text, path)
     }
 
-    /// Reads a file's text.
     static func contents(of text: String, _ path: String) throws(UsageError) -> Contents {
         // The reader does not tell the numbers of lines, so it is given one after the other. That also leaves no meaning to
         // indentation.

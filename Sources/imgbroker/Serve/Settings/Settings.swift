@@ -36,7 +36,6 @@ struct Settings {
     let given: GivenSettings
     let configuration: Configuration
 
-    /// Reads the sources.
     init(_ sources: SettingSources) throws(UsageError) {
         var sources = sources
         sources.readFile = sources.file

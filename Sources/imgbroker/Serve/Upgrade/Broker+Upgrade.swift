@@ -82,7 +82,6 @@ extension Broker {
         }
     }
 
-    /// Stops receiving from clients.
     private func pauseClients() {
         pendingUpgrade?.stage = .pausing(since: .now)
         for client in clients.values {

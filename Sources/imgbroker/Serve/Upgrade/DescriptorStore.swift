@@ -25,14 +25,12 @@ final class DescriptorStore {
     private static let trialMicroseconds = 10_000_000
     /// The processes that may end so soon, one after the other, before the store is emptied.
     private static let mostTrials = 3
-    /// The images that are stored in one step.
     private static let imagesAtOnce = 64
     /// The milliseconds that each message of the last step may wait.
     private static let mostWaits = 100
     /// The descriptors that are no images: two states and the marks.
     private static let others = 8
 
-    /// The most images.
     private let capacity: Int
     /// The numbers of the images in the store.
     private(set) var images: Set<Int> = []

@@ -6,7 +6,6 @@ extension KeptState {
     /// The most bytes of a state: more than one of a million small images.
     private static let mostBytes = 4 << 30
 
-    /// Reads a state out of its sealed memfd.
     init(in descriptor: FileDescriptor) throws {
         let size = try descriptor.size()
         guard descriptor.isSealed, size <= Self.mostBytes else { throw StateRefusal.noState }

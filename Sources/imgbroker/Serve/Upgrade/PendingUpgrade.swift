@@ -16,7 +16,6 @@ struct PendingUpgrade {
     let id: Int
     var stage: Stage
 
-    /// Whether nothing is received from clients.
     var pausesClients: Bool {
         if case .pausing = stage { true } else { false }
     }

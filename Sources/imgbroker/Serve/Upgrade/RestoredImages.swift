@@ -10,7 +10,6 @@ struct RestoredImages {
     private var contents: [Int: [UInt8]] = [:]
     private var segments: [Int: Segment] = [:]
     private var placed: [Int: (place: Segments.Place, count: Int)] = [:]
-    /// The number of images that were refused.
     private(set) var refused = 0
 
     /// Verifies the images of `state`. `find` returns the memfd of a place, `file` a descriptor by its number.
