@@ -81,37 +81,29 @@ extension MachineFacts {
         let numbers = kernel.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
         let isRecent = numbers.count == 2 && (numbers[0], numbers[1]) >= (5, 13)
         return Finding(
-            subject: "kernel", text: kernel,
-            remedy: isRecent ? nil : "imgbroker needs Linux 5.13 or newer (5.9 with --allow-unsandboxed)")
+            "kernel", kernel, unless: isRecent, "imgbroker needs Linux 5.13 or newer (5.9 with --allow-unsandboxed)")
     }
 
     private func sandboxFinding(_ limits: BrokerLimits) -> Finding {
         let parts = [hasSeccomp ? "seccomp" : nil, landlock > 0 ? "Landlock \(landlock)" : nil].compactMap { $0 }
         let text = parts.isEmpty ? "none" : parts.joined(separator: ", ")
-        let isComplete = hasSeccomp && landlock > 0
         return Finding(
-            subject: "sandbox", text: text + (limits.allowsUnsandboxed ? ", not required" : ""),
-            remedy: isComplete
-                ? nil
-                : "enable seccomp and Landlock in the kernel (lsm=landlock,…), or accept the risk with --allow-unsandboxed"
-        )
+            "sandbox", text + (limits.allowsUnsandboxed ? ", not required" : ""), unless: hasSeccomp && landlock > 0,
+            "enable seccomp and Landlock in the kernel (lsm=landlock,…), or accept the risk with --allow-unsandboxed")
     }
 
     private var memfdFinding: Finding {
         Finding(
-            subject: "shared memory", text: canSeal ? "memfds can be sealed" : "no sealed memfds",
-            remedy: canSeal ? nil : "the kernel must have memfd_create, and no filter may forbid it")
+            "shared memory", canSeal ? "memfds can be sealed" : "no sealed memfds", unless: canSeal,
+            "the kernel must have memfd_create, and no filter may forbid it")
     }
 
     private var hugePagesFinding: Finding? {
         guard let hugePages else { return nil }
         let mode = hugePages.split(separator: "[").last?.prefix { $0 != "]" } ?? ""
-        let isWasteful = ["always", "force"].contains(mode)
         return Finding(
-            subject: "huge pages", text: "shmem_enabled is \(mode)",
-            remedy: isWasteful
-                ? "each small image may take 2 MB: echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled" : nil
-        )
+            "huge pages", "shmem_enabled is \(mode)", unless: !["always", "force"].contains(mode),
+            "each small image may take 2 MB: echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled")
     }
 
     private func descriptorFinding(_ limits: BrokerLimits) -> Finding {
@@ -134,20 +126,17 @@ extension MachineFacts {
     }
 
     private func memoryFinding(_ limits: BrokerLimits) -> Finding {
-        let text = "\(ByteCount(memory)), of which images may take \(ByteCount(limits.memoryBytes))"
-        let isTight = limits.memoryBytes > memory / 2
-        return Finding(
-            subject: "memory", text: text,
-            remedy: isTight
-                ? "leave room for \(limits.workers) decoders of up to \(ByteCount(limits.workerMemoryBytes)): a smaller --memory-limit"
-                : nil)
+        Finding(
+            "memory", "\(ByteCount(memory)), of which images may take \(ByteCount(limits.memoryBytes))",
+            unless: limits.memoryBytes <= memory / 2,
+            "leave room for \(limits.workers) decoders of up to \(ByteCount(limits.workerMemoryBytes)): a smaller --memory-limit"
+        )
     }
 
     private var workersFinding: Finding {
         Finding(
-            subject: "programs", text: hasWorkers ? "imgfetch, imgworker and imgcache are there" : "missing",
-            remedy: hasWorkers
-                ? nil : "put imgfetch, imgworker and imgcache beside imgbroker or in ../libexec/imgbroker")
+            "programs", hasWorkers ? "imgfetch, imgworker and imgcache are there" : "missing", unless: hasWorkers,
+            "put imgfetch, imgworker and imgcache beside imgbroker or in ../libexec/imgbroker")
     }
 
     /// No shortage: a broker may do without these formats.
@@ -156,8 +145,8 @@ extension MachineFacts {
         let missing = missingFamilies.map { family in
             "\(family.formats.map(\.name).joined(separator: ", ")) (package \(family.package))"
         }
-        let text = missing.isEmpty ? "all" : "all but " + missing.joined(separator: ", ")
-        return Finding(subject: "formats", text: text)
+        return Finding(
+            subject: "formats", text: missing.isEmpty ? "all" : "all but " + missing.joined(separator: ", "))
     }
 
     private func socketFinding(_ limits: BrokerLimits) -> Finding {
@@ -231,18 +220,16 @@ extension MachineFacts {
     }
 
     private func resolverFinding(_ configuration: Configuration) -> Finding {
-        if configuration.proxy != nil {
-            return Finding(subject: "names", text: "resolved by the proxy")
-        }
+        if configuration.proxy != nil { return Finding(subject: "names", text: "resolved by the proxy") }
         let hasServer = resolver?.split(separator: "\n").contains { $0.hasPrefix("nameserver") } == true
         return Finding(
-            subject: "names", text: hasServer ? "/etc/resolv.conf names a server" : "no name server",
-            remedy: hasServer ? nil : "add a nameserver to /etc/resolv.conf; without one, hosts are dns-failed")
+            "names", hasServer ? "/etc/resolv.conf names a server" : "no name server", unless: hasServer,
+            "add a nameserver to /etc/resolv.conf; without one, hosts are dns-failed")
     }
 
     private var certificatesFinding: Finding {
         Finding(
-            subject: "certificates", text: hasCertificates ? "/etc/ssl/certs/ca-certificates.crt" : "none",
-            remedy: hasCertificates ? nil : "install ca-certificates; without it, https is tls-failed")
+            "certificates", hasCertificates ? "/etc/ssl/certs/ca-certificates.crt" : "none", unless: hasCertificates,
+            "install ca-certificates; without it, https is tls-failed")
     }
 }
