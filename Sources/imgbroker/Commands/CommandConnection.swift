@@ -1,7 +1,5 @@
-import IPCProtocol
 import ImageBrokerClient
 import JSONCoding
-import LinuxSystem
 
 /// The output of the commands that connect to a broker.
 enum CommandConnection {

@@ -1,5 +1,4 @@
 import ImageBrokerClient
-import LinuxSystem
 
 /// `imgbroker exporter`: shows the broker's figures over HTTP. It becomes another program, so that this one needs no HTTP server.
 enum ExporterCommand {

@@ -1,5 +1,4 @@
 import BrokerCore
-import HTTPValues
 import IPCProtocol
 import IPCTransport
 import LinuxSystem

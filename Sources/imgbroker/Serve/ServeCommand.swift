@@ -1,6 +1,4 @@
 import BrokerCore
-import HTTPValues
-import IPCProtocol
 import LinuxSystem
 import SystemValues
 

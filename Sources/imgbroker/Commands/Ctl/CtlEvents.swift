@@ -1,7 +1,6 @@
 import IPCProtocol
 import ImageBrokerClient
 import JSONCoding
-import LinuxSystem
 import SystemValues
 
 /// `imgbroker ctl events`: prints events until it is interrupted or the broker shuts down.

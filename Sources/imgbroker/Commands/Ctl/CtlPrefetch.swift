@@ -1,5 +1,4 @@
 import HTTPValues
-import IPCProtocol
 import ImageBrokerClient
 import JSONCoding
 import LinuxSystem

@@ -1,7 +1,6 @@
 import HTTPValues
 import IPCProtocol
 import JSONCoding
-import LinuxSystem
 
 /// The parsed command line of `imgbroker ctl`.
 struct CtlRequest {

@@ -2,7 +2,6 @@ import IPCProtocol
 import ImageBrokerClient
 import JSONCoding
 import LinuxSystem
-import SharedCache
 import SystemValues
 
 /// `imgbroker get`: loads images as a client of the broker.

@@ -1,4 +1,3 @@
-import IPCProtocol
 import LinuxSystem
 
 /// Lists of sources: a URL or a path in each line.

@@ -1,6 +1,5 @@
 import IPCProtocol
 import JSONCoding
-import LinuxSystem
 
 /// Traces in OpenTelemetry's format for files: a `TracesData` object in JSON for each request, one in a line.
 struct TraceExport {

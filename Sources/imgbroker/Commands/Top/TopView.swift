@@ -1,5 +1,4 @@
 import IPCProtocol
-import SystemValues
 
 /// A frame of `ctl top`: what it shows of the statistics, as lines of text.
 struct TopView {

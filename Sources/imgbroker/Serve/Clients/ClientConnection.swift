@@ -1,5 +1,4 @@
 import BrokerCore
-import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SystemValues

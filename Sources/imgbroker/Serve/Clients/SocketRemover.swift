@@ -1,5 +1,4 @@
 import LinuxSystem
-import SystemValues
 
 /// Removes the socket's file for a broker that has dropped the privilege to do so: with `--user`, root starts a process that
 /// waits for the broker's exit, however it comes, and removes the file.

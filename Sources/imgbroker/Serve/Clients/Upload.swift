@@ -1,7 +1,6 @@
 import IPCProtocol
 import LinuxSystem
 import SharedCache
-import SystemValues
 
 /// The bytes of a `store`: the checks of a descriptor that came with it, and the copy into a memfd of the broker's, as the
 /// payload arrives or from a file in parts.

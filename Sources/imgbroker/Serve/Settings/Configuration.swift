@@ -1,7 +1,5 @@
 import BrokerCore
-import HTTPCaching
 import HTTPValues
-import IPCProtocol
 import LinuxSystem
 import SystemValues
 import WorkerProtocol

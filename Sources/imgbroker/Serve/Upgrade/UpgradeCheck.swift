@@ -1,4 +1,3 @@
-import BrokerCore
 import IPCProtocol
 import LinuxSystem
 import SystemValues
