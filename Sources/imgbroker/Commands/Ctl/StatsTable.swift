@@ -20,53 +20,53 @@ enum StatsTable {
 
     static func text(of report: StatsReport, path: String) -> String {
         var lines = ["imgbroker at \(path), up \(FigureText.duration(seconds: report[.uptimeSeconds]))", ""]
+        func add(_ name: String, _ value: some CustomStringConvertible, _ remark: String = "") {
+            let row = name.padded(to: 26) + value.description.leftPadded(to: 10)
+            lines.append(row + (remark.isEmpty ? "" : "  " + remark))
+        }
 
         let ratio = report.hitRatio.map(FigureText.percent) ?? "-"
-        lines.append(row("Requests", report[.requests], "hit ratio \(ratio) (no download of their own)"))
+        add("Requests", report[.requests], "hit ratio \(ratio) (no download of their own)")
         for (figure, name) in outcomes where report[figure] > 0 || [.memoryHits, .networkLoads].contains(figure) {
             let share = StatsReport.share(report[figure], of: report[.requests]) ?? 0
             let bar = ProgressBar.bar(share, width: 20)
-            lines.append(row("  " + name, report[figure], "\(bar)  \(FigureText.percent(share))"))
+            add("  " + name, report[figure], "\(bar)  \(FigureText.percent(share))")
         }
         for (figure, name, remark) in extras where report[figure] > 0 {
-            lines.append(row("  " + name, report[figure], remark))
+            add("  " + name, report[figure], remark)
         }
-        for (code, count) in report.failures.descending { lines.append(row("    " + code, count, "")) }
+        for (code, count) in report.failures.descending { add("    " + code, count) }
 
         lines.append("")
         let (used, limit) = (report[.memoryBytes], report[.memoryLimitBytes])
         let bar = ProgressBar.bar(StatsReport.share(used, of: limit) ?? 0, width: 20)
-        lines.append(row("Memory", "\(ByteCount(used))", "\(bar)  of \(ByteCount(limit))"))
-        lines.append(row("  images and originals", report[.memoryEntries], "\(report[.evictions]) evicted so far"))
+        add("Memory", ByteCount(used), "\(bar)  of \(ByteCount(limit))")
+        add("  images and originals", report[.memoryEntries], "\(report[.evictions]) evicted so far")
         if report[.descriptorEvictions] > 0 {
-            lines.append(
-                row(
-                    "  evicted by descriptors", report[.descriptorEvictions],
-                    "not by memory-limit: raise the broker's LimitNOFILE= (ulimit -n)"))
+            add(
+                "  evicted by descriptors", report[.descriptorEvictions],
+                "not by memory-limit: raise the broker's LimitNOFILE= (ulimit -n)")
         }
         if report[.segments] > 0 {
-            lines.append(
-                row(
-                    "  in segments", "\(ByteCount(report[.segmentBytes]))",
-                    "\(report[.segments]) of them, with the rests that are free"))
+            add(
+                "  in segments", ByteCount(report[.segmentBytes]),
+                "\(report[.segments]) of them, with the rests that are free")
         }
-        lines.append(
-            row(
-                "  held by clients", "\(ByteCount(report[.leasedBytes]))",
-                report[.evictedLeasedBytes] > 0 ? "\(ByteCount(report[.evictedLeasedBytes])) of it evicted" : ""))
-        lines.append(row("  being filled", "\(ByteCount(report[.reservedBytes]))", ""))
+        add(
+            "  held by clients", ByteCount(report[.leasedBytes]),
+            report[.evictedLeasedBytes] > 0 ? "\(ByteCount(report[.evictedLeasedBytes])) of it evicted" : "")
+        add("  being filled", ByteCount(report[.reservedBytes]))
 
         lines.append("")
-        lines.append(
-            row(
-                "Workers", report.sum([.workers, .fetchers]),
-                "\(report[.workers]) decode, \(report[.fetchers]) download, \(report[.workerRestarts]) restarted"))
-        for (cause, count) in report.workerDeaths.descending { lines.append(row("  died: " + cause, count, "")) }
-        lines.append(row("  jobs running", report[.running], "\(report[.queued]) queued"))
-        if report[.held] > 0 { lines.append(row("  held", report[.held], "their origins asked to wait")) }
-        lines.append(row("  downloads", report[.downloads], ByteCount(report[.bytesDownloaded]).description))
+        add(
+            "Workers", report.sum([.workers, .fetchers]),
+            "\(report[.workers]) decode, \(report[.fetchers]) download, \(report[.workerRestarts]) restarted")
+        for (cause, count) in report.workerDeaths.descending { add("  died: " + cause, count) }
+        add("  jobs running", report[.running], "\(report[.queued]) queued")
+        if report[.held] > 0 { add("  held", report[.held], "their origins asked to wait") }
+        add("  downloads", report[.downloads], ByteCount(report[.bytesDownloaded]).description)
         let megapixels = FigureText.oneDecimal(Double(report[.pixelsDecoded]) / 1e6)
-        lines.append(row("  decodings", report[.decodes], megapixels + " megapixels"))
+        add("  decodings", report[.decodes], megapixels + " megapixels")
 
         lines += ["", "Latency".padded(to: 26) + ["p50", "p90", "p99", "max"].map { $0.leftPadded(to: 10) }.joined()]
         for (name, figure, unit) in [
@@ -85,14 +85,6 @@ enum StatsTable {
                 + "disk tier: \(report.diskState)",
         ]
         return lines.map { $0 + "\n" }.joined()
-    }
-
-    private static func row(_ name: String, _ value: Int, _ remark: String) -> String {
-        row(name, "\(value)", remark)
-    }
-
-    private static func row(_ name: String, _ value: String, _ remark: String) -> String {
-        name.padded(to: 26) + value.leftPadded(to: 10) + (remark.isEmpty ? "" : "  " + remark)
     }
 }
 
