@@ -21,9 +21,7 @@ struct Arguments {
     private var attached: String?
     private var isPastFlags = false
 
-    init(_ words: some Sequence<String>) {
-        self.words = Array(words)
-    }
+    init(_ words: some Sequence<String>) { self.words = Array(words) }
 
     /// Reads the next word; nil at the end. The last flag must not have a value that was not read.
     mutating func next() throws(UsageError) -> Word? {

@@ -12,9 +12,7 @@ enum BrokerCommandLine {
     case completion(Completion)
 
     /// The settings of a broker that is to serve; nil when something else is wanted.
-    var settings: Settings? {
-        if case .serve(let settings) = self { settings } else { nil }
-    }
+    var settings: Settings? { if case .serve(let settings) = self { settings } else { nil } }
 
     /// Reads the arguments after the program's name, the environment, and the configuration file.
     ///

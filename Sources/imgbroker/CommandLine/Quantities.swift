@@ -27,9 +27,7 @@ struct ByteCount: CustomStringConvertible {
 
     let value: Int
 
-    init(_ value: Int) {
-        self.value = value
-    }
+    init(_ value: Int) { self.value = value }
 
     /// Parses "500", "64K", "512M" or "4G"; nil for other text, or on overflow.
     init?(_ text: String, unit: Unit = .binary) {

@@ -51,9 +51,7 @@ struct LoadOptions {
     var hasRepresentation: Bool { !flags.isDisjoint(with: ["--as", "--original"]) }
     var hasFrame: Bool { flags.contains("--frame") }
 
-    init(_ defaults: GetOptions = GetOptions()) {
-        given = defaults
-    }
+    init(_ defaults: GetOptions = GetOptions()) { given = defaults }
 
     var options: GetOptions {
         var options = given

@@ -86,9 +86,7 @@ struct UnreadDescriptors {
     }
 
     /// The user of each departed connection that was closed since the last call.
-    mutating func takeForgotten() -> [UInt32] {
-        exchange(&forgotten, with: [])
-    }
+    mutating func takeForgotten() -> [UInt32] { exchange(&forgotten, with: []) }
 
     private mutating func count(_ clients: [ClientID: ClientConnection], at now: Instant) {
         (counted, sentSince, countedAt) = (0, 0, now)

@@ -50,9 +50,7 @@ final class DescriptorCloser {
 
     /// Closes a file in memory that another process made, and that no object owns any more. Its size is not known: the other
     /// may change it at any time.
-    func dispose(_ raw: Int32) {
-        hand(over: FileDescriptor(owning: raw))
-    }
+    func dispose(_ raw: Int32) { hand(over: FileDescriptor(owning: raw)) }
 
     /// Lets the process close what it was given before. Called when the broker has no references to it.
     func release() {

@@ -47,9 +47,7 @@ enum DescriptorHelper {
             number = unsafe bytes.loadUnaligned(fromByteOffset: 1, as: Int.self)
         }
 
-        init(_ kind: Kind, _ number: Int = 0) {
-            (self.kind, self.number) = (kind, number)
-        }
+        init(_ kind: Kind, _ number: Int = 0) { (self.kind, self.number) = (kind, number) }
 
         var encoded: [UInt8] { [kind.rawValue] + DescriptorHelper.bytes(of: number) }
     }

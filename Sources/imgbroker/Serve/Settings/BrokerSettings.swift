@@ -70,9 +70,7 @@ struct BrokerSetting: Sendable {
     /// `IMGBROKER_MEMORY_LIMIT` for "memory-limit".
     var variable: String { "IMGBROKER_" + name.uppercased().split(separator: "-").joined(separator: "_") }
 
-    var help: FlagHelp {
-        FlagHelp(flag + (value.map { " " + $0 } ?? ""), explanation, choices: choices)
-    }
+    var help: FlagHelp { FlagHelp(flag + (value.map { " " + $0 } ?? ""), explanation, choices: choices) }
 
     /// The summary with the default.
     var explanation: String {
@@ -292,13 +290,9 @@ struct BrokerSetting: Sendable {
         },
     ]
 
-    private enum QueueOrder: String, CaseIterable {
-        case fifo, lifo
-    }
+    private enum QueueOrder: String, CaseIterable { case fifo, lifo }
 
-    private enum Switch: String, CaseIterable {
-        case on, off
-    }
+    private enum Switch: String, CaseIterable { case on, off }
 }
 
 extension GivenValue {

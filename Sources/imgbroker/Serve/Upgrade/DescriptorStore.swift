@@ -107,9 +107,7 @@ final class DescriptorStore {
     // MARK: While the broker runs
 
     /// Whether `isDue` is to be asked now and then.
-    func isBehind(_ revision: Int) -> Bool {
-        isOnTrial || self.revision != revision || !removals.isEmpty
-    }
+    func isBehind(_ revision: Int) -> Bool { isOnTrial || self.revision != revision || !removals.isEmpty }
 
     /// Whether `step` has something to do.
     func isDue(at now: Instant, _ revision: Int) -> Bool {

@@ -16,7 +16,5 @@ struct PendingUpgrade {
     let id: Int
     var stage: Stage
 
-    var pausesClients: Bool {
-        if case .pausing = stage { true } else { false }
-    }
+    var pausesClients: Bool { if case .pausing = stage { true } else { false } }
 }
