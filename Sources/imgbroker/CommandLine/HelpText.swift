@@ -33,32 +33,23 @@ struct FlagHelp {
     var lines: String {
         let (width, column) = (96, 26)
         let indentation = String(repeating: " ", count: column)
-        var lines: [String] = []
+        var finished = ""
         var line = "  " + flag
-        if line.count + 2 > column {
-            lines.append(line)
-            line = ""
+        func breakLine() {
+            finished += line + "\n"
+            line = indentation
         }
+        if line.count + 2 > column { breakLine() }
         line = line.padded(to: column)
         for (index, part) in explanation.split(separator: "\n").enumerated() {
-            if index > 0 {
-                lines.append(line)
-                line = indentation
-            }
-            if part.hasPrefix("    ") {
-                line += part
-                continue
-            }
-            for word in part.split(separator: " ") {
-                if line.count > column, line.count + 1 + word.count > width {
-                    lines.append(line)
-                    line = indentation
-                }
+            if index > 0 { breakLine() }
+            for word in part.hasPrefix("    ") ? [part] : part.split(separator: " ") {
+                if line.count > column, line.count + 1 + word.count > width { breakLine() }
                 line += (line.count > column ? " " : "") + word
             }
         }
         // A space that does not break stays one until here.
-        return (lines + [line]).joined(separator: "\n").split(separator: "\u{A0}").joined(separator: " ")
+        return (finished + line).split(separator: "\u{A0}").joined(separator: " ")
     }
 }
 

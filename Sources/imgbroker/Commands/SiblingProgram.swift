@@ -6,12 +6,14 @@ struct SiblingProgram {
     /// The Debian package that contains it.
     let package: String
 
-    /// The path of the program; nil if it is not installed.
-    var path: String? {
-        let own = CurrentProcess.executablePath ?? ""
-        let folder = own[..<(own.lastIndex(of: "/") ?? own.startIndex)]
-        return ["\(folder)/\(name)", "\(folder)/../libexec/imgbroker/\(name)"].first(where: CurrentProcess.exists)
+    /// The folders of programs, the one that comes before the other first.
+    static var folders: [String] {
+        guard let own = CurrentProcess.executablePath, let slash = own.lastIndex(of: "/") else { return [] }
+        return [String(own[..<slash]), own[..<slash] + "/../libexec/imgbroker"]
     }
+
+    /// The path of the program; nil if it is not installed.
+    var path: String? { Self.folders.map { "\($0)/\(name)" }.first(where: CurrentProcess.exists) }
 
     /// Becomes the program; returns the exit status if that is impossible.
     func become(_ arguments: [String]) -> Int32 {

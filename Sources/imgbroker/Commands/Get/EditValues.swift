@@ -22,14 +22,10 @@ extension GivenValue {
     }
 
     func presetName() throws(UsageError) -> String {
-        guard (1...GetOptions.longestPreset).contains(text.utf8.count), text.utf8.allSatisfy(Self.isOfName) else {
-            throw needs("a name of 1 to \(GetOptions.longestPreset) letters, digits, \".\", \"-\" and \"_\"")
-        }
+        guard (1...GetOptions.longestPreset).contains(text.utf8.count),
+            Self.plain.subtracting("#+".utf8).union("_".utf8).isSuperset(of: text.utf8)
+        else { throw needs("a name of 1 to \(GetOptions.longestPreset) letters, digits, \".\", \"-\" and \"_\"") }
         return text
-    }
-
-    private static func isOfName(_ byte: UInt8) -> Bool {
-        isPlain(byte) && byte != UInt8(ascii: "#") && byte != UInt8(ascii: "+") || byte == UInt8(ascii: "_")
     }
 
     /// The value as a colour "#rrggbb".
@@ -46,9 +42,7 @@ extension GivenValue {
         for (index, part) in text.split(whereSeparator: { $0 == ":" || $0 == "," }).enumerated() {
             let sides = part.split(separator: "=", maxSplits: 1)
             let (field, value) = index == 0 ? ("op", part) : (String(sides[0]), sides.count == 2 ? sides[1] : "true")
-            guard (field + value).utf8.allSatisfy(Self.isPlain) else {
-                throw needs("NAME:FIELD=VALUE,...")
-            }
+            guard Self.plain.isSuperset(of: (field + value).utf8) else { throw needs("NAME:FIELD=VALUE,...") }
             let number = Double(value).map { $0.isFinite ? Int(exactly: $0).map(String.init) ?? "\($0)" : "0" }
             let written = index == 0 ? nil : number ?? (["true", "false"].contains(value) ? String(value) : nil)
             json += "\(index == 0 ? "{" : ",")\"\(field)\":\(written ?? "\"\(value)\"")"
@@ -72,13 +66,6 @@ extension GivenValue {
         return step
     }
 
-    /// Whether a character needs no escape in JSON, and none has a meaning of its own here.
-    private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: [UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "#"), UInt8(ascii: "+")].contains(byte)
-        }
-    }
+    /// The characters that need no escape in JSON, and have no meaning of their own in a step.
+    private static let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.#+".utf8)
 }

@@ -12,16 +12,11 @@ struct TraceExport {
         init?(_ text: String) {
             let parts = text.split(separator: "-", omittingEmptySubsequences: false).map(String.init)
             guard parts.count >= 4, parts[0] != "ff", parts.count == 4 || parts[0] != "00",
-                Self.isHexadecimal(parts[0], 2), Self.isHexadecimal(parts[1], 32), Self.isHexadecimal(parts[2], 16),
-                Self.isHexadecimal(parts[3], 2), parts[1].contains(where: { $0 != "0" }),
-                parts[2].contains(where: { $0 != "0" })
+                parts.prefix(4).map(\.utf8.count) == [2, 32, 16, 2],
+                parts.prefix(4).joined().utf8.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) }),
+                parts[1...2].allSatisfy({ $0.contains { $0 != "0" } })
             else { return nil }
             (trace, span) = (parts[1], parts[2])
-        }
-
-        private static func isHexadecimal(_ text: String, _ length: Int) -> Bool {
-            text.utf8.count == length
-                && text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
         }
     }
 
@@ -61,8 +56,8 @@ struct TraceExport {
         writer.object { writer in
             writer.array("resourceSpans", of: [0]) { writer, _ in
                 writer.object("resource") { writer in
-                    Self.attributes(
-                        [("service.name", "imgbroker"), ("service.version", version)], [], to: &writer)
+                    let texts = [("service.name", "imgbroker"), ("service.version", version)]
+                    Self.attributes(texts.map { ($0.0, "stringValue", $0.1) }, to: &writer)
                 }
                 writer.array("scopeSpans", of: [0]) { writer, _ in
                     writer.object("scope") { $0.member("name", "imgbroker") }
@@ -78,10 +73,12 @@ struct TraceExport {
                         if span.id == root {
                             let reply = load.reply
                             Self.attributes(
-                                [("imgbroker.source", load.source), ("imgbroker.from", reply.source.rawValue)],
                                 [
-                                    ("imgbroker.width", reply.width), ("imgbroker.height", reply.height),
-                                    ("imgbroker.bytes", reply.bytes),
+                                    ("imgbroker.source", "stringValue", load.source),
+                                    ("imgbroker.from", "stringValue", reply.source.rawValue),
+                                    ("imgbroker.width", "intValue", "\(reply.width)"),
+                                    ("imgbroker.height", "intValue", "\(reply.height)"),
+                                    ("imgbroker.bytes", "intValue", "\(reply.bytes)"),
                                 ], to: &writer)
                         }
                     }
@@ -104,19 +101,10 @@ struct TraceExport {
         return "\(isLong || isLate ? arrival : max(0, time))"
     }
 
-    private static func attributes(
-        _ texts: [(String, String)], _ numbers: [(String, Int)], to writer: inout JSONWriter
-    ) {
-        let all = texts.map { ($0.0, $0.1, nil as Int?) } + numbers.map { ($0.0, "", $0.1 as Int?) }
+    private static func attributes(_ all: [(key: String, kind: String, value: String)], to writer: inout JSONWriter) {
         writer.array("attributes", of: all) { writer, attribute in
-            writer.member("key", attribute.0)
-            writer.object("value") { writer in
-                if let number = attribute.2 {
-                    writer.member("intValue", "\(number)")
-                } else {
-                    writer.member("stringValue", attribute.1)
-                }
-            }
+            writer.member("key", attribute.key)
+            writer.object("value") { $0.member(attribute.kind, attribute.value) }
         }
     }
 

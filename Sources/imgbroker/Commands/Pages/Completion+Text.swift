@@ -24,12 +24,13 @@ extension Completion {
     ]
 
     private static var ctlCommands: [String] {
-        var names: [String] = []
-        for command in CtlCommand.commands.flatMap(\.commands) {
-            let name = String(command.flag.prefix { $0 != " " })
-            if !names.contains(name) { names.append(name) }
-        }
-        return names
+        unique(CtlCommand.commands.flatMap(\.commands).map { String($0.flag.prefix { $0 != " " }) })
+    }
+
+    /// The words without repetitions, in their order.
+    private static func unique(_ words: [String]) -> [String] {
+        var seen: Set<String> = []
+        return words.filter { seen.insert($0).inserted }
     }
 
     private static var names: String { BrokerCommandLine.names.joined(separator: " ") }
@@ -60,10 +61,7 @@ extension Completion {
             let words = command.words + command.help.flatMap(\.names)
             return "            \(command.name)) words=\"\(words.joined(separator: " "))\" ;;"
         }
-        var files: [String] = []
-        for name in allFlags.filter({ isFile($0) }).flatMap({ $0.names }) where !files.contains(name) {
-            files.append(name)
-        }
+        let files = unique(allFlags.filter(isFile).flatMap(\.names))
         return """
             # Completions of imgbroker for bash.
             _imgbroker() {

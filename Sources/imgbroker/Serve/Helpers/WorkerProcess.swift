@@ -28,9 +28,9 @@ struct WorkerLauncher {
 
     /// Looks for the workers' executables beside this one, then in `../libexec/imgbroker`.
     init?() {
-        guard let own = CurrentProcess.executablePath, let slash = own.lastIndex(of: "/") else { return nil }
-        let places = [String(own[..<slash]), own[..<slash] + "/../libexec/imgbroker"]
-        guard let place = places.first(where: { CurrentProcess.exists($0 + "/imgworker") }) else { return nil }
+        guard let place = SiblingProgram.folders.first(where: { CurrentProcess.exists($0 + "/imgworker") }) else {
+            return nil
+        }
         directory = place
         programs = Dictionary(
             uniqueKeysWithValues: WorkerKind.permanent.compactMap { kind in
