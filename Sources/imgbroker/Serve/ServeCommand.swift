@@ -12,9 +12,7 @@ enum ServeCommand {
         init(_ description: String, status: Int32 = 1) { (self.description, self.status) = (description, status) }
     }
 
-    /// Runs the broker and returns the exit status.
-    ///
-    /// - Parameter inheritance: what the process has left whose place this one takes.
+    /// Runs the broker, maybe in the place of a process that has left `inheritance`, and returns the exit status.
     static func run(_ settings: Settings, _ inheritance: Inheritance? = nil) -> Int32 {
         var configuration = settings.configuration
         configuration.logFormat.isForJournal = Log.isJournal

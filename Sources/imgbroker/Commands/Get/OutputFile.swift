@@ -21,10 +21,8 @@ enum OutputFile {
         unsafe try write(bytes, to: path) { () throws(SystemError) in try FileDescriptor.open(writingAt: path) }
     }
 
-    /// Writes like `write(_:to:)` to `path` beneath `folder`. Neither the path nor existing symbolic links lead out of the
-    /// folder.
-    ///
-    /// - Throws: `SystemError`; `EXDEV` when the path leads out of the folder.
+    /// Writes like `write(_:to:)` to `path` beneath `folder`. Neither the path nor existing symbolic links may lead out of
+    /// the folder (`EXDEV`).
     static func write(
         _ bytes: UnsafeRawBufferPointer, to path: String, beneath folder: String
     ) throws(SystemError) {

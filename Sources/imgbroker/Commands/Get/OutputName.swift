@@ -47,10 +47,8 @@ enum OutputName {
         return result
     }
 
-    /// The representation for a file of this name: PNG without an extension, or for a file that exists and is empty, which its maker
-    /// has named (`mktemp`), or is a device, a pipe or a link.
-    ///
-    /// - Throws: `UsageError` for an extension of another format.
+    /// The representation for a file of this name: PNG without an extension, or for a file that exists and is empty, which
+    /// its maker has named (`mktemp`), or is a device, a pipe or a link. Any other must have the extension of a format.
     static func representation(named path: String) throws(UsageError) -> GetOptions.Representation {
         switch parts(of: String(path.split(separator: "/").last ?? "")).fileExtension.lowercased() {
         case "jpg", "jpeg": return .jpeg

@@ -10,24 +10,20 @@ extension ManualPage {
         case .configuration: Self.write(configuration: &page)
         case .get:
             page.begin("load images through the image broker", synopsis: ["imgbroker get", "SOURCE...", "[OPTION]..."])
-            page.paragraph(GetCommand.purpose)
-            page.section("OPTIONS", GetCommand.help)
-            page.section("EXIT STATUS", GetCommand.status)
-            page.section("SEE ALSO", "imgbroker(8), imgbroker-info(1), imgbroker-store(1), imgbroker-ctl(1)")
+            page.describe(
+                GetCommand.purpose, GetCommand.help, GetCommand.status,
+                seeAlso: "imgbroker(8), imgbroker-info(1), imgbroker-store(1), imgbroker-ctl(1)")
         case .info:
             page.begin("describe images by their headers", synopsis: ["imgbroker info", "SOURCE...", "[OPTION]..."])
-            page.paragraph(InfoCommand.purpose)
-            page.section("OPTIONS", InfoCommand.help)
-            page.section("EXIT STATUS", InfoCommand.status)
-            page.section("SEE ALSO", "imgbroker(8), imgbroker-get(1)")
+            page.describe(
+                InfoCommand.purpose, InfoCommand.help, InfoCommand.status, seeAlso: "imgbroker(8), imgbroker-get(1)")
         case .store:
             page.begin(
                 "put an image into the cache of the image broker",
                 synopsis: ["imgbroker store", "URL", "[FILE]", "[OPTION]..."])
-            page.paragraph(StoreCommand.purpose)
-            page.section("OPTIONS", StoreCommand.help)
-            page.section("EXIT STATUS", StoreCommand.status)
-            page.section("SEE ALSO", "imgbroker(8), imgbroker-get(1), imgbroker-ctl(1)")
+            page.describe(
+                StoreCommand.purpose, StoreCommand.help, StoreCommand.status,
+                seeAlso: "imgbroker(8), imgbroker-get(1), imgbroker-ctl(1)")
         case .ctl:
             page.begin("control the image broker", synopsis: ["imgbroker ctl", "COMMAND", "[OPTION]..."])
             page.paragraph(CtlCommand.purpose)
@@ -39,16 +35,13 @@ extension ManualPage {
         case .exporter:
             page.begin(
                 "show the figures of the image broker over HTTP", synopsis: ["imgbroker exporter", "[OPTION]..."])
-            page.paragraph(ExporterCommand.purpose)
-            page.section("OPTIONS", ExporterCommand.help)
-            page.section("EXIT STATUS", ExporterCommand.status)
-            page.section("SEE ALSO", "imgbroker(8), imgbroker-ctl(1)")
+            page.describe(
+                ExporterCommand.purpose, ExporterCommand.help, ExporterCommand.status,
+                seeAlso: "imgbroker(8), imgbroker-ctl(1)")
         case .http:
             page.begin("make images over HTTP with the image broker", synopsis: ["imgbroker http", "[OPTION]..."])
-            page.paragraph(HTTPCommand.purpose)
-            page.section("OPTIONS", HTTPCommand.help)
-            page.section("EXIT STATUS", HTTPCommand.status)
-            page.section("SEE ALSO", "imgbroker(8), imgbroker-get(1)")
+            page.describe(
+                HTTPCommand.purpose, HTTPCommand.help, HTTPCommand.status, seeAlso: "imgbroker(8), imgbroker-get(1)")
         }
         return page.text
     }
@@ -161,6 +154,14 @@ private struct Roff {
         text += ".B \(Self.escape(synopsis[0]))\n"
         for word in synopsis.dropFirst() { text += ".I \(Self.escape(word))\n" }
         text += ".SH DESCRIPTION\n"
+    }
+
+    /// The description of a command, and the sections that follow.
+    mutating func describe(_ purpose: String, _ options: [FlagHelp], _ status: String, seeAlso: String) {
+        paragraph(purpose)
+        section("OPTIONS", options)
+        section("EXIT STATUS", status)
+        section("SEE ALSO", seeAlso)
     }
 
     mutating func paragraph(_ words: String) {

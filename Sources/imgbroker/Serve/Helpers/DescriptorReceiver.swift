@@ -161,9 +161,7 @@ final class DescriptorReceiver {
     private var begun: [UInt32] = []
     private var closed: [UInt32] = []
 
-    /// - Parameters:
-    ///   - isStrict: whether an unexpected system call kills a helper; for tests.
-    ///   - token: names a helper's socket in `queue`.
+    /// `token` names a helper's socket in `queue`. With `isStrict`, for tests, an unexpected system call kills a helper.
     init(queue: EventQueue, closer: DescriptorCloser, isStrict: Bool, token: @escaping (Int) -> UInt64) {
         arguments = HelperSandbox.arguments(Self.word, isStrict: isStrict)
         self.queue = queue

@@ -263,10 +263,8 @@ final class Product {
     /// The descriptor for the worker; nil once it is sealed.
     var descriptor: FileDescriptor? { writable?.descriptor }
 
-    /// Seals the memfd if its worker has not, as each of ours does. It must have `size` bytes then. A part of a worker's memory must have
-    /// room for as many.
-    ///
-    /// - Throws: `SystemError` of `fcntl`; `EINVAL` for another size.
+    /// Seals the memfd if its worker has not, as each of ours does. It must have `size` bytes then. A part of a worker's
+    /// memory must have room for as many. Fails with `EINVAL` otherwise.
     func seal(size: Int) throws(SystemError) {
         if let region {
             if size > region.place.room { throw SystemError("fcntl", code: SystemError.invalidArgument) }

@@ -10,8 +10,6 @@ enum ConfigurationFile {
 
     /// The file that is read unless another one is named: in a user's session the user's own, else the system's, whose paths and
     /// limits are those of a service. A service has no session; its home may be a directory that its workers write to.
-    ///
-    /// - Parameter environment: the value of a variable; nil for none.
     static func usualPath(uid: UInt32, environment: (String) -> String?) -> String {
         func directory(_ name: String) -> String? { environment(name).flatMap { $0.hasPrefix("/") ? $0 : nil } }
         guard uid != 0, directory("XDG_RUNTIME_DIR") != nil,

@@ -48,9 +48,7 @@ struct Settings {
     }
 
     /// Reads the sources again. Returns the settings that follow, in which each setting that needs a restart has its old
-    /// value, and the changes.
-    ///
-    /// - Throws: `UsageError` for a value that is not understood, whether or not it would be used.
+    /// value, and the changes. All values must be understood, whether or not they would be used.
     func reloaded() throws(UsageError) -> (settings: Settings, report: ReloadReport) {
         let read = try Settings(sources)
         var given = read.given

@@ -23,32 +23,29 @@ struct RestoredImages {
         }
         self.state.segments.removeAll { segments[$0.number] == nil }
         for index in state.contents.indices {
-            var kept: [KeptBuffer] = []
-            for buffer in state.contents[index].buffers {
-                if let place = buffer.place {
-                    guard let file = find(place), (try? file.inode()) == place.inode,
-                        let sealed = try? SealedBuffer(verifying: file, size: buffer.bytes)
-                    else {
-                        refused += 1
-                        continue
-                    }
-                    memfds[buffer.number] = sealed
-                } else if let place = buffer.segment {
-                    guard let segment = segments[place.segment], (0...segment.size).contains(place.offset),
-                        buffer.bytes <= segment.size - place.offset
-                    else {
-                        refused += 1
-                        continue
-                    }
-                    placed[buffer.number] = (place, buffer.bytes)
-                } else {
-                    contents[buffer.number] = buffer.contents
-                }
-                kept.append(buffer)
-                kept[kept.endIndex - 1].contents = []
-            }
+            var kept = state.contents[index].buffers.filter { take($0, find) }
+            refused += state.contents[index].buffers.count - kept.count
+            for index in kept.indices { kept[index].contents = [] }
             self.state.contents[index].buffers = kept
         }
+    }
+
+    /// Takes an image; false if it is refused.
+    private mutating func take(_ buffer: KeptBuffer, _ find: (KeptBuffer.Place) -> FileDescriptor?) -> Bool {
+        if let place = buffer.place {
+            guard let file = find(place), (try? file.inode()) == place.inode,
+                let sealed = try? SealedBuffer(verifying: file, size: buffer.bytes)
+            else { return false }
+            memfds[buffer.number] = sealed
+        } else if let place = buffer.segment {
+            guard let segment = segments[place.segment], (0...segment.size).contains(place.offset),
+                buffer.bytes <= segment.size - place.offset
+            else { return false }
+            placed[buffer.number] = (place, buffer.bytes)
+        } else {
+            contents[buffer.number] = buffer.contents
+        }
+        return true
     }
 
     func insert(_ needed: Set<BufferID>, into table: BufferTable) {

@@ -7,9 +7,6 @@ struct UpgradeCheck {
     let path: String
     let child: ChildProcess
 
-    /// Starts the program at `path`.
-    ///
-    /// - Throws: `WireError` if there is no room for the state, or the program cannot be started.
     init(of path: String, with state: FileDescriptor) throws(WireError) {
         self.path = path
         let words = [TakeOverWords.check] + TakeOverWords.brokerArguments
