@@ -137,18 +137,14 @@ extension Broker {
             return events.append(.decodeFailed(id, job, WireError(.internal, "The bytes are gone.")))
         }
         worker.jobBegins(at: iterationBegunAt)
-        if early != nil, let product = regionProduct(of: room, on: worker) {
-            products[job] = product
-            return send(
-                DecodeOrder.identify(job: job.number, early: early, at: product.region?.place), body, bytes: bytes,
-                to: id)
-        }
         guard early != nil,
-            let product = try? Product(name: "imgbroker-pixels", size: room, mayShrink: true),
-            let output = product.descriptor
+            let product = regionProduct(of: room, on: worker)
+                ?? (try? Product(name: "imgbroker-pixels", size: room, mayShrink: true))
         else { return send(DecodeOrder.identify(job: job.number), body, bytes: bytes, to: id) }
         products[job] = product
-        send(DecodeOrder.identify(job: job.number, early: early), body + [output], bytes: bytes, to: id)
+        send(
+            DecodeOrder.identify(job: job.number, early: early, at: product.region?.place),
+            body + [product.descriptor].compactMap(\.self), bytes: bytes, to: id)
     }
 
     func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {

@@ -67,18 +67,13 @@ struct UserNames {
 
 /// The live view: requests the statistics, draws them, and reacts to keys.
 struct TopSession {
-    private struct Sample {
-        let at: Instant
-        let report: StatsReport
-    }
-
     /// The length of the period that rates and durations are of, in milliseconds.
     private static let period = 10_000
 
     private var reader: StatsReader
     private let screen: TerminalScreen
     private var state = TopState()
-    private var samples: [Sample] = []
+    private var samples: [(at: Instant, report: StatsReport)] = []
     private var connection = 0
     private var problem: String?
     private var names = UserNames()
@@ -122,7 +117,7 @@ struct TopSession {
         let now = Instant.now
         if answer.connection != connection { samples = [] }
         connection = answer.connection
-        samples.append(Sample(at: now, report: report))
+        samples.append((now, report))
         // The oldest sample of the period stays, and at least the one before the last.
         let begin = now.adding(milliseconds: -Self.period - 500)
         while samples.count > 2, samples[0].at < begin { samples.removeFirst() }

@@ -42,15 +42,12 @@ final class ListeningSocket {
         }
     }
 
-    /// Listens with a socket of the service manager, which keeps its file.
-    init(inherited descriptor: FileDescriptor) {
-        path = "the service manager's socket"
-        self.descriptor = descriptor
-        identity = nil
-    }
-
-    /// Listens with the socket of the process whose place this one takes.
-    init(inherited descriptor: FileDescriptor, path: String, identity: UnixSocket.FileIdentity?) {
+    /// Listens with the socket of the process whose place this one takes, or with one of the service manager, which keeps
+    /// its file.
+    init(
+        inherited descriptor: FileDescriptor, path: String = "the service manager's socket",
+        identity: UnixSocket.FileIdentity? = nil
+    ) {
         (self.descriptor, self.path, self.identity) = (descriptor, path, identity)
     }
 

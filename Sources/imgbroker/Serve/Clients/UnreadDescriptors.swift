@@ -22,8 +22,8 @@ struct UnreadDescriptors {
     private var byUser: [UInt32: Int] = [:]
     private var sentSince = 0
     private var countedAt = Instant(nanoseconds: 0)
-    /// Connections of departed clients whose other end still has descriptors to receive.
-    private var left: [(socket: FileDescriptor, user: UInt32, count: Int)] = []
+    /// Connections of departed clients whose other end still has descriptors to receive, `count` at most.
+    private(set) var left: [(socket: FileDescriptor, user: UInt32, count: Int)] = []
     /// Their number by user.
     private var leftByUser: [UInt32: Int] = [:]
     /// The users of those closed since the last `takeForgotten`.
@@ -37,8 +37,6 @@ struct UnreadDescriptors {
 
     /// The connections of departed clients, which still take a descriptor here.
     var departed: Int { left.count }
-    /// These with their users and upper bounds of the descriptors that the other end has not received, for the next process.
-    var departedConnections: [(socket: FileDescriptor, user: UInt32, count: Int)] { left }
 
     /// The number that a client may have in flight now.
     mutating func allowance(

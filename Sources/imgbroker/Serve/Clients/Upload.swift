@@ -21,17 +21,10 @@ final class Upload {
     private let source: FileDescriptor?
     private(set) var received = 0
 
-    /// Expects the payload of `request`.
-    init(_ request: StoreRequest) throws(SystemError) {
+    /// Expects the payload of `request`, or copies the `size` bytes of `source`.
+    init(_ request: StoreRequest, size: Int? = nil, from source: FileDescriptor? = nil) throws(SystemError) {
         self.request = request
-        size = request.payload
-        source = nil
-        product = try Product(name: "imgbroker-store")
-    }
-
-    private init(_ request: StoreRequest, size: Int, from source: FileDescriptor) throws(SystemError) {
-        self.request = request
-        self.size = size
+        self.size = size ?? request.payload
         self.source = source
         product = try Product(name: "imgbroker-store", size: size)
     }

@@ -30,7 +30,7 @@ final class DescriptorCloser {
     /// Whether the process keeps something that it may close.
     private var isKeeping = false
     /// Given to be closed, and not sent yet, because the process is behind.
-    private var pending: [FileDescriptor] = []
+    private(set) var pending: [FileDescriptor] = []
     /// The releases that are not answered, and since when the first of them is.
     private var unanswered = 0
     private var waitingSince = Instant.now
@@ -84,8 +84,6 @@ final class DescriptorCloser {
         }
     }
 
-    /// Descriptors that the process was not given yet.
-    var waiting: [FileDescriptor] { pending }
     /// The process, and those that it has replaced.
     var processes: [ChildProcess] { [child].compactMap(\.self) + exiting }
 

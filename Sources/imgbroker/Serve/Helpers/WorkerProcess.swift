@@ -88,11 +88,16 @@ struct WorkerLauncher {
         if format.showsFullURLs { arguments.append("--log-full-urls") }
         let pixels = limits.maxPixels
         if configuration.hasStrictSandbox { arguments.append("--strict-sandbox") }
+        var more: FileDescriptor?
         switch kind {
         case .fetch:
             arguments += ["--log-level", level]
             for range in configuration.allowedAddresses { arguments += ["--allow-address", range.description] }
-            if configuration.fetchPrivate != FetchPrivate() { arguments.append("--private") }
+            if configuration.fetchPrivate != FetchPrivate() {
+                arguments.append("--private")
+                more = try SealedBuffer(copying: configuration.fetchPrivate.encoded, name: "imgbroker-private")
+                    .descriptor
+            }
             arguments += ["--min-speed", "\(configuration.slowestBody)"]
             // Larger than a download's limit, so that the latter is reached first.
             if limits.maxDownloadBytes <= Int.max >> 1 {
@@ -111,21 +116,14 @@ struct WorkerLauncher {
                 "--log-level", level,
             ]
             for extra in configuration.extraCacheDirectories { arguments += ["--extra-directory", extra] }
+            more = cacheDirectory
         case .tier:
             arguments += ["--log-level", level]
             for server in configuration.sharedServers { arguments += ["--server", server] }
-            if configuration.sharedKey != nil { arguments.append("--key") }
-        }
-        var more: FileDescriptor?
-        switch kind {
-        case .fetch where configuration.fetchPrivate != FetchPrivate():
-            more = try SealedBuffer(copying: configuration.fetchPrivate.encoded, name: "imgbroker-private").descriptor
-        case .cache: more = cacheDirectory
-        case .tier:
             if let key = configuration.sharedKey {
+                arguments.append("--key")
                 more = try SealedBuffer(copying: key, name: "imgbroker-private").descriptor
             }
-        case .fetch, .decode, .loader: break
         }
         // The broker reports crashes; a backtrace could be made hostile by the image.
         var environment = ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"]

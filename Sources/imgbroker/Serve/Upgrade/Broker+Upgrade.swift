@@ -206,7 +206,7 @@ extension Broker {
     /// close them may take as long as these like.
     private var foreignDescriptors: [FileDescriptor] {
         let sockets = workers.values.map(\.channel.socket) + [forkServer?.socket].compactMap(\.self) + receiver.sockets
-        return sockets + receiver.takeWaitingToClose(closingConnections) + closer.waiting
+        return sockets + receiver.takeWaitingToClose(closingConnections) + closer.pending
             + products.values.compactMap(\.descriptor)
     }
 
@@ -294,7 +294,7 @@ extension Broker {
             kept.clients.append(connection)
         }
         process.closing = closing.map(number)
-        process.departed = unread.departedConnections.map {
+        process.departed = unread.left.map {
             KeptState.Departed(descriptor: number($0.socket), user: $0.user, unread: $0.count)
         }
         kept.process = process
