@@ -13,7 +13,7 @@ import Testing
 struct CommandLineTests {
     private func read(_ words: String...) throws -> Configuration {
         guard case .serve(let settings) = try BrokerCommandLine.read(words) else {
-            throw UsageError(description: "no configuration")
+            throw UsageError("no configuration")
         }
         return settings.configuration
     }
@@ -117,7 +117,7 @@ struct CommandLineTests {
     ])
     func `a wrong flag is one line that names it`(words: [String]) throws {
         let error = #expect(throws: UsageError.self) {
-            if case .serve = try BrokerCommandLine.read(words) {} else { throw UsageError(description: words[0]) }
+            if case .serve = try BrokerCommandLine.read(words) {} else { throw UsageError(words[0]) }
         }
         #expect(error?.description.contains("\n") == false)
         #expect(error?.description.contains(words[0].prefix { $0 != "=" }) == true)

@@ -20,7 +20,7 @@ struct ConfigurationTests {
     private func given(_ words: [String] = [], _ environment: [String: String] = [:]) throws -> GivenSettings {
         let request = try BrokerCommandLine.read(
             words + ["--check-config"], environment: { environment[$0] }, usualFile: path)
-        guard case .check(let given) = request else { throw UsageError(description: "no settings") }
+        guard case .check(let given) = request else { throw UsageError("no settings") }
         return given
     }
 
@@ -232,7 +232,7 @@ struct ConfigurationTests {
         try write("[preset a]\nwidth = 5\n[preset b]\nwidth = 6\n[preset c]\nwidth = 7\n")
         guard case .serve(let settings) = try BrokerCommandLine.read([], environment: { _ in nil }, usualFile: path)
         else {
-            throw UsageError(description: "no settings")
+            throw UsageError("no settings")
         }
         try write("[preset c]\nwidth = 7\n[preset a]\nwidth = 8\n[preset d]\nfit = fill\n")
         let (after, report) = try settings.reloaded()

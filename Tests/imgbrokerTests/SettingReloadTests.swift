@@ -20,7 +20,7 @@ struct SettingReloadTests {
         guard
             case .serve(let settings) = try BrokerCommandLine.read(
                 words, environment: { environment[$0] }, usualFile: path)
-        else { throw UsageError(description: "no settings") }
+        else { throw UsageError("no settings") }
         return settings
     }
 

@@ -1,11 +1,11 @@
 /// An invalid command line: one line of explanation, and exit status 2.
 struct UsageError: Error, CustomStringConvertible {
     let description: String
-}
 
-extension UsageError {
+    init(_ description: String) { self.description = description }
+
     /// The error of a closure that throws no others, for which the compiler infers `any Error`.
-    init(_ error: any Error) { self = error as? UsageError ?? UsageError(description: "\(error)") }
+    init(_ error: any Error) { self = error as? UsageError ?? UsageError("\(error)") }
 }
 
 /// The words of a command line, read one by one. `--name value` and `--name=value` are equivalent.
@@ -25,7 +25,7 @@ struct Arguments {
 
     /// Reads the next word; nil at the end. The last flag must not have a value that was not read.
     mutating func next() throws(UsageError) -> Word? {
-        if let attached { throw UsageError(description: "\(flag) takes no value, so not \"\(attached)\"") }
+        if let attached { throw UsageError("\(flag) takes no value, so not \"\(attached)\"") }
         guard !words.isEmpty else { return nil }
         let word = words.removeFirst()
         if isPastFlags || !word.hasPrefix("-") || word == "-" { return .operand(word) }
@@ -47,7 +47,7 @@ struct Arguments {
             self.attached = nil
             return attached
         }
-        guard !words.isEmpty else { throw UsageError(description: "\(flag) needs a value") }
+        guard !words.isEmpty else { throw UsageError("\(flag) needs a value") }
         return words.removeFirst()
     }
 

@@ -30,7 +30,7 @@ enum BrokerCommandLine {
             case .operand(let operand):
                 let guess = UsageError.suggestion(for: operand, among: names)
                 let all = ": there are get, info, store, ctl, exporter, http and doctor, and options"
-                throw UsageError(description: "unknown command \"\(operand)\"\(guess.isEmpty ? all : guess)")
+                throw UsageError("unknown command \"\(operand)\"\(guess.isEmpty ? all : guess)")
             case .flag("--config"): file = try arguments.given("--config").path()
             case .flag("--check-config"): isCheck = true
             case .flag("--help"), .flag("-h"): return .help
@@ -40,7 +40,7 @@ enum BrokerCommandLine {
             case .flag("--formats"):
                 guard let word = try arguments.next() else { return .formats(json: false) }
                 guard word == .flag("--json"), try arguments.next() == nil else {
-                    throw UsageError(description: "--formats stands alone, or with --json")
+                    throw UsageError("--formats stands alone, or with --json")
                 }
                 return .formats(json: true)
             case .flag(let flag):

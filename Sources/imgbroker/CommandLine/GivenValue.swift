@@ -8,7 +8,7 @@ struct GivenValue: Equatable {
     let text: String
 
     func path() throws(UsageError) -> String {
-        if text.isEmpty { throw UsageError(description: "\(name) needs a path") }
+        if text.isEmpty { throw UsageError("\(name) needs a path") }
         return text
     }
 
@@ -56,7 +56,7 @@ struct GivenValue: Equatable {
         guard let choice = Choice(rawValue: text) else {
             let words = Choice.allCases.map(\.rawValue)
             let error = needs("one of \(words.joined(separator: ", "))")
-            throw UsageError(description: error.description + UsageError.suggestion(for: text, among: words))
+            throw UsageError(error.description + UsageError.suggestion(for: text, among: words))
         }
         return choice
     }
@@ -74,12 +74,12 @@ struct GivenValue: Equatable {
     func group() throws(UsageError) -> UInt32 {
         guard let group = CurrentProcess.findGroup(text) else {
             let remedy = "getent group lists those there are, groupadd makes one"
-            throw UsageError(description: "\(name): there is no group \"\(text)\"; \(remedy)")
+            throw UsageError("\(name): there is no group \"\(text)\"; \(remedy)")
         }
         return group
     }
 
     func needs(_ expected: String) -> UsageError {
-        UsageError(description: "\(name) needs \(expected), not \"\(text)\"")
+        UsageError("\(name) needs \(expected), not \"\(text)\"")
     }
 }

@@ -2,7 +2,7 @@ extension UsageError {
     /// The error for an unknown option of `command` ("imgbroker get").
     static func unknown(option: String, among help: [FlagHelp], of command: String) -> UsageError {
         let guess = suggestion(for: option, among: help.flatMap(\.names))
-        return UsageError(description: "unknown option \(option)\(guess) (see \(command) --help)")
+        return UsageError("unknown option \(option)\(guess) (see \(command) --help)")
     }
 
     /// ": did you mean WORD?" for the nearest of `words`; empty if none is near.

@@ -79,9 +79,7 @@ struct VariantOption: Sendable {
                 pad:width=300,height=200,color=#00000000
             """
         ) { variant, value in
-            if variant.steps.count == Step.most {
-                throw UsageError(description: "\(value.name) can be given \(Step.most) times")
-            }
+            if variant.steps.count == Step.most { throw UsageError("\(value.name) can be given \(Step.most) times") }
             variant.steps.append(try value.step())
         },
         VariantOption(

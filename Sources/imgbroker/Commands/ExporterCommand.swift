@@ -64,7 +64,7 @@ enum ExporterCommand {
                 case .flag(let flag):
                     throw .unknown(option: flag, among: help, of: "imgbroker exporter")
                 case .operand(let word):
-                    throw UsageError(description: "exporter takes options only, not \"\(word)\"")
+                    throw UsageError("exporter takes options only, not \"\(word)\"")
                 }
             }
         }

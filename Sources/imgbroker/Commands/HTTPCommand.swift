@@ -92,7 +92,7 @@ enum HTTPCommand {
                 case .flag("--help"), .flag("-h"): return nil
                 case .flag(let flag): throw .unknown(option: flag, among: help, of: "imgbroker http")
                 case .operand(let word):
-                    throw UsageError(description: "http takes options only, not \"\(word)\"")
+                    throw UsageError("http takes options only, not \"\(word)\"")
                 }
             }
         }

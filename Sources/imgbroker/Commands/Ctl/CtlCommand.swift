@@ -102,7 +102,7 @@ enum CtlCommand {
             }
         case .clear:
             guard let tier = CacheTier(rawValue: request.operands.first ?? "all") else {
-                throw UsageError(description: "ctl clear takes memory, disk or all, not \"\(request.operands[0])\"")
+                throw UsageError("ctl clear takes memory, disk or all, not \"\(request.operands[0])\"")
             }
             return perform(request) { (broker) throws(ClientError) in
                 let (removed, bytes) = try broker.clear(tier, olderThanSeconds: request.olderThanSeconds)
@@ -148,7 +148,7 @@ enum CtlCommand {
                 let what = count(removed, "entry", "entries")
                 request.report("took \(what) off the failed list") { $0.member("removed", removed) }
             }
-        case let action: throw UsageError(description: "ctl failed takes list or clear, not \"\(action)\"")
+        case let action: throw UsageError("ctl failed takes list or clear, not \"\(action)\"")
         }
     }
 

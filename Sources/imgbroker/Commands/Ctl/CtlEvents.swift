@@ -10,7 +10,7 @@ enum CtlEvents {
         for word in request.operands {
             guard let name = BrokerEvent.Name(rawValue: word) else {
                 let all = BrokerEvent.Name.allCases.map(\.rawValue).joined(separator: ", ")
-                throw UsageError(description: "there is no event \"\(word)\": there are \(all)")
+                throw UsageError("there is no event \"\(word)\": there are \(all)")
             }
             names.insert(name)
         }

@@ -76,20 +76,17 @@ struct CtlRequest {
             }
         }
         let names = Command.allCases.map(\.rawValue).joined(separator: ", ")
-        guard let name = operands.first else { throw UsageError(description: "ctl needs a command: \(names)") }
+        guard let name = operands.first else { throw UsageError("ctl needs a command: \(names)") }
         guard let command = Command(rawValue: name) else {
             let guess = UsageError.suggestion(for: name, among: Command.allCases.map(\.rawValue))
-            throw UsageError(
-                description: "unknown command \"\(name)\"" + (guess.isEmpty ? ": there are \(names)" : guess))
+            throw UsageError("unknown command \"\(name)\"" + (guess.isEmpty ? ": there are \(names)" : guess))
         }
         if let stray = given.first(where: { !command.flags.contains($0) }) {
-            throw UsageError(description: "\(stray) is not an option of ctl \(name) (see imgbroker ctl --help)")
+            throw UsageError("\(stray) is not an option of ctl \(name) (see imgbroker ctl --help)")
         }
         let (count, expected) = command.operands
-        guard count.contains(operands.count - 1) else {
-            throw UsageError(description: "ctl \(name) takes \(expected)")
-        }
-        if command == .top, asJSON { throw UsageError(description: "ctl top has no --json: use ctl stats --json") }
+        guard count.contains(operands.count - 1) else { throw UsageError("ctl \(name) takes \(expected)") }
+        if command == .top, asJSON { throw UsageError("ctl top has no --json: use ctl stats --json") }
         self.command = command
         self.operands = Array(operands.dropFirst())
         options = load.options
@@ -98,7 +95,7 @@ struct CtlRequest {
     /// Parses a word as a URL.
     static func url(_ text: String) throws(UsageError) -> SourceURL {
         do { return try SourceURL(text) } catch {
-            throw UsageError(description: "\"\(text)\" is not a URL to load: \(error.message)")
+            throw UsageError("\"\(text)\" is not a URL to load: \(error.message)")
         }
     }
 }

@@ -57,11 +57,10 @@ extension GivenValue {
                 problem.field != "op", !operation.fields.contains(problem.field)
             {
                 let known = operation.fields.joined(separator: ", ")
-                throw UsageError(
-                    description: "\(name) \(text): \(problem.field) is unknown; \(operation.rawValue) has \(known)")
+                throw UsageError("\(name) \(text): \(problem.field) is unknown; \(operation.rawValue) has \(known)")
             }
             let field = problem.field == "op" ? "the name" : problem.field
-            throw UsageError(description: "\(name) \(text): \(field) must be \(problem.expected)")
+            throw UsageError("\(name) \(text): \(field) must be \(problem.expected)")
         }
         return step
     }

@@ -247,13 +247,11 @@ enum GetCommand {
         }
         if list == nil, request.sources.isEmpty, !Terminal.isStandardInput { list = "-" }
         if let list { request.sources += try SourceList.read(list) }
-        if request.sources.isEmpty {
-            throw UsageError(description: "get needs a URL or a file (see imgbroker get --help)")
-        }
+        if request.sources.isEmpty { throw UsageError("get needs a URL or a file (see imgbroker get --help)") }
         request.options = load.options
         if isStaleFirst {
             if load.hasCacheMode, request.options.cache != .noCache {
-                throw UsageError(description: "--stale-first goes with --cache no-cache only")
+                throw UsageError("--stale-first goes with --cache no-cache only")
             }
             request.options.cache = .noCache
             request.options.staleFirst = true
@@ -273,22 +271,20 @@ enum GetCommand {
         }
         if isPreview {
             if output != nil || request.asJSON || isProgressive {
-                throw UsageError(description: "--preview goes with none of -o, --json and --progressive")
+                throw UsageError("--preview goes with none of -o, --json and --progressive")
             }
             if request.options.preset != nil {
-                throw UsageError(description: "--preview does not go with --preset, whose size is fixed")
+                throw UsageError("--preview does not go with --preset, whose size is fixed")
             }
-            guard let preview = Preview() else {
-                throw UsageError(description: "--preview needs a terminal on standard output")
-            }
+            guard let preview = Preview() else { throw UsageError("--preview needs a terminal on standard output") }
             preview.adapt(&request.options)
             request.preview = preview
         }
         if isProgressive, output != nil || request.asJSON || request.areSeveral {
-            throw UsageError(description: "--progressive goes with one image, and with neither -o nor --json")
+            throw UsageError("--progressive goes with one image, and with neither -o nor --json")
         }
         if request.exportsTrace, request.asJSON || isPreview || isProgressive {
-            throw UsageError(description: "--trace-otlp goes with none of --json, --preview and --progressive")
+            throw UsageError("--trace-otlp goes with none of --json, --preview and --progressive")
         }
         request.options.progressive = isProgressive
         request.options.trace = isTraced || request.exportsTrace

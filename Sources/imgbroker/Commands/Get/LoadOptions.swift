@@ -99,23 +99,23 @@ struct LoadOptions {
     }
 
     private static func contradiction(_ flag: String) -> UsageError {
-        UsageError(description: "\(flag) does not go with --preset, which stands for the whole variant")
+        UsageError("\(flag) does not go with --preset, which stands for the whole variant")
     }
 
     private mutating func takeAlternative(_ flag: String, _ arguments: inout Arguments) throws(UsageError) {
         let text = try arguments.value(of: flag)
-        if given.alternatives.count == 4 { throw UsageError(description: "\(flag) can be given 4 times") }
+        if given.alternatives.count == 4 { throw UsageError("\(flag) can be given 4 times") }
         do throws(InvalidURL) {
             given.alternatives.append(try SourceURL(text))
         } catch {
-            throw UsageError(description: "\(flag) needs a URL: \(error.message)")
+            throw UsageError("\(flag) needs a URL: \(error.message)")
         }
     }
 
     private mutating func takeHeader(_ flag: String, _ arguments: inout Arguments) throws(UsageError) {
         let text = try arguments.value(of: flag)
         guard let colon = text.firstIndex(of: ":"), colon != text.startIndex else {
-            throw UsageError(description: "\(flag) needs \"Name: value\", not \"\(text)\"")
+            throw UsageError("\(flag) needs \"Name: value\", not \"\(text)\"")
         }
         headers[text[..<colon].lowercased()] = String(text[text.index(after: colon)...].drop { $0 == " " })
     }
@@ -124,7 +124,7 @@ struct LoadOptions {
         let text = try arguments.value(of: flag)
         guard let colon = text.firstIndex(of: ":") else {
             // Not repeated in the message: it may be the password.
-            throw UsageError(description: "\(flag) needs USER:PASSWORD, with a colon")
+            throw UsageError("\(flag) needs USER:PASSWORD, with a colon")
         }
         return Credentials(username: String(text[..<colon]), password: String(text[text.index(after: colon)...]))
     }
@@ -132,7 +132,7 @@ struct LoadOptions {
     private static func cacheKey(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> String {
         let key = try arguments.value(of: flag)
         guard (1...1024).contains(key.utf8.count) else {
-            throw UsageError(description: "\(flag) needs a name of 1 to 1024 bytes, not one of \(key.utf8.count)")
+            throw UsageError("\(flag) needs a name of 1 to 1024 bytes, not one of \(key.utf8.count)")
         }
         return key
     }

@@ -13,14 +13,13 @@ enum OutputName {
     /// The files that images are written to: `pattern` with the placeholders replaced for each. No two may be the same.
     static func outputs(_ pattern: String, for sources: [ImageSource]) throws(UsageError) -> [String] {
         if folder(of: pattern) == nil, sources.count > 1 {
-            throw UsageError(description: "-o needs {name} in its value for several images, as in \"small/{name}.png\"")
+            throw UsageError("-o needs {name} in its value for several images, as in \"small/{name}.png\"")
         }
         let outputs = sources.enumerated().map { output(pattern[...], for: $1, $0) }
         var taken: Set<String> = []
         for output in outputs where !taken.insert(output).inserted {
             throw UsageError(
-                description:
-                    "two of the images would be written to \"\(output)\": {index} or {extension} in the name tells them apart"
+                "two of the images would be written to \"\(output)\": {index} or {extension} in the name tells them apart"
             )
         }
         return outputs
@@ -61,8 +60,7 @@ enum OutputName {
                 return .png
             }
             throw UsageError(
-                description:
-                    "\"\(path)\" cannot be written: images are encoded as .png, .jpg, .jpeg and .webp, not as .\(other); --original keeps the bytes"
+                "\"\(path)\" cannot be written: images are encoded as .png, .jpg, .jpeg and .webp, not as .\(other); --original keeps the bytes"
             )
         }
     }

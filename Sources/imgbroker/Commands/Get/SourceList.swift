@@ -11,14 +11,12 @@ enum SourceList {
         do throws(SystemError) {
             text = try (path == "-" ? FileDescriptor.standardInput() : .open(readingAt: path)).readToEnd()
         } catch {
-            throw UsageError(description: "the list \"\(path)\" cannot be read: \(error)")
+            throw UsageError("the list \"\(path)\" cannot be read: \(error)")
         }
         let lines = text.split { $0.isNewline }.filter { !$0.allSatisfy(\.isWhitespace) }
-        guard lines.count <= most else {
-            throw UsageError(description: "the list \"\(path)\" has more than \(most) lines")
-        }
+        guard lines.count <= most else { throw UsageError("the list \"\(path)\" has more than \(most) lines") }
         return try lines.map { (line) throws(UsageError) in
-            if line == "-" { throw UsageError(description: "the list \"\(path)\" has the line \"-\"") }
+            if line == "-" { throw UsageError("the list \"\(path)\" has the line \"-\"") }
             return ImageSource(String(line))
         }
     }

@@ -52,9 +52,7 @@ enum InfoCommand {
                 throw .unknown(option: flag, among: help, of: "imgbroker info")
             }
         }
-        if sources.isEmpty {
-            throw UsageError(description: "info needs a URL or a file (see imgbroker info --help)")
-        }
+        if sources.isEmpty { throw UsageError("info needs a URL or a file (see imgbroker info --help)") }
         var options = load.options
         options.delivery = .header
         do throws(ClientError) {

@@ -85,23 +85,22 @@ enum StoreCommand {
                 }
             }
             guard (1...2).contains(operands.count) else {
-                throw UsageError(description: "store needs a URL, and a file or standard input")
+                throw UsageError("store needs a URL, and a file or standard input")
             }
             url = try CtlRequest.url(operands[0])
             if operands.count == 2 { file = operands[1] }
             guard let size else {
-                if let ofPixels { throw UsageError(description: "\(ofPixels) goes with --pixels only") }
+                if let ofPixels { throw UsageError("\(ofPixels) goes with --pixels only") }
                 return
             }
-            if contentType != nil { throw UsageError(description: "--content-type does not go with --pixels") }
+            if contentType != nil { throw UsageError("--content-type does not go with --pixels") }
             let pixelFormat = format ?? .rgba8
             if alpha != nil, !pixelFormat.hasAlpha {
-                throw UsageError(description: "--alpha does not go with \(pixelFormat.rawValue), which has none")
+                throw UsageError("--alpha does not go with \(pixelFormat.rawValue), which has none")
             }
             let least = size.stride(in: pixelFormat)
             if let stride, stride < least {
-                throw UsageError(
-                    description: "--stride needs \(least) or more for rows of \(size.width) pixels, not \(stride)")
+                throw UsageError("--stride needs \(least) or more for rows of \(size.width) pixels, not \(stride)")
             }
             pixels = StoredPixels(
                 size, stride: stride, offset: offset ?? 0, pixelFormat: pixelFormat, alpha: alpha ?? .straight)

@@ -323,9 +323,9 @@ extension GivenValue {
         do throws(SystemError) {
             if let file = try SettingsFile(path) { return file }
         } catch {
-            throw UsageError(description: "\(name): \(path) cannot be read: \(error)")
+            throw UsageError("\(name): \(path) cannot be read: \(error)")
         }
-        throw UsageError(description: "\(name): \(path) is no regular file of 1 MiB at most")
+        throw UsageError("\(name): \(path) is no regular file of 1 MiB at most")
     }
 
     /// The warning that all users may read a secret in the file at the path; nil if they may not.
@@ -355,9 +355,7 @@ extension GivenValue {
     fileprivate func key(in contents: String) throws(UsageError) -> [UInt8] {
         var key = Array(contents.utf8)
         while key.last == 10 || key.last == 13 { key.removeLast() }
-        guard (16...4096).contains(key.count) else {
-            throw UsageError(description: "\(name): \(text) must have 16 bytes to 4096")
-        }
+        guard (16...4096).contains(key.count) else { throw UsageError("\(name): \(text) must have 16 bytes to 4096") }
         return key
     }
 
@@ -367,9 +365,9 @@ extension GivenValue {
         let borders = contents.split(whereSeparator: \.isNewline).filter { $0.hasPrefix(begin) || $0.hasPrefix(end) }
         guard borders.count.isMultiple(of: 2),
             borders.enumerated().allSatisfy({ $1.hasPrefix($0.isMultiple(of: 2) ? begin : end) })
-        else { throw UsageError(description: "\(name): \(text) has a certificate that is cut off") }
+        else { throw UsageError("\(name): \(text) has a certificate that is cut off") }
         guard borders.contains(where: { $0.hasPrefix("-----BEGIN CERTIFICATE-----") }) else {
-            throw UsageError(description: "\(name): there is no certificate (PEM) in \(text)")
+            throw UsageError("\(name): there is no certificate (PEM) in \(text)")
         }
         return contents
     }
@@ -382,7 +380,7 @@ extension GivenValue {
             line[..<colon].utf8.count <= Credentials.longestPart,
             line[line.index(after: colon)...].utf8.count <= Credentials.longestPart,
             !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }), !line.unicodeScalars.contains("\u{FFFD}")
-        else { throw UsageError(description: "\(name): \(text) must have one line, USER:PASSWORD, in UTF-8") }
+        else { throw UsageError("\(name): \(text) must have one line, USER:PASSWORD, in UTF-8") }
         return Credentials(username: String(line[..<colon]), password: String(line[line.index(after: colon)...]))
     }
 
@@ -397,7 +395,7 @@ extension GivenValue {
         else {
             let expected = "a URL such as http://proxy:3128 (or https, socks5h)"
             let found = text.contains("@") ? "" : ", not \"\(text)\""
-            throw UsageError(description: "\(name) needs \(expected)\(found)")
+            throw UsageError("\(name) needs \(expected)\(found)")
         }
         return text
     }

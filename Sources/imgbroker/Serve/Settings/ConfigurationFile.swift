@@ -38,11 +38,9 @@ enum ConfigurationFile {
     static func read(_ path: String) throws(UsageError) -> Contents {
         let file: SettingsFile?
         do throws(SystemError) { file = try SettingsFile(path) } catch {
-            throw UsageError(description: "the configuration cannot be read: \(path): \(error)")
+            throw UsageError("the configuration cannot be read: \(path): \(error)")
         }
-        guard let file else {
-            throw UsageError(description: "the configuration \(path) is no regular file of 1 MiB at most")
-        }
+        guard let file else { throw UsageError("the configuration \(path) is no regular file of 1 MiB at most") }
         return try contents(of: file.text, path)
     }
 
@@ -54,7 +52,7 @@ enum ConfigurationFile {
         // By bytes: a line break of Windows is one character.
         for (index, bytes) in text.utf8.split(separator: 10, omittingEmptySubsequences: false).enumerated() {
             let line = Substring(bytes)
-            func fail(_ reason: String) -> UsageError { UsageError(description: "\(path):\(index + 1): \(reason)") }
+            func fail(_ reason: String) -> UsageError { UsageError("\(path):\(index + 1): \(reason)") }
             if line.utf8.count > longestLine { throw fail("the line is longer than \(longestLine) bytes") }
             if line.utf8.contains(0) { throw fail("the line contains a NUL byte") }
             let words = line.drop { $0 == " " || $0 == "\t" }
@@ -83,7 +81,7 @@ enum ConfigurationFile {
         let words = parts[0].dropFirst().split { $0 == " " || $0 == "\t" }
         let rest = parts.count == 2 ? parts[1].drop { " \t\r".contains($0) } : "?"
         guard words.count == 2, words[0] == "preset", rest.isEmpty || rest.first == ";" else {
-            throw UsageError(description: "\(place): a section must be [preset NAME]")
+            throw UsageError("\(place): a section must be [preset NAME]")
         }
         return try GivenValue(name: "\(place): preset", text: String(words[1])).presetName()
     }

@@ -38,10 +38,10 @@ struct GivenSettings {
                 continue
             }
             guard let setting = BrokerSetting.all.first(where: { $0.name == line.key }) else {
-                throw UsageError(description: "\(place): unknown key \"\(line.key)\" (see man imgbroker.conf)")
+                throw UsageError("\(place): unknown key \"\(line.key)\" (see man imgbroker.conf)")
             }
             if let earlier = values[line.key], !setting.isRepeatable {
-                throw UsageError(description: "\(place): \(line.key) was given in line \(earlier.line)")
+                throw UsageError("\(place): \(line.key) was given in line \(earlier.line)")
             }
             let value = GivenValue(name: "\(place): \(line.key)", text: line.value)
             values[line.key] = ((values[line.key]?.values ?? []) + [value], line.number)
@@ -58,10 +58,10 @@ struct GivenSettings {
             let hint =
                 BrokerSetting.all.contains { $0.name == line.key }
                 ? "settings come before all presets" : "see man imgbroker.conf"
-            throw UsageError(description: "\(place): unknown key \"\(line.key)\" of a preset (\(hint))")
+            throw UsageError("\(place): unknown key \"\(line.key)\" of a preset (\(hint))")
         }
         if !option.isRepeatable, presets[preset]?.values.contains(where: { $0.key == line.key }) == true {
-            throw UsageError(description: "\(place): \(line.key) was given before in this preset")
+            throw UsageError("\(place): \(line.key) was given before in this preset")
         }
         presets[preset]?.values.append((line.key, GivenValue(name: "\(place): \(line.key)", text: line.value)))
     }
@@ -98,27 +98,26 @@ struct GivenSettings {
             configuration.limits.presets[name] = variant
         }
         if configuration.limits.allowsPresetsOnly, presets.isEmpty {
-            throw UsageError(description: "only-presets needs a section [preset NAME] in the configuration file")
+            throw UsageError("only-presets needs a section [preset NAME] in the configuration file")
         }
         if configuration.proxyCredentials != nil {
             guard let proxy = configuration.proxy else {
-                throw UsageError(description: "--proxy-credentials-file needs a --proxy")
+                throw UsageError("--proxy-credentials-file needs a --proxy")
             }
             if proxy.contains("@") {
-                throw UsageError(
-                    description: "the user name is either in the URL of --proxy or in --proxy-credentials-file")
+                throw UsageError("the user name is either in the URL of --proxy or in --proxy-credentials-file")
             }
         }
         let caching = configuration.limits.caching
         if caching.minimumLifetime > caching.maximumLifetime {
             let longest = caching.maximumLifetime
-            throw UsageError(description: "--min-ttl is longer than --max-ttl (\(longest) s): give a longer --max-ttl")
+            throw UsageError("--min-ttl is longer than --max-ttl (\(longest) s): give a longer --max-ttl")
         }
         if configuration.limits.diskBytes == 0, !configuration.extraCacheDirectories.isEmpty {
-            throw UsageError(description: "--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
+            throw UsageError("--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
         }
         if configuration.sharedKey != nil, configuration.sharedServers.isEmpty {
-            throw UsageError(description: "--shared-tier-key-file needs a --shared-tier")
+            throw UsageError("--shared-tier-key-file needs a --shared-tier")
         }
         configuration.limits.usesSharedTier = !configuration.sharedServers.isEmpty
         configuration.limits.sharesVariants = configuration.sharedKey != nil
