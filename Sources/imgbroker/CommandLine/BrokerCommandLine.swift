@@ -45,8 +45,7 @@ enum BrokerCommandLine {
                 return .formats(json: true)
             case .flag(let flag):
                 guard let setting = settings[flag] else {
-                    throw .unknown(
-                        option: flag, among: BrokerSetting.all.map(\.help) + commands, of: "imgbroker")
+                    throw .unknown(option: flag, among: BrokerSetting.all.map(\.help) + commands, of: "imgbroker")
                 }
                 let text = setting.value == nil ? "true" : try arguments.value(of: flag)
                 flags[setting.name, default: []].append(GivenValue(name: flag, text: text))

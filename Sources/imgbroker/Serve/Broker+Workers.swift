@@ -436,8 +436,7 @@ extension Broker {
         case .foundSmall(let job, let length):
             let (id, bytes) = (JobID(number: job), worker.channel.frameBytes ?? [])
             guard length <= bytes.count,
-                let record = SharedRecord(decoding: bytes[..<length]),
-                record.bytes == bytes.count - length
+                let record = SharedRecord(decoding: bytes[..<length]), record.bytes == bytes.count - length
             else { return handle(.sharedUnreadable(worker.id, id)) }
             if isPlausible(record), accept(Array(bytes[length...]), nil, record.bytes, for: id, worker) {
                 handle(.sharedFound(worker.id, id, record))

@@ -130,8 +130,7 @@ final class Broker {
     /// Prepares everything but the workers: they start with `run`.
     init(
         _ settings: Settings, _ configuration: Configuration, launcher: WorkerLauncher, listener: ListeningSocket,
-        group: MemoryGroup?,
-        log: Log
+        group: MemoryGroup?, log: Log
     ) throws(SystemError) {
         self.settings = settings
         self.configuration = configuration

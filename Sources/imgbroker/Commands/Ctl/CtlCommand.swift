@@ -41,8 +41,7 @@ enum CtlCommand {
                 FlagHelp("failed list [URL]", "recently failed URLs, which are not tried again for some time"),
                 FlagHelp("failed clear [URL]", "remove URL, or everything, from that list"),
                 FlagHelp(
-                    "clear [TIER]",
-                    "empty the cache: memory, disk or all (default); a shared tier is not emptied"),
+                    "clear [TIER]", "empty the cache: memory, disk or all (default); a shared tier is not emptied"),
                 FlagHelp(
                     "tier", "the servers of the shared tier: health, share of the keys, hits, and records written"),
                 FlagHelp("suspend", "suspend new loads; hits are served"),

@@ -292,9 +292,7 @@ enum GetCommand {
     }
 
     /// Writes an image to `path`, which begins with `folder` if that is given.
-    private static func write(
-        _ image: BrokerImage, to path: String, beneath folder: String?
-    ) throws(ClientError) {
+    private static func write(_ image: BrokerImage, to path: String, beneath folder: String?) throws(ClientError) {
         do {
             try unsafe image.withUnsafeBytes { bytes in
                 if let folder {

@@ -62,8 +62,7 @@ enum ImageSource {
             case .data(let url):
                 return try broker.send(getFile: try LocalFile.sealed(try DataURL.bytes(of: url)), options)
             case .file(let path):
-                return try broker.send(
-                    getFile: try Self.open(path), name: LocalFile.name(ofPath: path), options)
+                return try broker.send(getFile: try Self.open(path), name: LocalFile.name(ofPath: path), options)
             case .standardInput:
                 return try broker.send(getFile: try Self.standardInputFile(), name: "standard input", options)
             }

@@ -23,9 +23,7 @@ enum OutputFile {
 
     /// Writes like `write(_:to:)` to `path` beneath `folder`. Neither the path nor existing symbolic links may lead out of
     /// the folder (`EXDEV`).
-    static func write(
-        _ bytes: UnsafeRawBufferPointer, to path: String, beneath folder: String
-    ) throws(SystemError) {
+    static func write(_ bytes: UnsafeRawBufferPointer, to path: String, beneath folder: String) throws(SystemError) {
         let root = try FileSystem.openDirectory(folder.isEmpty ? "." : folder)
         let folders = Self.folder(of: path)
         let parent = try FileSystem.openDirectory(folders.isEmpty ? "." : folders, beneath: root)

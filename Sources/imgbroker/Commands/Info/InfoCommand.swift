@@ -137,7 +137,6 @@ enum InfoTable {
         if let etag = reply.etag { rows.append(("etag", etag.escapingDeceptive)) }
         if let date = image.lastModified { rows.append(("last modified", date.escapingDeceptive)) }
         rows.append(("from", reply.source == .file ? "the file" : reply.source.phrase))
-        return title.escapingDeceptive + "\n"
-            + rows.map { "  " + $0.0.padded(to: 18) + $0.1 + "\n" }.joined()
+        return title.escapingDeceptive + "\n" + rows.map { "  " + $0.0.padded(to: 18) + $0.1 + "\n" }.joined()
     }
 }

@@ -12,8 +12,7 @@ enum StoreCommand {
         rows of pixels. FILE is a local file, or "-" for standard input, which is read without a FILE.
         """
 
-    static let status =
-        "0; 1 if the image is refused; 2 for an invalid command line; 3 when no broker answers."
+    static let status = "0; 1 if the image is refused; 2 for an invalid command line; 3 when no broker answers."
 
     static let help = [
         FlagHelp(

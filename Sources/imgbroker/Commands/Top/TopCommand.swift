@@ -21,8 +21,7 @@ enum TopCommand {
         let terminal = CurrentProcess.environment("TERM") ?? "dumb"
         if once || Terminal.ofStandardOutput == nil || terminal == "dumb" { return showOnce(report) }
         do throws(SystemError) {
-            var session = TopSession(
-                reader: reader, screen: try TerminalScreen(), interval: interval, answer: answer)
+            var session = TopSession(reader: reader, screen: try TerminalScreen(), interval: interval, answer: answer)
             try session.run()
             return CommandStatus.done
         } catch {
@@ -39,8 +38,7 @@ enum TopCommand {
         names.add(report)
         let view = TopView(
             change: StatsChange(to: report), columns: Terminal.ofStandardOutput?.columns ?? given ?? usualColumns,
-            rows: nil,
-            names: names.all)
+            rows: nil, names: names.all)
         let isUTF8 = TopGlyphs.isUTF8(CurrentProcess.environment)
         let lines = view.lines.map { isUTF8 ? $0.text : TopGlyphs.ascii($0.text) }
         StandardOutput.write(lines.map { $0 + "\n" }.joined())

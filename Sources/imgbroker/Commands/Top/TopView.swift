@@ -239,8 +239,7 @@ struct TopView {
             let total = distribution.map { now.histograms[$0]?.count ?? 0 } ?? done
             return [
                 name, text(workers), text(running), text(queued), total.map { "\($0)" } ?? "-", quantile(0.5),
-                quantile(0.95),
-                distribution.map { bars($0, width: width) } ?? "",
+                quantile(0.95), distribution.map { bars($0, width: width) } ?? "",
             ]
         }
         let (queued, running) = (now.queuedJobs, now.runningJobs)
@@ -292,8 +291,7 @@ struct TopView {
             rows: now.workerProcesses.map { worker in
                 [
                     TopGlyphs.printable(worker.kind), worker.pid.map { "\($0)" } ?? "-",
-                    TopGlyphs.printable(worker.state),
-                    "\(worker.jobs)",
+                    TopGlyphs.printable(worker.state), "\(worker.jobs)",
                     worker.milliseconds.map { FigureText.duration(microseconds: Double($0) * 1000) } ?? "-",
                     worker.uid.map { user($0) } ?? "-", worker.origin.map { TopGlyphs.printable($0) } ?? "-",
                 ]

@@ -56,8 +56,7 @@ final class ClientConnection {
         uid = peer.uid
         self.isAdmin = isAdmin
         self.seesFigures = isAdmin || seesFigures
-        channel = FrameChannel(
-            socket: socket, receivingInto: buffer, descriptors: .left)
+        channel = FrameChannel(socket: socket, receivingInto: buffer, descriptors: .left)
     }
 
     /// Whether it must receive replies before it may ask for more.

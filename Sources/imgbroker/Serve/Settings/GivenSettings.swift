@@ -51,9 +51,7 @@ struct GivenSettings {
         }
     }
 
-    private mutating func add(
-        _ line: ConfigurationFile.Line, to preset: String, _ place: String
-    ) throws(UsageError) {
+    private mutating func add(_ line: ConfigurationFile.Line, to preset: String, _ place: String) throws(UsageError) {
         guard let option = VariantOption.all.first(where: { $0.name == line.key }) else {
             let hint =
                 BrokerSetting.all.contains { $0.name == line.key }

@@ -21,7 +21,6 @@ extension Broker {
         guard let store else { return }
         let (now, revision) = (Instant.now, state.keptRevision)
         if !isLast, !store.isDue(at: now, revision) { return }
-        store.step(
-            state.kept(atLeast: DescriptorStore.leastBytes), revision, buffers, at: now, isLast: isLast)
+        store.step(state.kept(atLeast: DescriptorStore.leastBytes), revision, buffers, at: now, isLast: isLast)
     }
 }

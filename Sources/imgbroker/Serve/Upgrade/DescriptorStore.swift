@@ -150,8 +150,7 @@ final class DescriptorStore {
         for index in state.contents.indices {
             state.contents[index].buffers = state.contents[index].buffers.compactMap { buffer in
                 guard images.contains(buffer.number),
-                    let file = table.memfd(of: BufferID(number: buffer.number)),
-                    let inode = try? file.inode()
+                    let file = table.memfd(of: BufferID(number: buffer.number)), let inode = try? file.inode()
                 else { return nil }
                 var buffer = buffer
                 buffer.place = KeptBuffer.Place(descriptor: nil, inode: inode)
