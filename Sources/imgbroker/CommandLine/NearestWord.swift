@@ -5,18 +5,15 @@ extension UsageError {
         return UsageError("unknown option \(option)\(guess) (see \(command) --help)")
     }
 
-    /// ": did you mean WORD?" for the nearest of `words`; empty if none is near.
+    /// ": did you mean WORD?" for the first of `words` with the least edit distance; empty if that is more than a third of
+    /// the length.
     static func suggestion(for word: String, among words: some Sequence<String>) -> String {
-        nearest(to: word, among: words).map { ": did you mean \($0)?" } ?? ""
-    }
-
-    /// The word with the least edit distance, at most a third of the length; the first one of several.
-    private static func nearest(to word: String, among words: some Sequence<String>) -> String? {
         let written = Array(word.utf8.prefix(64))
-        let most = max(1, written.filter { $0 != UInt8(ascii: "-") }.count / 3)
-        return words.map { (word: $0, distance: distance(written, Array($0.utf8))) }
+        let most = max(1, written.count { $0 != UInt8(ascii: "-") } / 3)
+        let nearest = words.map { (word: $0, distance: distance(written, Array($0.utf8))) }
             .filter { $0.distance <= most }
-            .min { $0.distance < $1.distance }?.word
+            .min { $0.distance < $1.distance }
+        return nearest.map { ": did you mean \($0.word)?" } ?? ""
     }
 
     /// The number of bytes to insert, remove, replace, or exchange with the next one (optimal string alignment distance).

@@ -491,10 +491,6 @@ final class Broker {
         flushClients()
         clients = [:]
         listener.remove()
-        endHelpers()
-    }
-
-    private func endHelpers() {
         if let server = forkServer { formerServers.append(server.child) }
         forkServer = nil
         let children = workers.values.map(\.child) + formerServers + [lateCheck].compactMap(\.self)

@@ -55,9 +55,17 @@ final class BufferTable {
         unshare(id)
         switch stored.removeValue(forKey: id) {
         case .memfd(let descriptor): close(descriptor)
-        case .bytes(let bytes): noteFreed(bytes.count)
+        case .bytes(let bytes):
+            freedBytes += bytes.count
+            if freedBytes >= Self.worthwhileBytes { returnFreedMemory() }
         case .placed, nil: break
         }
+    }
+
+    /// The C library keeps freed memory that lies among memory in use, until it is told.
+    func returnFreedMemory() {
+        freedBytes = 0
+        CurrentProcess.returnFreedMemory()
     }
 
     // MARK: Other ways to the bytes
@@ -139,17 +147,4 @@ final class BufferTable {
     }
 
     func endSegment(_ number: Int) { segments[number] = nil }
-
-    // MARK: Freed memory
-
-    /// The C library keeps freed memory that lies among memory in use, until it is told.
-    private func noteFreed(_ count: Int) {
-        freedBytes += count
-        if freedBytes >= Self.worthwhileBytes { returnFreedMemory() }
-    }
-
-    func returnFreedMemory() {
-        freedBytes = 0
-        CurrentProcess.returnFreedMemory()
-    }
 }

@@ -125,19 +125,14 @@ final class DescriptorStore {
         syncedAt = now
         let wanted = Self.wanted(kept, capacity)
         for number in images.subtracting(wanted) { drop(BufferID(number: number)) }
-        var isComplete = true
         for number in wanted.subtracting(images).sorted().prefix(isLast ? .max : Self.imagesAtOnce) {
             let file = table.memfd(of: BufferID(number: number))
             // Without room in the socket it goes on in the next step.
-            guard Self.store(file, as: Self.imagePrefix + "\(number)", waits: isLast) else {
-                isComplete = false
-                break
-            }
+            guard Self.store(file, as: Self.imagePrefix + "\(number)", waits: isLast) else { break }
             images.insert(number)
         }
-        isComplete = isComplete && wanted.isSubset(of: images)
         let isStored = storeState(kept, table, waits: isLast)
-        self.revision = isComplete && isStored ? revision : nil
+        self.revision = isStored && wanted.isSubset(of: images) ? revision : nil
     }
 
     /// Removes a buffer that the broker gives up.
