@@ -87,7 +87,9 @@ extension Broker {
         if report == ReloadReport() { log.notice(.reload, "reload: no setting has changed") }
         return Reconfiguration(
             limits: fittedLimits, isAllowedAddress: configuration.isAllowedAddress,
-            replacesFetchers: configuration.needsOtherFetchers(than: old), report: report)
+            replacesFetchers: configuration.allowedAddresses != old.allowedAddresses
+                || configuration.slowestBody != old.slowestBody || configuration.fetchPrivate != old.fetchPrivate,
+            report: report)
     }
 
     /// The change that installed and removed programs make, for the report.
@@ -117,13 +119,5 @@ extension Broker {
                     originals: configuration.limits.diskBytes, rasters: configuration.rasterLimitBytes,
                     maxAgeSeconds: configuration.maxAge), to: worker.id)
         }
-    }
-}
-
-extension Configuration {
-    /// Whether download workers that were started with `old` must not go on.
-    fileprivate func needsOtherFetchers(than old: Configuration) -> Bool {
-        allowedAddresses != old.allowedAddresses || slowestBody != old.slowestBody
-            || fetchPrivate != old.fetchPrivate
     }
 }

@@ -363,20 +363,16 @@ extension Broker {
         case .state(let report): handle(.diskReported(report))
         case .foundOriginal(let job, let record):
             let id = JobID(number: job)
-            if record.bytes <= configuration.limits.maxDownloadBytes,
+            guard record.bytes <= configuration.limits.maxDownloadBytes,
                 accept(worker.channel.frameBytes, descriptor, record.bytes, for: id, worker)
-            {
-                handle(.foundOriginal(worker.id, id, record))
-            } else {
-                handle(.notFound(worker.id, id))
-            }
+            else { return handle(.notFound(worker.id, id)) }
+            handle(.foundOriginal(worker.id, id, record))
         case .foundRaster(let job, let record, let raster):
             let id = JobID(number: job)
-            if isPlausible(raster), accept(nil, descriptor, raster.bytes, for: id, worker) {
-                handle(.foundRaster(worker.id, id, record, raster))
-            } else {
-                handle(.notFound(worker.id, id))
+            guard isPlausible(raster), accept(nil, descriptor, raster.bytes, for: id, worker) else {
+                return handle(.notFound(worker.id, id))
             }
+            handle(.foundRaster(worker.id, id, record, raster))
         case .missing(let job): handle(.notFound(worker.id, Identifier(number: job)))
         case .queried(let job, let record):
             handle(.diskQueried(worker.id, Identifier(number: job), record))
@@ -428,21 +424,19 @@ extension Broker {
         case .ready(let sandbox, let version): handle(.workerReady(worker.id, sandbox, version: version))
         case .found(let job, let record):
             let id = JobID(number: job)
-            if isPlausible(record), accept(nil, descriptor, record.bytes, for: id, worker) {
-                handle(.sharedFound(worker.id, id, record))
-            } else {
-                answer(job, .nothing)
+            guard isPlausible(record), accept(nil, descriptor, record.bytes, for: id, worker) else {
+                return answer(job, .nothing)
             }
+            handle(.sharedFound(worker.id, id, record))
         case .foundSmall(let job, let length):
             let (id, bytes) = (JobID(number: job), worker.channel.frameBytes ?? [])
             guard length <= bytes.count,
                 let record = SharedRecord(decoding: bytes[..<length]), record.bytes == bytes.count - length
             else { return handle(.sharedUnreadable(worker.id, id)) }
-            if isPlausible(record), accept(Array(bytes[length...]), nil, record.bytes, for: id, worker) {
-                handle(.sharedFound(worker.id, id, record))
-            } else {
-                answer(job, .nothing)
+            guard isPlausible(record), accept(Array(bytes[length...]), nil, record.bytes, for: id, worker) else {
+                return answer(job, .nothing)
             }
+            handle(.sharedFound(worker.id, id, record))
         case .noted(let job, let record): handle(.sharedNoted(worker.id, Identifier(number: job), record))
         case .leased(let job): answer(job, .leased)
         case .busy(let job): answer(job, .busy)

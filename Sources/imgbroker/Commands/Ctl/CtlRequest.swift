@@ -98,9 +98,7 @@ struct CtlRequest {
             throw UsageError("\"\(text)\" is not a URL to load: \(error.message)")
         }
     }
-}
 
-extension CtlRequest {
     /// Prints a result, as a line or as an object.
     func report(_ line: String, _ members: (inout JSONWriter) -> Void) { report(text: line + "\n", members) }
 

@@ -6,6 +6,8 @@ struct ThumbnailService: Equatable {
     struct Entry: Equatable {
         var path: String
         var program: String
+
+        fileprivate var isOwn: Bool { program.split(separator: "/").last == "imgbroker-thumbnailer" }
     }
 
     static let name = "org.freedesktop.thumbnails.Thumbnailer1"
@@ -71,8 +73,4 @@ struct ThumbnailService: Equatable {
         }
         return finding
     }
-}
-
-extension ThumbnailService.Entry {
-    fileprivate var isOwn: Bool { program.split(separator: "/").last == "imgbroker-thumbnailer" }
 }

@@ -27,12 +27,7 @@ enum DescriptorHelper {
             case close
 
             /// Whether a descriptor comes with the order.
-            var hasDescriptor: Bool {
-                switch self {
-                case .receive, .keep, .read, .hold: true
-                case .release, .forget, .close: false
-                }
-            }
+            var hasDescriptor: Bool { [.receive, .keep, .read, .hold].contains(self) }
         }
 
         static let length = 9
