@@ -24,8 +24,8 @@ enum FigureText {
             scaled /= 1000
             unit += 1
         }
-        return
-            "\(scaled < 99.95 ? oneDecimal(scaled) : "\(Int(scaled.rounded()))") \(["k", "M", "G", "T", "P", "E"][unit])"
+        let number = scaled < 99.95 ? oneDecimal(scaled) : "\(Int(scaled.rounded()))"
+        return "\(number) \(["k", "M", "G", "T", "P", "E"][unit])"
     }
 
     /// A duration in at most seven characters: "12 µs", "3.4 ms", "340 ms", "6.7 s", "12 min", "3 h", "40 d".

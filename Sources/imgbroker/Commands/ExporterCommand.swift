@@ -41,9 +41,6 @@ enum ExporterCommand {
         Exit status: \(status)
         """
 
-    /// The name of its program, beside this one or in ../libexec/imgbroker.
-    private static let program = "imgexporter"
-
     struct Request: Equatable {
         var address = "127.0.0.1"
         var port: UInt16 = 9464
@@ -73,11 +70,11 @@ enum ExporterCommand {
     /// Runs the command with the words after `exporter`; returns the exit status if it cannot become its program.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try Request(words) else { return StandardOutput.writeHelp(usage) }
-        return SiblingProgram(name: program, package: "imgbroker-exporter").become(
-            [
-                request.address, "\(request.port)", request.socketPath ?? SocketPath.forClient,
-                "\(request.showsThumbnails)",
-            ] + request.hosts)
+        let settings = [
+            request.address, "\(request.port)", request.socketPath ?? SocketPath.forClient,
+            "\(request.showsThumbnails)",
+        ]
+        return SiblingProgram(name: "imgexporter", package: "imgbroker-exporter").become(settings + request.hosts)
     }
 }
 

@@ -46,13 +46,12 @@ struct TopView {
     // MARK: The first and the last line
 
     private var title: Line {
-        var parts = ["imgbroker up \(FigureText.duration(seconds: now[.uptimeSeconds]))"]
-        parts.append("\(FigureText.count(now[.clients])) \(now[.clients] == 1 ? "client" : "clients")")
-        parts.append(TopGlyphs.printable(now.sandbox))
         var status = state.isPaused ? "PAUSED" : rows == nil ? "" : "every \(state.interval) s"
         if problem != nil { status = "RECONNECTING" }
-        var left = parts[0]
-        for part in parts.dropFirst() where left.count + part.count + status.count + 4 <= columns {
+        var left = "imgbroker up \(FigureText.duration(seconds: now[.uptimeSeconds]))"
+        let clients = "\(FigureText.count(now[.clients])) \(now[.clients] == 1 ? "client" : "clients")"
+        for part in [clients, TopGlyphs.printable(now.sandbox)]
+        where left.count + part.count + status.count + 4 <= columns {
             left += ", " + part
         }
         let text = left.cut(to: max(0, columns - status.count - 2)).padded(to: columns - status.count) + status
@@ -60,12 +59,8 @@ struct TopView {
     }
 
     private var keys: String {
-        fit(
-            "",
-            [
-                "q quit", "p \(state.isPaused ? "resume" : "pause")", "s sort: \(state.order.rawValue)", "h help",
-                "+ - interval",
-            ])
+        let pause = "p \(state.isPaused ? "resume" : "pause")"
+        return fit("", ["q quit", pause, "s sort: \(state.order.rawValue)", "h help", "+ - interval"])
     }
 
     // MARK: The summary
@@ -299,9 +294,8 @@ struct TopView {
     }
 
     private var hosts: TopTable {
-        let order = state.order
         let sorted = now.hosts.sorted { left, right in
-            switch order {
+            switch state.order {
             case .mean: left.meanMilliseconds > right.meanMilliseconds
             case .time: left.milliseconds > right.milliseconds
             case .requests: left.transfers > right.transfers
@@ -326,9 +320,8 @@ struct TopView {
     }
 
     private var users: TopTable {
-        let order = state.order
         let sorted = now.users.sorted { left, right in
-            switch order {
+            switch state.order {
             case .mean, .time: left.workMilliseconds > right.workMilliseconds
             case .requests: left.requests > right.requests
             case .failed: left.failed > right.failed

@@ -99,9 +99,7 @@ struct GivenSettings {
             throw UsageError("only-presets needs a section [preset NAME] in the configuration file")
         }
         if configuration.proxyCredentials != nil {
-            guard let proxy = configuration.proxy else {
-                throw UsageError("--proxy-credentials-file needs a --proxy")
-            }
+            guard let proxy = configuration.proxy else { throw UsageError("--proxy-credentials-file needs a --proxy") }
             if proxy.contains("@") {
                 throw UsageError("the user name is either in the URL of --proxy or in --proxy-credentials-file")
             }
