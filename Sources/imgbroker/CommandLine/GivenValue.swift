@@ -61,6 +61,13 @@ struct GivenValue: Equatable {
         return choice
     }
 
+    /// The value as the alpha of pixels that have one.
+    func alpha(_ expected: String) throws(UsageError) -> AlphaMode {
+        let mode: AlphaMode = try choice()
+        guard mode != .opaque else { throw needs(expected) }
+        return mode
+    }
+
     /// The value of a switch, which flags have without a text.
     func isOn() throws(UsageError) -> Bool {
         switch text {

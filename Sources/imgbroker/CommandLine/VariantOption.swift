@@ -89,11 +89,7 @@ struct VariantOption: Sendable {
         VariantOption(
             "alpha", "MODE", "of pixels: premultiplied (default) or straight",
             choices: [AlphaMode.premultiplied, .straight].map(\.rawValue)
-        ) { variant, value in
-            let mode: AlphaMode = try value.choice()
-            guard mode != .opaque else { throw value.needs("premultiplied or straight") }
-            variant.alpha = mode
-        },
+        ) { $0.alpha = try $1.alpha("premultiplied or straight") },
         VariantOption(
             "background", "COLOR", "the colour under transparent pixels of rgb8 and gray8 (default: #ffffff)"
         ) { $0.background = try $1.opaqueColor() },

@@ -73,14 +73,30 @@ extension Broker {
         ServiceManager.notify("READY=1")
     }
 
-    /// Makes settings those of the shell, and logs what has changed. Returns the state's part, which is an event.
+    /// Makes settings those of the shell and of the disk tier, and logs what has changed. Returns the state's part, which
+    /// is an event.
     private func adopt(_ settings: Settings, _ read: ReloadReport) -> Reconfiguration {
         var report = read
         let (old, families) = (configuration, launcher.families)
         self.settings = settings
         launcher.openLoaders()
         report.changed += Self.changes(from: families, to: launcher.families)
-        adopt(settings.configuration)
+        configuration = settings.configuration
+        // Without a place for its directory there is no disk tier.
+        configuration.limits.usesDisk = old.limits.usesDisk
+        configuration.limits.families = launcher.families
+        if let groupBytes { _ = configuration.limits.fit(intoGroupOf: groupBytes) }
+        configuration.logFormat.isForJournal = log.format.isForJournal
+        log.end()
+        launcher.configuration = configuration
+        log = Log(name: log.name, level: configuration.logLevel, format: configuration.logFormat)
+        arriving.limit = Self.mostArriving(configuration.limits)
+        for worker in workers.values where worker.kind == .cache {
+            send(
+                StoreOrder.limit(
+                    originals: configuration.limits.diskBytes, rasters: configuration.rasterLimitBytes,
+                    maxAgeSeconds: configuration.maxAge), to: worker.id)
+        }
         for change in report.changed { log.notice(.reload, "reload: \(change)") }
         for warning in configuration.warnings.values { log.warning(.reload, warning) }
         for change in report.refused { log.warning(.reload, "reload: \(change)") }
@@ -98,26 +114,5 @@ extension Broker {
             CodecFamily.optional.filter(families.contains).map(\.rawValue).joined(separator: " ")
         }
         return old == new ? [] : [ReloadReport.Change(key: "loaders", old: names(old), new: names(new))]
-    }
-
-    /// Makes a configuration that of the shell and of the disk tier. The state's part is an event.
-    private func adopt(_ new: Configuration) {
-        let usesDisk = configuration.limits.usesDisk
-        configuration = new
-        // Without a place for its directory there is no disk tier.
-        configuration.limits.usesDisk = usesDisk
-        configuration.limits.families = launcher.families
-        if let groupBytes { _ = configuration.limits.fit(intoGroupOf: groupBytes) }
-        configuration.logFormat.isForJournal = log.format.isForJournal
-        log.end()
-        launcher.configuration = configuration
-        log = Log(name: log.name, level: configuration.logLevel, format: configuration.logFormat)
-        arriving.limit = Self.mostArriving(configuration.limits)
-        for worker in workers.values where worker.kind == .cache {
-            send(
-                StoreOrder.limit(
-                    originals: configuration.limits.diskBytes, rasters: configuration.rasterLimitBytes,
-                    maxAgeSeconds: configuration.maxAge), to: worker.id)
-        }
     }
 }

@@ -95,7 +95,7 @@ enum ServeCommand {
                 launcher.keepCacheDirectoryIfOutOfReach()
             } else if let ownUser {
                 // These need the privileges that are dropped below.
-                if listener.hasFile { remover = try SocketRemover(path: listener.path) }
+                if listener.identity != nil { remover = try SocketRemover(path: listener.path) }
                 if configuration.limits.usesDisk,
                     let directory = configuration.cacheDirectory ?? Configuration.usualCacheDirectory
                 {

@@ -74,7 +74,7 @@ enum StoreCommand {
                 case .flag(let flag):
                     switch flag {
                     case "--pixel-format": format = try arguments.given(flag).choice()
-                    case "--alpha": alpha = try arguments.given(flag).alphaOfPixels()
+                    case "--alpha": alpha = try arguments.given(flag).alpha("straight or premultiplied")
                     case "--stride": stride = try arguments.given(flag).number(in: 1...StoredPixels.maximumStride)
                     case "--offset": offset = try arguments.given(flag).number(in: 0...StoredPixels.maximumRest)
                     case "--storage": storage = try arguments.given(flag).choice()
@@ -158,12 +158,6 @@ extension GivenValue {
             let size = PixelGeometry(width: sides[0], height: sides[1])
         else { throw needs("WIDTHxHEIGHT in pixels, each from 1 to \(PixelGeometry.maximumSide)") }
         return size
-    }
-
-    fileprivate func alphaOfPixels() throws(UsageError) -> AlphaMode {
-        let mode: AlphaMode = try choice()
-        guard mode != .opaque else { throw needs("straight or premultiplied") }
-        return mode
     }
 
     fileprivate func contentType() throws(UsageError) -> String {

@@ -13,9 +13,6 @@ final class ListeningSocket {
     /// The identity of its file; nil if the service manager has made that.
     let identity: UnixSocket.FileIdentity?
 
-    /// Whether it has a file of its own, to be removed at the end.
-    var hasFile: Bool { identity != nil }
-
     /// The longest wait for the lock, which a broker that starts holds for milliseconds. Any user who may read the directory can
     /// hold it for longer.
     private static let lockMilliseconds = 2000

@@ -110,7 +110,8 @@ extension Broker {
     }
 
     private func end(_ check: UpgradeCheck) {
-        check.kill()
+        check.child.send(SignalNumber.kill)
+        // One that waits for a file system exits when that answers.
         if check.child.reap() == nil { lateCheck = check.child }
     }
 

@@ -26,7 +26,4 @@ struct UpgradeCheck {
         case nil: nil
         }
     }
-
-    /// Kills the process. One that waits for a file system exits when that answers.
-    func kill() { child.send(SignalNumber.kill) }
 }
