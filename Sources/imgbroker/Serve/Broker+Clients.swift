@@ -50,8 +50,7 @@ extension Broker {
 
     /// Administrators are root, the broker's own user, and the members of one group, where there is one.
     private func isAdministrator(_ peer: UnixSocket.PeerCredentials, _ socket: FileDescriptor) -> Bool {
-        if peer.uid == 0 || peer.uid == CurrentProcess.uid { return true }
-        return isMember(socket, of: configuration.adminGroup)
+        peer.uid == 0 || peer.uid == CurrentProcess.uid || isMember(socket, of: configuration.adminGroup)
     }
 
     /// Whether the process at the other end of a connection is in a group; false without a group.

@@ -19,10 +19,7 @@ extension Broker {
             try queue.add(worker.channel.socket.raw, token: Self.token(.worker, id.number))
             try queue.add(worker.child.descriptor.raw, token: Self.token(.workerExit, id.number))
         } catch {
-            if let worker = workers.removeValue(forKey: id) {
-                worker.child.send(SignalNumber.kill)
-                _ = worker.child.waitForExit(milliseconds: 1000)
-            }
+            if let worker = workers.removeValue(forKey: id) { end([worker.child], within: 0) }
             events.append(.workerExited(id, .notStarted("\(error)")))
         }
     }
@@ -451,8 +448,8 @@ extension Broker {
         try product.seal(size: size)
     }
 
-    /// Accepts the bytes in the frame of a tier's report, or else the buffer that came with it, if that is sealed and of the right
-    /// size: more would not be charged.
+    /// Accepts the bytes in the frame of a tier's report, or else the buffer that came with it, if that is sealed and of
+    /// the right size: more would not be charged.
     private func accept(
         _ bytes: [UInt8]?, _ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess
     ) -> Bool {

@@ -131,8 +131,7 @@ enum CtlCommand {
     }
 
     private static func runFailed(_ request: CtlRequest) throws(UsageError) -> Int32 {
-        let url: SourceURL? =
-            if request.operands.count > 1 { try CtlRequest.url(request.operands[1]) } else { nil }
+        let url = try request.operands.count > 1 ? CtlRequest.url(request.operands[1]) : nil
         switch request.operands[0] {
         case "list":
             return perform(request) { (broker) throws(ClientError) in

@@ -188,16 +188,15 @@ extension MachineFacts {
         }
         let (wanted, overflowed) = configuration.limits.diskBytes.addingReportingOverflow(
             configuration.rasterLimitBytes)
-        let isShort = overflowed || cache.freeBytes < wanted
+        let limits = ByteCount(overflowed ? .max : wanted)
+        let text = "\(cache.directory), \(ByteCount(cache.freeBytes)) free, limits of \(limits)"
+        if let foreignOwner {
+            let remedy = "it belongs to \(foreignOwner): chown -R \(configuration.user ?? "USER") \(cache.directory)"
+            return Finding(subject: "disk cache", text: text, remedy: remedy)
+        }
         return Finding(
-            subject: "disk cache",
-            text:
-                "\(cache.directory), \(ByteCount(cache.freeBytes)) free, limits of \(ByteCount(overflowed ? .max : wanted))",
-            remedy: foreignOwner.map { owner in
-                "it belongs to \(owner): chown -R \(configuration.user ?? "USER") \(cache.directory)"
-            }
-                ?? (isShort
-                    ? "the disk is full before the limits are reached: smaller --disk-limit and --raster-limit" : nil))
+            "disk cache", text, unless: !overflowed && cache.freeBytes >= wanted,
+            "the disk is full before the limits are reached: smaller --disk-limit and --raster-limit")
     }
 
     private func tierFinding(_ configuration: Configuration) -> Finding {

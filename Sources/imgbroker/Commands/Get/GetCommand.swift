@@ -175,17 +175,16 @@ enum GetCommand {
     }
 
     private static func printTrace(_ load: TraceExport.Load, of request: Request) {
+        // The object has the spans.
+        if request.asJSON { return }
         let text: String
         if request.exportsTrace {
             let parent = CurrentProcess.environment("TRACEPARENT").flatMap(TraceExport.Parent.init)
             text = TraceExport(parent: parent).line(load)
-        } else if request.asJSON {
-            return
         } else {
             let columns = (request.isOutputTaken ? Terminal.ofStandardError : Terminal.ofStandardOutput)?.columns
-            let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap(CurrentProcess.environment).first {
-                !$0.isEmpty
-            }
+            let variables = ["LC_ALL", "LC_CTYPE", "LANG"]
+            let locale = variables.lazy.compactMap(CurrentProcess.environment).first { !$0.isEmpty }
             let isUTF8 = locale.map { $0.uppercased().contains("UTF") } ?? true
             let total = "\(load.microseconds / 1000).\(load.microseconds / 100 % 10) ms"
             text = Waterfall(columns: columns ?? 80, isASCII: !isUTF8)

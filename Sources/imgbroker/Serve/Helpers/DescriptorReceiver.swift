@@ -563,12 +563,9 @@ final class DescriptorReceiver {
         guard case .idle = helper.state, helper.files.isEmpty, helper.unneeded.isEmpty, helper.orders.isEmpty else {
             return
         }
-        if current == nil {
-            others[Int(helper.child.pid)] = nil
-            current = helper
-        } else {
-            remove(helper)
-        }
+        if current != nil { return remove(helper) }
+        others[Int(helper.child.pid)] = nil
+        current = helper
     }
 
     /// A helper has exited by itself, or was killed. What it has received, and its files, are lost.
