@@ -84,9 +84,8 @@ struct JP2Decoder: ImageDecoder {
                 UInt32(geometry.height)))
         var row = 0
         unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
-            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
             try reader.check(
-                unsafe codec_jp2_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count)))
+                unsafe codec_jp2_reader_read_rows(reader.pointer, rows.start, geometry.stride, UInt32(count)))
             if channels.isPremultiplied { unsafe unpremultiply(rows) }
             unsafe blank(rows, row..<row + count, size)
             row += count

@@ -47,11 +47,10 @@ struct SVGDecoder: ImageDecoder {
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let geometry = size.geometry
         let raster = try PixelMemory(count: geometry.bytes)
-        let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         try reader.check(
             unsafe codec_svg_reader_render(
                 reader.pointer, size.left, size.top, size.horizontal, size.vertical, UInt32(geometry.width),
-                UInt32(geometry.height), UInt64(mostPixels), pixels))
+                UInt32(geometry.height), UInt64(mostPixels), raster.bytes.start))
         if format.codecOrder == CODEC_RGBA { unsafe swapRedAndBlue(raster.bytes) }
         unsafe unpremultiply(raster.bytes)
         unsafe try sink.takeWhole(raster.bytes, geometry)

@@ -91,8 +91,7 @@ package struct CodecReader {
         by read: (OpaquePointer?, UnsafeMutablePointer<UInt8>?, Int, UInt32) -> codec_status
     ) throws(WireError) {
         unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
-            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            try check(unsafe read(pointer, start, geometry.stride, UInt32(count)))
+            try check(unsafe read(pointer, rows.start, geometry.stride, UInt32(count)))
         }
     }
 }

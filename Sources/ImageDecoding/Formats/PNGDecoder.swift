@@ -112,14 +112,12 @@ package struct PNGDecoder: ImageDecoder {
     }
 
     private func read(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) {
-        let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
         try reader.check(
-            unsafe codec_png_reader_read_rows(reader.pointer, start, header.geometry.stride, UInt32(count)))
+            unsafe codec_png_reader_read_rows(reader.pointer, rows.start, header.geometry.stride, UInt32(count)))
     }
 
     /// Reads one pass of an incomplete file and fills the pixels of later passes.
     private func spread(_ raster: UnsafeMutableRawBufferPointer) throws(WireError) {
-        let start = unsafe raster.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        try reader.check(unsafe codec_png_reader_spread_pass(reader.pointer, start, header.geometry.stride))
+        try reader.check(unsafe codec_png_reader_spread_pass(reader.pointer, raster.start, header.geometry.stride))
     }
 }

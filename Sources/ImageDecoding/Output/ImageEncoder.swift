@@ -105,8 +105,7 @@ struct ImageEncoder {
         for delay in timing.delaysMs {
             try next()
             unsafe convertAlpha(raster.bytes)
-            let start = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            try check(unsafe codec_webp_writer_add(writer.pointer, start, Int32(min(delay, longest))))
+            try check(unsafe codec_webp_writer_add(writer.pointer, raster.bytes.start, Int32(min(delay, longest))))
         }
         var (encoded, length): (UnsafePointer<UInt8>?, Int) = (nil, 0)
         try check(unsafe codec_webp_writer_finish(writer.pointer, &encoded, &length))
@@ -125,11 +124,10 @@ struct ImageEncoder {
     private func encodeWebP(_ raster: PixelMemory, to output: ResultFile) throws(WireError) -> Int {
         try checkWebPSides()
         unsafe convertAlpha(raster.bytes)
-        let start = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         var (encoded, length): (UnsafeMutablePointer<UInt8>?, Int) = (nil, 0)
         let status = unsafe codec_webp_encode(
-            start, UInt32(geometry.width), UInt32(geometry.height), pixelFormat.codecOrder, Int32(encoding.quality),
-            &encoded, &length)
+            raster.bytes.start, UInt32(geometry.width), UInt32(geometry.height), pixelFormat.codecOrder,
+            Int32(encoding.quality), &encoded, &length)
         defer { unsafe codec_webp_free(encoded) }
         try check(status, "")
         return unsafe try write(UnsafeRawBufferPointer(start: encoded, count: length), to: output, at: 0)

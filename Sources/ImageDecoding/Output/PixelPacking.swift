@@ -18,12 +18,8 @@ struct PixelPacking {
         let count = pixels.count / PixelGeometry.bytesPerPixel
         let bytes = unsafe pixels.bindMemory(to: UInt8.self)
         if let start = bytes.baseAddress {
-            let under = (background.red, background.green, background.blue)
-            if format == .gray8 {
-                unsafe pixels_pack_gray(start, count, under.0, under.1, under.2)
-            } else {
-                unsafe pixels_pack_rgb(start, count, under.0, under.1, under.2)
-            }
+            let pack = format == .gray8 ? unsafe pixels_pack_gray : unsafe pixels_pack_rgb
+            unsafe pack(start, count, background.red, background.green, background.blue)
         }
         return unsafe UnsafeMutableRawBufferPointer(rebasing: pixels.prefix(count * format.bytesPerPixel))
     }

@@ -39,7 +39,7 @@ struct RowEncoder {
 
     /// Encodes the next `count` rows.
     func encode(_ rows: UnsafeMutableRawBufferPointer, count: Int) -> codec_status {
-        unsafe write(writer.pointer, rows.baseAddress!.assumingMemoryBound(to: UInt8.self), stride, UInt32(count))
+        unsafe write(writer.pointer, rows.start, stride, UInt32(count))
     }
 
     /// Encodes the end of the file.

@@ -69,12 +69,11 @@ struct PlaceholderSampler<Next: RowSink>: RowSink {
         for index in 0..<band.count {
             if isSampled(row) {
                 let line = row * grid.height / geometry.height
-                let bytes = unsafe band.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
                 let first = line * grid.width * 4
                 unsafe grid.sums.withUnsafeMutableBufferPointer { sums in
                     unsafe filter_sum(
-                        bytes + index * geometry.stride, sums.baseAddress! + first, grid.bounds, grid.width,
-                        hasAlpha ? 1 : 0)
+                        band.bytes.start + index * geometry.stride, sums.baseAddress! + first, grid.bounds,
+                        grid.width, hasAlpha ? 1 : 0)
                 }
                 grid.rows[line] += 1
             }

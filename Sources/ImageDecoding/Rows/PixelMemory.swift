@@ -41,3 +41,8 @@ package final class PixelMemory {
         return unsafe start
     }
 }
+
+extension UnsafeMutableRawBufferPointer {
+    /// The address of the first byte of memory that is not empty.
+    package var start: UnsafeMutablePointer<UInt8> { unsafe baseAddress!.assumingMemoryBound(to: UInt8.self) }
+}

@@ -126,13 +126,8 @@ struct RowRounder<Next: RowSink>: FilteredRowSink {
     }
 
     mutating func take(_ row: UnsafePointer<Float>) throws(WireError) {
-        let place = unsafe band.bytes.baseAddress! + filled * geometry.stride
-        let bytes = unsafe place.assumingMemoryBound(to: UInt8.self)
-        if isLight {
-            unsafe filter_store_light(row, bytes, geometry.width, alpha)
-        } else {
-            unsafe filter_store(row, bytes, geometry.width, alpha)
-        }
+        let store = isLight ? unsafe filter_store_light : unsafe filter_store
+        unsafe store(row, band.bytes.start + filled * geometry.stride, geometry.width, alpha)
         filled += 1
         if filled == bandRows { try flush() }
     }

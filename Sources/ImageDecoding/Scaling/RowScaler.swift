@@ -76,15 +76,11 @@ struct RowScaler<Next: FilteredRowSink>: RowSink {
     }
 
     mutating func take(_ band: RowBand) throws(WireError) {
+        let load = isLight ? unsafe filter_load_light : unsafe filter_load
         for index in 0..<band.count {
             if rows.contains(row) {
                 let place = index * source.stride + columns.lowerBound * PixelGeometry.bytesPerPixel
-                let bytes = unsafe (band.bytes.baseAddress! + place).assumingMemoryBound(to: UInt8.self)
-                if isLight {
-                    unsafe filter_load_light(bytes, numbers[0], columns.count, premultiplies ? 1 : 0)
-                } else {
-                    unsafe filter_load(bytes, numbers[0], columns.count, premultiplies ? 1 : 0)
-                }
+                unsafe load(band.bytes.start + place, numbers[0], columns.count, premultiplies ? 1 : 0)
                 try unsafe next.take(numbers[0])
             }
             row += 1

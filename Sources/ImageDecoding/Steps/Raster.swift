@@ -16,11 +16,6 @@ struct Raster {
         memory = try PixelMemory(count: geometry.bytes)
     }
 
-    /// The image's channels.
-    private var channels: UnsafeMutablePointer<UInt8> {
-        unsafe memory.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-    }
-
     /// Turns or mirrors the image.
     ///
     /// - Throws: `out-of-memory`.
@@ -45,7 +40,7 @@ struct Raster {
     func blur(_ sigma: Double) throws(WireError) {
         let scratch = try PixelMemory(count: Self.blurBytes(geometry))
         unsafe steps_blur(
-            channels, geometry.width, geometry.height, sigma,
+            memory.bytes.start, geometry.width, geometry.height, sigma,
             scratch.bytes.baseAddress!.assumingMemoryBound(to: Float.self))
     }
 
@@ -57,7 +52,7 @@ struct Raster {
         unsafe blurred.memory.bytes.copyMemory(
             from: UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(geometry.bytes)))
         try blurred.blur(sigma)
-        unsafe steps_sharpen(channels, blurred.channels, geometry.pixels, Float(amount))
+        unsafe steps_sharpen(memory.bytes.start, blurred.memory.bytes.start, geometry.pixels, Float(amount))
     }
 
     // MARK: Shape
@@ -75,7 +70,7 @@ struct Raster {
         let row = unsafe UnsafeMutableBufferPointer(start: coverages[0], count: width)
         for y in 0..<height where corners.touches(row: y) {
             unsafe corners.fill(row, row: y)
-            unsafe steps_cover(channels + y * geometry.stride, coverages[0], width)
+            unsafe steps_cover(memory.bytes.start + y * geometry.stride, coverages[0], width)
         }
     }
 
@@ -116,7 +111,7 @@ struct Raster {
         unsafe result.memory.bytes.bindMemory(to: UInt32.self).update(repeating: pixel.littleEndian)
         let left = Int(focus.x * Double(size.width - geometry.width))
         let top = Int(focus.y * Double(size.height - geometry.height))
-        if color.alpha > 0 { unsafe steps_blend_over(channels, geometry.pixels, bytes) }
+        if color.alpha > 0 { unsafe steps_blend_over(memory.bytes.start, geometry.pixels, bytes) }
         for y in 0..<geometry.height {
             let place = (top + y) * size.stride + left * PixelGeometry.bytesPerPixel
             unsafe (result.memory.bytes.baseAddress! + place)

@@ -48,9 +48,9 @@ struct GIFFrameDecoder: ImageDecoder {
         let stride = header.geometry.stride
         var hasEnded = false
         let read = { (rows: UnsafeMutableRawBufferPointer, count: Int) throws(WireError) in
-            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
             let before = unsafe codec_gif_reader_rows_read(reader.pointer)
-            let status = hasEnded ? CODEC_OK : unsafe codec_gif_reader_read_rows(reader.pointer, start, UInt32(count))
+            let status =
+                hasEnded ? CODEC_OK : unsafe codec_gif_reader_read_rows(reader.pointer, rows.start, UInt32(count))
             let after = unsafe codec_gif_reader_rows_read(reader.pointer)
             if status != CODEC_OK, !source.toleratesDamage || after == 0 { throw WireError(status, format: .gif) }
             hasEnded = hasEnded || status != CODEC_OK

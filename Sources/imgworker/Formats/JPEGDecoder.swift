@@ -55,7 +55,7 @@ struct JPEGDecoder: ImageDecoder {
             // Releases bytes within a band, because a row of a strongly scaled image consumes many bytes.
             for row in stride(from: 0, to: count, by: Self.step) {
                 kept = unsafe source.release(from: kept, to: codec_jpeg_reader_position(reader.pointer))
-                let place = unsafe (rows.baseAddress! + row * geometry.stride).assumingMemoryBound(to: UInt8.self)
+                let place = unsafe rows.start + row * geometry.stride
                 let taken = min(Self.step, count - row)
                 if !hasEnded {
                     let status = unsafe codec_jpeg_reader_read_rows(
@@ -85,8 +85,7 @@ struct JPEGDecoder: ImageDecoder {
         var status = unsafe codec_jpeg_reader_skip_rows(reader.pointer, UInt32(unread))
         let rows = try PixelMemory(count: geometry.stride)
         for _ in unread..<count where status == CODEC_OK {
-            let place = unsafe rows.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            status = unsafe codec_jpeg_reader_read_rows(reader.pointer, place, geometry.stride, 1)
+            status = unsafe codec_jpeg_reader_read_rows(reader.pointer, rows.bytes.start, geometry.stride, 1)
         }
         try reader.check(status)
     }

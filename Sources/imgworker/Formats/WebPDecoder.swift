@@ -56,10 +56,8 @@ struct WebPDecoder: ImageDecoder {
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let geometry = size.geometry
         let raster = try PixelMemory(count: geometry.bytes)
-        let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let (start, width, height) = unsafe (
-            source.start + range.lowerBound, UInt32(geometry.width), UInt32(geometry.height)
-        )
+        let (start, pixels) = unsafe (source.start + range.lowerBound, raster.bytes.start)
+        let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
         let status =
             source.isPart || source.toleratesDamage
             ? unsafe codec_webp_decode_rows(
