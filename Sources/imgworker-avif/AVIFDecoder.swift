@@ -74,22 +74,17 @@ struct AVIFDecoder: ImageDecoder {
             profile: unsafe reader.profile(codec_avif_reader_profile), frameCount: self.header.frameCount)
     }
 
-    /// Opens the smallest thumbnail of a suitable size, as the image of a copy of the file. Files above `mostCopied` bytes have none.
-    static func preview(
-        _ source: ImageSource, of image: any ImageDecoder, isSuitable: (PixelGeometry) -> Bool
-    ) -> (any ImageDecoder)? {
+    /// Opens each thumbnail as the image of a copy of the file. Files above `mostCopied` bytes have none.
+    static func previews(_ source: ImageSource, of image: any ImageDecoder, _ offer: (any ImageDecoder) -> Void) {
         let file = source.withSpan { ItemFile($0) }
-        var best: AVIFDecoder?
         for thumbnail in file.thumbnails {
             guard let copy = file.copy(of: source, showing: thumbnail.identifier, most: mostCopied),
                 var decoder = try? AVIFDecoder(ImageSource(copying: copy)), decoder.animation == nil,
-                decoder.metadata.orientation == image.metadata.orientation, isSuitable(decoder.header.geometry),
-                best.map({ decoder.header.geometry.pixels < $0.header.geometry.pixels }) ?? true
+                decoder.metadata.orientation == image.metadata.orientation
             else { continue }
             decoder.copiedBytes = copy.count
-            best = decoder
+            offer(decoder)
         }
-        return best
     }
 
     /// The most bytes of a file that is copied for its thumbnail, before memory is granted.

@@ -12,7 +12,7 @@ extension DecodeProgram {
             unsafe ImageCodec(
                 .avif, library: codec_avif_version(), orientation: "irot, imir", hasFrames: true,
                 details: { source, _ in source.withSpan { ItemFile($0).details($0) } },
-                preview: { AVIFDecoder.preview($0, of: $1, isSuitable: $2) }
+                previews: { AVIFDecoder.previews($0, of: $1, $2) }
             ) {
                 (source, job) throws(WireError) in
                 // libavif decides whether a file is a sequence.

@@ -26,17 +26,12 @@ struct HEIFDecoder: ImageDecoder {
         metadata = ImageMetadata(profile: unsafe reader.profile(codec_heif_reader_profile))
     }
 
-    /// Opens the smallest thumbnail of a suitable size.
-    static func preview(_ source: ImageSource, isSuitable: (PixelGeometry) -> Bool) -> (any ImageDecoder)? {
-        var best: HEIFDecoder?
+    /// Opens the thumbnails, up to the first that cannot be opened.
+    static func previews(_ source: ImageSource, _ offer: (any ImageDecoder) -> Void) {
         for index in 0..<UInt32(CODEC_HEIF_MAXIMUM_THUMBNAILS) {
-            guard let decoder = try? HEIFDecoder(source, thumbnail: index) else { break }
-            guard isSuitable(decoder.header.geometry),
-                best.map({ decoder.header.geometry.pixels < $0.header.geometry.pixels }) ?? true
-            else { continue }
-            best = decoder
+            guard let decoder = try? HEIFDecoder(source, thumbnail: index) else { return }
+            offer(decoder)
         }
-        return best
     }
 
     func workingBytes(at size: DecodedSize) -> Int { header.heldBytes + RowBand.bytes(of: header.geometry) }

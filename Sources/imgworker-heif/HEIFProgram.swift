@@ -12,7 +12,7 @@ extension DecodeProgram {
             unsafe ImageCodec(
                 .heif, library: codec_heif_version(), orientation: "irot, imir",
                 details: { source, _ in source.withSpan { ItemFile($0).details($0) } },
-                preview: { source, _, isSuitable in HEIFDecoder.preview(source, isSuitable: isSuitable) }
+                previews: { source, _, offer in HEIFDecoder.previews(source, offer) }
             ) {
                 (source, _) throws(WireError) in
                 ImageCodec.Opened(try HEIFDecoder(source))

@@ -11,7 +11,7 @@ extension DecodeProgram {
         [
             unsafe ImageCodec(
                 .jpeg, library: codec_jpeg_version(), hasParts: true, details: ImageDetails.plain(.jpeg),
-                preview: { JPEGPreviews($0).open(isSuitable: $2) }
+                previews: { source, _, offer in JPEGPreviews(source).open(offer) }
             ) { (source, _) throws(WireError) in
                 ImageCodec.Opened(try JPEGDecoder(source))
             },

@@ -20,8 +20,8 @@ package struct ImageCodec: Sendable {
     let open: @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
     /// Reads properties of a file that decoding does not need.
     let details: @Sendable (ImageSource, any ImageDecoder) -> ImageDetails
-    /// Opens the smallest preview in a file that is suitable.
-    let preview: @Sendable (ImageSource, any ImageDecoder, _ isSuitable: (PixelGeometry) -> Bool) -> (any ImageDecoder)?
+    /// Opens the previews in a file, one after the other.
+    let previews: @Sendable (ImageSource, any ImageDecoder, _ offer: (any ImageDecoder) -> Void) -> Void
     /// The library's name and version.
     let library: String
     /// The metadata that contains a file's orientation.
@@ -36,14 +36,14 @@ package struct ImageCodec: Sendable {
         _ format: ImageFormat, library: UnsafePointer<CChar>, orientation: String = "EXIF", hasFrames: Bool = false,
         hasParts: Bool = false,
         details: @escaping @Sendable (ImageSource, any ImageDecoder) -> ImageDetails = { _, _ in ImageDetails() },
-        preview: @escaping @Sendable (ImageSource, any ImageDecoder, (PixelGeometry) -> Bool) -> (any ImageDecoder)? = {
-            _, _, _ in nil
+        previews: @escaping @Sendable (ImageSource, any ImageDecoder, (any ImageDecoder) -> Void) -> Void = {
+            _, _, _ in
         },
         open: @escaping @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
     ) {
         self.format = format
         self.open = open
-        (self.details, self.preview) = (details, preview)
+        (self.details, self.previews) = (details, previews)
         self.library = unsafe String(cString: library)
         self.orientation = orientation
         self.hasFrames = hasFrames

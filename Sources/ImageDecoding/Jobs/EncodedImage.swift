@@ -211,7 +211,7 @@ struct EncodedImage {
         self = try EncodedImage(attempt.source, attempt.job, attempt.codecs, attempt.conversions, attempt: nil)
     }
 
-    /// Opens the preview of an image that is at least as large as the result; nil without one.
+    /// Opens the smallest preview of an image that is at least as large as the result; nil without one.
     private static func preview(
         _ source: ImageSource, _ codec: ImageCodec, _ image: any ImageDecoder, by plan: Transform.Plan,
         _ orientation: Orientation
@@ -226,11 +226,15 @@ struct EncodedImage {
             Double(result.width) * Double(full.width) / width, Double(result.height) * Double(full.height) / height
         )
         source.keep()
-        let preview = codec.preview(source, image) { size in
-            PreviewDecoder.isSmaller(size, than: full) && Double(size.width) > least.0 - 1
-                && Double(size.height) > least.1 - 1
+        var smallest: (any ImageDecoder)?
+        codec.previews(source, image) { preview in
+            let size = preview.header.geometry
+            guard PreviewDecoder.isSmaller(size, than: full), Double(size.width) > least.0 - 1,
+                Double(size.height) > least.1 - 1, size.pixels < smallest?.header.geometry.pixels ?? .max
+            else { return }
+            smallest = preview
         }
-        return preview.flatMap { PreviewDecoder($0, of: image) }
+        return smallest.flatMap { PreviewDecoder($0, of: image) }
     }
 
     /// Opens a decoder of the requested frames, and finds the frames of an animation. There is no codec of stored pixels.

@@ -26,16 +26,11 @@ struct JPEGPreviews {
         }
     }
 
-    /// Opens the smallest preview of a suitable size.
-    func open(isSuitable: (PixelGeometry) -> Bool) -> JPEGDecoder? {
-        var best: JPEGDecoder?
+    /// Opens the previews that have a valid header.
+    func open(_ offer: (any ImageDecoder) -> Void) {
         for place in places {
-            guard let decoder = try? JPEGDecoder(ImageSource(place, of: source)), isSuitable(decoder.header.geometry),
-                best.map({ decoder.header.geometry.pixels < $0.header.geometry.pixels }) ?? true
-            else { continue }
-            best = decoder
+            if let decoder = try? JPEGDecoder(ImageSource(place, of: source)) { offer(decoder) }
         }
-        return best
     }
 
     /// The ranges of the reduced images that an index lists. Its further kinds are other views, depths and gain maps.
