@@ -51,7 +51,7 @@ struct EncodedImage {
     /// without this; only after its failure follows a second one, which decodes as much as possible.
     private struct Attempt {
         let source: ImageSource
-        let job: DecodeJob
+        var job: DecodeJob
         let codecs: [ImageCodec]
         let conversions: ColorConversions
         /// The failure of the first one; nil for that itself.
@@ -76,14 +76,14 @@ struct EncodedImage {
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec],
         conversions: ColorConversions = ColorConversions(), after earlier: OpenedImage? = nil
     ) throws(WireError) {
+        var attempt = Attempt(source: source, job: job, codecs: codecs, conversions: conversions)
         guard job.transform.acceptsDamage, !source.isPart else {
-            self = try EncodedImage(source, job, codecs, conversions, after: earlier, attempt: nil)
+            self = try EncodedImage(attempt, acceptsDamage: false, after: earlier)
             return
         }
         source.keep()
-        var attempt = Attempt(source: source, job: job, codecs: codecs, conversions: conversions)
         do throws(WireError) {
-            self = try EncodedImage(source, job, codecs, conversions, attempt: attempt)
+            self = try EncodedImage(attempt, acceptsDamage: true)
         } catch {
             attempt.failure = error
             guard error.isDamage, let image = Self.second(attempt) else { throw error }
@@ -94,21 +94,21 @@ struct EncodedImage {
     /// Plans the second attempt; nil if not even the header can be read.
     private static func second(_ attempt: Attempt) -> EncodedImage? {
         attempt.source.tolerateDamage()
-        return try? EncodedImage(attempt.source, attempt.job, attempt.codecs, attempt.conversions, attempt: attempt)
+        return try? EncodedImage(attempt, acceptsDamage: true)
     }
 
     private init(
-        _ source: ImageSource, _ job: DecodeJob, _ codecs: [ImageCodec], _ conversions: ColorConversions,
-        after earlier: OpenedImage? = nil, attempt: Attempt?
+        _ attempt: Attempt, acceptsDamage: Bool, after earlier: OpenedImage? = nil
     ) throws(WireError) {
-        self.attempt = attempt
+        self.attempt = acceptsDamage ? attempt : nil
+        let (source, job) = (attempt.source, attempt.job)
         let begun = Instant.now
         let (codec, opened) =
             if let earlier, earlier.goesOn(with: job) { (earlier.codec, earlier.image) } else {
-                try Self.open(source, for: job, codecs)
+                try Self.open(source, for: job, attempt.codecs)
             }
         self.opened =
-            attempt == nil && job.transform.frames.isRange ? OpenedImage(codec: codec, image: opened) : nil
+            !acceptsDamage && job.transform.frames.isRange ? OpenedImage(codec: codec, image: opened) : nil
         let format = codec?.format ?? .pixels
         let animation = opened.animation
         var decoder = opened.decoder
@@ -137,9 +137,9 @@ struct EncodedImage {
         if job.transform.prefersPreview, animation == nil, !source.isPart, !source.toleratesDamage, let codec,
             let preview = Self.preview(source, codec, decoder, by: plan, orientation)
         {
-            var own = job
-            own.transform.prefersPreview = false
-            withoutPreview = Attempt(source: source, job: own, codecs: codecs, conversions: conversions)
+            var own = attempt
+            own.job.transform.prefersPreview = false
+            withoutPreview = own
             (decoder, profile) = (preview, preview.metadata.profile)
         } else {
             withoutPreview = nil
@@ -186,7 +186,9 @@ struct EncodedImage {
                 ? ImageEncoder.workingBytes(ofAnimation: plan.result, frames: requestedFrames)
                 : ImageEncoder.workingBytes(encoding, plan.result)
         }
-        if let withoutPreview, let whole = try? Self(withoutPreview).plan.workingBytes, whole <= job.maxWorkingBytes {
+        if let withoutPreview, let whole = try? Self(withoutPreview, acceptsDamage: false).plan.workingBytes,
+            whole <= job.maxWorkingBytes
+        {
             // For the image itself, if the preview turns out to be damaged.
             workingBytes = max(workingBytes, whole)
         }
@@ -196,19 +198,14 @@ struct EncodedImage {
         }
         let stage = source.isPart ? try decoder.findStage() : nil
         holder = DecoderHolder(decoder)
-        color = try conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
+        color = try attempt.conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
         transform = job.transform
         encoding = job.encoding
         // It describes the whole image.
-        wantsPlaceholder = job.wantsPlaceholder && attempt?.failure == nil
+        wantsPlaceholder = job.wantsPlaceholder && attempt.failure == nil
         planned = plan
         headerMicroseconds = Instant.now.microseconds(since: begun)
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
-    }
-
-    /// The image itself, instead of its preview.
-    private init(_ attempt: Attempt) throws(WireError) {
-        self = try EncodedImage(attempt.source, attempt.job, attempt.codecs, attempt.conversions, attempt: nil)
     }
 
     /// Opens the smallest preview of an image that is at least as large as the result; nil without one.
