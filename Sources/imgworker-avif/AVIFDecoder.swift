@@ -17,8 +17,6 @@ struct AVIFDecoder: ImageDecoder {
 
     /// Reads the header of `source`, and counts the frames to be decoded for `selection`, hidden ones included: they may
     /// have at most `mostPixels` pixels.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed`, `bad-request` and the like.
     init(
         _ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max
     ) throws(WireError) {

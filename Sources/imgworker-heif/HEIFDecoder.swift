@@ -11,8 +11,6 @@ struct HEIFDecoder: ImageDecoder {
     private let reader: CodecReader
 
     /// Reads the header of the image in `source`, or of its thumbnail with an index.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource, thumbnail: UInt32? = nil) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .heif, create: codec_heif_reader_create, destroy: codec_heif_reader_destroy,

@@ -13,8 +13,6 @@ struct JP2Decoder: ImageDecoder {
     private let reader: CodecReader
 
     /// Reads the headers of `source`.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed`, `unsupported-format` and the like.
     init(_ source: ImageSource) throws(WireError) {
         let bytes = unsafe UnsafeBufferPointer(start: source.start, count: source.bytes.count)
         let container = unsafe try JP2Container(bytes.span)

@@ -14,8 +14,6 @@ struct JXLDecoder: ImageDecoder {
 
     /// Reads the headers of `source`, and counts the pixels of all layers up to the last frame of `selection`: there may be at
     /// most `mostPixels`.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed`, `bad-request` and the like.
     init(
         _ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max
     ) throws(WireError) {

@@ -14,8 +14,6 @@ struct SVGDecoder: ImageDecoder {
     private static let mostEnlarged = Double(4 << 20)
 
     /// Reads the document `source`.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource, mostPixels: Int = 300_000_000) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .svg, create: codec_svg_reader_create, destroy: codec_svg_reader_destroy,

@@ -11,8 +11,6 @@ struct TIFFDecoder: ImageDecoder {
     private let reader: CodecReader
 
     /// Reads the header of `source`.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy,

@@ -31,8 +31,6 @@ extension DecodeProgram {
 
 extension ImageCodec {
     /// Opens a decoder of the frames that `job` requests of an animation, or of a still image: a PNG or WebP.
-    ///
-    /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
     fileprivate static func openPlain(
         _ format: ImageFormat, _ source: ImageSource, _ job: DecodeJob
     ) throws(WireError) -> Opened {

@@ -27,9 +27,7 @@ final class ColorConversions {
 
     private var kept: [(key: Key, conversion: ColorConversion)] = []
 
-    /// Returns the conversion of rows in `space` with `profile`.
-    ///
-    /// - Throws: `out-of-memory`.
+    /// Returns the conversion of rows in `space` with `profile`; throws `out-of-memory`.
     func conversion(_ profile: ColorProfile, _ space: codec_space, _ order: codec_order) throws(WireError)
         -> ColorConversion
     {
@@ -53,13 +51,7 @@ final class ColorConversions {
         _ profile: [UInt8]?, _ space: codec_space, _ order: codec_order
     ) throws(WireError) -> ColorConversion {
         var color: OpaquePointer?
-        let status =
-            if let profile {
-                unsafe codec_color_create(profile, profile.count, space, order, &color)
-            } else {
-                unsafe codec_color_create(nil, 0, space, order, &color)
-            }
-        switch status {
+        switch unsafe codec_color_create(profile, profile?.count ?? 0, space, order, &color) {
         case CODEC_OK:
             let isNeeded = unsafe color != nil
             return ColorConversion(
@@ -73,14 +65,8 @@ final class ColorConversions {
 
 /// Converts rows to sRGB and passes them on.
 struct ColorConverter<Next: RowSink>: RowSink {
-    private let conversion: CodecHandle
-    private var next: Next
-
-    /// Creates a converter that passes rows on to `next`.
-    init(_ conversion: CodecHandle, next: Next) {
-        self.conversion = conversion
-        self.next = next
-    }
+    let conversion: CodecHandle
+    var next: Next
 
     mutating func take(_ band: RowBand) throws(WireError) {
         let pixels = unsafe band.bytes.bindMemory(to: UInt8.self)

@@ -9,9 +9,8 @@ package final class CodecHandle {
     package let pointer: OpaquePointer
     private let destroy: (OpaquePointer?) -> Void
 
-    /// Takes ownership of `pointer`, which `destroy` frees.
-    ///
-    /// - Throws: `out-of-memory` for nil, because the codec had no memory to create it.
+    /// Takes ownership of `pointer`, which `destroy` frees. Throws `out-of-memory` for nil, because the codec had no
+    /// memory to create it.
     package init(_ pointer: OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void) throws(WireError) {
         guard let pointer = unsafe pointer else { throw .outOfMemory }
         unsafe self.pointer = pointer
@@ -32,9 +31,7 @@ package struct CodecReader {
     private let format: ImageFormat
     private let message: (OpaquePointer?) -> UnsafePointer<CChar>?
 
-    /// Creates a reader of `source`, or of a part of it.
-    ///
-    /// - Throws: `out-of-memory`.
+    /// Creates a reader of `source`, or of a part of it; throws `out-of-memory`.
     package init(
         of source: ImageSource, in range: Range<Int>? = nil, _ format: ImageFormat,
         create: (UnsafePointer<UInt8>?, Int) -> OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void,
@@ -49,9 +46,7 @@ package struct CodecReader {
     /// The object to pass to the codec's functions.
     package var pointer: OpaquePointer { unsafe handle.pointer }
 
-    /// Checks what a function of the codec has returned.
-    ///
-    /// - Throws: the error for any status but `CODEC_OK`, with the reader's message.
+    /// Throws the error for any status but `CODEC_OK`, with the reader's message.
     package func check(_ status: codec_status) throws(WireError) {
         if status == CODEC_OK { return }
         throw WireError(
@@ -59,8 +54,6 @@ package struct CodecReader {
     }
 
     /// Returns the header that a function of the codec reads.
-    ///
-    /// - Throws: the errors of `check`.
     package func header(
         _ read: (OpaquePointer?, UnsafeMutablePointer<codec_header>?) -> codec_status
     ) throws(WireError) -> codec_header {
@@ -84,8 +77,6 @@ package struct CodecReader {
     }
 
     /// Passes all rows, which a function of the codec reads, to `sink`.
-    ///
-    /// - Throws: the errors of `check` and of the sink; `out-of-memory`.
     package func decodeRows(
         of geometry: PixelGeometry, into sink: inout some RowSink,
         by read: (OpaquePointer?, UnsafeMutablePointer<UInt8>?, Int, UInt32) -> codec_status

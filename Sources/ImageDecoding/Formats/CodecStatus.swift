@@ -27,10 +27,5 @@ extension WireError {
 
 extension PixelFormat {
     /// The codecs' constant for the byte order in which rows are decoded and processed: four bytes a pixel until they are written.
-    package var codecOrder: codec_order {
-        switch self {
-        case .rgba8, .rgb8, .gray8: CODEC_RGBA
-        case .bgra8: CODEC_BGRA
-        }
-    }
+    package var codecOrder: codec_order { self == .bgra8 ? CODEC_BGRA : CODEC_RGBA }
 }

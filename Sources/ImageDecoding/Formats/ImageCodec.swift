@@ -59,9 +59,7 @@ package struct ImageCodec: Sendable {
 }
 
 extension [ImageCodec] {
-    /// Returns the codec for the format of a file that begins with `bytes`.
-    ///
-    /// - Throws: `unsupported-format`.
+    /// Returns the codec for the format of a file that begins with `bytes`; throws `unsupported-format`.
     func sniffing(_ bytes: some Collection<UInt8>) throws(WireError) -> ImageCodec {
         guard let format = ImageFormat(sniffing: bytes) else {
             let names = ImageFormat.files.map(\.name).joined(separator: ", ")

@@ -1,7 +1,9 @@
 package import CImageCodecs
 package import IPCProtocol
 
-/// Decodes an image to rows, or the requested frames of an animation one after the other.
+/// Decodes an image to rows, or the requested frames of an animation one after the other. Initializers read the header
+/// and throw `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like; `bad-request` for
+/// frames that the file does not have.
 package protocol ImageDecoder {
     /// The header of the stored image.
     var header: StoredHeader { get }

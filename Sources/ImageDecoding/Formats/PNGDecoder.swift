@@ -11,8 +11,6 @@ package struct PNGDecoder: ImageDecoder {
     private var passes: Int?
 
     /// Reads the header of `source`, whose metadata `readMetadata` reads; it is given the number of frames.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     package init(
         _ source: ImageSource, readMetadata: @escaping (ImageSource, Int) -> ImageMetadata
     ) throws(WireError) {

@@ -8,9 +8,7 @@ struct PixelsDecoder: ImageDecoder {
     private let source: ImageSource
     private let layout: StoredPixels
 
-    /// Reads the rows that `layout` describes in `source`.
-    ///
-    /// - Throws: `truncated` if they leave it.
+    /// Reads the rows that `layout` describes in `source`; throws `truncated` if they leave it.
     init(_ source: ImageSource, _ layout: StoredPixels) throws(WireError) {
         let count = unsafe source.bytes.count
         guard layout.refusal(bytes: count) == nil else { throw WireError(CODEC_TRUNCATED, format: .pixels) }

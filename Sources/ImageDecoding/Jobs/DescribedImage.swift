@@ -10,8 +10,6 @@ struct DescribedImage {
 
     /// Reads the header of `source`. Of the formats, only JPEG can be described by a part of the file: its metadata precede the
     /// pixels.
-    ///
-    /// - Throws: `unsupported-format`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]) throws(WireError) {
         let (codec, opened) = try EncodedImage.open(source, for: job, codecs)
         guard !source.isPart || codec?.format == .jpeg else {

@@ -70,8 +70,6 @@ struct EncodedImage {
 
     /// Reads the header of `source` and plans `job`. Allocates no memory proportional to the image's area. If the job's frames follow
     /// those that `earlier` has decoded, it goes on with that.
-    ///
-    /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec],
         conversions: ColorConversions = ColorConversions(), after earlier: OpenedImage? = nil
@@ -235,8 +233,6 @@ struct EncodedImage {
     }
 
     /// Opens a decoder of the requested frames, and finds the frames of an animation. There is no codec of stored pixels.
-    ///
-    /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
     static func open(
         _ source: ImageSource, for job: DecodeJob, _ codecs: [ImageCodec]
     ) throws(WireError) -> (ImageCodec?, ImageCodec.Opened) {
@@ -405,7 +401,7 @@ struct EncodedImage {
         guard let conversion = color.handle else {
             return try decoder.decode(transform.pixelFormat, at: size, into: &sink)
         }
-        var converter = ColorConverter(conversion, next: sink)
+        var converter = ColorConverter(conversion: conversion, next: sink)
         try decoder.decode(transform.pixelFormat, at: size, into: &converter)
     }
 
@@ -449,6 +445,6 @@ struct EncodedImage {
         // The sides of the crop are products.
         let cropped = max(Double(source.width) - crop.width, Double(source.height) - crop.height)
         if source == result, cropped < 0.001 { return (size, nil, used) }
-        return (size, Scaling(source: source, crop: crop, result: result, isLight: isLight), used)
+        return (size, Scaling(source: source, result: result, crop: crop, isLight: isLight), used)
     }
 }

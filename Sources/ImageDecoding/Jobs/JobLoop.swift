@@ -39,11 +39,7 @@ final class JobLoop {
     }
 
     /// Runs jobs until the other end closes.
-    ///
-    /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
-    func run() throws {
-        while try doNext() {}
-    }
+    func run() throws { while try doNext() {} }
 
     /// Waits for a job and runs it; returns false when the other end has closed.
     ///

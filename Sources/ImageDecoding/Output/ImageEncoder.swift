@@ -11,23 +11,13 @@ struct ImageEncoder {
     private let alpha: AlphaMode
     private let hasAlpha: Bool
 
-    /// Creates an encoder.
-    ///
-    /// - Parameters:
-    ///   - encoding: the format to write, and its quality.
-    ///   - geometry: the raster's size.
-    ///   - pixelFormat: the byte order of its pixels.
-    ///   - alpha: whether its colour is multiplied by alpha.
-    ///   - hasAlpha: whether any pixel may be transparent.
+    /// Creates an encoder of a raster of size `geometry`, whose pixels are all opaque unless it `hasAlpha`.
     init(
         _ encoding: Encoding, of geometry: PixelGeometry, _ pixelFormat: PixelFormat, _ alpha: AlphaMode,
         hasAlpha: Bool = true
     ) {
-        self.encoding = encoding
-        self.geometry = geometry
-        self.pixelFormat = pixelFormat
-        self.alpha = alpha
-        self.hasAlpha = hasAlpha
+        (self.encoding, self.geometry, self.pixelFormat) = (encoding, geometry, pixelFormat)
+        (self.alpha, self.hasAlpha) = (alpha, hasAlpha)
     }
 
     /// Returns an upper estimate of the bytes that encoding holds, besides the raster and the encoded bytes.

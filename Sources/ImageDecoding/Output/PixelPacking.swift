@@ -3,7 +3,6 @@ import IPCProtocol
 
 /// The conversion of pixels with straight alpha to a format without alpha, over a background.
 struct PixelPacking {
-    /// The format.
     let format: PixelFormat
     private let background: Color
 

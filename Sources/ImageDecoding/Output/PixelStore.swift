@@ -16,9 +16,7 @@ enum PixelStore {
         }
     }
 
-    /// Writes rows at `offset`.
-    ///
-    /// - Throws: `out-of-memory`, as a memfd is memory and writing to it fails without any; `internal`.
+    /// Writes rows at `offset`, with the errors of `ResultFile`.
     func write(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(WireError) {
         switch self {
         case .file(let output):

@@ -28,8 +28,6 @@ struct ResultFile {
     }
 
     /// Writes `bytes` like that.
-    ///
-    /// - Throws: `out-of-memory`, `internal`.
     func write(_ bytes: [UInt8], at offset: Int) throws(WireError) {
         let outcome = unsafe bytes.withUnsafeBytes { bytes in
             Result { () throws(WireError) in unsafe try write(bytes, at: offset) }
@@ -77,13 +75,9 @@ final class AwaitedOutput: ResultOutput {
     private(set) var waitedMicroseconds = 0
 
     /// Creates an output whose answer `receive` waits for.
-    init(receive: @escaping () throws -> Answer) {
-        self.receive = receive
-    }
+    init(receive: @escaping () throws -> Answer) { self.receive = receive }
 
-    /// Returns the answer; the first call waits for it.
-    ///
-    /// - Throws: the error of `receive`.
+    /// Returns the answer, or throws the error of `receive`; the first call waits for it.
     func answer() throws -> Answer {
         if let outcome { return try outcome.get() }
         let begun = Instant.now

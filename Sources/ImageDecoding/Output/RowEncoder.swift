@@ -1,7 +1,8 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Encodes an image row by row with a codec's writer, and collects the encoded bytes until they are taken.
+/// Encodes an image row by row with a codec's writer, and collects the encoded bytes until they are taken. The
+/// initializers throw `out-of-memory`.
 @safe
 struct RowEncoder {
     private let writer: CodecHandle
@@ -12,8 +13,6 @@ struct RowEncoder {
     private let lastMessage: (OpaquePointer?) -> UnsafePointer<CChar>?
 
     /// Creates an encoder of PNG with 8 bits a channel, by libpng, with an alpha channel if `hasAlpha`.
-    ///
-    /// - Throws: `out-of-memory`.
     init(png geometry: PixelGeometry, _ pixelFormat: PixelFormat, hasAlpha: Bool = true) throws(WireError) {
         let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
         writer = unsafe try CodecHandle(
@@ -25,8 +24,6 @@ struct RowEncoder {
     }
 
     /// Creates an encoder of baseline JPEG with `quality` 1 … 100, by libjpeg-turbo, which ignores alpha.
-    ///
-    /// - Throws: `out-of-memory`.
     init(jpeg geometry: PixelGeometry, _ pixelFormat: PixelFormat, quality: Int) throws(WireError) {
         let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
         writer = unsafe try CodecHandle(

@@ -5,11 +5,15 @@ import IPCProtocol
 /// Writes to a memfd with `pwrite` instead of a mapping because that allocates pages faster, reports a lack of memory as
 /// an error instead of a SIGBUS, and leaves no writable mapping that would prevent sealing.
 struct RowWriter: RowSink {
+    /// The size before the orientation is applied.
     private let stored: PixelGeometry
     private let orientation: Orientation
+    /// Whether to multiply colour by alpha, and the functions to apply before.
     private let premultiplies: Bool
     private let colors: ColorFunctions?
+    /// The conversion of opaque pixels at the end; nil for four bytes a pixel.
     private let packing: PixelPacking?
+    /// The destination, and the result's first byte in it.
     private let output: PixelStore
     private let offset: Int
     /// The whole result, for orientations that turn rows into columns, where each band touches all of it.
@@ -18,27 +22,13 @@ struct RowWriter: RowSink {
     /// Whether the output is known to be large enough. Checked when the first rows arrive.
     private var hasRoom = false
 
-    /// Creates a writer to `output`, from `offset`.
-    ///
-    /// - Parameters:
-    ///   - stored: the size before the orientation is applied.
-    ///   - premultiplies: whether to multiply colour by alpha.
-    ///   - colors: functions to apply before that.
-    ///   - packing: the conversion of opaque pixels at the end; nil for four bytes a pixel.
-    ///   - output: the destination.
-    ///   - offset: the result's first byte in it.
-    /// - Throws: `out-of-memory`.
+    /// Creates a writer to `output`, from `offset`; throws `out-of-memory`.
     init(
         _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, colors: ColorFunctions? = nil,
         packing: PixelPacking? = nil, output: PixelStore, at offset: Int = 0
     ) throws(WireError) {
-        self.stored = stored
-        self.orientation = orientation
-        self.premultiplies = premultiplies
-        self.colors = colors
-        self.packing = packing
-        self.output = output
-        self.offset = offset
+        (self.stored, self.orientation, self.premultiplies) = (stored, orientation, premultiplies)
+        (self.colors, self.packing, self.output, self.offset) = (colors, packing, output, offset)
         columns = orientation.swapsSides ? try PixelMemory(count: stored.bytes) : nil
     }
 

@@ -4,14 +4,10 @@ package import IPCProtocol
 /// Private memory for rows, freed with its last reference. Unlike an array, it throws if the allocation fails.
 @safe
 package final class PixelMemory {
-    /// The memory.
     package let bytes: UnsafeMutableRawBufferPointer
-
     private let isMapped: Bool
 
-    /// Allocates `count` bytes: zeros if `zeroed`, else uninitialized.
-    ///
-    /// - Throws: `out-of-memory`.
+    /// Allocates `count` bytes: zeros if `zeroed`, else uninitialized. Throws `out-of-memory`.
     package init(count: Int, zeroed: Bool = false) throws(WireError) {
         let size = max(count, 1)
         isMapped = size >= Self.leastMapped

@@ -2,7 +2,8 @@ import CImageCodecs
 import IPCProtocol
 
 // The stages of scaling, each a sink that passes rows on to the next. Between them a row consists of floats, four per
-// pixel, premultiplied: single precision cannot overflow here and is as fast as 16-bit integers.
+// pixel, premultiplied: single precision cannot overflow here and is as fast as 16-bit integers. The initializers
+// throw `out-of-memory`.
 
 /// Takes filtered rows, from the top.
 protocol FilteredRowSink {
@@ -18,9 +19,6 @@ struct HorizontalFilter<Next: FilteredRowSink>: FilteredRowSink {
     private let result: FloatRows
     private var next: Next
 
-    /// Creates a filter with `taps` that passes rows on to `next`.
-    ///
-    /// - Throws: `out-of-memory`.
     init(_ taps: FilterTaps, next: Next) throws(WireError) {
         self.taps = taps
         result = try FloatRows(1, pixels: taps.count)
@@ -52,9 +50,7 @@ struct VerticalFilter<Next: FilteredRowSink>: FilteredRowSink {
     /// The number of result rows whose sums were started.
     private var begun = 0
 
-    /// Creates a filter with `taps` for rows of `pixels` pixels that passes rows on to `next`.
-    ///
-    /// - Throws: `out-of-memory`.
+    /// Creates a filter for rows of `pixels` pixels.
     init(_ taps: FilterTaps, pixels: Int, next: Next) throws(WireError) {
         self.taps = taps
         self.pixels = pixels
@@ -113,9 +109,7 @@ struct RowRounder<Next: RowSink>: FilteredRowSink {
     private var filled = 0
     private var next: Next
 
-    /// Creates a rounder for a result of `geometry`. `isLight`: whether rows are linear light instead of sRGB values.
-    ///
-    /// - Throws: `out-of-memory`.
+    /// Creates a rounder for a result of `geometry`, to which linear light comes if `isLight`, else sRGB values.
     init(_ geometry: PixelGeometry, alpha: filter_alpha, isLight: Bool, next: Next) throws(WireError) {
         self.geometry = geometry
         self.alpha = alpha
@@ -148,14 +142,11 @@ struct RowRounder<Next: RowSink>: FilteredRowSink {
 /// Memory for rows of floats, four per pixel.
 @safe
 struct FloatRows {
-    /// The number of rows.
     let count: Int
     private let pixels: Int
     private let memory: PixelMemory
 
     /// Allocates `count` rows of `pixels` pixels, and three more pixels that `filter_across` may read, all zero.
-    ///
-    /// - Throws: `out-of-memory`.
     init(_ count: Int, pixels: Int) throws(WireError) {
         self.count = count
         self.pixels = pixels

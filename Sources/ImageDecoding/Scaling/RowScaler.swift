@@ -3,12 +3,10 @@ import IPCProtocol
 
 /// The scaling of decoded rows to the result, before orientation is applied.
 struct Scaling {
-    /// The size of the decoded image.
-    let source: PixelGeometry
+    /// The sizes of the decoded image and of the result.
+    let source, result: PixelGeometry
     /// The part of the decoded image to use.
     let crop: Transform.Plan.Crop
-    /// The size of the result.
-    let result: PixelGeometry
     /// Whether to filter linear light instead of sRGB values.
     let isLight: Bool
 
@@ -24,8 +22,6 @@ struct Scaling {
 
     /// Returns the sink that scales rows for `writer`. `hasAlpha`: whether pixels may be transparent. `alpha`: the
     /// result's alpha mode.
-    ///
-    /// - Throws: `out-of-memory`.
     func sink(for writer: RowWriter, hasAlpha: Bool, alpha: AlphaMode) throws(WireError) -> any RowSink {
         let across = FilterTaps(count: result.width, from: source.width, origin: crop.x, extent: crop.width)
         let down = FilterTaps(count: result.height, from: source.height, origin: crop.y, extent: crop.height)
@@ -50,18 +46,14 @@ struct Scaling {
 /// The first stage of scaling: converts the rows and columns that the filters use to floats, and skips the others.
 struct RowScaler<Next: FilteredRowSink>: RowSink {
     private let source: PixelGeometry
-    private let columns: Range<Int>
-    private let rows: Range<Int>
-    private let premultiplies: Bool
-    private let isLight: Bool
+    private let columns, rows: Range<Int>
+    private let premultiplies, isLight: Bool
     private let numbers: FloatRows
     private var row = 0
     private var next: Next
 
     /// Creates a scaler of an image of size `source`. `premultiplies`: whether to multiply colour by alpha. `isLight`:
     /// whether to filter linear light.
-    ///
-    /// - Throws: `out-of-memory`.
     init(
         _ source: PixelGeometry, _ columns: Range<Int>, _ rows: Range<Int>, premultiplies: Bool, isLight: Bool,
         next: Next

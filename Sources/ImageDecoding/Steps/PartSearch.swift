@@ -24,9 +24,7 @@ struct PartSearch {
         (scaling(of: geometry)?.workingBytes ?? 0) + 16 * gridSide * gridSide * MemoryLayout<Double>.stride
     }
 
-    /// Crops an image with straight alpha to the part.
-    ///
-    /// - Throws: `out-of-memory`.
+    /// Crops an image with straight alpha to the part; throws `out-of-memory`.
     func apply(to raster: inout Raster, _ order: PixelFormat) throws(WireError) {
         let place =
             if let known = found.place { known } else if position == .entropy { Self.richest(size, in: raster) } else {
@@ -92,7 +90,7 @@ struct PartSearch {
         guard let grid = PixelGeometry(width: gridSide, height: gridSide) else { return nil }
         let whole = Transform.Plan.Crop(
             x: 0, y: 0, width: Double(geometry.width), height: Double(geometry.height))
-        return Scaling(source: geometry, crop: whole, result: grid, isLight: false)
+        return Scaling(source: geometry, result: grid, crop: whole, isLight: false)
     }
 
     /// Centres the part over the highest score: edges, skin colours and saturated colours, blurred in proportion to the part.

@@ -1,24 +1,18 @@
 import CImageCodecs
 import IPCProtocol
 
-/// A whole image with straight alpha, and the steps that need all of it.
+/// A whole image with straight alpha, and the steps that need all of it. They throw `out-of-memory`.
 struct Raster {
-    /// The size.
     private(set) var geometry: PixelGeometry
     /// The rows, without padding.
     private(set) var memory: PixelMemory
 
-    /// Allocates an image.
-    ///
-    /// - Throws: `out-of-memory`.
     init(_ geometry: PixelGeometry) throws(WireError) {
         self.geometry = geometry
         memory = try PixelMemory(count: geometry.bytes)
     }
 
     /// Turns or mirrors the image.
-    ///
-    /// - Throws: `out-of-memory`.
     mutating func turn(_ orientation: Orientation) throws(WireError) {
         let result = try Raster(orientation.turned(geometry))
         var writer = try RowWriter(
@@ -34,9 +28,6 @@ struct Raster {
         steps_blur_scratch(geometry.width, geometry.height) * MemoryLayout<Float>.stride
     }
 
-    /// Blurs the image.
-    ///
-    /// - Throws: `out-of-memory`.
     func blur(_ sigma: Double) throws(WireError) {
         let scratch = try PixelMemory(count: Self.blurBytes(geometry))
         unsafe steps_blur(
@@ -44,9 +35,6 @@ struct Raster {
             scratch.bytes.baseAddress!.assumingMemoryBound(to: Float.self))
     }
 
-    /// Sharpens the image.
-    ///
-    /// - Throws: `out-of-memory`.
     func sharpen(_ sigma: Double, _ amount: Double) throws(WireError) {
         let blurred = try Raster(geometry)
         unsafe blurred.memory.bytes.copyMemory(
@@ -61,8 +49,6 @@ struct Raster {
     static func coverageBytes(_ geometry: PixelGeometry) -> Int { 2 * geometry.width * MemoryLayout<Float>.stride }
 
     /// Makes the corners transparent outside quarters of circles; the radius is at most half a side, as in CSS.
-    ///
-    /// - Throws: `out-of-memory`.
     func round(_ radius: Double) throws(WireError) {
         let (width, height) = (geometry.width, geometry.height)
         let corners = RoundedCorners(width: width, height: height, radius: radius)
@@ -75,8 +61,6 @@ struct Raster {
     }
 
     /// Crops to the centred square of the shorter side, and inscribes a circle, transparent outside.
-    ///
-    /// - Throws: `out-of-memory`.
     mutating func roundToCircle() throws(WireError) {
         let square = Step.circle.result(of: geometry)
         let (left, top) = ((geometry.width - square.width) / 2, (geometry.height - square.height) / 2)
@@ -85,8 +69,6 @@ struct Raster {
     }
 
     /// Crops to a part of this size, which is within the image.
-    ///
-    /// - Throws: `out-of-memory`.
     mutating func crop(to size: PixelGeometry, left: Int, top: Int) throws(WireError) {
         // Of its own size, because others go by the memory's.
         let result = try Raster(size)
@@ -99,8 +81,6 @@ struct Raster {
     }
 
     /// Places the image over a canvas of at least this size, whose free sides are divided in the ratio `focus`.
-    ///
-    /// - Throws: `out-of-memory`.
     mutating func pad(
         _ width: Int, _ height: Int, _ color: Color, _ order: PixelFormat, dividedAt focus: (x: Double, y: Double)
     ) throws(WireError) {

@@ -74,9 +74,7 @@ struct StepSequence {
         }
     }
 
-    /// Crops to the part that is searched, and applies the steps that need the whole image.
-    ///
-    /// - Throws: `out-of-memory`.
+    /// Crops to the part that is searched, and applies the steps that need the whole image; throws `out-of-memory`.
     func apply(to raster: inout Raster) throws(WireError) {
         try search?.apply(to: &raster, order)
         var left = rest

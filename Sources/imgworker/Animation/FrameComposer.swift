@@ -2,7 +2,7 @@ import IPCProtocol
 import ImageDecoding
 
 /// Composes the frames of an animation on its canvas, applying each frame's disposal and blending, for all formats. The
-/// rows that it takes belong to the frame that was begun last.
+/// rows that it takes belong to the frame that was begun last. It throws `out-of-memory`.
 struct FrameComposer: RowSink {
     private let geometry: PixelGeometry
     private let canvas: PixelMemory
@@ -13,16 +13,12 @@ struct FrameComposer: RowSink {
     private var isFirst = true
 
     /// Creates a transparent canvas.
-    ///
-    /// - Throws: `out-of-memory`.
     init(_ geometry: PixelGeometry) throws(WireError) {
         self.geometry = geometry
         canvas = try PixelMemory(count: geometry.bytes, zeroed: true)
     }
 
     /// Applies the last frame's disposal and prepares for `next`.
-    ///
-    /// - Throws: `out-of-memory`.
     mutating func begin(_ next: Animation.Frame) throws(WireError) {
         if let frame {
             for place in places(of: frame) {
@@ -61,8 +57,6 @@ struct FrameComposer: RowSink {
     mutating func finish() throws(WireError) {}
 
     /// Passes a copy of the canvas to `sink`.
-    ///
-    /// - Throws: `out-of-memory`; the errors of the sink.
     func show(to sink: inout some RowSink) throws(WireError) {
         var shown = 0
         unsafe try sink.takeBands(of: geometry) { (rows, _) throws(WireError) in

@@ -9,8 +9,6 @@ struct JPEGDecoder: ImageDecoder {
     private let reader: CodecReader
 
     /// Reads the header of `source`.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .jpeg, create: codec_jpeg_reader_create, destroy: codec_jpeg_reader_destroy,

@@ -10,8 +10,6 @@ struct WebPDecoder: ImageDecoder {
     private let range: Range<Int>
 
     /// Reads the header of `source`, or of the bitstream at `range` of it.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource, at range: Range<Int>? = nil) throws(WireError) {
         self.source = source
         unsafe self.range = range ?? 0..<source.bytes.count

@@ -18,8 +18,6 @@ extension ImageMetadata {
 
 extension PNGDecoder {
     /// Reads the header of `source`, a file with metadata.
-    ///
-    /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource) throws(WireError) {
         try self.init(source) { ImageMetadata($0, .png, frameCount: $1) }
     }
