@@ -202,9 +202,8 @@ import WorkerProtocol
         guard code != CURLM_OK else { return }
         transfers[transfer.job.id] = nil
         let reason = unsafe String(cString: curl_multi_strerror(code))
-        send(
-            FetchReport.failed(
-                job: transfer.job.id, FetchFailure(WireError(.internal, "No transfer can be added: \(reason)."))))
+        let error = WireError(.internal, "No transfer can be added: \(reason).")
+        send(.failed(job: transfer.job.id, FetchFailure(error)))
     }
 
     private func remove(_ transfer: Transfer) {
@@ -261,18 +260,12 @@ import WorkerProtocol
             add(transfer)
         case .ended(let report, let body):
             transfers[job] = nil
+            let fields = [LogField("job", job), LogField("stage", report.type)]
             switch report {
-            case .finished(_, let result):
-                log.debug(
-                    .job, [LogField("job", job), LogField("stage", "finished"), LogField("bytes", result.bytes)])
+            case .finished(_, let result): log.debug(.job, fields + [LogField("bytes", result.bytes)])
             case .failed(_, let failure):
-                log.debug(
-                    .job,
-                    [
-                        LogField("job", job), LogField("stage", "failed"),
-                        LogField("code", failure.error.code.rawValue),
-                    ], failure.error.message)
-            default: log.debug(.job, [LogField("job", job), LogField("stage", report.type)])
+                log.debug(.job, fields + [LogField("code", failure.error.code.rawValue)], failure.error.message)
+            default: log.debug(.job, fields)
             }
             if case .failed = report { end(transfer, report) } else { send(report, body: body) }
         }

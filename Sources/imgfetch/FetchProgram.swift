@@ -33,19 +33,21 @@ struct FetchProgram: WorkerProgram, Equatable {
     /// The descriptor of the settings that are no arguments.
     private static let privateDescriptor: Int32 = 4
 
-    /// An error in the settings on descriptor 4.
-    struct BadPrivate: Error, CustomStringConvertible {
-        let description = "descriptor 4 has no settings that can be read"
+    /// The reason why the program cannot run.
+    private struct Failure: Error, CustomStringConvertible {
+        let description: String
+
+        static let badPrivate = Failure(description: "descriptor 4 has no settings that can be read")
     }
 
     /// Reads the settings on descriptor 4, and closes it.
     private func network() throws -> NetworkSettings {
         guard hasPrivate else { return NetworkSettings() }
         let text = try FileDescriptor(owning: Self.privateDescriptor).readToEnd()
-        guard let given = FetchPrivate(decoding: Array(text.utf8)[...]) else { throw BadPrivate() }
+        guard let given = FetchPrivate(decoding: Array(text.utf8)[...]) else { throw Failure.badPrivate }
         var network = NetworkSettings(proxyCredentials: given.proxyCredentials)
         if let proxy = given.proxy {
-            guard let url = Self.proxy(proxy) else { throw BadPrivate() }
+            guard let url = Self.proxy(proxy) else { throw Failure.badPrivate }
             network.proxy = url
         }
         if let roots = given.roots {
@@ -68,21 +70,14 @@ struct FetchProgram: WorkerProgram, Equatable {
         return text
     }
 
-    /// An error of libcurl's initialisation.
-    struct InitialisationFailure: Error, CustomStringConvertible {
-        let description = "libcurl cannot be initialised"
-    }
-
     func makeService(channel: FrameChannel, log: Log) throws -> FetchLoop {
         // TLS libraries write to sockets that the other end has closed.
         signal(SIGPIPE, SIG_IGN)
         _ = CurrentProcess.raiseDescriptorLimit()
-        guard ctransfer_global_init() == CURLE_OK else { throw InitialisationFailure() }
-        let network = try network()
+        guard ctransfer_global_init() == CURLE_OK else { throw Failure(description: "libcurl cannot be initialised") }
         return try FetchLoop(
-            channel: channel, policy: AddressPolicy(allowed: allowedAddresses), network: network,
-            speedFloor: speedFloor,
-            log: log)
+            channel: channel, policy: AddressPolicy(allowed: allowedAddresses), network: network(),
+            speedFloor: speedFloor, log: log)
     }
 }
 

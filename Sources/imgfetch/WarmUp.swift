@@ -8,9 +8,6 @@ import WorkerProtocol
 /// libcurl. It does what a process does once (map pages, look up conformances in the Swift runtime, grow the heap)
 /// before the sandbox, so that no client waits for it.
 enum WarmUp {
-    /// Runs the download.
-    ///
-    /// - Throws: `SystemError`, `WireError` or `FrameChannel.Failure`.
     static func run() throws {
         let (ours, theirs) = try UnixSocket.pair()
         let (broker, worker) = (FrameChannel(socket: ours), FrameChannel(socket: theirs))

@@ -24,30 +24,15 @@ struct ResponseHeaders {
     private(set) var isMultiplexed = false
     /// Whether the final response's header has ended.
     private(set) var isComplete = false
-    /// `Content-Type`.
-    private(set) var contentType: String?
-    /// `ETag`.
-    private(set) var etag: String?
-    /// `Last-Modified`, as the origin wrote it.
-    private(set) var lastModified: String?
+    /// The fields of these names, as the origin wrote them.
+    private(set) var contentType, contentRange, acceptRanges, etag, lastModified, date, age, expires: String?
+    private(set) var retryAfter: String?
     /// `Location`, with spaces and bytes outside ASCII percent-encoded.
     private(set) var location: String?
-    /// `Retry-After`, as the origin wrote it.
-    private(set) var retryAfter: String?
-    /// `Date`, as the origin wrote it, like all that follow.
-    private(set) var date: String?
-    /// `Age`.
-    private(set) var age: String?
-    /// `Expires`.
-    private(set) var expires: String?
     /// `Cache-Control`, all fields joined; contains "no-store" when a field is not kept.
     private(set) var cacheControl: String?
     /// `Vary`, all fields joined; contains "*" when a field is not kept.
     private(set) var vary: String?
-    /// `Content-Range`.
-    private(set) var contentRange: String?
-    /// `Accept-Ranges`.
-    private(set) var acceptRanges: String?
     /// Whether the body is compressed. Its length then does not say the length of the result.
     private(set) var isEncoded = false
 
@@ -59,9 +44,7 @@ struct ResponseHeaders {
     private var isChunked = false
 
     /// The body's length, if the header says it.
-    var expectedLength: Int? {
-        isEncoded || isChunked ? nil : contentLength
-    }
+    var expectedLength: Int? { isEncoded || isChunked ? nil : contentLength }
 
     /// The fields that are stored. The request began and the header ended at these times.
     func record(requestedAt: Int, receivedAt: Int) -> ResponseRecord {

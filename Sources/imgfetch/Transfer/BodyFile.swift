@@ -15,12 +15,9 @@ struct BodyFile: ~Copyable {
         self.received = received
     }
 
-    /// Whether the body has no file.
     var isInMemory: Bool { file == nil }
 
     /// Goes on in a file, which gets the bytes that were received.
-    ///
-    /// - Throws: `SystemError` of `pwrite`.
     mutating func move(to file: FileDescriptor) throws(SystemError) {
         guard isInMemory else { return }
         try file.write(memory.span, at: 0)
@@ -28,16 +25,12 @@ struct BodyFile: ~Copyable {
         memory = []
     }
 
-    /// Checks that the bytes to be continued exist.
-    ///
-    /// - Throws: `SystemError` of `fstat`, or when there are fewer.
+    /// Throws unless the bytes to be continued exist.
     func resume() throws(SystemError) {
         if try file?.size() ?? 0 < received { throw SystemError("resume", code: SystemError.invalidArgument) }
     }
 
     /// Discards all bytes, including those of an earlier transfer that were not counted.
-    ///
-    /// - Throws: `SystemError` of `fstat` or `ftruncate`.
     mutating func startOver() throws(SystemError) {
         received = 0
         memory = []
@@ -59,9 +52,7 @@ struct BodyFile: ~Copyable {
         return nil
     }
 
-    /// Appends bytes.
-    ///
-    /// - Throws: `SystemError` of `pwrite`; the bytes then do not count as received.
+    /// Appends bytes. When it throws, they do not count as received.
     mutating func append(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         if let file {
             try unsafe file.write(bytes, at: received)

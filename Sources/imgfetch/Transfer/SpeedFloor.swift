@@ -39,7 +39,5 @@ struct SpeedFloor: Equatable {
     }
 
     /// Begins the measurement of another body.
-    mutating func startOver() {
-        (begunAt, received, decidedAt) = (nil, 0, nil)
-    }
+    mutating func startOver() { (begunAt, received, decidedAt) = (nil, 0, nil) }
 }

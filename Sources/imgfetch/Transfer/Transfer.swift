@@ -39,7 +39,6 @@ import WorkerProtocol
     /// The least time between two progress reports.
     static let progressMs = 50
 
-    /// The job.
     let job: FetchJob
     /// The loop adds the handle to libcurl's set of transfers and removes it.
     let handle: EasyHandle
@@ -175,12 +174,10 @@ import WorkerProtocol
     /// Prepares the hop that follows from the verdict. Credentials are not sent to another server, nor after a later
     /// redirect that leads back.
     func prepareNextHop() {
-        switch verdict {
-        case .redirected(let target):
+        if case .redirected(let target) = verdict {
             if !target.hasSameOrigin(as: url) { sendsCredentials = false }
             redirects.append(Redirect(headers.record(requestedAt: requestedAt, receivedAt: receivedAt)))
             url = target
-        case .again, .complete, .notModified, .failed, nil: break
         }
         prepareHop()
     }
@@ -287,9 +284,7 @@ import WorkerProtocol
         guard redirects.count < Redirect.most else {
             return .failed(TransferError.tooManyRedirects(limit: Redirect.most, host: url.host))
         }
-        do {
-            return .redirected(try url.redirected(to: location))
-        } catch {
+        do { return .redirected(try url.redirected(to: location)) } catch {
             return .failed(TransferError.redirectRefused(error, host: url.host))
         }
     }
@@ -380,12 +375,9 @@ import WorkerProtocol
             confirmation.times = times
             return .ended(.notModified(job: job.id, confirmation))
         case .failed(let error):
-            return .ended(
-                .failed(
-                    job: job.id,
-                    FetchFailure(
-                        error, received: continuableBytes, response: response(thatCaused: error),
-                        cookies: cookieChanges)))
+            let failure = FetchFailure(
+                error, received: continuableBytes, response: response(thatCaused: error), cookies: cookieChanges)
+            return .ended(.failed(job: job.id, failure))
         }
     }
 
@@ -426,9 +418,7 @@ import WorkerProtocol
         if code == CURLE_OUT_OF_MEMORY, !handle.remoteAddress.isEmpty, !headers.isComplete {
             return TransferError.headerTooLong(host: host)
         }
-        if code == CURLE_UNSUPPORTED_PROTOCOL {
-            return TransferError.badResponse("no HTTP", host: host)
-        }
+        if code == CURLE_UNSUPPORTED_PROTOCOL { return TransferError.badResponse("no HTTP", host: host) }
         return TransferError.error(code, host: host, detail: handle.errorDetail)
     }
 
@@ -460,8 +450,7 @@ import WorkerProtocol
         guard body.isInMemory, !hasRequestedFile, verdict == nil, headers.isComplete else { return nil }
         let isLarge = max(total ?? 0, body.received) > Self.smallBody
         guard isLarge || progressDue.map({ $0 <= now }) == true else { return nil }
-        hasRequestedFile = true
-        return .needsFile(job: job.id)
+        return takeLastFileRequest()
     }
 
     /// Requests a file for the received bytes after the transfer's end; nil when it was requested before.

@@ -55,35 +55,29 @@ enum TransferError {
         return WireError(wireCode, "\(sentence): \(withoutFullStop(reason)).")
     }
 
-    /// No address of `host` may be connected to.
     static func forbiddenAddress(_ address: IPAddress, host: String) -> WireError {
         WireError(
             .forbiddenAddress,
             "\(host) has the address \(address), which downloads may not reach without the broker's --allow-address.")
     }
 
-    /// The body exceeds the limit.
     static func tooLarge(limit: Int, host: String) -> WireError {
         WireError(.tooLarge, "The body from \(host) is longer than the \(limit) bytes of --max-download.")
     }
 
-    /// The body could not be written.
     static func diskFailed(_ reason: String, host: String) -> WireError {
         WireError(.diskFailed, "The body from \(host) could not be stored: \(reason).")
     }
 
-    /// The body is slower than the floor.
     static func tooSlow(_ floor: SpeedFloor, host: String) -> WireError {
         WireError(
             .timeout, "\(host) sent fewer than \(floor.bytesPerSecond) bytes a second for \(floor.seconds) s.")
     }
 
-    /// The response has no body.
     static func emptyBody(host: String) -> WireError {
         WireError(.emptyImage, "\(host) answered without a body.")
     }
 
-    /// The header exceeds the limit.
     static func headerTooLong(host: String) -> WireError {
         WireError(.transferFailed, "The response header from \(host) is too long.")
     }
@@ -93,7 +87,6 @@ enum TransferError {
         WireError(.transferFailed, "\(host) answered with \(what).")
     }
 
-    /// The redirects exceed the limit.
     static func tooManyRedirects(limit: Int, host: String) -> WireError {
         WireError(.tooManyRedirects, "\(host) redirected the request for the \(limit + 1)th time.")
     }
@@ -116,7 +109,6 @@ enum TransferError {
         }
     }
 
-    /// The origin answered with an error status.
     static func httpStatus(_ status: Int, host: String, retryAfter: String?, now: Int) -> WireError {
         WireError(
             .httpStatus, "\(host) answered with status \(status).", httpStatus: status,

@@ -32,9 +32,7 @@ struct TransferURL: Equatable {
     }
 
     /// Reads a URL with scheme http or https.
-    init(_ text: String) throws(Refusal) {
-        try self.init(text, relativeTo: nil)
-    }
+    init(_ text: String) throws(Refusal) { try self.init(text, relativeTo: nil) }
 
     /// The target of a redirect from this URL: a URL, or a reference relative to this one.
     func redirected(to reference: String) throws(Refusal) -> TransferURL {
