@@ -60,26 +60,23 @@ static int is_stretched(codec_text document) {
         value.end - value.start >= 4 && memcmp(value.start, "none", 4) == 0;
 }
 
+static codec_status too_large(codec_document *document, const char *message) {
+    document->message = message;
+    return CODEC_TOO_LARGE;
+}
+
 /// Checks the limits of elements, rules and filters.
 static codec_status scan(codec_document *document) {
     codec_text text = document->text;
-    if (text.end - text.start > CODEC_MAXIMUM_DOCUMENT) {
-        document->message = "the document is too long";
-        return CODEC_TOO_LARGE;
-    }
+    if (text.end - text.start > CODEC_MAXIMUM_DOCUMENT) return too_large(document, "the document is too long");
     uint64_t rules = 0;
     for (const uint8_t *place = text.start; place + 1 < text.end; place++) {
         if (*place == '<' && begins_name(place[1])) document->elements++;
         if (*place == '{') rules++;
     }
-    if (document->elements > MAXIMUM_ELEMENTS || document->elements * rules > MAXIMUM_MATCHES) {
-        document->message = document->elements > MAXIMUM_ELEMENTS ? "too many elements" : "too many rules";
-        return CODEC_TOO_LARGE;
-    }
-    if (!has_limited_filters(text)) {
-        document->message = "a filter";
-        return CODEC_TOO_LARGE;
-    }
+    if (document->elements > MAXIMUM_ELEMENTS) return too_large(document, "too many elements");
+    if (document->elements * rules > MAXIMUM_MATCHES) return too_large(document, "too many rules");
+    if (!has_limited_filters(text)) return too_large(document, "a filter");
     document->is_stretched = is_stretched(text);
     document->message = "";
     return CODEC_OK;
@@ -87,10 +84,7 @@ static codec_status scan(codec_document *document) {
 
 codec_status codec_document_read(const uint8_t *bytes, size_t length, codec_document *document) {
     *document = (codec_document){.text = {bytes, bytes + length}, .message = ""};
-    if (length > CODEC_MAXIMUM_DOCUMENT) {
-        document->message = "the document is too long";
-        return CODEC_TOO_LARGE;
-    }
+    if (length > CODEC_MAXIMUM_DOCUMENT) return too_large(document, "the document is too long");
     codec_status status = codec_document_inflate(document);
     if (status == CODEC_OK) status = codec_document_decode(document);
     if (status == CODEC_OK) status = codec_document_expand(document);

@@ -24,6 +24,11 @@ typedef struct {
     const char *message;
 } expansion;
 
+static codec_status failed(expansion *all, codec_status status, const char *message) {
+    all->message = message;
+    return status;
+}
+
 static int starts(codec_text text, const char *word) {
     size_t length = strlen(word);
     return (size_t)(text.end - text.start) >= length && memcmp(text.start, word, length) == 0;
@@ -59,19 +64,13 @@ static codec_status read_value(codec_text text, codec_bytes *value) {
 
 /// Reads the declaration of an entity, and moves to its end.
 static codec_status read_entity(expansion *all, codec_text *rest) {
-    if (all->count == MAXIMUM_ENTITIES) {
-        all->message = "too many entities";
-        return CODEC_TOO_LARGE;
-    }
+    if (all->count == MAXIMUM_ENTITIES) return failed(all, CODEC_TOO_LARGE, "too many entities");
     const uint8_t *next = codec_skip_spaces(*rest, rest->start + strlen("<!ENTITY"));
     codec_text name = {next, next};
     while (name.end < rest->end && !codec_is_space(*name.end) && *name.end != '>') name.end++;
     next = codec_skip_spaces(*rest, name.end);
     if (next == rest->end) return CODEC_TRUNCATED;
-    if (*next != '"' && *next != '\'') {
-        all->message = "an entity outside the document";
-        return CODEC_UNSUPPORTED;
-    }
+    if (*next != '"' && *next != '\'') return failed(all, CODEC_UNSUPPORTED, "an entity outside the document");
     const uint8_t *close = memchr(next + 1, *next, (size_t)(rest->end - next - 1));
     const uint8_t *end = close ? memchr(close, '>', (size_t)(rest->end - close)) : NULL;
     if (!end) return CODEC_TRUNCATED;
@@ -135,15 +134,9 @@ static codec_status expand(expansion *all, codec_text text, place where) {
             const uint8_t *end;
             entity *found = find_entity(all, *rest, &end);
             if (found) {
-                if (found->is_open) {
-                    all->message = "an entity contains itself";
-                    return CODEC_DAMAGED;
-                }
+                if (found->is_open) return failed(all, CODEC_DAMAGED, "an entity contains itself");
                 size_t cost = (size_t)(end - next);
-                if (depth + 1 == MAXIMUM_DEPTH || cost > all->budget) {
-                    all->message = "entities";
-                    return CODEC_TOO_LARGE;
-                }
+                if (depth + 1 == MAXIMUM_DEPTH || cost > all->budget) return failed(all, CODEC_TOO_LARGE, "entities");
                 all->budget -= cost;
                 found->is_open = 1;
                 rest->start = end;
@@ -174,10 +167,7 @@ static codec_status expand(expansion *all, codec_text text, place where) {
             }
         }
         if (depth > 0) {
-            if (length > all->budget) {
-                all->message = "entities";
-                return CODEC_TOO_LARGE;
-            }
+            if (length > all->budget) return failed(all, CODEC_TOO_LARGE, "entities");
             all->budget -= length;
         }
         status = codec_bytes_append(&all->result, next, length);
@@ -253,11 +243,8 @@ codec_status codec_document_expand(codec_document *document) {
     if (status == CODEC_OK && all->count > 0) status = expand(all, rest, CONTENT);
     document->message = all->message;
     for (size_t i = 0; i < all->count; i++) codec_bytes_free(&all->entities[i].value);
-    if (status == CODEC_OK && all->count > 0) {
-        codec_document_take(document, &all->result);
-    } else {
-        codec_bytes_free(&all->result);
-    }
+    if (status == CODEC_OK && all->count > 0) codec_document_take(document, &all->result);
+    else codec_bytes_free(&all->result);
     free(all);
     return status;
 }

@@ -154,6 +154,8 @@ static cairo_surface_t *create_surface(uint32_t width, uint32_t height) {
     return NULL;
 }
 
+static uint32_t little_endian(const uint8_t *bytes) { return bytes[0] | (uint32_t)bytes[1] << 8; }
+
 /// Finds the first frame of a GIF, and the canvas. Returns whether it has one.
 static int find_frame(codec_bytes file, codec_gif_frame *frame, uint32_t *left, uint32_t *top) {
     size_t place = 13;
@@ -163,10 +165,10 @@ static int find_frame(codec_bytes file, codec_gif_frame *frame, uint32_t *left, 
     while (place + 10 <= file.length && file.bytes[place] != ';') {
         const uint8_t *block = file.bytes + place;
         if (*block == ',') {
-            uint32_t width = block[5] | (uint32_t)block[6] << 8, height = block[7] | (uint32_t)block[8] << 8;
-            uint32_t columns = file.bytes[6] | (uint32_t)file.bytes[7] << 8, rows = file.bytes[8] | (uint32_t)file.bytes[9] << 8;
-            *left = block[1] | (uint32_t)block[2] << 8;
-            *top = block[3] | (uint32_t)block[4] << 8;
+            uint32_t width = little_endian(block + 5), height = little_endian(block + 7);
+            uint32_t columns = little_endian(file.bytes + 6), rows = little_endian(file.bytes + 8);
+            *left = little_endian(block + 1);
+            *top = little_endian(block + 3);
             frame->position = place;
             frame->width = *left >= columns ? 0 : width < columns - *left ? width : columns - *left;
             frame->height = *top >= rows ? 0 : height < rows - *top ? height : rows - *top;
@@ -185,8 +187,7 @@ static codec_status draw_gif(codec_bytes *file) {
     codec_gif_frame frame = {0};
     uint32_t left, top;
     if (!find_frame(*file, &frame, &left, &top)) return CODEC_DAMAGED;
-    cairo_surface_t *canvas = create_surface(
-        file->bytes[6] | (uint32_t)file->bytes[7] << 8, file->bytes[8] | (uint32_t)file->bytes[9] << 8);
+    cairo_surface_t *canvas = create_surface(little_endian(file->bytes + 6), little_endian(file->bytes + 8));
     if (!canvas) return CODEC_TOO_LARGE;
     uint8_t *rows = malloc((size_t)frame.width * frame.height * 4);
     codec_gif_reader *reader = codec_gif_reader_create(file->bytes, file->length, &frame);

@@ -52,14 +52,17 @@ void codec_svg_await_threads(void) {
 
 codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length) {
     codec_svg_reader *reader = calloc(1, sizeof *reader);
-    if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = length;
+    if (reader) *reader = (codec_svg_reader){.bytes = bytes, .length = length};
     return reader;
 }
 
 /// The size of an em, which librsvg takes as 12.
 static const char font_size[] = ":root:not([font-size]) { font-size: 16px }";
+
+static codec_status refuse(codec_svg_reader *reader, codec_status status, const char *message) {
+    snprintf(reader->message, sizeof reader->message, "%s", message);
+    return status;
+}
 
 static codec_status failed(codec_svg_reader *reader, GError *error) {
     snprintf(reader->message, sizeof reader->message, "%s", error ? error->message : "");
@@ -98,15 +101,9 @@ static void find_size(codec_svg_reader *reader, int is_stretched) {
     reader->width = knows_width ? pixels(width) : DEFAULT_WIDTH;
     reader->height = knows_height ? pixels(height) : DEFAULT_HEIGHT;
     if (ratio <= 0 || (knows_width && knows_height)) return;
-    if (knows_width) {
-        reader->height = reader->width / ratio;
-    } else if (knows_height) {
-        reader->width = reader->height * ratio;
-    } else if (ratio > DEFAULT_WIDTH / DEFAULT_HEIGHT) {
-        reader->height = reader->width / ratio;
-    } else {
-        reader->width = reader->height * ratio;
-    }
+    int is_wide = ratio > DEFAULT_WIDTH / DEFAULT_HEIGHT;
+    if (knows_width || (!knows_height && is_wide)) reader->height = reader->width / ratio;
+    else reader->width = reader->height * ratio;
 }
 
 /// Parses a text as it is, with the font size of browsers.
@@ -123,10 +120,7 @@ static codec_status parse(codec_svg_reader *reader, codec_text text, RsvgHandle 
 codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header *header) {
     codec_document *document = &reader->document;
     codec_status status = codec_document_read(reader->bytes, reader->length, document);
-    if (status != CODEC_OK) {
-        snprintf(reader->message, sizeof reader->message, "%s", document->message);
-        return status;
-    }
+    if (status != CODEC_OK) return refuse(reader, status, document->message);
     status = parse(reader, document->text, &reader->handle);
     if (status != CODEC_OK) return status;
     find_size(reader, document->is_stretched);
@@ -136,9 +130,8 @@ codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header
     if (width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
     header->width = reader->columns = (uint32_t)width;
     header->height = reader->rows = (uint32_t)height;
-    header->frames = 1;
+    header->frames = header->passes = 1;
     header->has_alpha = 1;
-    header->passes = 1;
     // The tree, with images the document that replaces it, and what they are made of; pixels depend on the size that is rendered.
     header->held_bytes = 10 * (uint64_t)codec_svg_reader_length(reader) + document->own.capacity + 1024 * document->elements;
     if (codec_images_exist(document->text)) header->held_bytes += 2 * CODEC_MAXIMUM_DOCUMENT + 10 * (uint64_t)reader->length;
@@ -155,7 +148,7 @@ static codec_status replace_images(codec_svg_reader *reader, double scale, codec
         g_object_unref(reader->handle);
         status = parse(reader, (codec_text){bytes.bytes, bytes.bytes + bytes.length}, &reader->handle);
     } else if (status == CODEC_TOO_LARGE) {
-        snprintf(reader->message, sizeof reader->message, "images in it");
+        refuse(reader, status, "images in it");
     }
     codec_bytes_free(&bytes);
     return status;
@@ -191,10 +184,8 @@ codec_status codec_svg_reader_render(
     uint64_t most, uint8_t *pixels) {
     if (width == 0 || height == 0 || width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
     // cairo's limit is 32,767.
-    if (width > INT16_MAX || height > INT16_MAX) {
-        snprintf(reader->message, sizeof reader->message, "a side of more than %d pixels", INT16_MAX);
-        return CODEC_TOO_LARGE;
-    }
+    if (width > INT16_MAX || height > INT16_MAX)
+        return refuse(reader, CODEC_TOO_LARGE, "a side of more than 32767 pixels");
     memset(pixels, 0, (size_t)width * height * 4);
     cairo_surface_t *surface = cairo_image_surface_create_for_data(
         pixels, CAIRO_FORMAT_ARGB32, (int)width, (int)height, (int)width * 4);
@@ -204,11 +195,7 @@ codec_status codec_svg_reader_render(
     codec_status status = codec_svg_reader_draw(reader, surface, x, y, horizontal, vertical, &images);
     codec_surfaces_limit(NULL);
     cairo_surface_destroy(surface);
-    if (budget.is_exceeded) {
-        snprintf(reader->message, sizeof reader->message, "filters, masks and groups");
-        return CODEC_TOO_LARGE;
-    }
-    return status;
+    return budget.is_exceeded ? refuse(reader, CODEC_TOO_LARGE, "filters, masks and groups") : status;
 }
 
 const char *codec_svg_reader_message(const codec_svg_reader *reader) { return reader->message; }
