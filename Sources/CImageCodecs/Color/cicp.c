@@ -65,6 +65,15 @@ static cmsToneCurve *create_curve(int transfer) {
     }
 }
 
+/// Creates a profile with the transfer of a number; 8 is that of light itself.
+static cmsHPROFILE create_profile(const color_primaries *known, int transfer) {
+    cmsToneCurve *curve = create_curve(transfer);
+    cmsToneCurve *curves[3] = {curve, curve, curve};
+    cmsHPROFILE profile = curve ? cmsCreateRGBProfile(&known->white, &known->primaries, curves) : NULL;
+    if (curve) cmsFreeToneCurve(curve);
+    return profile;
+}
+
 /// Saves the profile without its creation time and profile ID, so that equal colours have equal bytes.
 static codec_status save(cmsHPROFILE profile, uint8_t **bytes, size_t *length) {
     cmsUInt32Number count = 0;
@@ -99,18 +108,9 @@ int codec_light_is_described(const uint8_t *bytes, size_t length) {
     return length == LIGHT_LENGTH && memcmp(bytes, light_mark, sizeof light_mark) == 0;
 }
 
-/// Creates a profile of light itself.
-static cmsHPROFILE create_linear_profile(const color_primaries *known) {
-    cmsToneCurve *curve = cmsBuildGamma(NULL, 1);
-    cmsToneCurve *curves[3] = {curve, curve, curve};
-    cmsHPROFILE profile = curve ? cmsCreateRGBProfile(&known->white, &known->primaries, curves) : NULL;
-    if (curve) cmsFreeToneCurve(curve);
-    return profile;
-}
-
 /// Finds the light of sRGB's primaries for each of the file's. Returns whether there was memory.
 static int fill_matrix(codec_light *light, const color_primaries *known) {
-    cmsHPROFILE from = create_linear_profile(known), to = create_linear_profile(&known_primaries[0]);
+    cmsHPROFILE from = create_profile(known, 8), to = create_profile(&known_primaries[0], 8);
     cmsHTRANSFORM transform = NULL;
     if (from && to)
         transform = cmsCreateTransform(
@@ -186,11 +186,7 @@ codec_status codec_profile_for_cicp(int primaries, int transfer, uint8_t **profi
     }
     int is_plain = transfer != 4 && transfer != 5 && transfer != 8 && transfer != 17;
     if (known->number == 1 && is_plain) return CODEC_OK;
-    cmsToneCurve *curve = create_curve(transfer);
-    if (!curve) return CODEC_NO_MEMORY;
-    cmsToneCurve *curves[3] = {curve, curve, curve};
-    cmsHPROFILE made = cmsCreateRGBProfile(&known->white, &known->primaries, curves);
-    cmsFreeToneCurve(curve);
+    cmsHPROFILE made = create_profile(known, transfer);
     if (!made) return CODEC_NO_MEMORY;
     codec_status status = save(made, profile, length);
     cmsCloseProfile(made);

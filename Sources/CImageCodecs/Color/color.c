@@ -160,33 +160,26 @@ int codec_profile_is_gray(const uint8_t *profile, size_t length) {
     return length >= 20 && memcmp(profile + 16, "GRAY", 4) == 0;
 }
 
-struct codec_lab {
-    cmsHTRANSFORM transform;
-};
-
+// A codec_lab is a transform of Little CMS.
 codec_lab *codec_lab_create(codec_order order) {
-    codec_lab *lab = calloc(1, sizeof *lab);
     cmsHPROFILE values = cmsCreateLab4Profile(NULL), srgb = cmsCreate_sRGBProfile();
+    cmsHTRANSFORM transform = NULL;
     // Without a table between, which would blur the edge of sRGB's colours.
-    if (lab && values && srgb)
-        lab->transform = cmsCreateTransform(
+    if (values && srgb)
+        transform = cmsCreateTransform(
             values, TYPE_LabV2_16, srgb, order == CODEC_BGRA ? TYPE_BGRA_8 : TYPE_RGBA_8, INTENT_RELATIVE_COLORIMETRIC,
             cmsFLAGS_NOOPTIMIZE);
     if (values) cmsCloseProfile(values);
     if (srgb) cmsCloseProfile(srgb);
-    if (lab && lab->transform) return lab;
-    free(lab);
-    return NULL;
+    return transform;
 }
 
 void codec_lab_convert(const codec_lab *lab, const uint16_t *colors, uint8_t *pixels, size_t count) {
-    cmsDoTransform(lab->transform, colors, pixels, (cmsUInt32Number)count);
+    cmsDoTransform((cmsHTRANSFORM)(uintptr_t)lab, colors, pixels, (cmsUInt32Number)count);
 }
 
 void codec_lab_destroy(codec_lab *lab) {
-    if (!lab) return;
-    cmsDeleteTransform(lab->transform);
-    free(lab);
+    if (lab) cmsDeleteTransform(lab);
 }
 
 codec_status codec_inflate(const uint8_t *bytes, size_t length, size_t most, uint8_t **output, size_t *output_length) {
