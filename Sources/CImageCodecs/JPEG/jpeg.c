@@ -74,6 +74,11 @@ static void note_scan(j_common_ptr common) {
     }
 }
 
+static codec_status refuse(codec_jpeg_reader *reader, codec_status status, const char *message) {
+    snprintf(reader->errors.message, sizeof reader->errors.message, "%s", message);
+    return status;
+}
+
 /// Returns the status for the libjpeg error that has just jumped.
 static codec_status reading_status(const codec_jpeg_reader *reader) {
     if (reader->has_endless_scans) return CODEC_TOO_LARGE;
@@ -140,10 +145,7 @@ static uint64_t coefficient_bytes(j_decompress_ptr jpeg) {
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header) {
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     jpeg_read_header(&reader->jpeg, TRUE);
-    if (jpeg_has_too_many_scans(&reader->jpeg)) {
-        snprintf(reader->errors.message, sizeof reader->errors.message, "too many scans");
-        return CODEC_TOO_LARGE;
-    }
+    if (jpeg_has_too_many_scans(&reader->jpeg)) return refuse(reader, CODEC_TOO_LARGE, "too many scans");
     header->width = reader->jpeg.image_width;
     header->height = reader->jpeg.image_height;
     header->passes = 1;
@@ -162,10 +164,7 @@ void codec_jpeg_reader_accept_damage(codec_jpeg_reader *reader) { reader->accept
 
 codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans) {
     *scans = 0;
-    if (!jpeg_has_multiple_scans(&reader->jpeg)) {
-        snprintf(reader->errors.message, sizeof reader->errors.message, "it has one scan only");
-        return CODEC_UNSUPPORTED;
-    }
+    if (!jpeg_has_multiple_scans(&reader->jpeg)) return refuse(reader, CODEC_UNSUPPORTED, "it has one scan only");
     reader->source.bytes_in_buffer = jpeg_complete_scans(&reader->jpeg, scans);
     if (*scans == 0) return CODEC_TRUNCATED;
     reader->is_part = 1;
@@ -210,10 +209,8 @@ static codec_status start(codec_jpeg_reader *reader, codec_order order, int eigh
             jpeg, reader->source.next_input_byte, reader->bytes + reader->length);
     }
     jpeg_start_decompress(jpeg);
-    if (jpeg_has_multiple_scans(jpeg) && !reader->is_part && !reader->accepts_damage && coefficients_missing(reader)) {
-        snprintf(reader->errors.message, sizeof reader->errors.message, "scans are missing");
-        return CODEC_TRUNCATED;
-    }
+    if (jpeg_has_multiple_scans(jpeg) && !reader->is_part && !reader->accepts_damage && coefficients_missing(reader))
+        return refuse(reader, CODEC_TRUNCATED, "scans are missing");
     return warnings_status(reader);
 }
 
