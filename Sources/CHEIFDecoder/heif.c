@@ -139,41 +139,6 @@ static codec_status read_profile(codec_heif_reader *reader) {
     return status;
 }
 
-static codec_status describe(codec_heif_reader *reader, codec_header *header);
-
-codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_header *header) {
-    uint64_t structure = 0;
-    int is_complete = measure_boxes(reader->bytes, reader->length, &structure);
-    if (structure > MAXIMUM_STRUCTURE) return CODEC_TOO_LARGE;
-    errno = 0;
-    struct heif_error error =
-        heif_context_read_from_memory_without_copy(reader->context, reader->bytes, reader->length, NULL);
-    if (error.code == heif_error_Ok) error = heif_context_get_primary_image_handle(reader->context, &reader->handle);
-    if (error.code != heif_error_Ok) {
-        codec_status status = failed(reader, error);
-        return status == CODEC_DAMAGED && !is_complete ? CODEC_TRUNCATED : status;
-    }
-    if (!is_complete) return CODEC_TRUNCATED;
-    return describe(reader, header);
-}
-
-codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_t index, codec_header *header) {
-    heif_item_id items[CODEC_HEIF_MAXIMUM_THUMBNAILS];
-    int count =
-        heif_image_handle_get_list_of_thumbnail_IDs(reader->handle, items, CODEC_HEIF_MAXIMUM_THUMBNAILS);
-    if (count < 0 || index >= (uint32_t)count) return CODEC_EMPTY;
-    struct heif_image_handle *thumbnail = NULL;
-    errno = 0;
-    struct heif_error error = heif_image_handle_get_thumbnail(reader->handle, items[index], &thumbnail);
-    if (error.code != heif_error_Ok) return failed(reader, error);
-    heif_image_handle_release(reader->handle);
-    reader->handle = thumbnail;
-    free(reader->profile);
-    reader->profile = NULL;
-    reader->profile_length = 0;
-    return describe(reader, header);
-}
-
 /// Describes the image of the reader's handle.
 static codec_status describe(codec_heif_reader *reader, codec_header *header) {
     int width = heif_image_handle_get_width(reader->handle), height = heif_image_handle_get_height(reader->handle);
@@ -211,6 +176,39 @@ static codec_status describe(codec_heif_reader *reader, codec_header *header) {
     header->held_bytes = layers * (4 * bytes + shown / 2) + reader->profile_length + count_type(reader, "hvc1") * 256 +
         MEMORY_OF_CODEC + 8 * (uint64_t)width;
     return CODEC_OK;
+}
+
+codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_header *header) {
+    uint64_t structure = 0;
+    int is_complete = measure_boxes(reader->bytes, reader->length, &structure);
+    if (structure > MAXIMUM_STRUCTURE) return CODEC_TOO_LARGE;
+    errno = 0;
+    struct heif_error error =
+        heif_context_read_from_memory_without_copy(reader->context, reader->bytes, reader->length, NULL);
+    if (error.code == heif_error_Ok) error = heif_context_get_primary_image_handle(reader->context, &reader->handle);
+    if (error.code != heif_error_Ok) {
+        codec_status status = failed(reader, error);
+        return status == CODEC_DAMAGED && !is_complete ? CODEC_TRUNCATED : status;
+    }
+    if (!is_complete) return CODEC_TRUNCATED;
+    return describe(reader, header);
+}
+
+codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_t index, codec_header *header) {
+    heif_item_id items[CODEC_HEIF_MAXIMUM_THUMBNAILS];
+    int count =
+        heif_image_handle_get_list_of_thumbnail_IDs(reader->handle, items, CODEC_HEIF_MAXIMUM_THUMBNAILS);
+    if (count < 0 || index >= (uint32_t)count) return CODEC_EMPTY;
+    struct heif_image_handle *thumbnail = NULL;
+    errno = 0;
+    struct heif_error error = heif_image_handle_get_thumbnail(reader->handle, items[index], &thumbnail);
+    if (error.code != heif_error_Ok) return failed(reader, error);
+    heif_image_handle_release(reader->handle);
+    reader->handle = thumbnail;
+    free(reader->profile);
+    reader->profile = NULL;
+    reader->profile_length = 0;
+    return describe(reader, header);
 }
 
 const uint8_t *codec_heif_reader_profile(const codec_heif_reader *reader, size_t *length) {

@@ -9,15 +9,13 @@
 typedef struct {
     const uint8_t *samples;
     size_t stride;
-    uint32_t width;
-    uint32_t height;
+    uint32_t width, height;
     int depth;
 } codec_plane;
 
 /// A decoded image.
 typedef struct {
-    uint32_t width;
-    uint32_t height;
+    uint32_t width, height;
     /// Luma and both chroma planes; or green, blue and red; or luma alone.
     codec_plane colors[3];
     /// 1, or 3.
@@ -33,7 +31,6 @@ typedef struct {
     float *chroma;
 } codec_planes;
 
-/// Returns whether the matrix is known.
 int codec_planes_knows(int matrix);
 /// Converts a row to four bytes a pixel with straight alpha; `red` is the place of red, 0 or 2. Chroma is interpolated
 /// between the centres of its samples.

@@ -8,8 +8,7 @@
 /// The source that giflib reads from.
 typedef struct {
     const uint8_t *bytes;
-    size_t length;
-    size_t position;
+    size_t length, position;
     /// A read exceeded the end of the bytes.
     int ran_out;
     /// The last read returned a single zero: an empty block, which ends the data.

@@ -8,8 +8,7 @@
 
 typedef struct {
     uint8_t *bytes;
-    size_t length;
-    size_t capacity;
+    size_t length, capacity;
 } codec_output;
 
 /// Reserves room for `count` more bytes and returns its address; NULL without memory.

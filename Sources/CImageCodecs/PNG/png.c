@@ -16,8 +16,7 @@ struct codec_png_reader {
     png_structp png;
     png_infop info;
     const uint8_t *bytes;
-    size_t length;
-    size_t position;
+    size_t length, position;
     /// The offset of an incomplete IDAT chunk at the end of an incomplete file, else 0, and the available length of its
     /// content.
     size_t cut_chunk;
@@ -26,8 +25,7 @@ struct codec_png_reader {
     int ran_out;
     /// An allocation of libpng failed.
     int no_memory;
-    uint32_t width;
-    uint32_t height;
+    uint32_t width, height;
     int passes;
     /// Wrong checksums of pixels are no error.
     int accepts_damage;
@@ -247,12 +245,9 @@ void codec_png_reader_destroy(codec_png_reader *reader) {
 struct codec_png_writer {
     png_structp png;
     png_infop info;
-    uint32_t width;
-    uint32_t height;
+    uint32_t width, height;
     codec_order order;
-    int has_alpha;
-    int started;
-    int no_memory;
+    int has_alpha, started, no_memory;
     codec_output output;
     char message[160];
 };

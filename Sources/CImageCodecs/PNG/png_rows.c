@@ -15,8 +15,7 @@
 
 struct png_rows {
     const uint8_t *bytes;
-    size_t length;
-    size_t position;
+    size_t length, position;
     /// The unread bytes of the current chunk, and the CRC of those read.
     uint32_t left;
     uint32_t checksum;
@@ -53,19 +52,13 @@ png_rows *png_rows_create(
     codec_order order) {
     png_rows *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
-    reader->bytes = bytes;
-    reader->length = length;
-    reader->position = position;
-    reader->width = width;
-    reader->rows_left = height;
-    reader->channels = channels;
-    reader->order = order;
-    reader->message = "";
+    *reader = (png_rows){
+        .bytes = bytes, .length = length, .position = position, .width = width, .rows_left = height,
+        .channels = channels, .order = order, .adler = 1, .message = ""};
     // png_undo_filter reads one byte beyond the pixels.
     size_t row = row_bytes(reader);
     reader->stored = malloc((row < LONGEST_BATCH ? LONGEST_BATCH : row) + 1);
     reader->above = calloc(width, 4);
-    reader->adler = 1;
     if (reader->stored && reader->above) return reader;
     png_rows_destroy(reader);
     return NULL;
