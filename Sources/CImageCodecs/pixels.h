@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/// One pixel.
 typedef float pixel __attribute__((vector_size(16), aligned(4)));
 typedef uint8_t packed_pixel __attribute__((vector_size(4), aligned(1)));
 typedef int32_t whole_pixel __attribute__((vector_size(16)));

@@ -115,7 +115,6 @@ static codec_status read_data(const data_url *url, codec_bytes *result) {
     return status;
 }
 
-/// Appends bytes in base64.
 static codec_status append_base64(codec_bytes *target, codec_bytes bytes) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     codec_status status = CODEC_OK;

@@ -108,7 +108,6 @@ private struct BitReader {
         }
     }
 
-    /// Skips the tools of prediction.
     mutating func skipTools() {
         skip(4)
         let hasOrder = flag()

@@ -3,9 +3,7 @@ import ImageDecoding
 /// The frames in a sample of AV1, counted in the headers of its open bitstream units (AV1 specification, section 5.3)
 /// without decoding them. A decoder takes time and memory for each frame, and shows only one of a sample.
 struct AV1Sample: Equatable {
-    /// The number of frame headers.
     private(set) var frames = 0
-    /// The number of frames that are shown.
     private(set) var shownFrames = 0
     /// Whether a sequence header and a key frame that is shown come first, so that no earlier sample is needed.
     private(set) var startsWithKeyFrame = false

@@ -139,7 +139,6 @@ private struct PNMText {
         return nil
     }
 
-    /// Skips the rest of a line.
     mutating func skipLine(_ bytes: Span<UInt8>) {
         while position < bytes.count, bytes[position] != 10 { position += 1 }
         position = min(position + 1, bytes.count)

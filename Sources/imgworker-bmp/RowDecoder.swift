@@ -33,7 +33,6 @@ enum RGBA {
     }
 }
 
-/// Decodes an image with a reader of its rows.
 struct RowDecoder<Reader: RowReader>: ImageDecoder {
     let header: StoredHeader
     let metadata: ImageMetadata

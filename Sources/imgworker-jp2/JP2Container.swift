@@ -21,7 +21,6 @@ struct JP2Container: Equatable {
 
         var count: Int { values.count / depths.count }
 
-        /// Returns the values of a column.
         func column(_ index: Int) -> [Int] { (0..<count).map { values[$0 * depths.count + index] } }
     }
 
@@ -38,7 +37,6 @@ struct JP2Container: Equatable {
 
     private(set) var codestream: Range<Int>
     private(set) var space = Space.unknown
-    /// The range of the ICC profile.
     private(set) var profile: Range<Int>?
     private(set) var palette: Palette?
     /// Nil for one channel of each component.

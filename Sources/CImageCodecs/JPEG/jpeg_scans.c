@@ -185,7 +185,6 @@ int jpeg_can_skip_scans(const struct jpeg_decompress_struct *jpeg) {
     return 1;
 }
 
-/// Returns whether `segment` begins a skippable scan.
 static int begins_skippable(const struct jpeg_decompress_struct *jpeg, const jpeg_segment *segment) {
     jpeg_scan scan;
     return segment->marker == SOS && read_scan(jpeg, segment, &scan) && can_skip(jpeg, &scan);

@@ -29,7 +29,6 @@ struct codec_png_reader {
     int passes;
     /// Wrong checksums of pixels are no error.
     int accepts_damage;
-    /// The rows read, of all passes.
     uint64_t rows_read;
     /// The bytes per pixel of a plain image, whose rows png_rows reads instead of libpng; else 0.
     int plain_channels;

@@ -106,7 +106,6 @@ void codec_jpeg_reader_accept_damage(codec_jpeg_reader *reader);
 codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths);
 /// Reads the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
-/// Skips the next `count` rows.
 codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t count);
 /// Returns the number of bytes that were read and are not read again.
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader);
@@ -205,7 +204,6 @@ void codec_jpeg_writer_destroy(codec_jpeg_writer *writer);
 codec_status codec_webp_encode(
     const uint8_t *pixels, uint32_t width, uint32_t height, codec_order order, int quality, uint8_t **output,
     size_t *length);
-/// Frees the output of codec_webp_encode.
 void codec_webp_free(uint8_t *output);
 
 /// An animated WebP that is being written, with libwebpmux: frames that equal the one before prolong it, and of the others the area

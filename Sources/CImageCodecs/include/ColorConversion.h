@@ -38,7 +38,6 @@ void codec_lab_destroy(codec_lab *lab);
 /// description that only codec_color_create knows: colours brighter than white keep the ratio of red, green and blue light.
 codec_status codec_profile_for_cicp(int primaries, int transfer, uint8_t **profile, size_t *length);
 
-/// Returns whether a profile is one of gray.
 int codec_profile_is_gray(const uint8_t *profile, size_t length);
 
 /// Inflates `length` bytes of a zlib stream (RFC 1950) to at most `most` bytes. *output must be freed with free; it is

@@ -14,7 +14,6 @@ package struct Animation: Equatable {
         case restore
     }
 
-    /// A stored frame.
     package struct Frame: Equatable {
         /// The area of the canvas that it covers, clipped to the canvas.
         package var x, y, width, height: Int
@@ -47,7 +46,6 @@ package struct Animation: Equatable {
 
     /// The canvas size, which may be zero or exceed the limits.
     package var width = 0, height = 0
-    /// The frames found.
     package var frames: [Frame] = []
     /// The number of times that the animation is shown; 0 for endless.
     package var loops = 1
@@ -138,6 +136,5 @@ package struct Animation: Equatable {
 }
 
 extension AnimationTiming {
-    /// The timing of a still image.
     package static var still: AnimationTiming { AnimationTiming(delaysMs: [0], loops: 1) }
 }

@@ -26,7 +26,6 @@ package final class CodecHandle {
 @safe
 package struct CodecReader {
     private let handle: CodecHandle
-    /// The file.
     package let source: ImageSource
     private let format: ImageFormat
     private let message: (OpaquePointer?) -> UnsafePointer<CChar>?
@@ -62,7 +61,6 @@ package struct CodecReader {
         return header
     }
 
-    /// Returns the orientation that a function of the codec finds.
     package func orientation(_ find: (OpaquePointer?) -> Int32) -> Orientation {
         Orientation(rawValue: Int(unsafe find(pointer))) ?? .upright
     }

@@ -50,7 +50,6 @@ package struct ImageCodec: Sendable {
         self.hasParts = hasParts
     }
 
-    /// The row in the table of formats.
     var row: FormatRow {
         FormatRow(
             format, hasFrames: hasFrames, isEncoded: Encoding.Format.allCases.contains { $0.imageFormat == format },

@@ -5,7 +5,6 @@ package import IPCProtocol
 /// and throw `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like; `bad-request` for
 /// frames that the file does not have.
 package protocol ImageDecoder {
-    /// The header of the stored image.
     var header: StoredHeader { get }
     /// The file's metadata; by default none.
     var metadata: ImageMetadata { get }
@@ -56,7 +55,6 @@ extension ImageDecoder {
 
 /// The size at which a codec decodes: the stored size, or a smaller one that takes less time.
 package struct DecodedSize: Equatable {
-    /// The size in pixels.
     package let geometry: PixelGeometry
     /// The unrounded number of decoded pixels per stored pixel in each direction.
     package let horizontal, vertical: Double
@@ -95,7 +93,6 @@ package struct DecodedSize: Equatable {
         return Crop(x: left, y: top, width: right - left, height: bottom - top)
     }
 
-    /// The size of the used rows.
     package var used: PixelGeometry { PixelGeometry(width: geometry.width, height: rows.count) ?? geometry }
 
     /// `stored` scaled to `geometry` exactly.

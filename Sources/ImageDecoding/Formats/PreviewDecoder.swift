@@ -35,7 +35,6 @@ struct PreviewDecoder: ImageDecoder {
     var streams: Bool { true }
     var storesSizes: Bool { true }
 
-    /// The size of the preview.
     var size: PixelGeometry { preview.header.geometry }
 
     func size(keeping share: Double) -> DecodedSize { DecodedSize(header.geometry, stretchedTo: size) }

@@ -24,7 +24,6 @@ final class DecodeClock {
         times.codec + times.scale + times.steps + times.encode + output.waitedMicroseconds
     }
 
-    /// Adds time to a part.
     func add(_ microseconds: Int, to part: WritableKeyPath<DecodeTimes, Int>) {
         times[keyPath: part] += max(0, microseconds)
     }

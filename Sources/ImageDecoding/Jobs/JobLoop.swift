@@ -8,7 +8,6 @@ import WorkerProtocol
 /// worker.
 final class JobLoop {
     let channel: FrameChannel
-    /// The family of this program.
     let family: CodecFamily
     let codecs: [ImageCodec]
     let conversions: ColorConversions

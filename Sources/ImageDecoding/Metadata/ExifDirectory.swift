@@ -22,7 +22,6 @@ package struct ExifDirectory {
         self.first = first
     }
 
-    /// The orientation of the image.
     fileprivate func orientation(in block: Span<UInt8>) -> Orientation? {
         value(of: 0x0112, in: first, block).flatMap(Orientation.init)
     }
@@ -45,7 +44,6 @@ package struct ExifDirectory {
         return start..<start + length
     }
 
-    /// The place of an entry in a directory.
     private func entry(_ tag: Int, in directory: Int, _ block: Span<UInt8>) -> Int? {
         guard let count = block.integer(at: directory, bytes: 2, order) else { return nil }
         for index in 0..<count {

@@ -2,7 +2,6 @@ package import IPCProtocol
 
 /// A metadata block of a file.
 package struct MetadataBlock: Equatable {
-    /// Its length in bytes.
     package let length: Int
     /// Its bytes; nil for a block that is too long to be delivered.
     package let bytes: [UInt8]?
@@ -40,9 +39,7 @@ package struct ImageDetails {
     package var density: ImageFacts.Density?
     /// The EXIF block, a TIFF structure without a prefix.
     package var exif: MetadataBlock?
-    /// The XMP packet.
     package var xmp: MetadataBlock?
 
-    /// No details.
     package init() {}
 }

@@ -35,7 +35,6 @@ package struct ItemFile {
         if let box = BoxCursor.only("iprp", in: children, of: bytes) { readDepth(bytes, box) }
     }
 
-    /// The details of the file.
     package func details(_ bytes: Span<UInt8>) -> ImageDetails {
         var details = ImageDetails()
         details.bitDepth = bitDepth
@@ -66,7 +65,6 @@ package struct ItemFile {
         return bytes
     }
 
-    /// Finds the items of EXIF and XMP.
     private static func metadataItems(_ bytes: Span<UInt8>, _ meta: Range<Int>) -> (exif: Int?, xmp: Int?) {
         guard let info = BoxCursor.only("iinf", in: meta, of: bytes), let version = info.version(in: bytes),
             let fields = info.fields, fields.count >= (version == 0 ? 2 : 4)

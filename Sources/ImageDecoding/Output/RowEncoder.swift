@@ -34,7 +34,6 @@ struct RowEncoder {
         unsafe (take, lastMessage) = (codec_jpeg_writer_take_output, codec_jpeg_writer_message)
     }
 
-    /// Encodes the next `count` rows.
     func encode(_ rows: UnsafeMutableRawBufferPointer, count: Int) -> codec_status {
         unsafe write(writer.pointer, rows.start, stride, UInt32(count))
     }

@@ -22,7 +22,6 @@ struct ImageFrequencies {
         }
     }
 
-    /// The mean of all cells.
     var mean: SIMD4<Double> { coefficients[0] }
 
     /// The coefficient of a horizontal and a vertical frequency.

@@ -61,7 +61,6 @@ package func unpremultiply(_ pixels: UnsafeMutableRawBufferPointer) {
     }
 }
 
-/// Exchanges red and blue.
 package func swapRedAndBlue(_ pixels: UnsafeMutableRawBufferPointer) {
     let words = unsafe pixels.bindMemory(to: UInt32.self)
     for index in 0..<words.count {

@@ -13,7 +13,6 @@ protocol FilteredRowSink {
     mutating func finish() throws(WireError)
 }
 
-/// Scales each row horizontally.
 struct HorizontalFilter<Next: FilteredRowSink>: FilteredRowSink {
     private let taps: FilterTaps
     private let result: FloatRows
@@ -153,7 +152,6 @@ struct FloatRows {
         memory = try PixelMemory(count: (count * pixels + 3) * Self.bytesPerPixel, zeroed: true)
     }
 
-    /// The bytes of a pixel.
     static let bytesPerPixel = 4 * MemoryLayout<Float>.stride
 
     /// The address of the row at `index`.

@@ -42,7 +42,6 @@ private struct ColorMatrix {
     private var rows: [[Float]] = [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]
     private var isBackground = false
 
-    /// The function with this amount.
     init(_ function: Step.Function, _ amount: Float) {
         switch function {
         case .grayscale: setColors(Self.weighted([0.2126, 0.7152, 0.0722], saturation: 1 - amount))
@@ -60,7 +59,6 @@ private struct ColorMatrix {
         }
     }
 
-    /// The rotation of hues.
     init(hueRotation degrees: Double) {
         let angle = degrees * .pi / 180
         let (cosine, sine) = (Float(cos(angle)), Float(sin(angle)))

@@ -4,7 +4,6 @@ import IPCProtocol
 /// The search for the part of an image that its contents decide, by the algorithms of libvips 8 (`vips_smartcrop`; `attention` is
 /// adapted there from smartcrop.js). All frames of an animation have the part of the first.
 struct PartSearch {
-    /// The size of the part.
     let size: PixelGeometry
 
     private let position: Position

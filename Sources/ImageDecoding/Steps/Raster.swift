@@ -130,7 +130,6 @@ private struct RoundedCorners {
     /// Whether a row is not all inside.
     func touches(row: Int) -> Bool { Double(row) < radius || Double(row + 1) > Double(height) - radius }
 
-    /// Computes the shares of a row.
     func fill(_ shares: UnsafeMutableBufferPointer<Float>, row: Int) {
         unsafe shares.update(repeating: 1)
         let lefts = (0..<Self.lines).map { line in

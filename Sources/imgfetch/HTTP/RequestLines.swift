@@ -4,7 +4,6 @@ import WorkerProtocol
 
 /// The header lines of a request in libcurl's form.
 enum RequestLines {
-    /// The kind of a request.
     enum Kind: Equatable {
         /// For the whole body.
         case full

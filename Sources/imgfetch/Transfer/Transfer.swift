@@ -308,7 +308,6 @@ import WorkerProtocol
         case pauses
     }
 
-    /// Handles bytes of a body.
     func bodyReceived(_ bytes: UnsafeRawBufferPointer) -> Reception {
         if verdict == nil, body.isInMemory, body.received + bytes.count > FetchResult.mostBytesInFrame {
             isPaused = true
