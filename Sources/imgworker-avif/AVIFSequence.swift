@@ -43,13 +43,9 @@ struct AVIFSequence: Equatable {
             animation.announced = frames.count
             let delays = color.delays(bytes, count: frames.count)
             for (index, frame) in frames.enumerated() {
-                guard alpha == nil || index < alpha!.count else {
-                    animation.fault = CODEC_DAMAGED
-                    return
-                }
+                guard alpha == nil || index < alpha!.count else { return animation.fault = CODEC_DAMAGED }
                 guard frame.upperBound <= bytes.count, alpha?[index].upperBound ?? 0 <= bytes.count else {
-                    animation.fault = CODEC_TRUNCATED
-                    return
+                    return animation.fault = CODEC_TRUNCATED
                 }
                 animation.frames.append(
                     Animation.Frame(
@@ -78,8 +74,7 @@ private struct AVIFTrack {
     private(set) var loops = 0
     private var timescale = 0
     private var hasAV1 = false
-    private var (chunkOffsets, sampleSizes, chunkLengths, durations):
-        (Range<Int>?, Range<Int>?, Range<Int>?, Range<Int>?)
+    private var chunkOffsets, sampleSizes, chunkLengths, durations: Range<Int>?
     private var hasLongOffsets = false
     /// Whether it is an identified track of AV1 with samples.
     private(set) var hasSamples = false

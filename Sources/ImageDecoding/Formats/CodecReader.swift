@@ -17,9 +17,7 @@ package final class CodecHandle {
         unsafe self.destroy = destroy
     }
 
-    deinit {
-        unsafe destroy(pointer)
-    }
+    deinit { unsafe destroy(pointer) }
 }
 
 /// A codec's reader of a file, with the functions of the codec that all readers have. Keeps the bytes that it uses.

@@ -20,9 +20,7 @@ final class DecodeClock {
     }
 
     /// The microseconds that have a part or none.
-    private var counted: Int {
-        times.codec + times.scale + times.steps + times.encode + output.waitedMicroseconds
-    }
+    private var counted: Int { times.codec + times.scale + times.steps + times.encode + output.waitedMicroseconds }
 
     func add(_ microseconds: Int, to part: WritableKeyPath<DecodeTimes, Int>) {
         times[keyPath: part] += max(0, microseconds)

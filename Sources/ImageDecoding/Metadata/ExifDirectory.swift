@@ -5,8 +5,9 @@ import IPCProtocol
 /// EXIF is a TIFF structure: its header of 8 bytes contains the byte order and the offset of the first directory (IFD), which
 /// consists of a count and entries of 12 bytes. Offsets have 32 bits, so no sum of them overflows an Int.
 package struct ExifDirectory {
-    private let order: ByteOrder
-    private let first: Int
+    package let order: ByteOrder
+    /// The place of the image's directory.
+    package let first: Int
 
     /// Reads the header of an EXIF block without a prefix; nil if it has none.
     package init?(_ block: Span<UInt8>) {
@@ -77,9 +78,7 @@ package struct ExifDirectory {
 
 extension Orientation {
     /// Reads the orientation of an EXIF block; upright if it has none or is incomplete.
-    package init(exif: Span<UInt8>) {
-        self = ExifDirectory(exif)?.orientation(in: exif) ?? .upright
-    }
+    package init(exif: Span<UInt8>) { self = ExifDirectory(exif)?.orientation(in: exif) ?? .upright }
 }
 
 extension ImageFacts.Density {

@@ -18,11 +18,7 @@ package final class PixelMemory {
     }
 
     deinit {
-        if isMapped {
-            unsafe munmap(bytes.baseAddress, bytes.count)
-        } else {
-            unsafe free(bytes.baseAddress)
-        }
+        if isMapped { unsafe munmap(bytes.baseAddress, bytes.count) } else { unsafe free(bytes.baseAddress) }
     }
 
     /// The least size to map instead of using malloc, so that the memory of large images is returned to the system.

@@ -51,8 +51,7 @@ struct VerticalFilter<Next: FilteredRowSink>: FilteredRowSink {
 
     /// Creates a filter for rows of `pixels` pixels.
     init(_ taps: FilterTaps, pixels: Int, next: Next) throws(WireError) {
-        self.taps = taps
-        self.pixels = pixels
+        (self.taps, self.pixels) = (taps, pixels)
         let (sums, run) = (taps.mostOverlapping, taps.longestRun)
         keepsSums = sums <= run
         // If source rows are kept, one more row for the sum.
@@ -162,7 +161,5 @@ struct FloatRows {
     }
 
     /// Sets a row to zero.
-    func clear(_ index: Int) {
-        unsafe self[index].update(repeating: 0, count: pixels * 4)
-    }
+    func clear(_ index: Int) { unsafe self[index].update(repeating: 0, count: pixels * 4) }
 }

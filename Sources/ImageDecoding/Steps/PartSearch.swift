@@ -14,9 +14,7 @@ struct PartSearch {
         var place: (left: Int, top: Int)?
     }
 
-    init(_ search: Transform.Plan.Search) {
-        (size, position) = (search.size, search.position)
-    }
+    init(_ search: Transform.Plan.Search) { (size, position) = (search.size, search.position) }
 
     /// Returns the bytes that a search takes in an image of this size.
     static func workingBytes(from geometry: PixelGeometry) -> Int {

@@ -6,8 +6,7 @@ extension Animation {
     /// animation, as in browsers, and so does the end of the file.
     mutating func walkGIF(_ bytes: Span<UInt8>) {
         guard let screen = Self.sides(bytes, at: 6), let flags = bytes.integer(at: 10, bytes: 1, .little) else {
-            fault = CODEC_TRUNCATED
-            return
+            return fault = CODEC_TRUNCATED
         }
         (width, height) = screen
         var position = 13 + Self.paletteBytes(flags)
@@ -16,18 +15,12 @@ extension Animation {
             switch kind {
             case 0x21:
                 readExtension(bytes, at: position, &control)
-                guard let end = Self.endOfBlocks(bytes, at: position + 2) else {
-                    fault = CODEC_TRUNCATED
-                    return
-                }
+                guard let end = Self.endOfBlocks(bytes, at: position + 2) else { return fault = CODEC_TRUNCATED }
                 position = end
             case 0x2C:
                 guard let place = Self.sides(bytes, at: position + 1), let size = Self.sides(bytes, at: position + 5),
                     let flags = bytes.integer(at: position + 9, bytes: 1, .little)
-                else {
-                    fault = CODEC_TRUNCATED
-                    return
-                }
+                else { return fault = CODEC_TRUNCATED }
                 let data = position + 10 + Self.paletteBytes(flags) + 1
                 let end = Self.endOfBlocks(bytes, at: data)
                 guard addGIF(place, size, control, data: position..<(end ?? bytes.count)) else { return }

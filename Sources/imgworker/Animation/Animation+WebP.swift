@@ -54,7 +54,5 @@ extension Animation {
     }
 
     /// Returns whether `frame` lies within the canvas.
-    func fitsCanvas(_ frame: Frame) -> Bool {
-        frame.x + frame.width <= width && frame.y + frame.height <= height
-    }
+    func fitsCanvas(_ frame: Frame) -> Bool { frame.x + frame.width <= width && frame.y + frame.height <= height }
 }

@@ -10,7 +10,8 @@ extension ImageMetadata {
             var kept = 0
             let found = ContainerMetadata(format, bytes) { kept = source.pass(from: kept, to: $0) }
             return ImageMetadata(
-                orientation: found.orientation(in: bytes), profile: ColorProfile(found, in: bytes),
+                orientation: found.orientation(in: bytes),
+                profile: ColorProfile.read(found.profile, in: bytes),
                 frameCount: frameCount)
         }
     }
@@ -24,25 +25,16 @@ extension PNGDecoder {
 }
 
 extension ColorProfile {
-    /// Reads the profile that `metadata` locates in `bytes`.
-    init(_ metadata: ContainerMetadata, in bytes: Span<UInt8>) {
-        guard let place = metadata.profile else {
-            self = .none
-            return
-        }
+    /// Reads the profile at `place` in `bytes`.
+    fileprivate static func read(_ place: ContainerMetadata.ProfilePlace?, in bytes: Span<UInt8>) -> ColorProfile {
+        guard let place else { return .none }
         let length = place.parts.reduce(0) { $0 + $1.count }
-        guard place.isComplete, length > 0, length <= Self.longest else {
-            self = .damaged
-            return
-        }
+        guard place.isComplete, length > 0, length <= longest else { return .damaged }
         var joined: [UInt8] = []
         joined.reserveCapacity(length)
         for part in place.parts { for index in part { joined.append(bytes[index]) } }
-        guard place.isDeflated else {
-            self = .bytes(joined)
-            return
-        }
-        self = Self.inflated(joined).map { .bytes($0) } ?? .damaged
+        guard place.isDeflated else { return .bytes(joined) }
+        return inflated(joined).map { .bytes($0) } ?? .damaged
     }
 
     private static func inflated(_ stream: [UInt8]) -> [UInt8]? {

@@ -36,19 +36,11 @@ struct JPEGPreviews {
     /// The ranges of the reduced images that an index lists. Its further kinds are other views, depths and gain maps.
     private static func pictures(in index: Range<Int>, of bytes: Span<UInt8>) -> [Range<Int>] {
         let file = bytes.extracting(index)
-        let order: ByteOrder
-        if file.hasText("II*\0", at: 0) {
-            order = .little
-        } else if file.hasText("MM\0*", at: 0) {
-            order = .big
-        } else {
-            return []
-        }
-        guard let directory = file.integer(at: 4, bytes: 4, order),
-            let count = file.integer(at: directory, bytes: 2, order)
-        else { return [] }
+        guard let header = ExifDirectory(file) else { return [] }
+        let order = header.order
+        guard let count = file.integer(at: header.first, bytes: 2, order) else { return [] }
         for position in 0..<min(count, 64) {
-            let entry = directory + 2 + 12 * position
+            let entry = header.first + 2 + 12 * position
             guard file.integer(at: entry, bytes: 2, order) == 0xB002,
                 let length = file.integer(at: entry + 4, bytes: 4, order),
                 let list = file.integer(at: entry + 8, bytes: 4, order)
