@@ -64,9 +64,9 @@ final class ColorConversions {
 }
 
 /// Converts rows to sRGB and passes them on.
-struct ColorConverter<Next: RowSink>: RowSink {
+struct ColorConverter: RowSink {
     let conversion: CodecHandle
-    var next: Next
+    var next: any RowSink
 
     mutating func take(_ band: RowBand) throws(WireError) {
         let pixels = unsafe band.bytes.bindMemory(to: UInt8.self)

@@ -25,19 +25,16 @@ final class DecodeClock {
     func add(_ microseconds: Int, to part: WritableKeyPath<DecodeTimes, Int>) {
         times[keyPath: part] += max(0, microseconds)
     }
-
-    /// A sink that measures the scaling by `next`.
-    func timed(_ next: some RowSink) -> any RowSink { TimedScaling(self, next) }
 }
 
 /// Measures the scaling that follows it: two readings of the clock for a band of 64 KiB.
-private struct TimedScaling<Next: RowSink>: RowSink {
+struct TimedScaling: RowSink {
     private let clock: DecodeClock
-    private var next: Next
+    private var next: any RowSink
     /// A band takes some microseconds, so the sum is in nanoseconds.
     private var nanoseconds = 0
 
-    init(_ clock: DecodeClock, _ next: Next) { (self.clock, self.next) = (clock, next) }
+    init(_ clock: DecodeClock, _ next: any RowSink) { (self.clock, self.next) = (clock, next) }
 
     mutating func take(_ band: RowBand) throws(WireError) {
         let (begun, waited) = (Instant.now, clock.output.waitedMicroseconds)

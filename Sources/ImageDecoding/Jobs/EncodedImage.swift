@@ -343,7 +343,7 @@ struct EncodedImage {
         let premultiplies = transform.alpha == .premultiplied
         let packing = PixelPacking(transform)
         var raster = steps.needsRaster ? try Raster(planned.scaled) : nil
-        var writer = try RowWriter(
+        let writer = try RowWriter(
             orientation.turned(planned.scaled), orientation: orientation,
             premultiplies: premultiplies && raster == nil && (scaling == nil || alpha == .straight)
                 && steps.isTransparentAfterColors,
@@ -352,12 +352,11 @@ struct EncodedImage {
             at: raster == nil ? offset : 0)
         let grid =
             wantsPlaceholder && isFirst ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
-        if let scaling {
-            var sink = clock.timed(try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: alpha))
-            try decode(with: decoder, into: &sink, sampling: grid)
-        } else {
-            try decode(with: decoder, into: &writer, sampling: grid)
-        }
+        let sink: any RowSink =
+            if let scaling {
+                TimedScaling(clock, try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: alpha))
+            } else { writer }
+        try decode(with: decoder, into: sink, sampling: grid)
         if raster != nil {
             try clock.measure(\.steps) { () throws(WireError) in
                 try steps.apply(to: &raster!)
@@ -373,36 +372,21 @@ struct EncodedImage {
         return result
     }
 
+    /// Decodes the image into `sink`, by way of the filters that take rows as they are stored.
     private func decode(
-        with decoder: any ImageDecoder, into sink: inout some RowSink, sampling grid: PlaceholderGrid?
+        with decoder: any ImageDecoder, into sink: any RowSink, sampling grid: PlaceholderGrid?
     ) throws(WireError) {
-        guard let area else {
-            return try decode(with: decoder, at: decodedSize, into: &sink, sampling: grid)
+        var (sink, size) = (sink, decodedSize)
+        if let area {
+            // The placeholder is that of the whole image.
+            if grid == nil, decoder.skipsRows { size.rows = area.y..<area.y + area.height }
+            sink = RowCropper(area, of: size.geometry, from: size.rows.lowerBound, next: sink)
         }
-        var size = decodedSize
-        // The placeholder is that of the whole image.
-        if grid == nil, decoder.skipsRows { size.rows = area.y..<area.y + area.height }
-        var cropper = RowCropper(area, of: size.geometry, from: size.rows.lowerBound, next: sink)
-        try decode(with: decoder, at: size, into: &cropper, sampling: grid)
-    }
-
-    private func decode(
-        with decoder: any ImageDecoder, at size: DecodedSize, into sink: inout some RowSink,
-        sampling grid: PlaceholderGrid?
-    ) throws(WireError) {
-        guard let grid else { return try decode(with: decoder, at: size, into: &sink) }
-        var sampler = PlaceholderSampler(grid, size.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
-        try decode(with: decoder, at: size, into: &sampler)
-    }
-
-    private func decode(
-        with decoder: any ImageDecoder, at size: DecodedSize, into sink: inout some RowSink
-    ) throws(WireError) {
-        guard let conversion = color.handle else {
-            return try decoder.decode(transform.pixelFormat, at: size, into: &sink)
+        if let grid {
+            sink = PlaceholderSampler(grid, size.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
         }
-        var converter = ColorConverter(conversion: conversion, next: sink)
-        try decoder.decode(transform.pixelFormat, at: size, into: &converter)
+        if let conversion = color.handle { sink = ColorConverter(conversion: conversion, next: sink) }
+        try decoder.decode(transform.pixelFormat, at: size, into: &sink)
     }
 
     /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the source.

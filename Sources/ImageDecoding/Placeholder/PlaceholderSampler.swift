@@ -50,19 +50,16 @@ final class PlaceholderGrid {
 }
 
 /// Samples rows for a placeholder and passes them on.
-struct PlaceholderSampler<Next: RowSink>: RowSink {
+struct PlaceholderSampler: RowSink {
+    private let grid: PlaceholderGrid
     private let geometry: PixelGeometry
     private let hasAlpha: Bool
-    private let grid: PlaceholderGrid
     private var row = 0
-    private var next: Next
+    private var next: any RowSink
 
     /// Creates a sampler of an image of this size that passes rows on to `next`.
-    init(_ grid: PlaceholderGrid, _ geometry: PixelGeometry, hasAlpha: Bool, next: Next) {
-        self.grid = grid
-        self.geometry = geometry
-        self.hasAlpha = hasAlpha
-        self.next = next
+    init(_ grid: PlaceholderGrid, _ geometry: PixelGeometry, hasAlpha: Bool, next: any RowSink) {
+        (self.grid, self.geometry, self.hasAlpha, self.next) = (grid, geometry, hasAlpha, next)
     }
 
     mutating func take(_ band: RowBand) throws(WireError) {

@@ -1,14 +1,14 @@
 import IPCProtocol
 
 /// Passes on the part of each row that a crop uses, of the rows that it uses.
-struct RowCropper<Next: RowSink>: RowSink {
+struct RowCropper: RowSink {
     private let area: Crop
     private let stride: Int
     private var row: Int
-    private var next: Next
+    private var next: any RowSink
 
     /// Creates a filter for images of size `source`, of which `first` is the first row that comes.
-    init(_ area: Crop, of source: PixelGeometry, from first: Int, next: Next) {
+    init(_ area: Crop, of source: PixelGeometry, from first: Int, next: any RowSink) {
         (self.area, stride, row, self.next) = (area, source.stride, first, next)
     }
 
