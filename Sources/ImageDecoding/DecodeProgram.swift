@@ -21,7 +21,7 @@ package struct DecodeProgram: WorkerProgram {
 
     /// Creates a program of a family's codecs. `prepare` runs after the samples are decoded.
     package init(
-        _ family: CodecFamily, _ codecs: [ImageCodec], samples: [[UInt8]], policy: SandboxPolicy = .decode,
+        _ family: CodecFamily, _ codecs: ImageCodec..., samples: [[UInt8]], policy: SandboxPolicy = .decode,
         prepare: @escaping @Sendable () -> Void = {}
     ) {
         self.family = family

@@ -7,14 +7,12 @@ extension DecodeProgram {
     /// BMP, icons, PNM, QOI and TGA, decoded by code of this program; PNG in icons by libpng.
     static let bmp = DecodeProgram(
         .bmp,
-        [
-            codec(.bmp, BMPReader.init(_:isWhole:)),
-            unsafe ImageCodec(.ico, library: library, orientation: "none") { (source, _) throws(WireError) in
-                ImageCodec.Opened(try IconDecoder(source))
-            },
-            codec(.pnm, PNMReader.init(_:isWhole:)), codec(.qoi, QOIReader.init(_:isWhole:)),
-            codec(.tga, TGAReader.init(_:isWhole:)),
-        ], samples: samples)
+        codec(.bmp, BMPReader.init(_:isWhole:)),
+        unsafe ImageCodec(.ico, library: library, orientation: "none") { (source, _) throws(WireError) in
+            ImageCodec.Opened(try IconDecoder(source))
+        },
+        codec(.pnm, PNMReader.init(_:isWhole:)), codec(.qoi, QOIReader.init(_:isWhole:)),
+        codec(.tga, TGAReader.init(_:isWhole:)), samples: samples)
 
     private static let library = "imgbroker \(ProductVersion.current)"
 

@@ -9,12 +9,10 @@ extension DecodeProgram {
     /// SVG, rendered by librsvg.
     static let svg = DecodeProgram(
         .svg,
-        [
-            unsafe ImageCodec(.svg, library: codec_svg_version(), orientation: "none") {
-                (source, job) throws(WireError) in
-                ImageCodec.Opened(try SVGDecoder(source, mostPixels: job.maxSourcePixels))
-            }
-        ], samples: [Array(smallSVG.utf8)], policy: .svg,
+        unsafe ImageCodec(.svg, library: codec_svg_version(), orientation: "none") {
+            (source, job) throws(WireError) in
+            ImageCodec.Opened(try SVGDecoder(source, mostPixels: job.maxSourcePixels))
+        }, samples: [Array(smallSVG.utf8)], policy: .svg,
         prepare: {
             codec_silence()
             codec_svg_load_encodings()

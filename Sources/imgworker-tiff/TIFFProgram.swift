@@ -7,12 +7,10 @@ extension DecodeProgram {
     /// TIFF, decoded by libtiff.
     static let tiff = DecodeProgram(
         .tiff,
-        [
-            unsafe ImageCodec(.tiff, library: codec_tiff_version(), orientation: "Orientation") {
-                (source, _) throws(WireError) in
-                ImageCodec.Opened(try TIFFDecoder(source))
-            }
-        ], samples: [smallTIFF])
+        unsafe ImageCodec(.tiff, library: codec_tiff_version(), orientation: "Orientation") {
+            (source, _) throws(WireError) in
+            ImageCodec.Opened(try TIFFDecoder(source))
+        }, samples: [smallTIFF])
 
     /// A TIFF of 2 × 2 gray pixels without compression.
     private static let smallTIFF: [UInt8] = {

@@ -8,25 +8,24 @@ extension DecodeProgram {
     /// Animation for GIF), and an entry here.
     static let plain = DecodeProgram(
         .plain,
-        [
-            unsafe ImageCodec(
-                .jpeg, library: codec_jpeg_version(), hasParts: true, details: ImageDetails.plain(.jpeg),
-                previews: { source, _, offer in JPEGPreviews(source).open(offer) }
-            ) { (source, _) throws(WireError) in
-                ImageCodec.Opened(try JPEGDecoder(source))
-            },
-            unsafe ImageCodec(
-                .png, library: codec_png_version(), hasFrames: true, hasParts: true, details: ImageDetails.plain(.png)
-            ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.png, source, job) },
-            unsafe ImageCodec(
-                .webp, library: codec_webp_version(), hasFrames: true, hasParts: true,
-                details: ImageDetails.plain(.webp)
-            ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.webp, source, job) },
-            unsafe ImageCodec(
-                .gif, library: codec_gif_version(), orientation: "none", hasFrames: true,
-                details: ImageDetails.plain(.gif)
-            ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.gif, source, job) },
-        ], samples: WarmUpSamples.all)
+        unsafe ImageCodec(
+            .jpeg, library: codec_jpeg_version(), hasParts: true, details: ImageDetails.plain(.jpeg),
+            previews: { source, _, offer in JPEGPreviews(source).open(offer) }
+        ) { (source, _) throws(WireError) in
+            ImageCodec.Opened(try JPEGDecoder(source))
+        },
+        unsafe ImageCodec(
+            .png, library: codec_png_version(), hasFrames: true, hasParts: true, details: ImageDetails.plain(.png)
+        ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.png, source, job) },
+        unsafe ImageCodec(
+            .webp, library: codec_webp_version(), hasFrames: true, hasParts: true,
+            details: ImageDetails.plain(.webp)
+        ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.webp, source, job) },
+        unsafe ImageCodec(
+            .gif, library: codec_gif_version(), orientation: "none", hasFrames: true,
+            details: ImageDetails.plain(.gif)
+        ) { (source, job) throws(WireError) in try ImageCodec.openPlain(.gif, source, job) }, samples: WarmUpSamples.all
+    )
 }
 
 extension ImageCodec {
