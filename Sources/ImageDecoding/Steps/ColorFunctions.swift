@@ -44,14 +44,11 @@ private struct ColorMatrix {
 
     init(_ function: Step.Function, _ amount: Float) {
         switch function {
-        case .grayscale: setColors(Self.weighted([0.2126, 0.7152, 0.0722], saturation: 1 - amount))
-        case .saturate: setColors(Self.weighted([0.213, 0.715, 0.072], saturation: amount))
+        case .grayscale: mixColors([0.2126, 0.7152, 0.0722], saturation: 1 - amount)
+        case .saturate: mixColors([0.213, 0.715, 0.072], saturation: amount)
         case .sepia:
             let sepia: [[Float]] = [[0.393, 0.769, 0.189], [0.349, 0.686, 0.168], [0.272, 0.534, 0.131]]
-            setColors(
-                (0..<3).map { row in
-                    (0..<3).map { sepia[row][$0] * amount + (row == $0 ? 1 - amount : 0) }
-                })
+            setColors { row, column in sepia[row][column] * amount + (row == column ? 1 - amount : 0) }
         case .invert: scaleColors(by: 1 - 2 * amount, adding: amount)
         case .brightness: scaleColors(by: amount, adding: 0)
         case .contrast: scaleColors(by: amount, adding: 0.5 - 0.5 * amount)
@@ -64,10 +61,9 @@ private struct ColorMatrix {
         let (cosine, sine) = (Float(cos(angle)), Float(sin(angle)))
         let luminance: [Float] = [0.213, 0.715, 0.072]
         let sines: [[Float]] = [[-0.213, -0.715, 0.928], [0.143, 0.140, -0.283], [-0.787, 0.715, 0.072]]
-        setColors(
-            (0..<3).map { row in
-                (0..<3).map { luminance[$0] + cosine * ((row == $0 ? 1 : 0) - luminance[$0]) + sine * sines[row][$0] }
-            })
+        setColors { row, column in
+            luminance[column] + cosine * ((row == column ? 1 : 0) - luminance[column]) + sine * sines[row][column]
+        }
     }
 
     /// The composition of a colour source-atop.
@@ -86,14 +82,12 @@ private struct ColorMatrix {
     }
 
     /// Mixes colours with their weighted mean.
-    private static func weighted(_ weights: [Float], saturation: Float) -> [[Float]] {
-        (0..<3).map { row in
-            (0..<3).map { weights[$0] * (1 - saturation) + (row == $0 ? saturation : 0) }
-        }
+    private mutating func mixColors(_ weights: [Float], saturation: Float) {
+        setColors { row, column in weights[column] * (1 - saturation) + (row == column ? saturation : 0) }
     }
 
-    private mutating func setColors(_ factors: [[Float]]) {
-        for row in 0..<3 { rows[row] = factors[row] + [0, 0] }
+    private mutating func setColors(_ factor: (_ row: Int, _ column: Int) -> Float) {
+        for row in 0..<3 { for column in 0..<3 { rows[row][column] = factor(row, column) } }
     }
 
     private mutating func scaleColors(by factor: Float, adding constant: Float) {
