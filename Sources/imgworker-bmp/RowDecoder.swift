@@ -59,8 +59,6 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
 
     var streams: Bool { true }
 
-    func workingBytes(at size: DecodedSize) -> Int { header.heldBytes + RowBand.bytes(of: header.geometry) }
-
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let width = header.geometry.width
         var (reader, row, found) = (reader, 0, false)

@@ -27,8 +27,6 @@ struct TIFFDecoder: ImageDecoder {
 
     var streams: Bool { true }
 
-    func workingBytes(at size: DecodedSize) -> Int { header.heldBytes + RowBand.bytes(of: header.geometry) }
-
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         try reader.check(unsafe codec_tiff_reader_start(reader.pointer, format.codecOrder))
         unsafe try reader.decodeRows(of: header.geometry, into: &sink, by: codec_tiff_reader_read_rows)

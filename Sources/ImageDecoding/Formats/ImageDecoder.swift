@@ -25,7 +25,8 @@ package protocol ImageDecoder {
     /// Returns the smallest size to which the codec can decode that has at least `share` of the stored width and
     /// height; by default the stored size.
     func size(keeping share: Double) -> DecodedSize
-    /// Returns an upper estimate of the bytes that decoding at `size` holds, excluding the sink.
+    /// Returns an upper estimate of the bytes that decoding at `size` holds, excluding the sink; by default the held
+    /// bytes of the header and a band.
     func workingBytes(at size: DecodedSize) -> Int
     /// Whether the frames that it would decode next are `frames`, with at most `mostPixels` pixels.
     func goesOn(with frames: FrameSelection, mostPixels: Int) -> Bool
@@ -46,6 +47,7 @@ extension ImageDecoder {
     package var renders: Bool { false }
     package var storesSizes: Bool { false }
     package func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
+    package func workingBytes(at _: DecodedSize) -> Int { header.heldBytes + RowBand.bytes(of: header.geometry) }
     package func goesOn(with frames: FrameSelection, mostPixels: Int) -> Bool { false }
 
     package func findStage() throws(WireError) -> Int {

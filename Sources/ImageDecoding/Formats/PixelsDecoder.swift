@@ -20,8 +20,6 @@ struct PixelsDecoder: ImageDecoder {
     var streams: Bool { true }
     var skipsRows: Bool { true }
 
-    func workingBytes(at size: DecodedSize) -> Int { RowBand.bytes(of: header.geometry) }
-
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let (wide, layout) = (header.geometry.stride, layout)
         let length = header.geometry.stride(in: layout.pixelFormat)

@@ -13,15 +13,11 @@ struct PreviewDecoder: ImageDecoder {
         guard Self.isSmaller(size, than: full), preview.header.space == image.header.space,
             preview.header.hasAlpha == image.header.hasAlpha
         else { return nil }
-        (self.preview, header, metadata) = (preview, image.header, Self.metadata(preview, image.metadata))
-    }
-
-    /// The image's orientation applies to the preview; the profile is the preview's own, if it has one.
-    private static func metadata(_ preview: any ImageDecoder, _ image: ImageMetadata) -> ImageMetadata {
-        var metadata = image
+        // The image's orientation applies to the preview; the profile is the preview's own, if it has one.
+        var metadata = image.metadata
         let own = preview.metadata.profile
         if own != .none { metadata.profile = own }
-        return metadata
+        (self.preview, header, self.metadata) = (preview, image.header, metadata)
     }
 
     /// Whether a size is smaller than that of the image, with its aspect ratio: a side may be rounded by a pixel either way.
