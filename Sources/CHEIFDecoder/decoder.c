@@ -17,11 +17,6 @@ static struct heif_error failure(const char *message) {
     return (struct heif_error){heif_error_Decoder_plugin_error, heif_suberror_Unspecified, message};
 }
 
-static struct heif_error too_large(void) {
-    return (struct heif_error){
-        heif_error_Memory_allocation_error, heif_suberror_Security_limit_exceeded, "more pixels than the file declares"};
-}
-
 // MARK: Frames
 
 /// Copies a channel of a frame.
@@ -183,7 +178,9 @@ static struct heif_error count(hevc_decoder *decoder, const uint8_t *unit, size_
     if (!is_first_part) return fine;
     if (!budget || decoder->pixels > budget->pixels) {
         if (budget) budget->is_exceeded = 1;
-        return too_large();
+        return (struct heif_error){
+            heif_error_Memory_allocation_error, heif_suberror_Security_limit_exceeded,
+            "more pixels than the file declares"};
     }
     budget->pixels -= decoder->pixels;
     return fine;

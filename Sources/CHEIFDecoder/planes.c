@@ -1,23 +1,27 @@
 #include "planes.h"
 
 /// The share of red and blue in luma, by the number of the matrix; 0 for matrices that are computed otherwise.
-static const struct {
+typedef struct {
     int number;
     float red, blue;
-} weights[] = {
+} luma_weights;
+
+static const luma_weights weights[] = {
     {1, 0.2126f, 0.0722f}, {2, 0.299f, 0.114f}, {4, 0.30f, 0.11f},       {5, 0.299f, 0.114f},
     {6, 0.299f, 0.114f},   {7, 0.212f, 0.087f}, {9, 0.2627f, 0.0593f},
 };
 
 enum { IDENTITY = 0, YCGCO = 8, WEIGHTS = sizeof weights / sizeof *weights };
 
-int codec_planes_knows(int matrix) {
-    if (matrix == IDENTITY || matrix == YCGCO) return 1;
+/// Returns the shares for a matrix; NULL for others.
+static const luma_weights *find_weights(int matrix) {
     for (int i = 0; i < WEIGHTS; i++) {
-        if (weights[i].number == matrix) return 1;
+        if (weights[i].number == matrix) return &weights[i];
     }
-    return 0;
+    return NULL;
 }
+
+int codec_planes_knows(int matrix) { return matrix == IDENTITY || matrix == YCGCO || find_weights(matrix); }
 
 static inline float sample(const codec_plane *plane, uint32_t column, uint32_t row) {
     const uint8_t *line = plane->samples + row * plane->stride;
@@ -60,13 +64,8 @@ void codec_planes_convert(const codec_planes *planes, uint32_t row, uint8_t *pix
     float most = (float)((1 << luma->depth) - 1), step = (float)(1 << luma->depth) / 256;
     float black = planes->is_full_range ? 0 : 16 * step;
     float scale = 255 / (planes->is_full_range ? most : 219 * step);
-    float kr = 0, kb = 0;
-    for (int i = 0; i < WEIGHTS; i++) {
-        if (weights[i].number == planes->matrix) {
-            kr = weights[i].red;
-            kb = weights[i].blue;
-        }
-    }
+    const luma_weights *shares = find_weights(planes->matrix);
+    float kr = shares ? shares->red : 0, kb = shares ? shares->blue : 0;
     int is_identity = planes->matrix == IDENTITY;
     float *first = planes->chroma, *second = planes->chroma ? planes->chroma + planes->width : planes->chroma;
     if (planes->count == 3) {

@@ -44,12 +44,6 @@ static int is_limited(codec_text document, const char *name, int most) {
     return 1;
 }
 
-/// Checks the parameters on which the time of filters depends besides their area.
-static int has_limited_filters(codec_text document) {
-    if (codec_text_find(document, "feTurbulence") && !is_limited(document, "numOctaves", MAXIMUM_OCTAVES)) return 0;
-    return !codec_text_find(document, "feConvolveMatrix") || is_limited(document, "order", MAXIMUM_ORDER);
-}
-
 /// Returns whether the root element has `preserveAspectRatio="none"`.
 static int is_stretched(codec_text document) {
     const uint8_t *place = codec_text_find(document, "<svg");
@@ -76,7 +70,10 @@ static codec_status scan(codec_document *document) {
     }
     if (document->elements > MAXIMUM_ELEMENTS) return too_large(document, "too many elements");
     if (document->elements * rules > MAXIMUM_MATCHES) return too_large(document, "too many rules");
-    if (!has_limited_filters(text)) return too_large(document, "a filter");
+    // The parameters on which the time of filters depends besides their area.
+    if ((codec_text_find(text, "feTurbulence") && !is_limited(text, "numOctaves", MAXIMUM_OCTAVES)) ||
+        (codec_text_find(text, "feConvolveMatrix") && !is_limited(text, "order", MAXIMUM_ORDER)))
+        return too_large(document, "a filter");
     document->is_stretched = is_stretched(text);
     document->message = "";
     return CODEC_OK;

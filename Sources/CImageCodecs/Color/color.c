@@ -50,24 +50,23 @@ static int is_identity(cmsHTRANSFORM transform) {
     return 1;
 }
 
-static cmsColorSpaceSignature signature(codec_space space) {
-    switch (space) {
-    case CODEC_SPACE_GRAY: return cmsSigGrayData;
-    case CODEC_SPACE_CMYK: return cmsSigCmykData;
-    default: return cmsSigRgbData;
-    }
-}
-
 /// Creates the transform from `profile` to sRGB with the perceptual intent, as viewers do; NULL if the profile cannot
 /// be used for `space`.
 static cmsHTRANSFORM create_transform(cmsHPROFILE profile, codec_space space, codec_order order) {
-    if (cmsGetColorSpace(profile) != signature(space)) return NULL;
+    cmsUInt32Number color = order == CODEC_BGRA ? TYPE_BGRA_8 : TYPE_RGBA_8;
+    cmsColorSpaceSignature expected = cmsSigRgbData;
+    cmsUInt32Number input = color, output = color, flags = space == CODEC_SPACE_RGB ? cmsFLAGS_COPY_ALPHA : 0;
+    if (space == CODEC_SPACE_GRAY) {
+        expected = cmsSigGrayData;
+        input = TYPE_GRAY_8;
+        output = order == CODEC_BGRA ? TYPE_BGR_8 : TYPE_RGB_8;
+    } else if (space == CODEC_SPACE_CMYK) {
+        expected = cmsSigCmykData;
+        input = TYPE_CMYK_8_REV;
+    }
+    if (cmsGetColorSpace(profile) != expected) return NULL;
     cmsHPROFILE srgb = cmsCreate_sRGBProfile();
     if (!srgb) return NULL;
-    cmsUInt32Number color = order == CODEC_BGRA ? TYPE_BGRA_8 : TYPE_RGBA_8;
-    cmsUInt32Number input = space == CODEC_SPACE_GRAY ? TYPE_GRAY_8 : space == CODEC_SPACE_CMYK ? TYPE_CMYK_8_REV : color;
-    cmsUInt32Number output = space == CODEC_SPACE_GRAY ? (order == CODEC_BGRA ? TYPE_BGR_8 : TYPE_RGB_8) : color;
-    cmsUInt32Number flags = space == CODEC_SPACE_RGB ? cmsFLAGS_COPY_ALPHA : 0;
     cmsHTRANSFORM transform = cmsCreateTransform(profile, input, srgb, output, INTENT_PERCEPTUAL, flags);
     cmsCloseProfile(srgb);
     return transform;

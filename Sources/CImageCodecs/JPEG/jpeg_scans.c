@@ -138,11 +138,6 @@ static int is_one_sample(const jpeg_component_info *component) {
 #endif
 }
 
-/// Returns whether `scan` does not affect the rows. Scans of AC coefficients have one component.
-static int can_skip(const struct jpeg_decompress_struct *jpeg, const jpeg_scan *scan) {
-    return scan->first > 0 && scan->count == 1 && is_one_sample(&jpeg->comp_info[scan->components[0]]);
-}
-
 /// The lowest bit known so far, by component and coefficient; -1 for none.
 typedef int8_t known_bits[MAX_COMPONENTS][DCTSIZE2];
 
@@ -185,9 +180,11 @@ int jpeg_can_skip_scans(const struct jpeg_decompress_struct *jpeg) {
     return 1;
 }
 
+/// Returns whether `segment` begins a scan that does not affect the rows. Scans of AC coefficients have one component.
 static int begins_skippable(const struct jpeg_decompress_struct *jpeg, const jpeg_segment *segment) {
     jpeg_scan scan;
-    return segment->marker == SOS && read_scan(jpeg, segment, &scan) && can_skip(jpeg, &scan);
+    return segment->marker == SOS && read_scan(jpeg, segment, &scan) && scan.first > 0 && scan.count == 1 &&
+        is_one_sample(&jpeg->comp_info[scan.components[0]]);
 }
 
 size_t jpeg_count_until_skipped(

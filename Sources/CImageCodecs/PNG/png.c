@@ -155,16 +155,14 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     return CODEC_OK;
 }
 
-/// Starts reading the rows of a plain image without libpng, which has read the header of the first IDAT chunk.
-static codec_status start_rows(codec_png_reader *reader, codec_order order) {
-    reader->rows = png_rows_create(
-        reader->bytes, reader->length, reader->position - 8, reader->width, reader->height, reader->plain_channels,
-        order);
-    return reader->rows ? CODEC_OK : CODEC_NO_MEMORY;
-}
-
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order) {
-    if (reader->plain_channels > 0) return start_rows(reader, order);
+    if (reader->plain_channels > 0) {
+        // libpng has read the header of the first IDAT chunk.
+        reader->rows = png_rows_create(
+            reader->bytes, reader->length, reader->position - 8, reader->width, reader->height,
+            reader->plain_channels, order);
+        return reader->rows ? CODEC_OK : CODEC_NO_MEMORY;
+    }
     if (setjmp(png_jmpbuf(reader->png))) return reading_status(reader);
     // Only from here on: an image with a damaged header has no rows.
     if (reader->accepts_damage) png_set_crc_action(reader->png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
