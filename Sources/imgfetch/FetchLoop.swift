@@ -33,9 +33,7 @@ import WorkerProtocol
     private var watchesWriting = false
 
     /// Creates a loop that takes orders from `channel`. All transfers go by way of `network`, and
-    /// fail when they are slower than `speedFloor`.
-    ///
-    /// - Throws: `SystemError`.
+    /// fail when they are slower than `speedFloor`. Throws `SystemError`.
     init(
         channel: FrameChannel, policy: AddressPolicy, network: NetworkSettings, speedFloor: SpeedFloor, log: Log
     ) throws(SystemError) {
@@ -61,10 +59,8 @@ import WorkerProtocol
         unsafe curl_multi_cleanup(multi)
     }
 
-    /// Carries out orders until the broker closes the channel.
-    ///
-    /// - Throws: `SystemError`, `EPIPE` among them when the broker has closed; `FrameChannel.Failure` for bytes that are
-    ///   not an order.
+    /// Carries out orders until the broker closes the channel. Throws `SystemError`, `EPIPE` among them when the broker
+    /// has closed; `FrameChannel.Failure` for bytes that are not an order.
     func run() throws {
         while true {
             try flush()

@@ -111,9 +111,7 @@ private struct AVIFWork {
     /// The most bytes of a pixel that the data states, which the container may understate.
     var layout = AV1Layout()
 
-    /// Counts the frames of a still image.
-    ///
-    /// - Throws: `too-many-pixels`.
+    /// Counts the frames of a still image. Throws `too-many-pixels`.
     init(_ items: AVIFItems, in source: ImageSource) throws(WireError) {
         var progress = AV1Sample.Progress(units: AV1Sample.mostUnits)
         for pieces in items.items {
@@ -125,9 +123,8 @@ private struct AVIFWork {
     }
 
     /// Counts the frames of a sequence that lead to those in `selection`, which are present. A frame is decoded from the
-    /// last one that refers to no other, both by its own data and as the container says (`isKey`).
-    ///
-    /// - Throws: `too-many-pixels`.
+    /// last one that refers to no other, both by its own data and as the container says (`isKey`). Throws
+    /// `too-many-pixels`.
     init(
         _ sequence: AVIFSequence, _ selection: FrameSelection, in source: ImageSource, isKey: (Int) -> Bool
     ) throws(WireError) {

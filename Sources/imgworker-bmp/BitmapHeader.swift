@@ -29,9 +29,8 @@ struct BitmapHeader {
     /// Whether a header may have this size. Those of OS/2 2.x end anywhere from 16 bytes on.
     static func isSize(_ size: Int) -> Bool { size == 12 || 16...64 ~= size || size == 108 || size == 124 }
 
-    /// Reads the header at `start`. An icon's has twice the height, for its mask.
-    ///
-    /// - Throws: `truncated`, `decode-failed`, `unsupported-format`, `empty-image`, `too-many-pixels`.
+    /// Reads the header at `start`. An icon's has twice the height, for its mask. Throws `truncated`, `decode-failed`,
+    /// `unsupported-format`, `empty-image`, `too-many-pixels`.
     init(_ bytes: Span<UInt8>, at start: Int, of format: ImageFormat) throws(WireError) {
         guard let size = bytes.integer(at: start, bytes: 4, .little) else {
             throw WireError(CODEC_TRUNCATED, format: format)

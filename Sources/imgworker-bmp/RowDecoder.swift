@@ -86,9 +86,7 @@ struct RowDecoder<Reader: RowReader>: ImageDecoder {
 }
 
 extension PixelGeometry {
-    /// The size of an image of `format`.
-    ///
-    /// - Throws: `empty-image`, `too-many-pixels`.
+    /// The size of an image of `format`. Throws `empty-image`, `too-many-pixels`.
     init(_ width: Int, _ height: Int, of format: ImageFormat) throws(WireError) {
         guard width > 0, height > 0 else { throw WireError(CODEC_EMPTY, format: format) }
         guard let geometry = PixelGeometry(width: width, height: height) else {

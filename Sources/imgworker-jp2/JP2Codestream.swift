@@ -53,9 +53,8 @@ struct JP2Codestream {
     /// The bytes of the lists of marker segments and tile parts.
     private var markerBytes = 0
 
-    /// Reads the headers of the codestream in `range`, without those of packets.
-    ///
-    /// - Throws: `truncated`, `decode-failed`, `unsupported-format`, `too-many-pixels`, `empty-image`.
+    /// Reads the headers of the codestream in `range`, without those of packets. Throws `truncated`, `decode-failed`,
+    /// `unsupported-format`, `too-many-pixels`, `empty-image`.
     init(_ bytes: Span<UInt8>, in range: Range<Int>) throws(WireError) {
         var reader = NumberReader(range)
         guard let beginning = reader.next(bytes, 4), let size = reader.next(bytes, 2), reader.next(bytes, 2) != nil

@@ -44,9 +44,7 @@ struct JP2Container: Equatable {
     /// Nil if the channels are the colours in their order.
     private(set) var definitions: [Definition]?
 
-    /// Reads the boxes of a file up to its first codestream.
-    ///
-    /// - Throws: `truncated`, `decode-failed`, `unsupported-format`.
+    /// Reads the boxes of a file up to its first codestream. Throws `truncated`, `decode-failed`, `unsupported-format`.
     init(_ bytes: Span<UInt8>) throws(WireError) {
         codestream = 0..<bytes.count
         if bytes.integer(at: 0, bytes: 2, .big) == 0xFF4F { return }

@@ -101,9 +101,8 @@ package struct Animation: Equatable {
     }
 
     /// Checks that the `wanted` frames of `animation` are present. If `animation` is nil, the file has `count` images,
-    /// of which the first can be decoded.
-    ///
-    /// - Throws: `bad-request`, `too-many-pixels`, `truncated`, `decode-failed`, `empty-image`, `unsupported-format`.
+    /// of which the first can be decoded. Throws `bad-request`, `too-many-pixels`, `truncated`, `decode-failed`,
+    /// `empty-image`, `unsupported-format`.
     package static func check(
         _ wanted: FrameSelection, of animation: Animation?, _ format: ImageFormat, count: Int = 1
     ) throws(WireError) {

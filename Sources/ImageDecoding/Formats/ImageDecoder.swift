@@ -17,10 +17,8 @@ package protocol ImageDecoder {
     /// Whether all sizes of `size(keeping:)` are stored in the file, so that one as large as the result is as good as a larger one.
     var storesSizes: Bool { get }
     /// Returns the stage of an incomplete file's image, a number that only increases as more bytes arrive. Called once,
-    /// after the image's limits are checked.
-    ///
-    /// - Throws: `truncated` if nothing can be shown yet; `unsupported-format` if the kind of file cannot be decoded in
-    ///   parts; `decode-failed` and the like.
+    /// after the image's limits are checked. Throws `truncated` if nothing can be shown yet; `unsupported-format` if
+    /// the kind of file cannot be decoded in parts; `decode-failed` and the like.
     mutating func findStage() throws(WireError) -> Int
     /// Returns the smallest size to which the codec can decode that has at least `share` of the stored width and
     /// height; by default the stored size.
@@ -33,10 +31,8 @@ package protocol ImageDecoder {
     /// Decodes all rows at `size` into `sink`, with the byte order of `format` and straight alpha, not converted to
     /// sRGB. Called once for each requested frame.
     ///
-    /// If the source tolerates damage, rows that cannot be decoded are transparent, of a JPEG gray.
-    ///
-    /// - Throws: `truncated`, `decode-failed` and the like (with tolerated damage: if no row can be decoded); the errors of the
-    ///   sink.
+    /// If the source tolerates damage, rows that cannot be decoded are transparent, of a JPEG gray. Throws `truncated`,
+    /// `decode-failed` and the like (with tolerated damage: if no row can be decoded); the errors of the sink.
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError)
 }
 
@@ -128,9 +124,7 @@ package struct StoredHeader {
     /// The colour space of rows.
     package let space: codec_space
 
-    /// Validates a codec's header, before anything proportional to the size is allocated.
-    ///
-    /// - Throws: `too-many-pixels`.
+    /// Validates a codec's header, before anything proportional to the size is allocated. Throws `too-many-pixels`.
     package init(_ header: codec_header) throws(WireError) {
         guard let geometry = PixelGeometry(width: Int(header.width), height: Int(header.height)) else {
             let size = "\(header.width) × \(header.height)"

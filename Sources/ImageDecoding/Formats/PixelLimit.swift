@@ -1,9 +1,8 @@
 import IPCProtocol
 
 extension PixelGeometry {
-    /// Checks that all frames of this size together have at most `most` pixels.
-    ///
-    /// - Throws: `too-many-pixels`, in words that begin with `subject`.
+    /// Checks that all frames of this size together have at most `most` pixels. Throws `too-many-pixels`, in words that
+    /// begin with `subject`.
     func check(
         frames: Int = 1, atMost most: Int, _ subject: @autoclosure () -> String = "The image has"
     ) throws(WireError) {

@@ -248,9 +248,7 @@ struct EncodedImage {
     func opened(holdingAtMost mostBytes: Int) -> OpenedImage? { plan.workingBytes <= mostBytes ? opened : nil }
 
     /// Decodes the image, or the requested frames one after the other, into `output`, which has room for the result's
-    /// bytes.
-    ///
-    /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
+    /// bytes. Throws `truncated`, `decode-failed`, `out-of-memory` and the like.
     func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
         if let withoutPreview {
             do throws(WireError) {

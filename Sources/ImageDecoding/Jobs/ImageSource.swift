@@ -61,9 +61,7 @@ package final class ImageSource {
         }
     }
 
-    /// Copies `contents`, which may be a part of a file.
-    ///
-    /// - Throws: `empty-image`, `out-of-memory`.
+    /// Copies `contents`, which may be a part of a file. Throws `empty-image`, `out-of-memory`.
     package convenience init(copying contents: [UInt8], isPart: Bool = false) throws(WireError) {
         guard !contents.isEmpty else { throw WireError(.emptyImage, "There are no bytes.") }
         let memory = try PixelMemory(count: contents.count)

@@ -40,9 +40,8 @@ final class JobLoop {
     /// Runs jobs until the other end closes.
     func run() throws { while try doNext() {} }
 
-    /// Waits for a job and runs it; returns false when the other end has closed.
-    ///
-    /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
+    /// Waits for a job and runs it; returns false when the other end has closed. Throws `FrameChannel.Failure`,
+    /// `UnexpectedOrder`.
     func doNext() throws -> Bool {
         if place != nil, channel.bufferedBytes == 0, !channel.waitUntilReadable(milliseconds: Self.placeMilliseconds) {
             place = nil

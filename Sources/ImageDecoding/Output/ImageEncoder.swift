@@ -32,9 +32,8 @@ struct ImageEncoder {
     }
 
     /// Encodes `raster` to the beginning of `output` and returns the number of encoded bytes. Converts the raster in
-    /// place to the alpha that the format stores.
-    ///
-    /// - Throws: `too-many-pixels` when the format cannot hold an image of this size; `out-of-memory`; `internal`.
+    /// place to the alpha that the format stores. Throws `too-many-pixels` when the format cannot hold an image of this
+    /// size; `out-of-memory`; `internal`.
     func encode(_ raster: PixelMemory, to output: ResultFile) throws(WireError) -> Int {
         switch encoding.format {
         case .png:
@@ -71,10 +70,8 @@ struct ImageEncoder {
     }
 
     /// Encodes the frames of an animation, which `next` makes in `raster` one after the other, to the beginning of `output`, and
-    /// returns the number of encoded bytes, of which there are at most `mostBytes`.
-    ///
-    /// - Throws: the error of `next`; `too-many-pixels` when there are more bytes, or a side has more than 16,383 pixels;
-    ///   `out-of-memory`; `internal`.
+    /// returns the number of encoded bytes, of which there are at most `mostBytes`. Throws the error of `next`;
+    /// `too-many-pixels` when there are more bytes, or a side has more than 16,383 pixels; `out-of-memory`; `internal`.
     func encodeAnimation(
         _ timing: AnimationTiming, in raster: PixelMemory, to output: ResultFile, mostBytes: Int,
         next: () throws(WireError) -> Void

@@ -12,9 +12,8 @@ struct ResultFile {
     /// The bytes that it has room for; nil when they cannot be determined.
     var room: Int? { place?.room ?? (try? file.size()) }
 
-    /// Writes `bytes` at `offset`, counted from the beginning of the part.
-    ///
-    /// - Throws: `out-of-memory`, as a memfd is memory and writing to it fails without any; `internal`.
+    /// Writes `bytes` at `offset`, counted from the beginning of the part. Throws `out-of-memory`, as a memfd is memory
+    /// and writing to it fails without any; `internal`.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(WireError) {
         if let place, offset > place.room - bytes.count {
             throw WireError(.internal, "The result has more bytes than there is room for.")

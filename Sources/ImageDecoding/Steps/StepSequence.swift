@@ -34,9 +34,8 @@ struct StepSequence {
         self.isTransparent = rest.reduce(isTransparentAfterColors, transparency)
     }
 
-    /// Checks that no size between the steps is above `most` pixels a frame.
-    ///
-    /// - Throws: `too-many-pixels`, with the step's index.
+    /// Checks that no size between the steps is above `most` pixels a frame. Throws `too-many-pixels`, with the step's
+    /// index.
     static func check(_ steps: [Step], from scaled: PixelGeometry, frames: Int, atMost most: Int) throws(WireError) {
         var size = scaled
         for (index, step) in steps.enumerated() {

@@ -15,9 +15,7 @@ struct WarmUp {
     /// The buffer of all jobs.
     private let output: FileDescriptor
 
-    /// Makes the sockets and memfds that the jobs need, which a confined process cannot make.
-    ///
-    /// - Throws: `SystemError`.
+    /// Makes the sockets and memfds that the jobs need, which a confined process cannot make. Throws `SystemError`.
     init(_ program: DecodeProgram, _ conversions: ColorConversions) throws {
         let (ours, theirs) = try UnixSocket.pair()
         broker = FrameChannel(socket: ours)

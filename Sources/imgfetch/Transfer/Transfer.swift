@@ -96,8 +96,7 @@ import WorkerProtocol
 
     /// Prepares the first hop of `job`, whose body is continued in `descriptor`, if that is given. With a proxy, connections go
     /// only to the proxy's address and `policy` is not applied: the proxy decides which addresses may be reached.
-    ///
-    /// - Throws: `WireError` when the job is invalid.
+    /// Throws `WireError` when the job is invalid.
     init(
         _ job: FetchJob, body descriptor: FileDescriptor? = nil, policy: AddressPolicy, network: NetworkSettings,
         speedFloor: SpeedFloor = SpeedFloor()

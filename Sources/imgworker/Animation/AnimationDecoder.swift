@@ -20,9 +20,8 @@ final class AnimationDecoder: ImageDecoder {
     private var kept = 0
 
     /// Creates a decoder of the frames in `selection`, which must be present. They are decoded, and those before them that they are
-    /// composed with, with at most `mostPixels` pixels in total.
-    ///
-    /// - Throws: `too-many-pixels`, `empty-image`; of a PNG also `truncated`, `decode-failed` and the like.
+    /// composed with, with at most `mostPixels` pixels in total. Throws `too-many-pixels`, `empty-image`; of a PNG also
+    /// `truncated`, `decode-failed` and the like.
     init(
         _ animation: Animation, of source: ImageSource, _ format: ImageFormat, _ selection: FrameSelection,
         mostPixels: Int

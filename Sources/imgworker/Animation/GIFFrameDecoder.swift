@@ -9,9 +9,7 @@ struct GIFFrameDecoder: ImageDecoder {
     private let source: ImageSource
     private let frame: codec_gif_frame
 
-    /// Creates a decoder of `frame` without reading its pixels.
-    ///
-    /// - Throws: `too-many-pixels` if the frame's area is empty.
+    /// Creates a decoder of `frame` without reading its pixels. Throws `too-many-pixels` if the frame's area is empty.
     init(_ source: ImageSource, _ frame: Animation.Frame) throws(WireError) {
         var header = codec_header()
         (header.width, header.height) = (UInt32(frame.width), UInt32(frame.height))

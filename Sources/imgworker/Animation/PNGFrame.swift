@@ -21,9 +21,8 @@ struct PNGFrame {
     /// The maximum length of tRNS in bytes.
     static let mostTransparency = 256
 
-    /// Returns the file for `frame` of `animation`, whose bytes `source` contains.
-    ///
-    /// - Throws: `decode-failed` if a CRC is wrong; `out-of-memory`.
+    /// Returns the file for `frame` of `animation`, whose bytes `source` contains. Throws `decode-failed` if a CRC is
+    /// wrong; `out-of-memory`.
     static func file(
         of frame: Animation.Frame, _ animation: Animation, in source: ImageSource
     ) throws(WireError) -> ImageSource {
