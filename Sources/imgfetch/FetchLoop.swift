@@ -37,11 +37,8 @@ import WorkerProtocol
     init(
         channel: FrameChannel, policy: AddressPolicy, network: NetworkSettings, speedFloor: SpeedFloor, log: Log
     ) throws(SystemError) {
-        self.policy = policy
-        self.network = network
-        self.speedFloor = speedFloor
-        self.log = log
-        self.channel = channel
+        (self.channel, self.log) = (channel, log)
+        (self.policy, self.network, self.speedFloor) = (policy, network, speedFloor)
         queue = try EventQueue()
         guard let multi = unsafe curl_multi_init() else { throw SystemError("curl_multi_init") }
         unsafe self.multi = unsafe multi

@@ -44,22 +44,10 @@ struct WarmUp {
                 if isUrgent() { return }
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
-                if canSend {
-                    try broker.enqueue(
-                        DecodeOrder.identify(job: job.id, early: EarlyDecode(job)), descriptors: [original, output])
-                    canSend = try broker.flush()
-                }
-                if canSend {
-                    _ = try loop.doNext()
-                    try receiveReports()
-                    try broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
-                    try broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
-                    canSend = try broker.flush()
-                }
-                if canSend {
-                    _ = try loop.doNext()
-                    try receiveReports()
-                } else {
+                canSend =
+                    try canSend && order((.identify(job: job.id, early: EarlyDecode(job)), [original, output]))
+                    && order((.decode(job), [original]), (.output(job: job.id), [output]))
+                if !canSend {
                     let image = try EncodedImage(
                         try ImageSource(reading: original), for: job, loop.codecs, conversions: loop.conversions)
                     _ = try image.decode(into: output)
@@ -68,15 +56,19 @@ struct WarmUp {
         }
     }
 
-    /// Receives the reports of a job, to its last one.
-    private func receiveReports() throws {
+    /// Sends the orders of a job, runs it, and receives its reports, to the last one. Returns false if they cannot be sent.
+    private func order(_ orders: (DecodeOrder, [FileDescriptor])...) throws -> Bool {
+        for (order, descriptors) in orders { try broker.enqueue(order, descriptors: descriptors) }
+        guard try broker.flush() else { return false }
+        _ = try loop.doNext()
         while let (report, _) = try broker.receiveMessage(DecodeReport.self) {
             switch report {
             case .failed(_, let error): throw error
-            case .finished, .identified, .foreign: return
+            case .finished, .identified, .foreign: return true
             case .ready, .header: break
             }
         }
+        return true
     }
 }
 
