@@ -1,7 +1,6 @@
 import CImageCodecs
 import Digests
 import IPCProtocol
-import SharedCache
 
 /// The conversion of an image's rows to sRGB.
 struct ColorConversion {

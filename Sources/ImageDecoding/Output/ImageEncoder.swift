@@ -56,10 +56,10 @@ struct ImageEncoder {
             let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: raster.bytes[range])
             unsafe convertAlpha(rows)
             try check(unsafe writer.encode(rows, count: count), writer.message)
-            length += unsafe try write(writer.takeOutput(), to: output, at: length)
+            length += unsafe try output.write(writer.takeOutput(), at: length)
         }
         try check(writer.finish(), writer.message)
-        length += unsafe try write(writer.takeOutput(), to: output, at: length)
+        length += unsafe try output.write(writer.takeOutput(), at: length)
         return length
     }
 
@@ -99,7 +99,7 @@ struct ImageEncoder {
         guard length <= mostBytes else {
             throw WireError(.tooManyPixels, "The animation takes \(length) bytes as WebP; \(mostBytes) are allowed.")
         }
-        return unsafe try write(UnsafeRawBufferPointer(start: encoded, count: length), to: output, at: 0)
+        return unsafe try output.write(UnsafeRawBufferPointer(start: encoded, count: length), at: 0)
     }
 
     private func checkWebPSides() throws(WireError) {
@@ -117,7 +117,7 @@ struct ImageEncoder {
             Int32(encoding.quality), &encoded, &length)
         defer { unsafe codec_webp_free(encoded) }
         try check(status, "")
-        return unsafe try write(UnsafeRawBufferPointer(start: encoded, count: length), to: output, at: 0)
+        return unsafe try output.write(UnsafeRawBufferPointer(start: encoded, count: length), at: 0)
     }
 
     /// Converts rows to what the format stores: straight alpha, or opaque over white for JPEG.
@@ -134,13 +134,6 @@ struct ImageEncoder {
         case (_, .straight), (_, .opaque):
             break
         }
-    }
-
-    private func write(
-        _ bytes: UnsafeRawBufferPointer, to output: ResultFile, at offset: Int
-    ) throws(WireError) -> Int {
-        unsafe try output.write(bytes, at: offset)
-        return bytes.count
     }
 
     private func check(_ status: codec_status, _ message: String) throws(WireError) {

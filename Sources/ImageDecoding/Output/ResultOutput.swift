@@ -12,9 +12,10 @@ struct ResultFile {
     /// The bytes that it has room for; nil when they cannot be determined.
     var room: Int? { place?.room ?? (try? file.size()) }
 
-    /// Writes `bytes` at `offset`, counted from the beginning of the part. Throws `out-of-memory`, as a memfd is memory
-    /// and writing to it fails without any; `internal`.
-    func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(WireError) {
+    /// Writes `bytes` at `offset`, counted from the beginning of the part, and returns their number. Throws
+    /// `out-of-memory`, as a memfd is memory and writing to it fails without any; `internal`.
+    @discardableResult
+    func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(WireError) -> Int {
         if let place, offset > place.room - bytes.count {
             throw WireError(.internal, "The result has more bytes than there is room for.")
         }
@@ -24,6 +25,7 @@ struct ResultFile {
             if error.isLackOfSpace { throw .outOfMemory }
             throw WireError(.internal, "The image cannot be written: \(error).")
         }
+        return bytes.count
     }
 
     /// Writes `bytes` like that.
@@ -31,7 +33,7 @@ struct ResultFile {
         let outcome = unsafe bytes.withUnsafeBytes { bytes in
             Result { () throws(WireError) in unsafe try write(bytes, at: offset) }
         }
-        try outcome.get()
+        _ = try outcome.get()
     }
 
     /// Lets a file of its own keep `count` bytes, and seals it. If that fails, the broker tries it, and finds out why.

@@ -99,8 +99,7 @@ struct PartSearch {
         let writer = try RowWriter(
             scaling.result, orientation: .upright, premultiplies: false, output: .memory(memory))
         var sink = try scaling.sink(for: writer, hasAlpha: true, alpha: .premultiplied)
-        unsafe try sink.takeWhole(
-            UnsafeMutableRawBufferPointer(rebasing: raster.memory.bytes.prefix(raster.geometry.bytes)), raster.geometry)
+        unsafe try sink.takeWhole(raster.memory.bytes, raster.geometry)
         let red = order == .bgra8 ? 2 : 0
         let colors = (0..<gridSide * gridSide).map { index in
             let channels = [red, 1, 2 - red].map { unsafe memory.bytes[index * PixelGeometry.bytesPerPixel + $0] }

@@ -37,8 +37,7 @@ struct Raster {
 
     func sharpen(_ sigma: Double, _ amount: Double) throws(WireError) {
         let blurred = try Raster(geometry)
-        unsafe blurred.memory.bytes.copyMemory(
-            from: UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(geometry.bytes)))
+        unsafe blurred.memory.bytes.copyMemory(from: UnsafeRawBufferPointer(memory.bytes))
         try blurred.blur(sigma)
         unsafe steps_sharpen(memory.bytes.start, blurred.memory.bytes.start, geometry.pixels, Float(amount))
     }
@@ -102,8 +101,7 @@ struct Raster {
 
     /// Passes the image on, and then has undefined content.
     func write(to sink: inout some RowSink) throws(WireError) {
-        unsafe try sink.takeWhole(
-            UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(geometry.bytes)), geometry)
+        unsafe try sink.takeWhole(memory.bytes, geometry)
     }
 }
 
