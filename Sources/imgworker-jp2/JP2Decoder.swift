@@ -91,11 +91,7 @@ struct JP2Decoder: ImageDecoder {
     }
 
     private var colors: codec_jp2_colors {
-        switch channels.space {
-        case .ycc: CODEC_JP2_YCC
-        case .cmyk: CODEC_JP2_INKS
-        default: CODEC_JP2_RGB
-        }
+        [.ycc: CODEC_JP2_YCC, .cmyk: CODEC_JP2_INKS][channels.space] ?? CODEC_JP2_RGB
     }
 
     /// Makes the pixels of missing tiles transparent, or without ink.

@@ -29,12 +29,7 @@ struct SVGDecoder: ImageDecoder {
     func size(keeping share: Double) -> DecodedSize {
         let stored = header.geometry
         // Enlarged only because a part is, the whole has a bounded number of pixels.
-        let share = min(share, max(1, (Self.mostEnlarged / Double(stored.pixels)).squareRoot()))
-        let side = { (stored: Int) in Int((Double(stored) * share).rounded(.up)) }
-        guard share != 1, let size = PixelGeometry(width: side(stored.width), height: side(stored.height)) else {
-            return DecodedSize(full: stored)
-        }
-        return DecodedSize(stored, stretchedTo: size)
+        return DecodedSize(stored, share: min(share, max(1, (Self.mostEnlarged / Double(stored.pixels)).squareRoot())))
     }
 
     func workingBytes(at size: DecodedSize) -> Int {

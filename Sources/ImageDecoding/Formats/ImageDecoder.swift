@@ -100,6 +100,13 @@ package struct DecodedSize: Equatable {
             vertical: Double(geometry.height) / Double(stored.height))
     }
 
+    /// `share` of the stored sides, rounded up; the stored size if no image has such sides.
+    package init(_ stored: PixelGeometry, share: Double) {
+        let side = { (stored: Int) in Int((Double(stored) * share).rounded(.up)) }
+        let size = PixelGeometry(width: side(stored.width), height: side(stored.height))
+        self.init(stored, stretchedTo: size ?? stored)
+    }
+
     /// The part of a stored image, rendered as `geometry`.
     init(_ part: Transform.Plan.Crop, renderedAs geometry: PixelGeometry) {
         self.init(

@@ -31,14 +31,9 @@ struct WebPDecoder: ImageDecoder {
     }
 
     func size(keeping share: Double) -> DecodedSize {
-        let stored = header.geometry
+        guard header.canScale, share < 1 else { return DecodedSize(full: header.geometry) }
         // At least one eighth, as for JPEG, so that the filter has enough pixels to work with.
-        let share = max(share, 1 / 8)
-        let side = { (stored: Int) in Int((Double(stored) * share).rounded(.up)) }
-        guard header.canScale, share < 1,
-            let size = PixelGeometry(width: side(stored.width), height: side(stored.height))
-        else { return DecodedSize(full: stored) }
-        return DecodedSize(stored, stretchedTo: size)
+        return DecodedSize(header.geometry, share: max(share, 1 / 8))
     }
 
     func workingBytes(at size: DecodedSize) -> Int {

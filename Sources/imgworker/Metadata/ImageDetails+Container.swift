@@ -28,13 +28,7 @@ extension ImageDetails {
             let y = bytes.integer(at: first + width, bytes: width, .big)
         else { return nil }
         // Of a PNG, dots per metre; of a JPEG, dots per inch (1) or centimetre (2).
-        let factor: Double? =
-            switch (isPNG, unit) {
-            case (true, 1): 0.0254
-            case (false, 1): 1
-            case (false, 2): 2.54
-            default: nil
-            }
-        return factor.flatMap { ImageFacts.Density(x: Double(x) * $0, y: Double(y) * $0) }
+        let factors = isPNG ? [1: 0.0254] : [1: 1, 2: 2.54]
+        return factors[unit].flatMap { ImageFacts.Density(x: Double(x) * $0, y: Double(y) * $0) }
     }
 }
