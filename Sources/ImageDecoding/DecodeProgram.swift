@@ -58,9 +58,7 @@ package struct DecodeService: WorkerService {
     /// The warm-up of a forked worker, which runs after the ready message.
     private var secondWarmUp: WarmUp?
 
-    init(_ program: DecodeProgram, channel: FrameChannel) {
-        (self.program, self.channel) = (program, channel)
-    }
+    init(_ program: DecodeProgram, channel: FrameChannel) { (self.program, self.channel) = (program, channel) }
 
     package var sandboxPolicy: SandboxPolicy { program.policy }
 

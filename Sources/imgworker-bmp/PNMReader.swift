@@ -42,9 +42,7 @@ struct PNMReader: RowReader {
     }
 
     private var sampleBytes: Int { most > 255 ? 2 : 1 }
-    private var rowBytes: Int {
-        isBits ? (geometry.width + 7) / 8 : geometry.width * samples * sampleBytes
-    }
+    private var rowBytes: Int { isBits ? (geometry.width + 7) / 8 : geometry.width * samples * sampleBytes }
 
     mutating func read(_ row: Int, of bytes: Span<UInt8>, into pixels: inout MutableSpan<UInt32>) -> Int {
         isText ? readText(bytes, into: &pixels) : readBytes(bytes, from: position + row * rowBytes, into: &pixels)

@@ -80,6 +80,9 @@ struct JP2Codestream {
             guard side.step > 0, side.first <= side.start, side.first + side.step > side.start else {
                 throw Self.error(CODEC_DAMAGED, "its tiles are invalid")
             }
+            // Reduced sizes are the image's divided by a power of two and rounded up, with pixels in each tile.
+            if side.start > 0 { mostReduction = 0 }
+            if side.tiles > 1 { mostReduction = min(mostReduction, side.step.trailingZeroBitCount) }
         }
         guard horizontal.tiles * vertical.tiles < 1 << 16 else {
             throw Self.error(CODEC_DAMAGED, "it has \(horizontal.tiles * vertical.tiles) tiles")
@@ -97,7 +100,6 @@ struct JP2Codestream {
         missing = [Bool](repeating: true, count: horizontal.tiles * vertical.tiles)
         damage = walk(bytes, from: reader.rest.lowerBound, to: range.upperBound)
         if damage == nil, missing.contains(true) { damage = CODEC_DAMAGED }
-        limitReduction()
     }
 
     /// The most components: the colours, alpha, and those of no use.
@@ -228,14 +230,6 @@ struct JP2Codestream {
         let resolution = side.longestTile >> level + 2
         let (band, part) = isHalf ? (resolution / 2 + 1, max(0, precinct - 1)) : (resolution, precinct)
         return (band >> min(block, part) + 2, resolution >> precinct + 2)
-    }
-
-    /// Limits the reduction to sizes that are those of the image divided by a power of two and rounded up, with pixels in each tile.
-    private mutating func limitReduction() {
-        for side in [horizontal, vertical] {
-            if side.start > 0 { mostReduction = 0 }
-            if side.tiles > 1 { mostReduction = min(mostReduction, side.step.trailingZeroBitCount) }
-        }
     }
 
     // MARK: Memory

@@ -102,15 +102,6 @@ typedef struct {
     int first, last, high, low;
 } jpeg_scan;
 
-/// Returns the scan whose header libjpeg has just read.
-static jpeg_scan current_scan(const struct jpeg_decompress_struct *jpeg) {
-    jpeg_scan scan = {.first = jpeg->Ss, .last = jpeg->Se, .high = jpeg->Ah, .low = jpeg->Al};
-    for (int i = 0; i < jpeg->comps_in_scan && i < MAX_COMPS_IN_SCAN; i++) {
-        scan.components[scan.count++] = jpeg->cur_comp_info[i]->component_index;
-    }
-    return scan;
-}
-
 /// Reads the header of a scan; returns 0 if it is invalid.
 static int read_scan(const struct jpeg_decompress_struct *jpeg, const jpeg_segment *segment, jpeg_scan *scan) {
     const uint8_t *content = segment->content;
@@ -163,7 +154,11 @@ int jpeg_can_skip_scans(const struct jpeg_decompress_struct *jpeg) {
     if (!jpeg->progressive_mode || !skippable || jpeg->num_components > MAX_COMPONENTS) return 0;
     known_bits known;
     memset(known, -1, sizeof known);
-    jpeg_scan scan = current_scan(jpeg);
+    // The scan whose header libjpeg has just read.
+    jpeg_scan scan = {.first = jpeg->Ss, .last = jpeg->Se, .high = jpeg->Ah, .low = jpeg->Al};
+    for (int i = 0; i < jpeg->comps_in_scan && i < MAX_COMPS_IN_SCAN; i++) {
+        scan.components[scan.count++] = jpeg->cur_comp_info[i]->component_index;
+    }
     if (!record(&scan, known)) return 0;
     const uint8_t *next = jpeg->src->next_input_byte, *end = next + jpeg->src->bytes_in_buffer;
     for (jpeg_segment segment;;) {

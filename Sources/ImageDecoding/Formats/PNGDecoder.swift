@@ -67,7 +67,10 @@ package struct PNGDecoder: ImageDecoder {
             // Each pass adds pixels between those of the passes before it.
             let raster = try PixelMemory(count: geometry.bytes, zeroed: source.toleratesDamage)
             if source.toleratesDamage {
-                unsafe try spreadSoundPasses(raster.bytes)
+                // As far as passes can be decoded, if there is a row; the pixels of later ones are filled.
+                do throws(WireError) { for _ in 0..<header.passes { unsafe try spread(raster.bytes) } } catch {
+                    if unsafe codec_png_reader_rows_read(reader.pointer) == 0 { throw error }
+                }
             } else if let passes {
                 for _ in 0..<passes { unsafe try spread(raster.bytes) }
             } else {
@@ -100,13 +103,6 @@ package struct PNGDecoder: ImageDecoder {
             return Int(read - before)
         }
         return count
-    }
-
-    /// Reads the passes as far as they can be decoded, and fills the pixels of later ones. Throws if there is no row.
-    private func spreadSoundPasses(_ raster: UnsafeMutableRawBufferPointer) throws(WireError) {
-        do throws(WireError) { for _ in 0..<header.passes { unsafe try spread(raster) } } catch {
-            if unsafe codec_png_reader_rows_read(reader.pointer) == 0 { throw error }
-        }
     }
 
     private func read(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) {

@@ -142,9 +142,7 @@ package final class ImageSource {
     }
 
     /// The address of the first byte.
-    package var start: UnsafePointer<UInt8> {
-        unsafe bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-    }
+    package var start: UnsafePointer<UInt8> { unsafe bytes.baseAddress!.assumingMemoryBound(to: UInt8.self) }
 
     /// Calls `body` with the bytes as a bounds-checked span.
     package func withSpan<Value>(_ body: (Span<UInt8>) -> Value) -> Value {

@@ -21,9 +21,7 @@ package enum Orientation: Int, CaseIterable {
     package var swapsSides: Bool { rawValue >= Orientation.transposed.rawValue }
 
     /// Returns the shown size for a stored one, or the stored size for a shown one.
-    package func turned(_ shape: PixelGeometry) -> PixelGeometry {
-        swapsSides ? shape.transposed : shape
-    }
+    package func turned(_ shape: PixelGeometry) -> PixelGeometry { swapsSides ? shape.transposed : shape }
 
     /// Returns the part of a stored image of size `size` for a part of the shown one.
     package func stored(_ area: Crop, in size: PixelGeometry) -> Crop {

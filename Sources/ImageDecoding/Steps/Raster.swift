@@ -85,7 +85,8 @@ struct Raster {
     ) throws(WireError) {
         let size = Step.pad(width: width, height: height, color: color).result(of: geometry)
         let result = try Raster(size)
-        let bytes = color.stored(order)
+        let (first, third) = order == .bgra8 ? (color.blue, color.red) : (color.red, color.blue)
+        let bytes = [first, color.green, third, color.alpha]
         let pixel = bytes.reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         unsafe result.memory.bytes.bindMemory(to: UInt32.self).update(repeating: pixel.littleEndian)
         let left = Int(focus.x * Double(size.width - geometry.width))
@@ -100,16 +101,7 @@ struct Raster {
     }
 
     /// Passes the image on, and then has undefined content.
-    func write(to sink: inout some RowSink) throws(WireError) {
-        unsafe try sink.takeWhole(memory.bytes, geometry)
-    }
-}
-
-extension Color {
-    /// Returns the channels in the order of `order`.
-    fileprivate func stored(_ order: PixelFormat) -> [UInt8] {
-        order == .bgra8 ? [blue, green, red, alpha] : [red, green, blue, alpha]
-    }
+    func write(to sink: inout some RowSink) throws(WireError) { unsafe try sink.takeWhole(memory.bytes, geometry) }
 }
 
 /// The share of each pixel that is inside a rectangle with round corners: exact along a row, and the mean of several lines of a

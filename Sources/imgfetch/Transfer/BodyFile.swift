@@ -38,9 +38,7 @@ struct BodyFile: ~Copyable {
     }
 
     /// Makes room for a body of that length in memory.
-    mutating func reserve(_ count: Int) {
-        if isInMemory { memory.reserveCapacity(count) }
-    }
+    mutating func reserve(_ count: Int) { if isInMemory { memory.reserveCapacity(count) } }
 
     /// Ends a complete body: seals its file, or returns its bytes. If sealing fails, the broker tries it, and finds out why.
     mutating func end() -> [UInt8]? {

@@ -74,9 +74,7 @@ enum TransferError {
             .timeout, "\(host) sent fewer than \(floor.bytesPerSecond) bytes a second for \(floor.seconds) s.")
     }
 
-    static func emptyBody(host: String) -> WireError {
-        WireError(.emptyImage, "\(host) answered without a body.")
-    }
+    static func emptyBody(host: String) -> WireError { WireError(.emptyImage, "\(host) answered without a body.") }
 
     static func headerTooLong(host: String) -> WireError {
         WireError(.transferFailed, "The response header from \(host) is too long.")
