@@ -121,13 +121,10 @@ codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length)
     }
     jpeg_create_decompress(&reader->jpeg);
     reader->jpeg.client_data = reader;
-    reader->source.init_source = source_nothing;
-    reader->source.fill_input_buffer = fill;
-    reader->source.skip_input_data = skip;
-    reader->source.resync_to_restart = jpeg_resync_to_restart;
-    reader->source.term_source = source_nothing;
-    reader->source.next_input_byte = bytes;
-    reader->source.bytes_in_buffer = length;
+    reader->source = (struct jpeg_source_mgr){
+        .init_source = source_nothing, .fill_input_buffer = fill, .skip_input_data = skip,
+        .resync_to_restart = jpeg_resync_to_restart, .term_source = source_nothing,
+        .next_input_byte = bytes, .bytes_in_buffer = length};
     reader->jpeg.src = &reader->source;
     reader->progress.progress_monitor = note_scan;
     reader->jpeg.progress = &reader->progress;

@@ -275,10 +275,7 @@ static codec_status writing_status(const codec_png_writer *writer) {
 codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order, int has_alpha) {
     codec_png_writer *writer = calloc(1, sizeof *writer);
     if (!writer) return NULL;
-    writer->width = width;
-    writer->height = height;
-    writer->order = order;
-    writer->has_alpha = has_alpha;
+    *writer = (codec_png_writer){.width = width, .height = height, .order = order, .has_alpha = has_alpha};
     writer->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, writer, writing_failed, ignore_warning);
     writer->info = writer->png ? png_create_info_struct(writer->png) : NULL;
     if (!writer->info) {

@@ -23,8 +23,7 @@
 
 /// The header of a stored image. Readers may leave fields that are zero, so it is all zeros before.
 typedef struct {
-    uint32_t width;
-    uint32_t height;
+    uint32_t width, height;
     /// The number of images in the file if the library counts them, else 0.
     uint32_t frames;
     /// Whether any pixel may be transparent.
@@ -139,8 +138,7 @@ typedef struct {
     /// The offset of its image descriptor.
     size_t position;
     /// The size of the part to decode, from the frame's upper left corner.
-    uint32_t width;
-    uint32_t height;
+    uint32_t width, height;
     /// The transparent index; -1 for none.
     int transparent;
 } codec_gif_frame;
