@@ -13,7 +13,7 @@ enum AVIFCellAlpha: Equatable {
 
     /// Reads the properties of items and their references to others in `meta`. `order` is that of the identifiers of all items.
     init(_ bytes: Span<UInt8>, meta: Box, grids: Set<Int>, order: [Int]) {
-        guard let boxes = meta.fields, let primary = Self.primary(bytes, boxes),
+        guard let boxes = meta.fields, let primary = ItemFile.primary(bytes, boxes)?.identifier,
             let references = Self.references(bytes, boxes), let properties = Self.properties(bytes, boxes)
         else {
             self = .none
@@ -68,12 +68,6 @@ enum AVIFCellAlpha: Equatable {
 
     private static func isAscending(_ items: [Int], by ranks: [Int: Int]) -> Bool {
         zip(items, items.dropFirst()).allSatisfy { ranks[$0] ?? 0 < ranks[$1] ?? 0 }
-    }
-
-    /// Reads the identifier of the primary item.
-    private static func primary(_ bytes: Span<UInt8>, _ meta: Range<Int>) -> Int? {
-        guard let box = BoxCursor.only("pitm", in: meta, of: bytes), let fields = box.fields else { return nil }
-        return bytes.integer(at: fields.lowerBound, bytes: box.version(in: bytes) == 0 ? 2 : 4, .big)
     }
 
     /// A reference of an item to others.

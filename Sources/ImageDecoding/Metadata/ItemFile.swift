@@ -3,7 +3,6 @@ import IPCProtocol
 /// The items of a HEIC or AVIF (ISO/IEC 14496-12, section 8.11; ISO/IEC 23008-12) besides its pixels: metadata blocks and
 /// thumbnails. Invalid parts are left out.
 package struct ItemFile {
-    /// The primary item's identifier, the place of that number, and its bytes.
     private var primary: (identifier: Int, place: Int, width: Int)?
     private var exif: [Range<Int>] = []
     private var xmp: [Range<Int>] = []
@@ -18,12 +17,7 @@ package struct ItemFile {
     /// Reads the `meta` box of a file.
     package init(_ bytes: Span<UInt8>) {
         guard let children = BoxCursor.first("meta", in: 0..<bytes.count, of: bytes)?.fields else { return }
-        if let box = BoxCursor.only("pitm", in: children, of: bytes), let version = box.version(in: bytes),
-            let fields = box.fields,
-            let identifier = bytes.integer(at: fields.lowerBound, bytes: version == 0 ? 2 : 4, .big)
-        {
-            primary = (identifier, fields.lowerBound, version == 0 ? 2 : 4)
-        }
+        primary = Self.primary(bytes, children)
         let (ofExif, ofXMP) = Self.metadataItems(bytes, children)
         if let box = BoxCursor.only("iloc", in: children, of: bytes) {
             let data = BoxCursor.only("idat", in: children, of: bytes)?.content ?? 0..<0
@@ -63,6 +57,15 @@ package struct ItemFile {
         // Decoders refuse an item that is a thumbnail of another one, and ignore references of unknown types.
         for (index, letter) in "free".utf8.enumerated() { bytes[found.reference + index] = letter }
         return bytes
+    }
+
+    /// Reads the identifier of the primary item in a `meta` box, the place of that number, and its bytes.
+    package static func primary(
+        _ bytes: Span<UInt8>, _ meta: Range<Int>
+    ) -> (identifier: Int, place: Int, width: Int)? {
+        guard let box = BoxCursor.only("pitm", in: meta, of: bytes), let fields = box.fields else { return nil }
+        let width = box.version(in: bytes) == 0 ? 2 : 4
+        return bytes.integer(at: fields.lowerBound, bytes: width, .big).map { ($0, fields.lowerBound, width) }
     }
 
     private static func metadataItems(_ bytes: Span<UInt8>, _ meta: Range<Int>) -> (exif: Int?, xmp: Int?) {
