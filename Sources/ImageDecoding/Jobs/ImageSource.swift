@@ -26,13 +26,10 @@ package final class ImageSource {
     /// Keeps the bytes of which these are a part.
     private let whole: ImageSource?
 
-    /// Maps a large sealed memfd, and reads any other file: its holder may truncate it at any time, and touching a mapping
-    /// beyond the end of its file raises SIGBUS. To read a small one costs less than a mapping.
-    ///
-    /// - Parameters:
-    ///   - part: the number of bytes available of a file that is still being written; nil for a complete file.
-    ///   - most: the most bytes to read into memory.
-    /// - Throws: `empty-image` for an empty file; `too-large`; `out-of-memory`; `internal` when it cannot be read.
+    /// Maps a large sealed memfd, and reads any other file: its holder may truncate it at any time, and touching a
+    /// mapping beyond the end of its file raises SIGBUS. To read a small one costs less than a mapping. At most `most`
+    /// bytes are read into memory. A file that is still being written has `part` bytes. Throws `empty-image` for an
+    /// empty file; `too-large`; `out-of-memory`; `internal` when it cannot be read.
     package init(reading file: FileDescriptor, part: Int? = nil, atMost most: Int = .max) throws(WireError) {
         isPart = part != nil
         whole = nil

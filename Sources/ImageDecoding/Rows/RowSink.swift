@@ -27,10 +27,9 @@ package protocol RowSink {
 }
 
 extension RowSink {
-    /// Takes all rows of an image, band by band in reused memory that `fill` fills with the next `count` rows.
-    ///
-    /// - Parameter displacement: the bytes from the beginning of the memory, which is aligned, to the first row.
-    /// - Throws: `out-of-memory`; the errors of `fill` and of the sink.
+    /// Takes all rows of an image, band by band in reused memory that `fill` fills with the next `count` rows. The
+    /// first row begins `displacement` bytes after aligned memory. Throws `out-of-memory`; the errors of `fill` and the
+    /// sink.
     package mutating func takeBands(
         of geometry: PixelGeometry, displacedBy displacement: Int = 0,
         _ fill: (_ rows: UnsafeMutableRawBufferPointer, _ count: Int) throws(WireError) -> Void

@@ -29,10 +29,8 @@ struct WarmUp {
         output = try WritableBuffer.reusable(name: "warm-up", size: 1 << 16)
     }
 
-    /// Runs the jobs, one after the other.
-    ///
-    /// - Parameter isUrgent: Returns whether a job of the broker has arrived, which ends the warm-up.
-    /// - Throws: `WireError` when a codec does not work; `FrameChannel.Failure`.
+    /// Runs the jobs, one after the other, until a job of the broker has arrived (`isUrgent`). Throws `WireError` when
+    /// a codec does not work; `FrameChannel.Failure`.
     func run(unless isUrgent: () -> Bool = { false }) throws {
         // The kernel limits a user's descriptors in flight. Other processes may have used up the limit, so that a
         // confined process can send none.
