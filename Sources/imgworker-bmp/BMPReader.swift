@@ -141,6 +141,11 @@ struct BMPReader: RowReader {
 
     // MARK: Runs
 
+    /// Returns the colour in a byte for the pixel `index` of a run: with four bits a pixel, the byte has two.
+    private func color(_ index: Int, in byte: UInt8) -> UInt32 {
+        color(header.bits == 8 ? Int(byte) : Int(byte) >> (index % 2 == 0 ? 4 : 0) & 15)
+    }
+
     /// A step of run-length coding (RLE8, RLE4).
     private enum Step {
         /// `count` pixels of two alternating colours.
@@ -204,16 +209,12 @@ struct BMPReader: RowReader {
         while let step = step(bytes, &position) {
             switch step {
             case .run(let count, let value):
-                for index in 0..<min(count, pixels.count - x) {
-                    pixels[x + index] = color(
-                        header.bits == 8 ? Int(value) : Int(value) >> (index % 2 == 0 ? 4 : 0) & 15)
-                }
+                for index in 0..<min(count, pixels.count - x) { pixels[x + index] = color(index, in: value) }
                 x = min(x + count, pixels.count)
             case .colors(let count, let place):
                 for index in 0..<min(count, pixels.count - x) {
                     guard place + index * header.bits / 8 < bytes.count else { return x + index }
-                    let byte = Int(bytes[place + index * header.bits / 8])
-                    pixels[x + index] = color(header.bits == 8 ? byte : byte >> (index % 2 == 0 ? 4 : 0) & 15)
+                    pixels[x + index] = color(index, in: bytes[place + index * header.bits / 8])
                 }
                 x = min(x + count, pixels.count)
             case .move(let right, let down):
