@@ -24,11 +24,8 @@ package struct DecodeProgram: WorkerProgram {
         _ family: CodecFamily, _ codecs: ImageCodec..., samples: [[UInt8]], policy: SandboxPolicy = .decode,
         prepare: @escaping @Sendable () -> Void = {}
     ) {
-        self.family = family
-        self.codecs = codecs
-        self.samples = samples
-        self.policy = policy
-        self.prepare = prepare
+        (self.family, self.codecs, self.samples) = (family, codecs, samples)
+        (self.policy, self.prepare) = (policy, prepare)
     }
 
     /// Runs the program that this process was started as, and exits.

@@ -41,13 +41,9 @@ package struct ImageCodec: Sendable {
         },
         open: @escaping @Sendable (ImageSource, DecodeJob) throws(WireError) -> Opened
     ) {
-        self.format = format
-        self.open = open
-        (self.details, self.previews) = (details, previews)
+        (self.format, self.open, self.details, self.previews) = (format, open, details, previews)
         self.library = unsafe String(cString: library)
-        self.orientation = orientation
-        self.hasFrames = hasFrames
-        self.hasParts = hasParts
+        (self.orientation, self.hasFrames, self.hasParts) = (orientation, hasFrames, hasParts)
     }
 
     var row: FormatRow {

@@ -12,8 +12,7 @@ struct PixelsDecoder: ImageDecoder {
     init(_ source: ImageSource, _ layout: StoredPixels) throws(WireError) {
         let count = unsafe source.bytes.count
         guard layout.refusal(bytes: count) == nil else { throw WireError(CODEC_TRUNCATED, format: .pixels) }
-        self.source = source
-        self.layout = layout
+        (self.source, self.layout) = (source, layout)
         header = StoredHeader(layout.geometry, hasAlpha: layout.pixelFormat.hasAlpha)
     }
 

@@ -7,8 +7,6 @@ package struct ImageMetadata {
 
     /// Creates metadata from known values, by default those of a file without any.
     package init(orientation: Orientation = .upright, profile: ColorProfile = .none, frameCount: Int = 1) {
-        self.orientation = orientation
-        self.profile = profile
-        self.frameCount = frameCount
+        (self.orientation, self.profile, self.frameCount) = (orientation, profile, frameCount)
     }
 }

@@ -50,10 +50,7 @@ struct FilterTaps {
         let (lower, upper) = (starts[0], starts[count - 1] + Int(counts[count - 1]))
         used = lower..<upper
         self.starts = starts.map { UInt32($0 - lower) }
-        self.counts = counts
-        self.weights = weights
-        self.stride = stride
-        self.longestRun = longestRun
+        (self.counts, self.weights, self.stride, self.longestRun) = (counts, weights, stride, longestRun)
     }
 
     /// The number of result pixels.

@@ -109,12 +109,9 @@ struct RowRounder<Next: RowSink>: FilteredRowSink {
 
     /// Creates a rounder for a result of `geometry`, to which linear light comes if `isLight`, else sRGB values.
     init(_ geometry: PixelGeometry, alpha: filter_alpha, isLight: Bool, next: Next) throws(WireError) {
-        self.geometry = geometry
-        self.alpha = alpha
-        self.isLight = isLight
+        (self.geometry, self.alpha, self.isLight, self.next) = (geometry, alpha, isLight, next)
         bandRows = RowBand.rows(of: geometry)
         band = try PixelMemory(count: bandRows * geometry.stride)
-        self.next = next
     }
 
     mutating func take(_ row: UnsafePointer<Float>) throws(WireError) {

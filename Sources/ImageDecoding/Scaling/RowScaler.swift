@@ -58,13 +58,9 @@ struct RowScaler<Next: FilteredRowSink>: RowSink {
         _ source: PixelGeometry, _ columns: Range<Int>, _ rows: Range<Int>, premultiplies: Bool, isLight: Bool,
         next: Next
     ) throws(WireError) {
-        self.source = source
-        self.columns = columns
-        self.rows = rows
-        self.premultiplies = premultiplies
-        self.isLight = isLight
+        (self.source, self.columns, self.rows, self.next) = (source, columns, rows, next)
+        (self.premultiplies, self.isLight) = (premultiplies, isLight)
         numbers = try FloatRows(1, pixels: columns.count)
-        self.next = next
     }
 
     mutating func take(_ band: RowBand) throws(WireError) {

@@ -15,8 +15,7 @@ struct SpeedFloor: Equatable {
 
     /// A floor of `bytesPerSecond`, checked every `seconds`.
     init(bytesPerSecond: Int = 1000, seconds: Int = 30) {
-        self.bytesPerSecond = bytesPerSecond
-        self.seconds = seconds
+        (self.bytesPerSecond, self.seconds) = (bytesPerSecond, seconds)
     }
 
     /// Counts received bytes. Returns whether they were fast enough. The first call begins the first period.
