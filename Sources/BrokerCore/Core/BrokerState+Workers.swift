@@ -9,7 +9,7 @@ extension BrokerState {
 
     /// Assigns queued jobs to workers that can take them.
     mutating func assignJobs() {
-        repeat { assignLoads() } while mayLoad && stopSilentTransfer()
+        repeat { assignLoads() } while !isSuspended && stopSilentTransfer()
         // While decoders do not start, queued images are refused rather than left to wait for the next decoder.
         if decoding.hasQueued, supervision.areDecodersBroken(at: now.instant) {
             while let job = decoding.popQueued() {
@@ -91,44 +91,68 @@ extension BrokerState {
     /// Assigns queued lookups and downloads.
     private mutating func assignLoads() {
         startDiskRequests()
-        while disk.hasQueuedLookups, hasRoomForOriginals, let worker = supervision.available(.cache),
-            let job = disk.popLookup()
+        if exchange(&passesOver, with: false) {
+            disk.reconsiderUsers()
+            tier.reconsiderUsers()
+            files.reconsiderUsers()
+            downloads.reconsiderUsers()
+        }
+        while disk.hasQueuedLookups, let worker = supervision.available(.cache),
+            let job = disk.popLookup(of: usersWithRoom())
         {
             startLookup(job, on: worker)
         }
         removeFromSharedTier()
         if downloads.heldCount > 0 { releaseHeld() }
-        while mayLoad, tier.hasQueued, let worker = supervision.available(.tier), let job = tier.popQueued() {
+        if isSuspended { return }
+        while tier.hasQueued, let worker = supervision.available(.tier), let job = tier.popQueued(of: usersWithRoom()) {
             startSharedLookup(job, on: worker)
         }
-        if mayLoad, downloads.hasQueued || downloads.hasSuspects, supervision.wakeFetchers(at: now.instant) {
+        if downloads.hasQueued || downloads.hasSuspects, supervision.wakeFetchers(at: now.instant) {
             watchIdleFetchers()
         }
         // One at a time, on a spare if there is one, because no other job waits for the spare.
-        while mayLoad, downloads.hasSuspects, !supervision.runsExclusively(.fetch),
-            let worker = supervision.freshest(.fetch), let job = downloads.popSuspect()
+        while downloads.hasSuspects, !supervision.runsExclusively(.fetch),
+            let worker = supervision.freshest(.fetch), let job = downloads.popSuspect(of: usersWithRoom())
         {
             startDownload(job, on: worker)
         }
-        if mayLoad { startReads() }
-        while mayLoad, downloads.hasQueued, let worker = supervision.available(.fetch),
-            let job = downloads.popQueued()
+        startReads()
+        while downloads.hasQueued, let worker = supervision.available(.fetch),
+            let job = downloads.popQueued(of: usersWithRoom())
         {
             startDownload(job, on: worker)
         }
     }
 
-    /// Whether downloads may start.
-    var mayLoad: Bool { !isSuspended && hasRoomForOriginals }
+    /// Says for which users more originals may be fetched, from the network or from disk: `popQueued` passes over the others.
+    mutating func usersWithRoom() -> (JobOwner.User) -> Bool {
+        if hasRoomForOriginals { return { _ in true } }
+        passesOver = true
+        return hasRoom
+    }
 
-    /// Whether more originals may be fetched, from the network or from disk. Originals that wait for a decoder cannot be
-    /// evicted: while they fill half of the memory, no more are fetched. Each decoding that ends makes room.
+    /// Whether more originals may be fetched for a user. Originals that wait for a decoder cannot be evicted: while they fill
+    /// half of the memory, more are fetched only for users who have at most an eighth of them. Each decoding that ends makes
+    /// room.
+    var hasRoom: (JobOwner.User) -> Bool {
+        if hasRoomForOriginals { return { _ in true } }
+        let (reserved, reservedOfUsers) = (downloads.reservedBytes, downloads.reservedBytesOfUsers)
+        let (load, loads) = (decoding.load, decoding.loads)
+        return { user in
+            let own = user.uid.flatMap { loads[$0] } ?? Decoding.Load()
+            let bytes = (user.uid.flatMap { reservedOfUsers[$0] } ?? 0) + own.bytes
+            return reserved + load.bytes > 0 && bytes * 8 <= reserved + load.bytes
+                && own.decodings * 8 <= load.decodings
+        }
+    }
+
     private var hasRoomForOriginals: Bool {
         let half = memory.limit / 2
         let identifications = decoding.identificationCount
         if reservedBytes >= half, supervision.runningJobs(.fetch) > 0 || identifications > 0 { return false }
         let count = decoding.count + identifications
-        return count == 0 || decoding.bodyBytes < half && count < limits.memoryEntries / 2
+        return count == 0 || decoding.load.bytes < half && count < limits.memoryEntries / 2
     }
 
     // MARK: Starts

@@ -76,6 +76,8 @@ package struct BrokerState {
     private(set) var removedInUse: Set<BufferID> = []
     private var isMovingOutScheduled = false
     private var isEndOfSpareSegmentsScheduled = false
+    /// Whether users may have been passed over for want of room for their originals.
+    var passesOver = false
     /// Whether loads may have become possible while jobs were assigned.
     var assignsAgain = false
     /// Buffers that ended downloads held: released at the end of the event, when their waiters have gone on.

@@ -31,6 +31,8 @@ struct Decode {
     }
 
     let variant: VariantKey
+    /// The user whose request has begun it.
+    let user: UInt32
     /// Those that the image's cost in decoders is charged to.
     var responsible: Responsible
     /// The encoded bytes, held for as long as the decoding lasts.

@@ -70,10 +70,11 @@ package struct Decoding {
     private var places: [WorkerID: AnimationPlace] = [:]
     /// The build of each family's workers.
     private var builds: [CodecFamily: String] = [:]
-    /// The bodies of the decodings, and for how many each is needed.
-    private var heldBodies: [BufferID: (decodings: Int, bytes: Int)] = [:]
-    /// The bytes of all these bodies.
-    private(set) var bodyBytes = 0
+    /// The bodies of the decodings, for how many each is needed, and the user of the first of them.
+    private var heldBodies: [BufferID: (decodings: Int, bytes: Int, user: UInt32)] = [:]
+    /// The decodings, and the bytes of their bodies, of all users and of each.
+    private(set) var load = Load()
+    private(set) var loads: [UInt32: Load] = [:]
     /// The decodings whose workers may write.
     private var writing: Set<JobID> = []
     /// The bytes that decodings are about to fill.
@@ -239,12 +240,26 @@ package struct Decoding {
         _ waiter: JobWaiter, as job: JobID
     ) {
         decodes[job] = Decode(
-            variant: variant, responsible: responsible, body: body, bodyBytes: bytes,
+            variant: variant, user: responsible.user, responsible: responsible, body: body, bodyBytes: bytes,
             family: family(of: variant.content), waiters: [waiter], priority: waiter.priority)
         jobByVariant[variant] = job
-        if heldBodies[body] == nil { bodyBytes += bytes }
-        heldBodies.change(body, default: (0, bytes)) { $0.decodings += 1 }
+        let user = responsible.user
+        count(1, bytes: heldBodies[body] == nil ? bytes : 0, for: user)
+        heldBodies.change(body, default: (0, bytes, user)) { $0.decodings += 1 }
         if asksTier { decodes.change(job) { $0.state = .askingTier } } else { enqueue(job) }
+    }
+
+    /// Decodings, and the bytes that they need.
+    struct Load: Equatable {
+        var decodings = 0
+        var bytes = 0
+    }
+
+    private mutating func count(_ decodings: Int, bytes: Int = 0, for user: UInt32) {
+        func add(_ load: inout Load) { (load.decodings, load.bytes) = (load.decodings + decodings, load.bytes + bytes) }
+        add(&load)
+        loads.change(user, default: Load()) { add(&$0) }
+        if loads[user] == Load() { loads[user] = nil }
     }
 
     /// Queues a decoding that has waited for the shared tier. False for any other job.
@@ -591,9 +606,10 @@ package struct Decoding {
     mutating func end(_ job: JobID) -> End? {
         guard let decode = decodes.removeValue(forKey: job) else { return nil }
         if jobByVariant[decode.variant] == job { jobByVariant[decode.variant] = nil }
+        count(-1, for: decode.user)
         heldBodies.change(decode.body) { $0.decodings -= 1 }
         if let body = heldBodies[decode.body], body.decodings == 0 {
-            bodyBytes -= body.bytes
+            count(0, bytes: -body.bytes, for: body.user)
             heldBodies[decode.body] = nil
         }
         reservedBytes -= decode.reserved
@@ -827,9 +843,13 @@ package struct Decoding {
             + identifications.values.reduce(0) { $0 + ($1.run?.early?.reserved ?? 0) }
         if reserved != reservedBytes { return "reserved bytes" }
         let needed = decodes.values.reduce(into: [:]) { $0[$1.body, default: 0] += 1 }
-        if heldBodies.mapValues(\.decodings) != needed || heldBodies.values.reduce(0, { $0 + $1.bytes }) != bodyBytes {
-            return "bodies"
-        }
+        if heldBodies.mapValues(\.decodings) != needed { return "bodies" }
+        var expected = decodes.values.reduce(into: [:]) { $0[$1.user, default: Load()].decodings += 1 }
+        for body in heldBodies.values { expected[body.user, default: Load()].bytes += body.bytes }
+        if expected != loads { return "loads of users" }
+        let total = Load(
+            decodings: decodes.count, bytes: heldBodies.values.reduce(0) { $0 + $1.bytes })
+        if total != load { return "load" }
         if writing != Set(decodes.filter { $0.value.reserved > 0 }.keys) { return "decodings that may write" }
         if Set(parts.values.map(\.download)).count != parts.count { return "two partial decodings of one download" }
         return nil

@@ -80,7 +80,10 @@ package struct DiskTier {
     }
 
     var hasQueuedLookups: Bool { !lookupQueue.isEmpty }
-    mutating func popLookup() -> JobID? { lookupQueue.pop() }
+    mutating func popLookup(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? {
+        lookupQueue.pop(of: mayLoad)
+    }
+    mutating func reconsiderUsers() { lookupQueue.reconsider() }
 
     /// Whether memory cannot know which original a lookup will find, because the user may have an own one on disk.
     func isAmbiguous(_ lookup: Lookup) -> Bool { lookup.keys.count > 1 && mayHave(owned: lookup.keys[0]) }

@@ -171,6 +171,8 @@ struct KeptBody {
     let job: JobID
     /// The URL it came from. With a cache key of the client's own it is one of several.
     let url: SourceURL
+    /// The user whose request began the download.
+    let user: UInt32
     let received: Int
     /// The workers that have written it.
     let writers: Set<WorkerID>

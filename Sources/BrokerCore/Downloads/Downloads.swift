@@ -64,6 +64,8 @@ package struct Downloads {
     private var random: SplitMix64
     /// The bytes received of bodies that are neither complete nor discarded.
     private(set) var reservedBytes = 0
+    /// Of these, those of each user's downloads and of what is kept of them.
+    private(set) var reservedBytesOfUsers: [UInt32: Int] = [:]
 
     init(limits: BrokerLimits, seed: UInt64) {
         self.limits = limits
@@ -118,7 +120,9 @@ package struct Downloads {
         let kept = download.revalidating == nil ? takeKeptBody(download.original, from: download.url) : nil
         let job = kept?.job ?? newJob()
         if let kept {
-            // Its bytes stay counted.
+            // Its bytes are the new user's now.
+            reserve(-kept.received, for: kept.user)
+            reserve(kept.received, for: download.user)
             download.received = kept.received
             download.writers = kept.writers
             download.response = kept.response
@@ -191,20 +195,34 @@ package struct Downloads {
 
     /// Sets the bytes received, which are reserved memory.
     private mutating func setReceived(of job: JobID, _ received: Int) {
-        guard let before = downloads[job]?.received else { return }
-        reservedBytes += received - before
+        guard let (before, user) = downloads[job].map({ ($0.received, $0.user) }) else { return }
+        reserve(received - before, for: user)
         downloads.change(job) {
             $0.received = received
             if received == 0 { $0.rendered.startOver() }
         }
     }
 
+    private mutating func reserve(_ bytes: Int, for user: UInt32) {
+        if bytes == 0 { return }
+        reservedBytes += bytes
+        let own = reservedBytesOfUsers[user, default: 0] + bytes
+        reservedBytesOfUsers[user] = own == 0 ? nil : own
+    }
+
     // MARK: Running
 
     var hasQueued: Bool { !queue.isEmpty }
     var hasSuspects: Bool { !suspects.isEmpty }
-    mutating func popQueued() -> JobID? { queue.pop() }
-    mutating func popSuspect() -> JobID? { suspects.pop() }
+    mutating func popQueued(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? { queue.pop(of: mayLoad) }
+    mutating func popSuspect(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? {
+        suspects.pop(of: mayLoad)
+    }
+    /// Lets users be asked again whether they may load.
+    mutating func reconsiderUsers() {
+        queue.reconsider()
+        suspects.reconsider()
+    }
 
     /// Starts a download that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
@@ -398,7 +416,7 @@ package struct Downloads {
         }
         downloads[job] = nil
         jobByKey[download.key] = nil
-        if keptBodies[download.original]?.job != job { reservedBytes -= download.received }
+        if keptBodies[download.original]?.job != job { reserve(-download.received, for: download.user) }
         if let body = download.revalidatedBody { outcomes.append(.unhold(body)) }
         outcomes.append(.ended(job))
         return outcomes
@@ -429,7 +447,7 @@ package struct Downloads {
         guard let download = downloads[job], case .received(let body, let transfer) = download.state else { return nil }
         downloads[job] = nil
         jobByKey[download.key] = nil
-        reservedBytes -= download.received
+        reserve(-download.received, for: download.user)
         return (download, body, transfer)
     }
 
@@ -682,7 +700,8 @@ package struct Downloads {
         else { return nil }
         let until = now.adding(milliseconds: limits.keptBodyMs)
         keptBodies[download.original] = KeptBody(
-            job: job, url: download.url, received: download.received, writers: download.writers, response: response,
+            job: job, url: download.url, user: download.user, received: download.received, writers: download.writers,
+            response: response,
             validator: validator, total: download.total, until: until)
         // `end` leaves these bytes reserved.
         var outcomes = [Outcome.keptBody(download.original, until: until)]
@@ -705,7 +724,7 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         for (key, kept) in keptBodies.sorted(by: { $0.value.job < $1.value.job }) where matches(key) {
             keptBodies[key] = nil
-            reservedBytes -= kept.received
+            reserve(-kept.received, for: kept.user)
             outcomes.append(.discard(kept.job))
         }
         return outcomes
@@ -821,9 +840,10 @@ package struct Downloads {
             if case .queued = $0.value.state { true } else { $0.value.transfer != nil }
         }
         if !held.released.isSubset(of: released.keys) { return "a released download that is gone" }
-        let received =
-            downloads.values.reduce(0) { $0 + $1.received } + keptBodies.values.reduce(0) { $0 + $1.received }
-        if received != reservedBytes { return "reserved bytes" }
+        var received = downloads.values.reduce(into: [:]) { $0[$1.user, default: 0] += $1.received }
+        for kept in keptBodies.values { received[kept.user, default: 0] += kept.received }
+        if received.filter({ $0.value != 0 }) != reservedBytesOfUsers { return "reserved bytes of users" }
+        if received.values.reduce(0, +) != reservedBytes { return "reserved bytes" }
         if downloads.values.contains(where: { $0.isStopping && !$0.waiters.isEmpty }) {
             return "a stopping download with waiters"
         }

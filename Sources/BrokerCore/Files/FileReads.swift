@@ -114,13 +114,15 @@ package struct FileReads {
         push(job)
     }
 
-    /// Starts the next read if there is room for its bytes. A read that runs alone may always start.
+    mutating func reconsiderUsers() { queue.reconsider() }
+
+    /// Starts the next read of a user who may load if there is room for its bytes. A read that runs alone needs no room.
     ///
     /// - Parameter most: the bytes that all reads together may have reserved.
     mutating func startNext(
-        atMost most: Int, at now: Instant, hasRoom: (Int) -> Bool
+        of mayLoad: (JobOwner.User) -> Bool, atMost most: Int, at now: Instant, hasRoom: (Int) -> Bool
     ) -> (job: JobID, read: Read)? {
-        if next == nil { next = queue.pop() }
+        if next == nil { next = queue.pop(of: mayLoad) }
         guard let job = next, let read = reads[job] else { return nil }
         guard reservedBytes == 0 || reservedBytes + read.bytes <= most && hasRoom(read.bytes) else { return nil }
         next = nil

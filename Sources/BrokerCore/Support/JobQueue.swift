@@ -171,9 +171,10 @@ struct JobQueue {
 
     // MARK: Running
 
-    /// Removes the next job that may run now, and counts it as running.
-    mutating func pop() -> JobID? {
-        while let job = first(), let entry = entries[job] {
+    /// Removes the next job that may run now, of a user for whom `isPermitted` is true, and counts it as running. The others are passed
+    /// over until `reconsider` or until a job ends.
+    mutating func pop(of isPermitted: (User) -> Bool = { _ in true }) -> JobID? {
+        while let job = first(of: isPermitted), let entry = entries[job] {
             if let group = entry.group, !mayRun(entry, in: group) {
                 setAside(job, entry, of: group)
             } else {
@@ -186,15 +187,15 @@ struct JobQueue {
 
     /// The job that `pop` removes next, and the user whose it is, in a queue without groups.
     mutating func next() -> (job: JobID, user: User)? {
-        guard let job = first(), let entry = entries[job] else { return nil }
+        guard let job = first(of: { _ in true }), let entry = entries[job] else { return nil }
         return (job, entry.owner.user)
     }
 
     /// The next job of a user below its share, whether or not its group lets it run.
-    private mutating func first() -> JobID? {
-        if let job = front.first() { return job }
+    private mutating func first(of isPermitted: (User) -> Bool) -> JobID? {
+        if let job = front.first(), entries[job].map({ isPermitted($0.owner.user) }) == true { return job }
         while let user = turns.first() {
-            if !running.permits(user) {
+            if !running.permits(user) || !isPermitted(user) {
                 rest(user)
             } else if let job = users[user]?.first() {
                 return job
@@ -234,11 +235,16 @@ struct JobQueue {
     mutating func jobEnded(_ job: JobID) {
         guard let (user, group) = runningJobs.removeValue(forKey: job) else { return }
         running.remove(user)
-        for user in resting { turns.enter(user) }
-        resting = []
+        reconsider()
         guard let group else { return }
         groups.change(group) { $0.running.remove(user) }
         offerPlace(of: group)
+    }
+
+    /// Puts the users in line again that were passed over.
+    mutating func reconsider() {
+        for user in resting { turns.enter(user) }
+        resting = []
     }
 
     /// Sets the most running jobs of a group from now on; nil for `groupLimit`. Jobs that run already go on.

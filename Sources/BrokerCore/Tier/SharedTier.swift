@@ -89,7 +89,8 @@ package struct SharedTier {
     private static let never = Instant(nanoseconds: .max)
 
     var hasQueued: Bool { !queue.isEmpty }
-    mutating func popQueued() -> JobID? { queue.pop() }
+    mutating func popQueued(of mayLoad: (JobOwner.User) -> Bool = { _ in true }) -> JobID? { queue.pop(of: mayLoad) }
+    mutating func reconsiderUsers() { queue.reconsider() }
 
     /// Sends the lookup of a job that was popped. Returns its key, the token of the lease to take, and when it is overtaken.
     mutating func start(

@@ -60,7 +60,7 @@ struct DecodingTests {
         let joined = decoding.join(try variant(), waiter(2, priority: .high))
         let other = decoding.join(try variant(2), waiter(3))
         #expect(joined == job && other == nil && decoding[job]?.priority == .high)
-        #expect(decoding.brokenInvariant() == nil && decoding.bodyBytes == 100)
+        #expect(decoding.brokenInvariant() == nil && decoding.load.bytes == 100)
     }
 
     @Test func `a body counts once, however many variants are made of it`() throws {
@@ -68,10 +68,10 @@ struct DecodingTests {
         let jobs = try (1...3).map { try begin(&decoding, $0, content: $0, of: 1) }
         for job in jobs {
             #expect(
-                decoding.bodyBytes == 100 && decoding.needs(BufferID(number: 1)) && decoding.brokenInvariant() == nil)
+                decoding.load.bytes == 100 && decoding.needs(BufferID(number: 1)) && decoding.brokenInvariant() == nil)
             _ = decoding.end(job)
         }
-        #expect(decoding.bodyBytes == 0 && !decoding.needs(BufferID(number: 1)))
+        #expect(decoding.load.bytes == 0 && !decoding.needs(BufferID(number: 1)))
     }
 
     @Test func `memory is admitted in the order of headers, and one decoding always is`() throws {

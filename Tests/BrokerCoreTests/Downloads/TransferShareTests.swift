@@ -65,6 +65,33 @@ struct TransferShareTests {
         #expect(fetch(other, 1) != nil)
     }
 
+    // MARK: Memory
+
+    /// Otherwise one user's unfinished bodies would keep all others from loading.
+    @Test mutating func `a user whose bodies fill half of the memory is passed over, and others are not`() throws {
+        world = .ready { $0.memoryBytes = 64 << 20 }
+        let (holder, other) = (world.connect(uid: 1), world.connect(uid: 2))
+        func fill(_ client: ClientID, _ id: Int) throws {
+            let job = try #require(fetch(client, id))
+            let worker = try #require(world.fetches[job]).worker
+            world.respond(job, validator: nil)
+            world.happen(.fetchProgressed(worker, job, received: 32 << 20, expected: nil))
+        }
+        get(holder, 1...1)
+        try fill(holder, 1)
+        get(holder, 2...2)
+        get(other, 1...1)
+        #expect(fetch(holder, 2) == nil && fetch(other, 1) != nil)
+        // Who has more than an eighth is passed over, too.
+        try fill(other, 1)
+        get(other, 2...2)
+        #expect(fetch(other, 2) == nil)
+        world.failFetch(try #require(fetch(holder, 1)), .tooLarge)
+        #expect(fetch(holder, 2) != nil && fetch(other, 2) == nil)
+        world.failFetch(try #require(fetch(other, 1)), .tooLarge)
+        #expect(fetch(other, 2) != nil)
+    }
+
     // MARK: Silence
 
     @Test func `a silent transfer gives way to another user's job after 60 s`() throws {

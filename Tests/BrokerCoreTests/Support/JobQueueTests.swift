@@ -22,6 +22,19 @@ struct JobQueueTests {
         #expect(queue.isEmpty)
     }
 
+    @Test func `users without permission are passed over, and keep their turns`() {
+        var queue = JobQueue(limit: 10)
+        for number in 1...2 { queue.push(job(number), priority: .normal, owner: owner(1, of: 1)) }
+        queue.push(job(3), priority: .normal, owner: owner(2, of: 2))
+        queue.push(job(4), priority: .normal, owner: owner(1, of: 1), atFront: true)
+        let first = queue.pop { $0.uid == 2 }
+        let second = queue.pop { $0.uid == 2 }
+        #expect(first == job(3) && second == nil && queue.brokenInvariant() == nil)
+        queue.push(job(5), priority: .normal, owner: owner(2, of: 2))
+        queue.reconsider()
+        expectNext(4, 1, 5, 2, nil, in: &queue)
+    }
+
     // MARK: Clients
 
     @Test func `clients are served by round-robin, however many jobs one has`() {

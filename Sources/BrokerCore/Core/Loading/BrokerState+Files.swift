@@ -149,11 +149,12 @@ extension BrokerState {
 
     /// Starts queued reads while there is memory for their bytes.
     mutating func startReads() {
+        let users = usersWithRoom()
         let (limit, others) = (memory.limit, downloads.reservedBytes + decoding.reservedBytes)
         while true {
             let reserved = others + files.reservedBytes
             // The rest is for originals from elsewhere.
-            let next = files.startNext(atMost: limit / 8 * 3, at: now.instant) { reserved + $0 <= limit }
+            let next = files.startNext(of: users, atMost: limit / 8 * 3, at: now.instant) { reserved + $0 <= limit }
             guard let (job, read) = next else { return }
             actions.append(.readFile(job, read.file, read.identity))
             schedule(.read(job), in: limits.readPatienceMs)
