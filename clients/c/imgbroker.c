@@ -640,7 +640,7 @@ static void relink(imgbroker *connection, const struct kept *kept, uint32_t link
 // Removes an entry; the last entry moves to its place.
 static void remove_kept(imgbroker *connection, struct kept *kept) {
     relink(connection, kept, kept->next);
-    connection->kept_bytes -= kept->image->size;
+    connection->kept_bytes -= ((struct image *)kept->image)->total;
     imgbroker_image_release(kept->image);
     free_key(kept->url, &kept->options);
     struct kept *last = &connection->kept[--connection->kept_count];

@@ -863,6 +863,22 @@ static void test_kept_in_segment(char **arguments) {
     imgbroker_close(broker);
 }
 
+// Images with metadata take the room of both as long as they are kept.
+static void test_kept_metadata(char **arguments) {
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_bytes = 100}, &error);
+    for (uint32_t width = 1; width <= 8; width++) {
+        imgbroker_options options = {.width = width, .metadata = IMGBROKER_EXIF};
+        imgbroker_image *image;
+        OK(imgbroker_get(broker, "http://a/b", &options, &image, &error));
+        CHECK(image->exif.size == 32);
+        imgbroker_image_release(image);
+        image = imgbroker_get_kept(broker, "http://a/b", &options);
+        CHECK(image != NULL);
+        imgbroker_image_release(image);
+    }
+    imgbroker_close(broker);
+}
+
 // Prints how many of 200 images are kept by default.
 static void test_default_number(char **arguments) {
     imgbroker *broker = open_connection(arguments[0]);
@@ -1068,7 +1084,7 @@ int main(int count, char **arguments) {
         {"sessions", test_sessions}, {"memory", test_memory},
         {"pipelined", test_pipelined}, {"segments", test_segments}, {"outliving", test_outliving},
         {"lost-segment", test_lost_segment}, {"kept-in-segment", test_kept_in_segment},
-        {"default-number", test_default_number}, {"system-calls", test_system_calls},
+        {"kept-metadata", test_kept_metadata}, {"default-number", test_default_number}, {"system-calls", test_system_calls},
         {"threads", test_threads}, {"upgrade", test_upgrade}, {"reload", test_reload}, {"trace", test_trace},
         {"thumb-hash", test_thumb_hash}};
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {

@@ -306,6 +306,15 @@ def test_kept_image_leaves_ended_segment(tmp_path: pathlib.Path) -> None:
     broker.close()
 
 
+def test_kept_metadata(tmp_path: pathlib.Path) -> None:
+    image = {"slot": 3, "generation": 5, "metadata": {"exif": {"bytes": 32, "offset": 32}}}
+    memory = [{"size": 64, "byte": 7}]
+    script = [[_GET, {"sendImage": {**image, "buffer": number}, "descriptors": memory}] for number in range(1, 9)]
+    broker = _scripted(tmp_path, [*_page("metadata"), *(step for steps in script for step in steps)])
+    run("kept-metadata", broker.path)
+    broker.close()
+
+
 @pytest.mark.parametrize("features, kept", [([], "128"), (["segments"], "200")])
 def test_default_number(features: Sequence[str], kept: str, tmp_path: pathlib.Path) -> None:
     slot = {"slot": 3, "generation": 5}
