@@ -61,6 +61,7 @@
 
 // Milliseconds.
 #define CONNECT_PAUSE 50
+#define SEND_PAUSE 10
 #define RELEASE_DELAY 100
 #define REPORT_INTERVAL 1000
 
@@ -347,6 +348,8 @@ struct imgbroker {
     struct link *link;
     uint64_t session;
     bool wants_to_write;
+    // Whether sending failed, although the broker has not closed the connection.
+    bool is_damaged;
     int64_t heard_at;
     struct request *sign_of_life;
     unsigned features;
@@ -854,9 +857,12 @@ static void append_report(imgbroker *connection) {
     free(numbers);
 }
 
-// Sends what the socket accepts now. Its errors are left to the receiving side, which finds the connection closed.
+static void arm_timer(imgbroker *connection, int64_t at);
+
+// Sends what the socket accepts now. A closed connection is left to the receiving side.
 static void flush(imgbroker *connection) {
-    while (connection->outgoing_sent < connection->outgoing_length) {
+    bool is_stalled = connection->is_damaged;
+    while (connection->outgoing_sent < connection->outgoing_length && !is_stalled) {
         size_t end = connection->outgoing_length, next = 0;
         int descriptor = -1;
         if (connection->attachment_count > 0 && connection->attachments[0].position == connection->outgoing_sent) {
@@ -883,8 +889,15 @@ static void flush(imgbroker *connection) {
         if (sent < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-            connection->outgoing_sent = connection->outgoing_length;
-            connection->attachment_count = 0;
+            if (errno == EPIPE || errno == ECONNRESET) {
+                connection->outgoing_sent = connection->outgoing_length;
+                connection->attachment_count = 0;
+                break;
+            }
+            // Too many descriptors of the user are in flight, or the kernel lacks memory. The socket is writable meanwhile.
+            is_stalled = errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM;
+            connection->is_damaged = !is_stalled;
+            arm_timer(connection, now_ms() + (is_stalled ? SEND_PAUSE : 0));
             break;
         }
         connection->outgoing_sent += (size_t)sent;
@@ -896,10 +909,12 @@ static void flush(imgbroker *connection) {
     }
     bool has_rest = connection->outgoing_sent < connection->outgoing_length;
     if (!has_rest) connection->outgoing_sent = connection->outgoing_length = 0;
-    if (has_rest == connection->wants_to_write) return;
-    struct epoll_event event = {.events = EPOLLIN | (has_rest ? (uint32_t)EPOLLOUT : 0), .data.fd = connection->socket};
+    bool wants_to_write = has_rest && !is_stalled && !connection->is_damaged;
+    if (wants_to_write == connection->wants_to_write) return;
+    struct epoll_event event = {
+        .events = EPOLLIN | (wants_to_write ? (uint32_t)EPOLLOUT : 0), .data.fd = connection->socket};
     if (epoll_ctl(connection->epoll, EPOLL_CTL_MOD, connection->socket, &event) == 0) {
-        connection->wants_to_write = has_rest;
+        connection->wants_to_write = wants_to_write;
     }
 }
 
@@ -1147,7 +1162,7 @@ static void close_session(imgbroker *connection) {
     connection->socket = -1;
     connection->state = DISCONNECTED;
     connection->session++;
-    connection->wants_to_write = false;
+    connection->wants_to_write = connection->is_damaged = false;
     connection->sign_of_life = NULL;
     connection->features = 0;
     connection->outgoing_sent = connection->outgoing_length = 0;
@@ -2236,6 +2251,10 @@ static void advance(imgbroker *connection, bool is_ready, bool waits, int most_m
         if (received == NOTHING) break;
         if (received == ENDED) end_session(connection);
     }
+    if (connection->is_damaged) {
+        lose(connection);
+        end_session(connection);
+    }
     connect_if_due(connection);
     if (connection->socket >= 0) {
         flush_all(connection);
@@ -3095,7 +3114,7 @@ imgbroker_code imgbroker_call(imgbroker *connection, const imgbroker_request *de
     answer_or_submit(connection, request);
     while (!reply->final) {
         // One message at once, because the first one is often the reply.
-        if (connection->state == READY && !connection->wants_to_write) {
+        if (connection->state == READY && connection->outgoing_length == 0) {
             advance(connection, true, true, 1, SIZE_MAX);
         } else {
             wait_and_advance(connection, -1, 1, SIZE_MAX);

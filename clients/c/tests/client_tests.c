@@ -9,6 +9,7 @@
 #include "imgbroker.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <linux/filter.h>
@@ -24,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -1033,6 +1035,38 @@ static void test_memory(char **arguments) {
     printf("%ld allocations\n", count);
 }
 
+// The next messages with a descriptor that are not sent, and their error.
+static int failing_messages, message_error;
+ssize_t __real_sendmsg(int socket, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int socket, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int socket, const struct msghdr *message, int flags) {
+    if (failing_messages == 0 || message->msg_controllen == 0) return __real_sendmsg(socket, message, flags);
+    failing_messages--;
+    errno = message_error;
+    return -1;
+}
+
+// A request that could not be sent is sent later, over another connection if the error stays.
+static void test_unsent(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    static const int errors[] = {ETOOMANYREFS, ENOBUFS, ENOMEM, EACCES};
+    for (size_t index = 0; index < 4; index++) {
+        imgbroker_image *image;
+        struct timespec before, after;
+        message_error = errors[index];
+        failing_messages = message_error == EACCES ? 1 : 5;
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        OK(imgbroker_get_bytes(broker, "a", 1, NULL, &image, &error));
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        CHECK(failing_messages == 0 && image->width == 4);
+        // It waits before it tries again.
+        double seconds = (double)(after.tv_sec - before.tv_sec) + (double)(after.tv_nsec - before.tv_nsec) / 1e9;
+        CHECK(message_error == EACCES || seconds > 0.02);
+        imgbroker_image_release(image);
+    }
+    imgbroker_close(broker);
+}
+
 struct share {
     _Atomic(imgbroker_image *) image;
     atomic_bool ends;
@@ -1081,7 +1115,7 @@ int main(int count, char **arguments) {
         {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"detach", test_detach}, {"animation", test_animation},
         {"detached", test_detached}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
-        {"sessions", test_sessions}, {"memory", test_memory},
+        {"unsent", test_unsent}, {"sessions", test_sessions}, {"memory", test_memory},
         {"pipelined", test_pipelined}, {"segments", test_segments}, {"outliving", test_outliving},
         {"lost-segment", test_lost_segment}, {"kept-in-segment", test_kept_in_segment},
         {"kept-metadata", test_kept_metadata}, {"default-number", test_default_number}, {"system-calls", test_system_calls},

@@ -212,6 +212,15 @@ def test_sessions(tmp_path: pathlib.Path) -> None:
     assert broker.released == []
 
 
+def test_requests_that_could_not_be_sent(tmp_path: pathlib.Path) -> None:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    hello = {"type": "hello", "id": "$id", "protocol": 1, "features": ["files"]}
+    greeting, loading = [{"read": "hello"}, {"send": hello}], [{"read": "get"}, {"sendImage": {"buffer": "$absent", "fds": 0}}]
+    broker = ScriptedBroker(str(tmp_path / "socket"), [[*greeting, *loading * 3], [*greeting, *loading]], image)
+    run("unsent", broker.path)
+    broker.close()
+
+
 @pytest.mark.parametrize("is_sent_again", [False, True])
 def test_pipelined(is_sent_again: bool, tmp_path: pathlib.Path) -> None:
     image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
