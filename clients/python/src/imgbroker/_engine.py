@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: The time between two attempts to connect to a broker that restarts, in seconds.
 _PAUSE = 0.05
+#: The time between two attempts to send a message that the kernel cannot send yet, in seconds.
+_SEND_PAUSE = 0.01
 #: The most messages that are received before other threads may use the connection.
 _MOST_RECEIVED = 16
 #: The time after which leases are released at the latest, in seconds.
@@ -272,6 +274,8 @@ class Engine:
             timeout = self._patience
             if session.holds_leases:
                 timeout = _RELEASE_INTERVAL if timeout is None else min(timeout, _RELEASE_INTERVAL)
+            if session.is_stalled:
+                timeout = _SEND_PAUSE
             if self._poll(session, timeout):
                 try:
                     with self._lock:
@@ -287,7 +291,7 @@ class Engine:
                     self._perform(session.take_effects())
             with self._lock:
                 if session.is_abandoned:
-                    raise ConnectionLostError("a message was sent in part")
+                    raise ConnectionLostError("a message was not sent, or in part")
                 if session.is_flush_due:
                     session.flush()
                 if self._patience is None:
@@ -313,8 +317,8 @@ class Engine:
         poller = select.poll()
         poller.register(self._wake_read, select.POLLIN)
         if session is not None:
-            poller.register(
-                session.socket, select.POLLIN | (select.POLLOUT if session.has_outgoing else 0))
+            is_writing = session.has_outgoing and not session.is_stalled
+            poller.register(session.socket, select.POLLIN | (select.POLLOUT if is_writing else 0))
         ready = dict(poller.poll(None if timeout is None else max(1, int(timeout * 1000))))
         if ready.pop(self._wake_read, 0):
             try:

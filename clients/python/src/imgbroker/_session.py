@@ -39,6 +39,8 @@ _TRUNCATED = int(socket.MSG_CTRUNC)
 #: The maximum number of messages with descriptors that no complete frame has taken.
 _MOST_ARRIVALS = 2
 _RECEIVED_AT_ONCE = 1 << 16
+#: Errors of sending that pass: too many descriptors of the user are in flight, or the kernel lacks memory.
+_PASSING = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Form(enum.Enum):
@@ -211,6 +213,8 @@ class Session:
         self._last_id = 0
         #: Whether the stream of messages is damaged, so that nothing is sent any more.
         self.is_abandoned = False
+        #: Whether messages wait for a pause, and not for the socket, which is writable.
+        self.is_stalled = False
         #: Wakes the thread that receives.
         self.wake: Callable[[], None] = lambda: None
         #: The newest request that was answered.
@@ -260,7 +264,7 @@ class Session:
         """Sends a request; what the socket does not accept now is sent by `flush`.
 
         Raises `FeatureMissingError`, `MessageError`, or `TypeError` and `ValueError` for values without a JSON form.
-        Errors of the socket are left to the receiving side, which finds the connection closed.
+        Errors of the socket are left to the receiving side.
         """
         if not request.features <= self.features:
             missing = request.features - self.features
@@ -303,6 +307,7 @@ class Session:
         if frame:
             # Only the descriptors' numbers are queued: the request owns them until it has ended.
             self._outgoing.append((frame, descriptors))
+        self.is_stalled = False
         try:
             while self._outgoing:
                 data, attached = self._outgoing[0]
@@ -317,8 +322,14 @@ class Session:
                     self._outgoing[0] = (data[sent:], ())
         except BlockingIOError:
             pass
-        except OSError:
+        except (BrokenPipeError, ConnectionResetError):
+            # The receiving side finds the connection closed.
             self._outgoing.clear()
+        except OSError as error:
+            self.is_stalled = error.errno in _PASSING
+            if not self.is_stalled:
+                self.is_abandoned = True
+                self.wake()
         except BaseException:
             # A signal handler raised: it is unknown how much was sent. The connection goes on as long as images in segments exist.
             self.is_abandoned = True

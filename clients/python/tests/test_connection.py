@@ -1,0 +1,76 @@
+"""How connections are used and left, with a scripted broker."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import socket
+import time
+from typing import Any, Dict, List
+
+import pytest
+
+import imgbroker
+from scripted import ScriptedBroker
+
+_FIELDS = {
+    "type": "image", "id": "$id", "source": "memory", "width": 4, "height": 2, "stride": 16, "pixelFormat": "rgba8",
+    "alpha": "premultiplied", "bytes": 32, "offset": 0, "fds": 1, "buffer": 7,
+}
+_URL = "http://origin/a.png"
+_GET: Dict[str, Any] = {"read": "get"}
+_IMAGE: Dict[str, Any] = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]}
+_GREETING: List[Dict[str, Any]] = [
+    {"read": "hello"}, {"send": {"type": "hello", "id": "$id", "protocol": 1, "features": ["files"]}}]
+
+
+def _scripted(folder: pathlib.Path, *connections: List[Dict[str, Any]]) -> ScriptedBroker:
+    return ScriptedBroker(str(folder / "socket"), list(connections), _FIELDS)
+
+
+# Sending
+
+
+class _Full:
+    """A socket that fails to send the next messages with a descriptor."""
+
+    def __init__(self, connected: socket.socket, error: int, count: int) -> None:
+        self._connected = connected
+        self._error = error
+        self.count = count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connected, name)
+
+    def sendmsg(self, *arguments: Any) -> int:
+        if self.count:
+            self.count -= 1
+            raise OSError(self._error, os.strerror(self._error))
+        return self._connected.sendmsg(*arguments)
+
+
+@pytest.mark.parametrize("error", [errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM])
+def test_request_that_cannot_be_sent_yet(tmp_path: pathlib.Path, error: int) -> None:
+    broker = _scripted(tmp_path, [*_GREETING, _GET, _IMAGE, _GET, _IMAGE])
+    with imgbroker.Client(broker.path, keep_images=0) as client:
+        client.get(b"a")
+        session: Any = client._engine._session
+        session.socket = full = _Full(session.socket, error, 5)
+        start = time.monotonic()
+        assert client.submit(b"a").result(20).width == 4
+        # It waits before it tries again.
+        assert full.count == 0 and time.monotonic() - start > 0.02
+        assert not session.has_outgoing and client._engine._session is session
+    broker.close()
+
+
+def test_connection_that_cannot_send_is_lost(tmp_path: pathlib.Path) -> None:
+    broker = _scripted(tmp_path, [*_GREETING, _GET, _IMAGE], [*_GREETING, _GET, _IMAGE])
+    with imgbroker.Client(broker.path, keep_images=0) as client:
+        client.get(b"a")
+        session: Any = client._engine._session
+        session.socket = _Full(session.socket, errno.EACCES, 1)
+        assert client.submit(b"a").result(20).width == 4
+        assert client._engine._session is not session
+    broker.close()
