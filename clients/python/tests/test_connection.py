@@ -13,6 +13,7 @@ import pytest
 
 import imgbroker
 from scripted import ScriptedBroker
+from support import eventually
 
 _FIELDS = {
     "type": "image", "id": "$id", "source": "memory", "width": 4, "height": 2, "stride": 16, "pixelFormat": "rgba8",
@@ -73,4 +74,26 @@ def test_connection_that_cannot_send_is_lost(tmp_path: pathlib.Path) -> None:
         session.socket = _Full(session.socket, errno.EACCES, 1)
         assert client.submit(b"a").result(20).width == 4
         assert client._engine._session is not session
+    broker.close()
+
+
+# Leaving
+
+_SEGMENT: Dict[str, Any] = {
+    "sendImage": {"segment": 5, "segmentBytes": 4096},
+    "descriptors": [{"size": 4096, "byte": 3, "seals": ["seal", "shrink", "grow", "future-write"]}]}
+
+
+def test_closed_client_cancels_its_requests(tmp_path: pathlib.Path) -> None:
+    """An image in a segment keeps the connection open, over which the broker would load them."""
+    broker = _scripted(tmp_path, [_GET, _SEGMENT, _GET, {"read": "cancel"}])
+    client = imgbroker.Client(broker.path)
+    image = client.get(_URL)
+    waiting = client.submit(_URL)
+    eventually(lambda: [frame["type"] for frame in broker.received[0]] == ["hello", "get", "get"])
+    client.close()
+    with pytest.raises(imgbroker.ClosedError):
+        waiting.result(0)
+    eventually(lambda: broker.received[0][-1].get("request") == 3)
+    assert image.buffer[0] == 3
     broker.close()

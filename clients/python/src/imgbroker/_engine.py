@@ -343,8 +343,11 @@ class Engine:
             requests, self._queue = self._queue, []
             if session is not None:
                 requests += [*session.deferred, *session.pending.values()]
-                # An image in a segment keeps the connection open, and with it all leases that are not released now.
+                # An image in a segment keeps the connection open, and with it all leases that are not released now, and requests.
                 session.flush()
+                if session.is_in_segments:
+                    for number in list(session.pending):
+                        session.send(Request({"type": "cancel", "request": number}, is_repeatable=False))
                 session.close()
                 if isinstance(error, ConnectionLostError):
                     self._queue = [

@@ -239,7 +239,12 @@ class Session:
     @property
     def holds_leases(self) -> bool:
         """Whether leases will have to be released."""
-        return bool(self._held) or self._leases_in_segments > 0
+        return bool(self._held) or self.is_in_segments
+
+    @property
+    def is_in_segments(self) -> bool:
+        """Whether images in segments exist, which keep the connection open."""
+        return self._leases_in_segments > 0
 
     @property
     def is_flush_due(self) -> bool:
