@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import queue
 import socket
 import time
 from typing import Any, Dict, List
@@ -12,6 +13,7 @@ from typing import Any, Dict, List
 import pytest
 
 import imgbroker
+from imgbroker._engine import Engine
 from scripted import ScriptedBroker
 from support import eventually
 
@@ -97,3 +99,35 @@ def test_closed_client_cancels_its_requests(tmp_path: pathlib.Path) -> None:
     eventually(lambda: broker.received[0][-1].get("request") == 3)
     assert image.buffer[0] == 3
     broker.close()
+
+
+# Callbacks
+
+
+def test_callback_that_raises_after_a_cancellation(tmp_path: pathlib.Path) -> None:
+    progress = {"send": {"type": "progress", "id": "$id", "received": 1, "expected": 2}}
+    broker = _scripted(tmp_path, [_GET, progress, {"read": "cancel"}, _GET, _IMAGE])
+    submitted: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+
+    def report(*_: Any) -> None:
+        submitted.get(timeout=20).cancel()
+        raise KeyError
+
+    with imgbroker.Client(broker.path) as client:
+        cancelled = client.submit(_URL, progress=report)
+        submitted.put(cancelled)
+        eventually(cancelled.cancelled)
+        # Over the same connection.
+        assert client.submit(_URL).result(20).width == 4
+    broker.close()
+
+
+def test_all_effects_are_performed() -> None:
+    performed: List[int] = []
+
+    def fail(number: int) -> None:
+        raise KeyError(number)
+
+    with pytest.raises(KeyError, match="1"):
+        Engine._perform([lambda: fail(1), lambda: performed.append(2), lambda: fail(3), lambda: performed.append(4)])
+    assert performed == [2, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import functools
 import itertools
@@ -12,7 +13,7 @@ import re
 import stat
 import time
 import weakref
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from typing import (
     TYPE_CHECKING, Any, BinaryIO, Callable, Dict, FrozenSet, Generator, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple,
     Union, cast,
@@ -671,8 +672,9 @@ class Client:
             try:
                 callback(value)
             except BaseException as error:
-                request.future.set_exception(error)
-                engine.cancel(request)
+                with contextlib.suppress(InvalidStateError):  # It was cancelled meanwhile.
+                    request.future.set_exception(error)
+                    engine.cancel(request)
 
         return call
 

@@ -332,8 +332,14 @@ class Engine:
     @staticmethod
     def _perform(effects: List[Effect]) -> None:
         # In a frame of its own, because the last effect may refer to an image.
+        first: Optional[BaseException] = None
         for effect in effects:
-            effect()
+            try:
+                effect()
+            except BaseException as error:  # Those of other requests are to be performed, too.
+                first = first or error
+        if first is not None:
+            raise first
 
     def _leave(self, error: ImageBrokerError) -> bool:
         """Leaves the connection. Returns whether the thread ends; otherwise requests are to be sent again."""
