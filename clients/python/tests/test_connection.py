@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import pathlib
 import queue
@@ -131,3 +132,21 @@ def test_all_effects_are_performed() -> None:
     with pytest.raises(KeyError, match="1"):
         Engine._perform([lambda: fail(1), lambda: performed.append(2), lambda: fail(3), lambda: performed.append(4)])
     assert performed == [2, 4]
+
+
+# References
+
+
+def test_dropped_events_end_their_subscription(tmp_path: pathlib.Path) -> None:
+    event = {"send": {"type": "event", "id": "$id", "event": "evicted", "url": _URL}}
+    broker = _scripted(tmp_path, [{"read": "subscribe"}, {"send": {"type": "ok", "id": "$id"}}, event])
+    gc.disable()
+    try:
+        events = imgbroker.Client(broker.path).events()
+        assert next(events).url == _URL
+        engine = events._engine
+        del events
+        eventually(lambda: engine._thread is None)
+    finally:
+        gc.enable()
+    broker.close()

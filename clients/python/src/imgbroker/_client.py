@@ -924,6 +924,18 @@ def _put(ready: "queue.SimpleQueue[int]", index: int, _: object) -> None:
     ready.put(index)
 
 
+def _weakly(method: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Returns a callback that calls a method as long as its object exists, and does not keep it."""
+    weak = weakref.WeakMethod(method)
+
+    def call(value: Any) -> None:
+        found = weak()
+        if found is not None:
+            found(value)
+
+    return call
+
+
 class Events:
     """An iterator over events, and a context manager. It ends with `ConnectionLostError` when the broker exits, and when
     `close` is called in another thread."""
@@ -934,11 +946,12 @@ class Events:
     def __init__(self, engine: Engine, names: Sequence[str]) -> None:
         self._engine = engine
         self._queue: "queue.SimpleQueue[Union[Event, ImageBrokerError]]" = queue.SimpleQueue()
-        self._request = Request(
-            {"type": "subscribe", "events": list(names)}, on_event=self._take, is_repeatable=False)
-        self._request.on_end = self._put
         self._notify: Callable[[], object] = lambda: None
-        engine.ask(self._request)
+        # The connection has the request, which would keep this object, and with it the connection.
+        request = Request(
+            {"type": "subscribe", "events": list(names)}, on_event=_weakly(self._take), is_repeatable=False)
+        request.on_end = _weakly(self._put)
+        engine.ask(request)
 
     def _take(self, fields: Fields) -> None:
         self._put(event_of(fields))
