@@ -14,6 +14,7 @@ from typing import Any, Dict, List
 import pytest
 
 import imgbroker
+from imgbroker import _session
 from imgbroker._engine import Engine
 from scripted import ScriptedBroker
 from support import eventually
@@ -147,6 +148,24 @@ def test_dropped_events_end_their_subscription(tmp_path: pathlib.Path) -> None:
         engine = events._engine
         del events
         eventually(lambda: engine._thread is None)
+    finally:
+        gc.enable()
+    broker.close()
+
+
+def test_error_of_an_image_keeps_no_lease(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = _scripted(tmp_path, [_GET, _IMAGE])
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    monkeypatch.setattr(_session, "map_buffer", fail)
+    gc.disable()
+    try:
+        with imgbroker.Client(broker.path, keep_images=0) as client:
+            with pytest.raises(imgbroker.ProcessLimitError):
+                client.get(_URL)
+            eventually(lambda: broker.released == [7])
     finally:
         gc.enable()
     broker.close()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 from . import _options
 from ._errors import (
     ClientError, ClosedError, ConnectionLostError, ErrorCode, ImageBrokerError, NoBrokerError, NotAnsweringError,
-    RefusedError,
+    RefusedError, forget_frames,
 )
 from ._image import Image
 from ._kept import KeptImages
@@ -201,7 +201,7 @@ class Engine:
             except Exception as fault:  # A fault of this module: no request may wait for ever.
                 error = ClientError(f"the client failed: {fault!r}")
                 error.__cause__ = fault
-            _forget_frames(error)
+            forget_frames(error)
             ends = self._leave(error)
             # The frames that the error's traceback had, and this one, would otherwise form a cycle.
             del error
@@ -395,13 +395,6 @@ def _release_kept() -> None:
     the process, because it cannot end within C++."""
     for engine in list(_engines):
         engine.release_kept()
-
-
-def _forget_frames(error: Optional[BaseException]) -> None:
-    """Removes the tracebacks of an error and its causes, whose frames refer to the connection."""
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
 
 
 _engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()

@@ -203,3 +203,10 @@ class FeatureMissingError(ClientError):
 
 class ClosedError(ClientError):
     """The client was closed."""
+
+
+def forget_frames(error: Optional[BaseException]) -> None:
+    """Removes the tracebacks of an error and its causes, whose frames refer to the connection and to leases."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

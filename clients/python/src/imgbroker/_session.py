@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from ._errors import (
-    ConnectionLostError, ErrorCode, FeatureMissingError, ImageBrokerError, NoBrokerError, ProcessLimitError,
+    ConnectionLostError, ErrorCode, FeatureMissingError, ImageBrokerError, NoBrokerError, ProcessLimitError, forget_frames,
 )
 from ._image import Image
 from ._memory import IMAGE_SEALS, Lease, Mapping, Releases, Unmapped, ValidityPage, map_buffer, verify_sealed
@@ -505,6 +505,7 @@ class Session:
                 else:
                     image, lease = self._image_in_segment(frame, reply, request.form)
             except ProcessLimitError as limit:
+                forget_frames(limit)
                 image = limit
             self._finish_image(number, reply, image, lease, effects)
         elif kind == "progress":
