@@ -73,13 +73,14 @@ def test_many(broker: Broker, origin: Origin, picture: Picture, ordered: bool) -
     urls = [origin.add(f"/async-{width}.png", picture(width, 10)) for width in range(10, 30)]
     urls.insert(3, origin.url + "/async-many-missing.png")
     urls.insert(5, "/missing/file.png")
+    urls.insert(7, "data:image/png")
 
     async def test(client: imgbroker.AsyncClient) -> None:
         results = [result async for result in client.get_many(urls, in_flight=6, ordered=ordered)]
         numbers = [result.number for result in results]
-        assert (numbers if ordered else sorted(numbers)) == list(range(22))
+        assert (numbers if ordered else sorted(numbers)) == list(range(23))
         errors = {result.number: result.error for result in results if result.error is not None}
-        assert sorted(errors) == [3, 5] and isinstance(errors[5], FileNotFoundError)
+        assert sorted(errors) == [3, 5, 7] and isinstance(errors[5], FileNotFoundError) and isinstance(errors[7], ValueError)
 
     _run(broker, test)
 

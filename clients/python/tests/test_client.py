@@ -125,13 +125,15 @@ def test_many_with_files(
     (tmp_path / "file.png").write_bytes(picture(7, 7))
     sources: List[imgbroker.Source] = [
         str(tmp_path / "missing.png"), tmp_path / "file.png", origin.add("/with-files.png", picture(8, 8)),
+        "data:image/png", "nul\0.png",
     ]
     results = sorted(client.get_many(sources, ordered=ordered))
     assert [result.source for result in results] == sources
     assert isinstance(results[0].error, FileNotFoundError)
     with pytest.raises(FileNotFoundError, match="missing.png"):
         results[0].get()
-    assert [result.get().width for result in results[1:]] == [7, 8]
+    assert [result.get().width for result in results[1:3]] == [7, 8]
+    assert [type(result.error) for result in results[3:]] == [ValueError, ValueError]
 
 
 def test_many_as_they_come(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:

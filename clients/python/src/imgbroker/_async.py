@@ -141,7 +141,7 @@ class AsyncClient:
     async def _load(self, index: int, source: Source, writable: bool, options: Dict[str, Any]) -> Result:
         try:
             return Result(index, source, await self.get(source, writable=writable, **cast(Any, options)), None)
-        except (ImageBrokerError, OSError) as error:
+        except (ImageBrokerError, OSError, ValueError) as error:
             return Result(index, source, None, error)
 
     async def query(self, source: Source, **options: "Unpack[GetOptions]") -> CacheStatus:

@@ -138,8 +138,8 @@ class Result(NamedTuple):
     number: int
     source: Source
     image: Optional[Image]
-    #: An `OSError` if a local file cannot be opened.
-    error: Union[ImageBrokerError, OSError, None]
+    #: An `OSError` or `ValueError` if a local file cannot be opened, or a `data:` URL has no data.
+    error: Union[ImageBrokerError, OSError, ValueError, None]
 
     def get(self) -> Image:
         """Returns the image, or raises the error."""
@@ -166,7 +166,7 @@ def title_of(source: Source) -> str:
 
 def open_file(source: Source) -> int:
     """Opens a local file for a request, or returns the descriptor of a copy of bytes, of which all clients share the image. Raises
-    `OSError`, and `ValueError` for a `data:` URL without data."""
+    `OSError`, and `ValueError` for a path with a null character and a `data:` URL without data."""
     if isinstance(source, str) and is_data_url(source):
         return _memory.sealed_copy(data_of_url(source))
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -725,7 +725,7 @@ class Client:
         """
         forks = self._engine.forks
         # Those that need no request are ready at once.
-        pending: Dict[int, Tuple[Source, "Union[Future[Image], Image, ImageBrokerError, OSError]"]] = {}
+        pending: Dict[int, Tuple[Source, "Union[Future[Image], Image, ImageBrokerError, OSError, ValueError]"]] = {}
         ready: "queue.SimpleQueue[int]" = queue.SimpleQueue()
         numbered = enumerate(sources)
         is_exhausted = False
@@ -760,7 +760,7 @@ class Client:
                         del later
                     try:
                         load = load.result()
-                    except (ImageBrokerError, OSError) as error:
+                    except (ImageBrokerError, OSError, ValueError) as error:
                         load = error
                 del pending[index]
                 result = Result(index, source, load, None) if isinstance(load, Image) else Result(index, source, None, load)
@@ -772,7 +772,7 @@ class Client:
                 if isinstance(load, Future):
                     load.cancel()
 
-    def load(self, source: Source, wish: Wish) -> "Union[Future[Image], Image, ImageBrokerError, OSError]":
+    def load(self, source: Source, wish: Wish) -> "Union[Future[Image], Image, ImageBrokerError, OSError, ValueError]":
         """Returns an image that is kept, an error, or the future of a request; a part of this package's interior."""
         try:
             image, descriptor, key = self.kept_or_open(source, wish)
@@ -782,7 +782,7 @@ class Client:
             request.form = wish.form
             request.key = key
             return self.send(request)
-        except (ImageBrokerError, OSError) as error:
+        except (ImageBrokerError, OSError, ValueError) as error:
             return error
 
     def map_into(self, region: "Region", position: int, image: Image, size: int) -> bool:

@@ -74,8 +74,8 @@ class ImageList(Dataset[Tuple[Any, Any]]):
 
         transform, target_transform: called with each image and each target; an item has their results.
         layout: the order of an image's dimensions: channels, height and width, or as in memory height, width and channels.
-        errors: `raise` raises the error of an image, an `ImageBrokerError` or `OSError`; with `return`, the item has the
-            error instead of the image.
+        errors: `raise` raises the error of an image, an `ImageBrokerError`, `OSError` or `ValueError`; with `return`, the item
+            has the error instead of the image.
         contiguous: whether the images of a batch that is requested by a list of indices follow each other without a gap, for
             which each is copied. See `__getitem__`.
         crop_size, crop_scale, crop_ratio: with a size, an item has a random part of its image, scaled to that height and width, as
