@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import gc
+import gzip
 import io
 import json
+import lzma
 import os
 import pathlib
 import resource
 import signal
+import tempfile
 import threading
 import time
 import weakref
@@ -696,6 +700,17 @@ def test_bytes(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Pictur
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         assert client.get(pipe).source == "memory"
+    # Their descriptors are those of the compressed bytes.
+    for module in (bz2, gzip, lzma):
+        compressed = tmp_path / module.__name__
+        compressed.write_bytes(module.compress(data))
+        with module.open(compressed) as unpacked:
+            unpacked.read(5)
+            assert client.get(unpacked).width == 21
+    spooled: Any = tempfile.SpooledTemporaryFile()
+    with spooled:
+        spooled.write(data)
+        assert client.get(spooled).width == 21
     assert [result.get().width for result in client.get_many([data, url, path])] == [21, 21, 21]
     assert client.remove(data) == 1
     with pytest.raises(TypeError, match="binary mode"):

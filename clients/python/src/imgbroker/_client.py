@@ -6,6 +6,7 @@ import base64
 import contextlib
 import errno
 import functools
+import io
 import itertools
 import os
 import queue
@@ -184,7 +185,10 @@ def open_file(source: Source) -> int:
     except (AttributeError, OSError):
         descriptor = None
     if descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return os.dup(descriptor)
+        # The descriptor of a GzipFile, for example, is that of other bytes.
+        if isinstance(getattr(source, "raw", source), io.FileIO):
+            return os.dup(descriptor)
+        source.seek(0)
     data = read(_LONGEST + 1)
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError("a file must be opened in binary mode, as open(path, 'rb')")
