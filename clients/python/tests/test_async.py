@@ -10,7 +10,9 @@ from typing import Any, Callable, Coroutine, List
 import pytest
 
 import imgbroker
-from support import Broker, Origin, eventually
+from imgbroker import _async, _client
+from imgbroker._client import open_file
+from support import Broker, Origin, eventually, open_descriptors
 
 Picture = Callable[..., bytes]
 Test = Callable[[imgbroker.AsyncClient], Coroutine[Any, Any, None]]
@@ -146,3 +148,38 @@ def test_restart(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> No
     with broker:
         _run(broker, test)
     eventually(lambda: broker.process is None)
+
+
+def test_cancelling_a_task_closes_the_file_that_it_opens(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begins, goes_on, was_opened = (threading.Event() for _ in range(3))
+
+    def wait(source: Any) -> int:
+        begins.set()
+        goes_on.wait(20)
+        descriptor = open_file(source)
+        was_opened.set()
+        return descriptor
+
+    monkeypatch.setattr(_client, "open_file", wait)
+    monkeypatch.setattr(_async, "open_file", wait)
+
+    async def main() -> None:
+        client = imgbroker.AsyncClient(str(tmp_path / "missing"))
+        loop = asyncio.get_running_loop()
+        # The loop's own thread, and its descriptors.
+        await loop.run_in_executor(None, begins.is_set)
+        before = open_descriptors()
+        for method in (client.get, client.query, client.remove):
+            task = asyncio.ensure_future(method(b"a"))
+            await loop.run_in_executor(None, begins.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            goes_on.set()
+            await loop.run_in_executor(None, was_opened.wait, 20)
+            while open_descriptors() > before:
+                await asyncio.sleep(0.01)
+            for event in (begins, goes_on, was_opened):
+                event.clear()
+
+    asyncio.run(asyncio.wait_for(main(), 20))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from typing import (
     TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union, cast,
 )
@@ -62,7 +63,7 @@ class AsyncClient:
 
     async def _descriptor(self, source: Source) -> Optional[int]:
         """Opens a local file, which may take long, in a thread."""
-        return None if is_url(source) else cast(int, await _in_thread(open_file, source))
+        return None if is_url(source) else cast(int, await _opening(open_file, source))
 
     async def get(
         self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
@@ -74,7 +75,7 @@ class AsyncClient:
         wish = Wish(cast(Dict[str, Any], options), form_of(writable))
         find = functools.partial(self._client.kept_or_open, source, wish, preview is None)
         # Opening a file may take long.
-        image, descriptor, key = find() if is_url(source) else await _in_thread(find)
+        image, descriptor, key = find() if is_url(source) else await _opening(find)
         if image is not None:
             return image
         request = self._client.get_request(
@@ -239,8 +240,28 @@ class AsyncClient:
         self._client.flush()
 
 
-async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *arguments))
+def _in_thread(function: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
+    return asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *arguments))
+
+
+async def _opening(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function in a thread that returns a descriptor, or a tuple with one in the second place. If the task is cancelled
+    meanwhile, closes the descriptor when it arrives."""
+    opening = _in_thread(function, *arguments)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_opened)
+        raise
+
+
+def _close_opened(opening: "asyncio.Future[Any]") -> None:
+    if opening.cancelled() or opening.exception() is not None:
+        return
+    result = opening.result()
+    descriptor = result[1] if isinstance(result, tuple) else result
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def _on_loop(callback: Optional[Callable[..., None]]) -> Optional[Callable[..., None]]:
