@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 class AsyncClient:
-    """A connection to the broker for asyncio. No method blocks the event loop, and any loop may use it.
+    """A connection to the broker for asyncio, which any loop may use. No method waits on the event loop; `store` copies its data
+    there.
 
     Cancelling a task cancels its request. Callbacks run on the event loop.
     """
