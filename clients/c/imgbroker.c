@@ -1154,6 +1154,9 @@ static void release_all(struct buffer **bucket) {
 static void close_session(imgbroker *connection) {
     drop_page(connection);
     if (connection->socket >= 0 && !is_forked(connection->shared)) {
+        // An image in a segment keeps the connection open, and with it all leases that are not released now.
+        append_releases(connection);
+        flush(connection);
         // A child of this process may have the socket, which would then stay in the epoll instance.
         (void)epoll_ctl(connection->epoll, EPOLL_CTL_DEL, connection->socket, NULL);
     }
@@ -2957,6 +2960,14 @@ void imgbroker_close(imgbroker *connection) {
     for (struct request *request = connection->pending.first; request != NULL; request = request->next) {
         if (!request->is_internal) imgbroker_cancel(connection, request->number);
     }
+    while (connection->first_reply != NULL) {
+        struct node *node = connection->first_reply;
+        connection->first_reply = node->next;
+        imgbroker_reply_clear(&node->reply);
+        free(node);
+    }
+    struct shared *shared = connection->shared;
+    if (shared->mark != MAP_FAILED) close_session(connection);
     struct list requests = {NULL, NULL};
     list_move(&requests, &connection->waiting);
     list_move(&requests, &connection->deferred);
@@ -2966,14 +2977,6 @@ void imgbroker_close(imgbroker *connection) {
         list_remove(&requests, request);
         request_free(request);
     }
-    while (connection->first_reply != NULL) {
-        struct node *node = connection->first_reply;
-        connection->first_reply = node->next;
-        imgbroker_reply_clear(&node->reply);
-        free(node);
-    }
-    struct shared *shared = connection->shared;
-    if (shared->mark != MAP_FAILED) close_session(connection);
     struct image *image = atomic_exchange_explicit(&shared->returned, &closed, memory_order_acquire);
     while (image != NULL) {
         struct image *next = image->next;

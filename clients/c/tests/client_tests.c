@@ -828,6 +828,23 @@ static void test_outliving(char **arguments) {
     ask("released");
 }
 
+// Closing releases kept images and replies of which the caller has none, although an image keeps the connection open.
+static void test_closing(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image, *kept;
+    OK(imgbroker_get(broker, "http://a/b", NULL, &image, &error));
+    OK(imgbroker_get(broker, "http://a/c", NULL, &kept, &error));
+    imgbroker_image_release(kept);
+    // Its reply is not taken.
+    imgbroker_send(broker, &(imgbroker_request){.url = "http://a/d"}, &error);
+    OK(imgbroker_get(broker, "http://a/e", NULL, &kept, &error));
+    imgbroker_image_release(kept);
+    imgbroker_close(broker);
+    ask("closed");
+    CHECK(image->pixels[0] == 7);
+    imgbroker_image_release(image);
+}
+
 // The descriptor of a segment does not arrive.
 static void test_lost_segment(char **arguments) {
     static int descriptors[64];
@@ -1116,7 +1133,7 @@ int main(int count, char **arguments) {
         {"detached", test_detached}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
         {"unsent", test_unsent}, {"sessions", test_sessions}, {"memory", test_memory},
-        {"pipelined", test_pipelined}, {"segments", test_segments}, {"outliving", test_outliving},
+        {"pipelined", test_pipelined}, {"segments", test_segments}, {"outliving", test_outliving}, {"closing", test_closing},
         {"lost-segment", test_lost_segment}, {"kept-in-segment", test_kept_in_segment},
         {"kept-metadata", test_kept_metadata}, {"default-number", test_default_number}, {"system-calls", test_system_calls},
         {"threads", test_threads}, {"upgrade", test_upgrade}, {"reload", test_reload}, {"trace", test_trace},

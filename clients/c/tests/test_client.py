@@ -293,6 +293,14 @@ def test_images_in_segments_outlive_connection(tmp_path: pathlib.Path) -> None:
     broker.close()
 
 
+def test_closing_releases_kept_images(tmp_path: pathlib.Path) -> None:
+    slot = {"slot": 3, "generation": 5}
+    others = [step for buffer in (8, 9, 10) for step in (_GET, {"sendImage": {**_HELD, **slot, "buffer": buffer}})]
+    broker = _scripted(tmp_path, [*_page(), _GET, _FIRST, *others])
+    run("closing", broker.path, closed=lambda: eventually(lambda: sorted(broker.released) == [8, 9, 10]))
+    broker.close()
+
+
 def test_lost_segment(tmp_path: pathlib.Path) -> None:
     hello = {"type": "hello", "id": "$id", "protocol": 1}
     again = {"sendImage": {**_SEGMENT, "buffer": 8}, "descriptors": _SEGMENT_MEMORY}
