@@ -180,8 +180,14 @@ struct EngineState {
     mutating func leave(_ error: ClientError, mayRetry: Bool = false) -> (effects: [Effect], next: Next) {
         let wasReady = session != nil && hello == nil
         let requests = deferred + pending.sorted { $0.key < $1.key }.map(\.value) + waiting
-        (session, deferred, pending, waiting) = (nil, [], [:], [])
         kept.stop()
+        if let session {
+            // An image in a segment keeps the connection open, and with it all leases and requests that are not ended now.
+            for number in pending.keys { _ = try? session.enqueue(report: nil) { .cancel(id: $0, request: number) } }
+            session.enqueueDue(report: nil)
+            flush()
+        }
+        (session, deferred, pending, waiting) = (nil, [], [:], [])
         var ended: [Request] = []
         var next = Next.end
         switch error {

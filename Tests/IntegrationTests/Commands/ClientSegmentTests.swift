@@ -295,6 +295,35 @@ import Testing
         withExtendedLifetime(client) {}
     }
 
+    /// An image in a segment keeps the connection open.
+    @Test func `a connection that is left releases its kept images, and cancels its requests`() throws {
+        let (broker, segment) = (try PlayedBroker(), try TestSegment())
+        let client = AsyncImageBroker(path: broker.path)
+        let held = Locked<BrokerImage?>(nil)
+        Task.detached {
+            let image = try await client.image(at: Self.url)
+            held.withLock { $0 = image }
+            _ = try await client.image(at: Self.url + "kept")
+            _ = try await client.image(at: Self.url + "pending")
+        }
+        guard case .hello(let hello, _, true, segments: true) = try broker.receive() else {
+            throw TestFailure("no hello")
+        }
+        var greeting = HelloReply(server: "played/1", formats: [], limits: [:])
+        greeting.slots = Self.slots
+        try broker.send(.hello(id: hello, greeting), [try page()])
+        let first = try #require(broker.receive().id)
+        try broker.send(.image(id: first, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        let second = try #require(broker.receive().id)
+        try broker.send(.image(id: second, reply(buffer: 8, offset: 64, slot: 1)))
+        let pending = try #require(broker.receive().id)
+        // No request has this id.
+        try broker.send(.ok(id: 99))
+        #expect(try broker.receive() == .release(buffers: [8]))
+        guard case .cancel(_, request: pending) = try broker.receive() else { throw TestFailure("no cancel") }
+        #expect(held.withLock { $0?.copiedBytes } == [UInt8](repeating: 0, count: 64))
+    }
+
     private static let slots = 64
 
     /// A page on which all slots are valid with the generation 1.
