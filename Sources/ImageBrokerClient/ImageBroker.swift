@@ -53,7 +53,8 @@ public final class ImageBroker {
     @exclusivity(unchecked) private var kept: KeptImages?
     /// The identities and options under which the images of files in flight will be kept.
     private var keptFiles: [Int: (identity: String, options: GetOptions)] = [:]
-    private var stash: [Incoming] = []
+    /// What was received for other requests than that which a method waited for.
+    private var stash: [Result<Incoming, ClientError>] = []
     /// The silence in milliseconds after which a sign of life is requested; nil to wait without a limit.
     private let patience: Int?
     /// The request for a sign of life.
@@ -207,7 +208,7 @@ public final class ImageBroker {
     ///
     /// - Throws: `ClientError`.
     public func receive() throws(ClientError) -> Incoming {
-        if !stash.isEmpty { return stash.removeFirst() }
+        if !stash.isEmpty { return try stash.removeFirst().get() }
         return try receiveFromSocket()
     }
 
@@ -251,14 +252,16 @@ public final class ImageBroker {
     /// Waits for the next reply or progress of request `id`; those of other requests are kept for `receive`.
     func incoming(for id: Int) throws(ClientError) -> Incoming {
         while true {
-            let incoming = try receiveFromSocket()
+            let incoming = try receiveFromSocket(for: id)
             if incoming.id == id { return incoming }
             if incoming.id == nil, case .reply(.error(_, let error)) = incoming { throw .refused(error) }
-            stash.append(incoming)
+            stash.append(.success(incoming))
         }
     }
 
-    private func receiveFromSocket() throws(ClientError) -> Incoming {
+    /// Waits for the next reply or progress. Stashes the error of an image that cannot be used, if it is of another request than
+    /// `awaited`; nil awaits all.
+    private func receiveFromSocket(for awaited: Int? = nil) throws(ClientError) -> Incoming {
         while true {
             switch try session.next() {
             case .incoming(.reply(let reply)):
@@ -268,9 +271,12 @@ public final class ImageBroker {
             case .incoming(let incoming):
                 keep(incoming)
                 return incoming
-            case .unusableImage(let id, _, let error):
+            // The final image follows.
+            case .unusableImage(_, isFinal: false, _): break
+            case .unusableImage(let id, isFinal: true, let error):
                 keptFiles[id] = nil
-                throw error
+                if awaited == nil || id == awaited { throw error }
+                stash.append(.failure(error))
             case .ownHello: startKeeping()
             case .segmentEnded: break
             case nil:

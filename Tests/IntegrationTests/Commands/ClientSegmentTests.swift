@@ -271,6 +271,26 @@ import Testing
         _ = try image(client)
     }
 
+    @Test func `an image that cannot be mapped fails its own request, once it is final`() throws {
+        let broker = try PlayedBroker()
+        let (client, other) = try connected(to: broker)
+        // More than the address space.
+        let huge = try WritableBuffer(name: "huge", size: 1 << 48).descriptor
+        #expect(fcntl(huge.raw, 1033, 0b1_0111) == 0)
+        let own = try unsafe [UInt8](repeating: 3, count: 64).withUnsafeBytes {
+            try unsafe SealedBuffer(copying: $0, name: "own").descriptor
+        }
+        // Before the request, whose reply is awaited then.
+        let awaited = other + 1
+        var partial = reply(buffer: 7, offset: 0, segmentBytes: 1 << 48)
+        partial.final = false
+        try broker.send(.image(id: awaited, partial), [huge])
+        try broker.send(.image(id: other, reply(buffer: 8, offset: 64)))
+        try broker.send(.image(id: awaited, reply(buffer: 9, segment: nil, offset: 0)), [own])
+        #expect(try client.get(Self.url).copiedBytes == [UInt8](repeating: 3, count: 64))
+        #expect { try client.receive() } throws: { if case ClientError.system = $0 { true } else { false } }
+    }
+
     @Test func `an idle client for tasks forgets segments, too`() throws {
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
         let client = AsyncImageBroker(path: broker.path, keeping: nil)
