@@ -133,17 +133,17 @@ extension BrokerState {
     }
 
     /// Whether more originals may be fetched for a user. Originals that wait for a decoder cannot be evicted: while they fill
-    /// half of the memory, more are fetched only for users who have at most an eighth of them. Each decoding that ends makes
-    /// room.
+    /// half of the memory, more are fetched only for users who have at most an eighth of them, and while they fill three
+    /// quarters, who have none. Each decoding that ends makes room.
     var hasRoom: (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }
-        let (reserved, reservedOfUsers) = (downloads.reservedBytes, downloads.reservedBytesOfUsers)
-        let (load, loads) = (decoding.load, decoding.loads)
+        let (load, loads, reserved) = (decoding.load, decoding.loads, downloads.reservedBytesOfUsers)
+        let all = downloads.reservedBytes + load.bytes
+        let isFull = reservedBytes + load.bytes >= memory.limit / 4 * 3
         return { user in
             let own = user.uid.flatMap { loads[$0] } ?? Decoding.Load()
-            let bytes = (user.uid.flatMap { reservedOfUsers[$0] } ?? 0) + own.bytes
-            return reserved + load.bytes > 0 && bytes * 8 <= reserved + load.bytes
-                && own.decodings * 8 <= load.decodings
+            let bytes = (user.uid.flatMap { reserved[$0] } ?? 0) + own.bytes
+            return all > 0 && bytes * 8 <= all && own.decodings * 8 <= load.decodings && (bytes == 0 || !isFull)
         }
     }
 

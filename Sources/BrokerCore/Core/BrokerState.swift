@@ -407,8 +407,10 @@ package struct BrokerState {
 
     /// Closes buffers that were removed from the index, leased or not; those that a job still needs, when it has ended.
     mutating func dropRemoved(_ buffers: [BufferID]) {
+        // One walk over all jobs, where a walk for each of many buffers would take long.
+        let needed = buffers.count > 8 ? Set(neededBuffers) : nil
         for buffer in buffers {
-            if isNeeded(buffer) { removedInUse.insert(buffer) } else { drop([buffer]) }
+            if needed?.contains(buffer) ?? isNeeded(buffer) { removedInUse.insert(buffer) } else { drop([buffer]) }
         }
     }
 
@@ -420,6 +422,12 @@ package struct BrokerState {
             removedInUse.remove(buffer)
             drop([buffer])
         }
+    }
+
+    /// The buffers for which `isNeeded` is true.
+    private var neededBuffers: [BufferID] {
+        decoding.bodies + heldUntilEnd + downloads.heldBodies + downloads.completeBodies + disk.buffersBeingSaved
+            + tier.buffersBeingWritten
     }
 
     private func isNeeded(_ buffer: BufferID) -> Bool {

@@ -92,6 +92,28 @@ struct TransferShareTests {
         #expect(fetch(other, 2) != nil)
     }
 
+    @Test mutating func `only users without bodies load while they fill three quarters of the memory`() throws {
+        world = .ready { $0.memoryBytes = 64 << 20 }
+        let (holder, small, new) = (world.connect(uid: 1), world.connect(uid: 2), world.connect(uid: 3))
+        func progress(_ client: ClientID, _ id: Int, _ bytes: Int) throws {
+            let job = try #require(fetch(client, id))
+            let worker = try #require(world.fetches[job]).worker
+            if bytes == 1 << 20 { world.respond(job, validator: nil) }
+            world.happen(.fetchProgressed(worker, job, received: bytes, expected: nil))
+        }
+        get(holder, 1...2)
+        for id in 1...2 { try progress(holder, id, 1 << 20) }
+        get(small, 1...1)
+        try progress(small, 1, 1 << 20)
+        for id in 1...2 { try progress(holder, id, 16 << 20) }
+        get(small, 2...2)
+        #expect(fetch(small, 2) != nil)
+        for id in 1...2 { try progress(holder, id, 32 << 20) }
+        get(small, 3...3)
+        get(new, 1...1)
+        #expect(fetch(small, 3) == nil && fetch(new, 1) != nil)
+    }
+
     // MARK: Silence
 
     @Test func `a silent transfer gives way to another user's job after 60 s`() throws {
