@@ -129,13 +129,13 @@ extension BrokerState {
     mutating func usersWithRoom() -> (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }
         passesOver = true
-        return hasRoom
+        return userHasRoom
     }
 
     /// Whether more originals may be fetched for a user. Originals that wait for a decoder cannot be evicted: while they fill
     /// half of the memory, more are fetched only for users who have at most an eighth of them, and while they fill three
     /// quarters, who have none. Each decoding that ends makes room.
-    var hasRoom: (JobOwner.User) -> Bool {
+    var userHasRoom: (JobOwner.User) -> Bool {
         if hasRoomForOriginals { return { _ in true } }
         let (load, loads, reserved) = (decoding.load, decoding.loads, downloads.reservedBytesOfUsers)
         let all = downloads.reservedBytes + load.bytes

@@ -6,6 +6,7 @@ enum Deadline {
     case total(WaiterID)
     /// A request may have waited too long for a byte.
     case silence(WaiterID)
+    /// A decode worker may have exceeded the time for its job.
     case decode(WorkerID, JobID)
     /// A job that others wait behind may take too long for that: the worker has ended as many jobs as before.
     case brief(WorkerID, JobID, ended: Int)

@@ -934,6 +934,7 @@ struct MemoryIndex {
         return record.key
     }
 
+    /// Takes out the buffer that is worth least among those with a memfd.
     private mutating func evictMemfd() -> Int? {
         let anyUnheld = unheldMemfds > 0
         return order.evict(from: Pool.memfds) { anyUnheld && buffers[$0].holders != 0 }

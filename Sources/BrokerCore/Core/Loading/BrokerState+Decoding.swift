@@ -414,6 +414,7 @@ extension BrokerState {
 
     // MARK: Time and lost workers
 
+    /// Kills a decode worker that has exceeded the time for its job.
     mutating func decodeTimePassed(_ worker: WorkerID, _ job: JobID) {
         guard supervision.isRunning(job, on: worker), decoding.isOverdue(job, at: now.instant) else { return }
         condemn(worker, .deadline, "it was at one image for \(limits.decodeDeadlineMs) ms")

@@ -34,7 +34,7 @@ extension BrokerState {
     /// The key in the shared tier of a variant that a request waits for; nil for one that is not looked for there.
     func sharedKey(of variant: VariantKey, for waiter: Waiter) -> String? {
         // While nothing may be loaded, no lookup is sent, and a decoding would wait in vain.
-        guard limits.sharesVariants, !isSuspended, hasRoom(jobWaiter(for: waiter).owner.user),
+        guard limits.sharesVariants, !isSuspended, userHasRoom(jobWaiter(for: waiter).owner.user),
             waiter.request.options.cache != .onlyIfCached,
             let original = waiter.original, isShared(original, as: waiter.key), asksTier(for: waiter)
         else { return nil }

@@ -17,6 +17,7 @@ extension BrokerState {
         actions.append(.close(client))
     }
 
+    /// Ends the requests and leases of a client that is gone.
     mutating func clientDisconnected(_ client: ClientID, isForced: Bool) {
         guard let departing = clients[client] else { return }
         let detached = departing.detached
@@ -258,6 +259,7 @@ extension BrokerState {
         ask(.forget(requester, url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))
     }
 
+    /// Empties a tier, or takes what was unused for that long out of it, for an administrator: `messageReceived` has checked that.
     private mutating func clear(_ tier: CacheTier, olderThanSeconds: Int?, id: Int, from client: ClientID) {
         var (removed, bytes) = (0, 0)
         if tier.includesDisk, canLookUp, let asking = clients[client],

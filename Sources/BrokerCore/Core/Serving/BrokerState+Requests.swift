@@ -156,8 +156,9 @@ extension BrokerState {
         schedule(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
     }
 
-    /// Takes a request, which waits for no job, its next step. A lookup that ends and a confirmation lead back here; a body goes
-    /// on to `serve`, a variant to `deliver`, and a failure to `failOrServeStale` or `imageFailed`.
+    /// Takes a request, which waits for no job, its next step: memory, then the disk tier, then the shared tier and the origin. A
+    /// lookup that ends and a confirmation lead back here; a body goes on to `serve`, a variant to `deliver`, and a failure to
+    /// `failOrServeStale` or `imageFailed`.
     mutating func advance(_ id: WaiterID) {
         requests.decideAnew(id)
         guard let waiter = requests[id] else { return }
@@ -464,7 +465,8 @@ extension BrokerState {
                 limits.maxEvictedBuffers - memory.evictedBuffers, limits.memoryEntries - memory.sharedBuffers))
     }
 
-    /// Gives a client a buffer in the way that it asked for.
+    /// Gives a client a buffer in the way that it asked for: a lease of its place in a segment or of a memfd, with the descriptor
+    /// that it lacks, or its bytes in the reply.
     mutating func lend(_ buffer: BufferID, to waiter: Waiter, in image: inout ImageReply) -> Action.Attachment {
         switch waiter.request.options.delivery {
         case .fd:

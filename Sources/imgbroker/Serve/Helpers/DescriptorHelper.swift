@@ -160,6 +160,7 @@ enum DescriptorHelper {
         return 0
     }
 
+    /// The helper's own process, in which the calls of files that do not answer may last as long as they like.
     private struct HelperProcess {
         let control: FileDescriptor
         /// Connections that the broker closes now.
