@@ -40,7 +40,7 @@ struct Decode {
     let bodyBytes: Int
     /// The family of the image's format, as far as it is known: the plain one finds out.
     var family: CodecFamily
-    var waiters: [JobWaiter]
+    var waiters: JobWaiters
     var priority: GetOptions.Priority
     var state = State.queued
     /// When it was queued after a wait for the shared tier; nil without one.

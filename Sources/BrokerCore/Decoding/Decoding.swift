@@ -297,7 +297,7 @@ package struct Decoding {
     // MARK: Identifying
 
     /// Queues the identification of a body.
-    mutating func identify(_ job: JobID, _ body: BufferID, bytes: Int, for waiters: [JobWaiter]) {
+    mutating func identify(_ job: JobID, _ body: BufferID, bytes: Int, for waiters: JobWaiters) {
         identifications[job] = Identification(body: body)
         let (priority, owner) = (waiters.priority ?? .normal, waiters.first?.owner ?? JobOwner())
         queue.push(job, priority: priority, owner: owner)
@@ -305,7 +305,7 @@ package struct Decoding {
     }
 
     /// Notes that a request has joined the download whose bytes are identified, the last of these waiters.
-    mutating func joined(identification job: JobID, _ waiters: [JobWaiter]) {
+    mutating func joined(identification job: JobID, _ waiters: JobWaiters) {
         guard identifications[job] != nil, let waiter = waiters.last else { return }
         queue.join(job, waiter.owner)
         smallQueue.join(job, waiter.owner)
@@ -313,7 +313,7 @@ package struct Decoding {
     }
 
     /// Gives a queued identification the priority of the download's waiters.
-    mutating func setPriority(ofIdentification job: JobID, for waiters: [JobWaiter]) {
+    mutating func setPriority(ofIdentification job: JobID, for waiters: JobWaiters) {
         guard identifications[job] != nil, let priority = waiters.priority else { return }
         queue.change(job, to: priority)
         smallQueue.change(job, to: priority)
@@ -403,7 +403,7 @@ package struct Decoding {
     /// Takes back the identification of a worker that exited, and queues it again for these waiters: before all others, unless
     /// it was one of several, which would keep other users waiting. Returns it if it has ended instead.
     mutating func workerExited(
-        identification job: JobID, _ cause: DeathCause, waiters: [JobWaiter], atFront: Bool
+        identification job: JobID, _ cause: DeathCause, waiters: JobWaiters, atFront: Bool
     ) -> Identification? {
         guard var identification = identifications[job] else { return nil }
         if cause.isOwnMaking { identification.crashes += 1 }

@@ -7,7 +7,7 @@ struct Lookup {
     let key: LookupKey
     /// The keys that are looked for, in order of preference.
     let keys: [OriginalKey]
-    var waiters: [JobWaiter]
+    var waiters: JobWaiters
     /// The cache process that runs it; nil while it is queued.
     var worker: WorkerID?
     var startedAt: Instant?

@@ -66,7 +66,7 @@ struct Download {
     let cacheControl: String?
     /// The user whose request began it.
     let user: UInt32
-    var waiters: [JobWaiter]
+    var waiters: JobWaiters
     var priority: GetOptions.Priority
     /// The cached original that the origin is asked to confirm.
     let revalidating: OriginalFacts?

@@ -37,7 +37,7 @@ package struct FileReads {
         let file: FileID
         let identity: FileIdentity
         /// The waiters. When the last one leaves, the read is given up; if it is running, its bytes are discarded.
-        var waiters: [JobWaiter]
+        var waiters: JobWaiters
         var state = State.queued
         var startedAt: Instant?
 

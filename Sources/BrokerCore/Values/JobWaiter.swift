@@ -27,18 +27,6 @@ struct JobWaiter {
     var owner: JobOwner { JobOwner(user: JobOwner.User(uid: uid, isAdmin: isAdmin), client: client) }
 }
 
-extension [JobWaiter] {
-    /// The highest priority; nil when there are no waiters.
-    var priority: GetOptions.Priority? { lazy.map(\.priority).max() }
-
-    mutating func remove(_ id: WaiterID) { removeAll { $0.id == id } }
-
-    /// Changes the priority of one of them.
-    mutating func setPriority(_ priority: GetOptions.Priority, of id: WaiterID) {
-        if let index = firstIndex(where: { $0.id == id }) { self[index].priority = priority }
-    }
-}
-
 /// The client that a job is scheduled for, and its user. Jobs without one are scheduled as those of one more user.
 struct JobOwner {
     /// A user to the queue. An administrator has no share of running jobs.

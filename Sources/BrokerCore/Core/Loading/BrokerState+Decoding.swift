@@ -237,7 +237,7 @@ extension BrokerState {
     /// now, or its name discarded, and then the result is for its waiters alone.
     private mutating func publish(
         _ job: JobID, as variant: VariantKey, _ plan: inout DecodePlan, _ result: DecodeResult, since start: Instant,
-        for waiters: [JobWaiter], isDetached: Bool = false
+        for waiters: JobWaiters, isDetached: Bool = false
     ) -> (buffer: BufferID, staysInMemory: Bool) {
         // An image without damage is that of requests that accept none, too.
         var variant = result.damage == nil ? variant.ofSound : variant
@@ -281,7 +281,7 @@ extension BrokerState {
     /// Makes the product of a job a buffer. A small image is in a segment of the client that has waited longest, if that maps segments,
     /// or else in the broker's memory.
     mutating func publish(
-        _ job: JobID, as buffer: BufferID, bytes: Int, for waiters: [JobWaiter]
+        _ job: JobID, as buffer: BufferID, bytes: Int, for waiters: JobWaiters
     ) -> MemoryIndex.Home {
         if bytes <= limits.mostSegmentImageBytes, let client = waiters.first.flatMap({ requests[$0.id]?.client }),
             let owner = clients.segmentOwner(of: client)
@@ -324,7 +324,7 @@ extension BrokerState {
         var plan: DecodePlan
         let result: DecodeResult
         let startedAt: Instant
-        let waiters: [JobWaiter]
+        let waiters: JobWaiters
     }
 
     /// Stores an early result, before the waiters for the original that was just stored are served.

@@ -85,7 +85,7 @@ extension BrokerState {
 
     /// Makes the product of a lookup a buffer, unless memory has the variant already.
     private mutating func adopt(
-        _ raster: RasterRecord?, _ job: JobID, _ variant: VariantKey, bytes: Int, for waiters: [JobWaiter]
+        _ raster: RasterRecord?, _ job: JobID, _ variant: VariantKey, bytes: Int, for waiters: JobWaiters
     ) -> BufferID {
         defer { if let raster { memory.insert(raster.header, of: variant.content) } }
         if let known = memory.buffer(variant) {

@@ -293,17 +293,15 @@ extension BrokerState {
 
     /// Leaves a response that is for one user to the first that asked for it. The others' requests are downloaded for
     /// themselves.
-    private mutating func onlyFirstUser(of waiting: [JobWaiter]) -> [JobWaiter] {
+    private mutating func onlyFirstUser(of waiting: JobWaiters) -> JobWaiters {
         guard let uid = waiting.first?.uid else { return waiting }
-        var own = waiting
-        own.removeAll { $0.uid != uid }
-        for other in waiting.filter({ $0.uid != uid }) {
+        for other in waiting where other.uid != uid {
             guard let waiter = requests[other.id] else { continue }
             requests.setKey(waiter.key.owned(by: waiter.uid), of: other.id)
             requests.endStage(other.id)
             download(for: other.id)
         }
-        return own
+        return JobWaiters(waiting.filter { $0.uid == uid })
     }
 
     /// Makes a buffer the body of an original, unless its bytes are in memory already. `start` is when its download began,
@@ -325,7 +323,7 @@ extension BrokerState {
 
     /// Serves waiters whose original has arrived: at once where the variant is in memory, else by decoding.
     mutating func serve(
-        _ waiting: [JobWaiter], _ original: OriginalFacts, from body: BufferID, key: OriginalKey?,
+        _ waiting: JobWaiters, _ original: OriginalFacts, from body: BufferID, key: OriginalKey?,
         reportingProgress bytes: Int? = nil
     ) {
         // Held, so that serving the first waiter cannot evict it before the last one is served.

@@ -250,7 +250,7 @@ extension BrokerState {
 
     /// Caches the bytes of a file where they may be, and serves their waiters.
     private mutating func serve(
-        _ key: OriginalKey, _ job: JobID, _ waiters: [JobWaiter], _ content: ContentKey, _ received: BufferID,
+        _ key: OriginalKey, _ job: JobID, _ waiters: JobWaiters, _ content: ContentKey, _ received: BufferID,
         bytes: Int, early: EarlyVariant? = nil
     ) {
         // What was made of the same contents before is replaced, also on disk: the file may have changed without another identity.

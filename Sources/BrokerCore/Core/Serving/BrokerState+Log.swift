@@ -49,7 +49,7 @@ extension BrokerState {
 
     /// Logs a stage of a download, which has a URL, or of a decoding. The lines of its worker name the job alone.
     mutating func logJob(
-        _ kind: String, _ stage: BrokerEvent.Name, _ job: JobID, for waiters: [JobWaiter], url: SourceURL? = nil,
+        _ kind: String, _ stage: BrokerEvent.Name, _ job: JobID, for waiters: JobWaiters, url: SourceURL? = nil,
         reason: String? = nil
     ) {
         guard limits.logLevel == .debug else { return }
@@ -63,7 +63,7 @@ extension BrokerState {
     }
 
     /// The requests that wait for a job, as a field; none for jobs of the broker itself.
-    private func names(of waiters: [JobWaiter]) -> [LogField] {
+    private func names(of waiters: some Sequence<JobWaiter>) -> [LogField] {
         let names = waiters.lazy.compactMap { waiter in
             self.requests[waiter.id].map { Self.name(of: $0.request.id, $0.client) }
         }

@@ -200,10 +200,10 @@ extension BrokerState {
         switch waiter.stage {
         case .deciding: false
         case .opening: waiter.file.flatMap(files.asker) == .get(waiter.id)
-        case .reading(let job): files[job]?.waiters.contains { $0.id == waiter.id } == true
-        case .lookingUp(let job): disk[job]?.waiters.contains { $0.id == waiter.id } == true
-        case .downloading(let job): downloads[job]?.waiters.contains { $0.id == waiter.id } == true
-        case .decoding(let job): decoding[job]?.waiters.contains { $0.id == waiter.id } == true
+        case .reading(let job): files[job]?.waiters.contains(waiter.id) == true
+        case .lookingUp(let job): disk[job]?.waiters.contains(waiter.id) == true
+        case .downloading(let job): downloads[job]?.waiters.contains(waiter.id) == true
+        case .decoding(let job): decoding[job]?.waiters.contains(waiter.id) == true
         }
     }
 

@@ -8,7 +8,7 @@ extension BrokerState {
     /// whole is counted by the caller where it has a histogram of its own.
     mutating func ended(
         _ name: StatsReport.Distribution, from start: Instant, parts: [(StatsReport.Distribution, Int)] = [],
-        queuedAt: Instant? = nil, for waiters: [JobWaiter], countingWhole: Bool = true
+        queuedAt: Instant? = nil, for waiters: JobWaiters, countingWhole: Bool = true
     ) {
         let steps = JobStep.job(name, from: start, to: now.instant, parts: parts)
         if let queuedAt {

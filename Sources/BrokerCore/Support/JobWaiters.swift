@@ -1,0 +1,88 @@
+import IPCProtocol
+
+/// The waiters of a job, in the order of their arrival. Each joins, leaves and changes its priority in constant time, because one
+/// image may have tens of thousands.
+struct JobWaiters: Sequence, ExpressibleByArrayLiteral {
+    /// Nil for those that have left, which are fewer than half.
+    private var slots: [JobWaiter?] = []
+    /// The slots of the waiters, if there are more than `few`.
+    private var places: [WaiterID: Int] = [:]
+    private var gone = 0
+    /// The first slot that is not nil.
+    private var head = 0
+    /// The number of waiters with each priority.
+    private var counts = SIMD4<Int32>()
+
+    /// A search in so many takes as long as a look into a table.
+    private static let few = 16
+
+    init(_ waiters: some Sequence<JobWaiter>) { for waiter in waiters { append(waiter) } }
+    init(arrayLiteral waiters: JobWaiter...) { self.init(waiters) }
+
+    var count: Int { slots.count - gone }
+    var isEmpty: Bool { count == 0 }
+    var first: JobWaiter? { isEmpty ? nil : slots[head] }
+    var last: JobWaiter? { slots.last { $0 != nil } ?? nil }
+
+    /// The highest priority; nil when there are no waiters.
+    var priority: GetOptions.Priority? { GetOptions.Priority.allCases.last { counts[UserQueue.level(of: $0)] > 0 } }
+
+    func contains(_ id: WaiterID) -> Bool { place(of: id) != nil }
+
+    private func place(of id: WaiterID) -> Int? {
+        slots.count > Self.few ? places[id] : slots.firstIndex { $0?.id == id }
+    }
+
+    mutating func append(_ waiter: JobWaiter) {
+        slots.append(waiter)
+        counts[UserQueue.level(of: waiter.priority)] += 1
+        if slots.count == Self.few + 1 {
+            index()
+        } else if slots.count > Self.few {
+            places[waiter.id] = slots.count - 1
+        }
+    }
+
+    mutating func remove(_ id: WaiterID) {
+        guard let place = place(of: id), let waiter = slots[place] else { return }
+        counts[UserQueue.level(of: waiter.priority)] -= 1
+        slots[place] = nil
+        places[id] = nil
+        gone += 1
+        if gone * 2 >= slots.count {
+            slots.removeAll { $0 == nil }
+            (gone, head) = (0, 0)
+            index()
+        }
+        while head < slots.count, slots[head] == nil { head += 1 }
+    }
+
+    /// Changes the priority of one of them.
+    mutating func setPriority(_ priority: GetOptions.Priority, of id: WaiterID) {
+        guard let place = place(of: id), let old = slots[place]?.priority else { return }
+        slots[place]?.priority = priority
+        counts[UserQueue.level(of: old)] -= 1
+        counts[UserQueue.level(of: priority)] += 1
+    }
+
+    private mutating func index() {
+        places = [:]
+        if slots.count <= Self.few { return }
+        for (place, waiter) in slots.enumerated() { if let waiter { places[waiter.id] = place } }
+    }
+
+    func makeIterator() -> Iterator { Iterator(slots: slots, place: head) }
+
+    struct Iterator: IteratorProtocol {
+        fileprivate let slots: [JobWaiter?]
+        fileprivate var place: Int
+
+        mutating func next() -> JobWaiter? {
+            while place < slots.count {
+                defer { place += 1 }
+                if let waiter = slots[place] { return waiter }
+            }
+            return nil
+        }
+    }
+}
