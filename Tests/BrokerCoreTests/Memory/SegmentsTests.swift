@@ -133,6 +133,16 @@ struct SegmentsTests {
         return Int(Double.random(in: size...min(most, size * 2), using: &random))
     }
 
+    @Test func `a user has segments for sixteen namespaces, and others have theirs`() {
+        var segments = Segments()
+        func hasPlace(_ number: Int, _ uid: UInt32, _ namespace: Int) -> Bool {
+            let owner = SegmentOwner(uid: uid, namespace: UInt64(namespace))
+            return segments.insert(BufferID(number: number), bytes: 100, for: owner, mostNew: 1 << 30) != nil
+        }
+        #expect((1...20).filter { hasPlace($0, 1, $0) } == Array(1...16))
+        #expect(hasPlace(21, 1, 16) && hasPlace(22, 2, 17) && segments.brokenInvariant() == nil)
+    }
+
     @Test(arguments: 1...4) func `images keep their bytes while others come, go and are moved`(seed: Int) throws {
         var random = SplitMix64(state: UInt64(seed))
         var model = Model(limit: 12 << 20)
