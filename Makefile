@@ -19,7 +19,7 @@ ZSH_FUNCTIONS ?= $(PREFIX)/share/zsh/site-functions
 # The package manager leaves empty directories where temporary files are.
 swift := TMPDIR="$(shell mkdir -p .build/tmp && cd .build/tmp && pwd)" swift
 release := $(swift) build -c release
-# Without the compiler's index, which is for editors and takes a tenth of the time.
+# Without the compiler's index, which is for editors.
 debug := $(swift) build --disable-index-store
 benchmarks := IMGBROKER_WITH=benchmarks $(release)
 simulator := IMGBROKER_WITH=simulator $(release) --scratch-path .build/simulator -Xswiftc -enable-testing
