@@ -193,7 +193,14 @@ struct JobQueue {
 
     /// The next job of a user below its share, whether or not its group lets it run.
     private mutating func first(of isPermitted: (User) -> Bool) -> JobID? {
-        if let job = front.first(), entries[job].map({ isPermitted($0.owner.user) }) == true { return job }
+        while let job = front.first(), let entry = entries[job] {
+            if isPermitted(entry.owner.user) { return job }
+            // It waits first among its user's jobs, so that it does not hold up those of other users.
+            remove(job)
+            insert(
+                job,
+                Entry(level: entry.level, owner: entry.owner, group: entry.group, rank: entry.rank, isFront: false))
+        }
         while let user = turns.first() {
             if !running.permits(user) || !isPermitted(user) {
                 rest(user)

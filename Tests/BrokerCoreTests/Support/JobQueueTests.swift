@@ -32,7 +32,25 @@ struct JobQueueTests {
         #expect(first == job(3) && second == nil && queue.brokenInvariant() == nil)
         queue.push(job(5), priority: .normal, owner: owner(2, of: 2))
         queue.reconsider()
-        expectNext(4, 1, 5, 2, nil, in: &queue)
+        expectNext(4, 5, 1, 2, nil, in: &queue)
+    }
+
+    @Test func `a job that was started before holds up no other of another user`() {
+        var queue = JobQueue(limit: 10, groupLimit: 1)
+        queue.push(job(4), priority: .normal, owner: owner(2, of: 2), atFront: true)
+        for (number, group) in [(1, "a"), (2, "a"), (3, "b")] {
+            queue.push(job(number), priority: .normal, owner: owner(1, of: 1), group: group, atFront: true)
+        }
+        queue.push(job(5), priority: .normal, owner: owner(1, of: 1))
+        let first = queue.pop { $0.uid == 2 }
+        let second = queue.pop { $0.uid == 2 }
+        #expect(first == job(4) && second == nil && queue.brokenInvariant() == nil)
+        queue.reconsider()
+        // Still before the others of its user, and one of a group at a time.
+        expectNext(3, 2, 5, nil, in: &queue)
+        #expect(queue.brokenInvariant() == nil)
+        queue.jobEnded(job(2))
+        expectNext(1, nil, in: &queue)
     }
 
     // MARK: Clients
