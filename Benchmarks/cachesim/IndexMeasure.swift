@@ -121,7 +121,7 @@ enum IndexMeasure {
                 index.record(of: buffer)?.geometry != nil
             else { fatalError("An entry is not found.") }
             index.touch(buffer, at: now)
-            index.hold(buffer)
+            index.hold(buffer, bytes: 262_144)
             precondition(!index.unhold(buffer))
         }
         return Double(processorTime() - begun) / Double(requests.count)

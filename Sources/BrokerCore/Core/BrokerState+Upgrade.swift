@@ -138,7 +138,9 @@ extension BrokerState {
         if kept.mapsSegments { clients.mapsSegments(client, in: kept.namespace) }
         clients.states(client, program: kept.program.flatMap(StatsReport.Program.init(rawValue:)))
         for segment in kept.segments { clients.restore(segment, of: client) }
-        for hold in kept.holds where clients.restore(hold, of: client) { memory.hold(BufferID(number: hold.buffer)) }
+        for hold in kept.holds where clients.restore(hold, of: client) {
+            memory.hold(BufferID(number: hold.buffer), bytes: hold.bytes)
+        }
         for request in kept.detached { clients.detach(request, of: client) }
         for subscription in kept.subscriptions {
             let events = Set(subscription.events.compactMap(BrokerEvent.Name.init(rawValue:)))

@@ -103,10 +103,10 @@ struct MemoryIndex {
         init(_ form: Form) { (key, isBrief) = (form, form.transform?.frames.isRange == true) }
     }
 
-    /// A buffer in a segment that was removed while it was held: its bytes stay until its last hold ends.
+    /// A held buffer without a record: it was removed, or only its waiters may have it. Its bytes stay until its last hold ends.
     private struct Orphan {
-        let place: Segments.Place
-        let charge: Int
+        let place: Segments.Place?
+        let bytes: Int
         var holders: Int
     }
 
@@ -140,6 +140,8 @@ struct MemoryIndex {
     private var freePools: [Int] = []
     private var orphans: [BufferID: Orphan] = [:]
     private var orphanBytes = 0
+    /// The number of held buffers without a record.
+    var orphanBuffers: Int { orphans.count }
     /// The buffers that lie in segments, resident or not.
     private var placedBuffers = 0
     private var endedSegments: [Segments.Ended] = []
@@ -588,8 +590,10 @@ struct MemoryIndex {
 
     // MARK: Holding
 
-    mutating func hold(_ buffer: BufferID) {
-        guard let slot = buffers.slot(of: buffer) else { return }
+    mutating func hold(_ buffer: BufferID, bytes: Int) {
+        guard let slot = buffers.slot(of: buffer) else {
+            return addOrphan(buffer, Orphan(place: nil, bytes: bytes, holders: 1))
+        }
         buffers[slot].holders += 1
         let record = buffers[slot]
         if record.holders == 1 {
@@ -602,7 +606,7 @@ struct MemoryIndex {
     /// Ends one hold. Returns true when the buffer is removed with it: it was evicted before, or is spare.
     mutating func unhold(_ buffer: BufferID) -> Bool {
         guard let slot = buffers.slot(of: buffer) else {
-            unholdOrphan(buffer)
+            endHold(ofOrphan: buffer)
             return false
         }
         buffers[slot].holders -= 1
@@ -763,12 +767,21 @@ struct MemoryIndex {
 
     /// Frees the place of a buffer that is removed, unless someone holds its bytes.
     private mutating func leavePlace(of entry: BufferEntry) {
-        guard let place = entry.place else { return }
         if entry.holders > 0 {
-            orphans[entry.key] = Orphan(place: place, charge: entry.charge, holders: entry.holders)
-            orphanBytes += entry.charge
-        } else {
+            let bytes = entry.place == nil ? entry.bytes : entry.charge
+            addOrphan(entry.key, Orphan(place: entry.place, bytes: bytes, holders: entry.holders))
+        } else if let place = entry.place {
             free(place)
+        }
+    }
+
+    /// Adds the holds of an orphan.
+    private mutating func addOrphan(_ buffer: BufferID, _ orphan: Orphan) {
+        if orphans[buffer] == nil {
+            orphans[buffer] = orphan
+            orphanBytes += orphan.bytes
+        } else {
+            orphans.change(buffer) { $0.holders += orphan.holders }
         }
     }
 
@@ -777,16 +790,17 @@ struct MemoryIndex {
         noteEnd(segments.remove(from: place))
     }
 
-    private mutating func unholdOrphan(_ buffer: BufferID) {
+    private mutating func endHold(ofOrphan buffer: BufferID) {
         orphans.change(buffer) { $0.holders -= 1 }
         if orphans[buffer]?.holders == 0 { removeOrphan(buffer) }
     }
 
     private mutating func removeOrphan(_ buffer: BufferID) {
         guard let orphan = orphans.removeValue(forKey: buffer) else { return }
-        orphanBytes -= orphan.charge
-        segments.setHeld(false, at: orphan.place)
-        free(orphan.place)
+        orphanBytes -= orphan.bytes
+        guard let place = orphan.place else { return }
+        segments.setHeld(false, at: place)
+        free(place)
     }
 
     private mutating func noteEnd(_ segment: Segments.Ended?) { if let segment { endedSegments.append(segment) } }
@@ -863,19 +877,19 @@ struct MemoryIndex {
 
     // MARK: Removing
 
-    /// The bytes that count against `limit`, except those of evicted buffers.
+    /// The bytes that count against `limit`, except those that only holds keep.
     private var residentCharge: Int {
-        residentBytes + reservedBytes + textBytes + segments.restBytes + orphanBytes
+        residentBytes + reservedBytes + textBytes + segments.restBytes
             + (entries - order.count(in: Pool.memfds)) * recordBytes
     }
 
     /// The bytes that only holds keep in memory.
-    private var bytesOfHolds: Int { evictedBytes + sharedBytes }
+    var bytesOfHolds: Int { evictedBytes + sharedBytes + orphanBytes }
 
     /// The number of memfds.
     private var descriptors: Int { memfds + sharedBuffers }
 
-    /// Whether resident, evicted-but-held, shared and reserved bytes are together at most `limit`, and all memfds at most
+    /// Whether resident and reserved bytes and those that only holds keep are together at most `limit`, and all memfds at most
     /// `maximumEntries`.
     var isWithinBudget: Bool { residentCharge + bytesOfHolds <= limit && descriptors <= maximumEntries }
 
@@ -1021,7 +1035,7 @@ struct MemoryIndex {
         countHome(of: buffers[slot], -1)
         variants.remove(slot, hash: hash(buffers[slot]))
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
-        if buffers[slot].place != nil { leavePlace(of: buffers[slot]) }
+        if buffers[slot].place != nil || buffers[slot].holders > 0 { leavePlace(of: buffers[slot]) }
         let entry = buffers.remove(at: slot)
         contents[entry.content].buffers.remove(slot)
         forms[entry.form].uses -= 1
@@ -1121,7 +1135,7 @@ struct MemoryIndex {
     }
 
     private func brokenPlaces() -> String? {
-        var placed = 0
+        var (placed, orphansPlaced) = (0, 0)
         for buffer in buffers {
             guard let place = buffer.place else { continue }
             placed += 1
@@ -1130,13 +1144,15 @@ struct MemoryIndex {
             else { return "a place of another buffer" }
         }
         for (buffer, orphan) in orphans {
-            guard let piece = segments.piece(at: orphan.place), piece.buffer == buffer, piece.isHeld,
-                buffers.slot(of: buffer) == nil
+            if buffers.slot(of: buffer) != nil || orphan.holders <= 0 { return "a buffer without a record" }
+            guard let place = orphan.place else { continue }
+            guard let piece = segments.piece(at: place), piece.buffer == buffer, piece.isHeld
             else { return "a place of a removed buffer" }
+            orphansPlaced += 1
         }
-        if orphans.values.reduce(0, { $0 + $1.charge }) != orphanBytes { return "bytes of removed buffers" }
+        if orphans.values.reduce(0, { $0 + $1.bytes }) != orphanBytes { return "bytes of buffers without a record" }
         if placed != placedBuffers { return "number of buffers in segments" }
-        return segments.imageCount == placed + orphans.count ? nil : "an image in a segment without a buffer"
+        return segments.imageCount == placed + orphansPlaced ? nil : "an image in a segment without a buffer"
     }
 
     private func brokenContents() -> String? {

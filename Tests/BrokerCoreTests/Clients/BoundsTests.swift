@@ -265,6 +265,33 @@ struct BoundsTests {
         #expect(lease(world, other, 2..<3) == 1)
     }
 
+    /// Neither is in the index: nobody but its waiters may have it, or it was removed since.
+    @Test(arguments: [true, false]) func `buffers that are no hits count like others`(isRemoved: Bool) {
+        let (world, greedy) = world { ($0.memoryBytes, $0.maxEvictedBytes) = (4_000, 4_000) }.connected(uid: 1)
+        var leased = 0
+        for client in [greedy] + (0..<20).map({ _ in world.connect(uid: 1) }) {
+            for id in 0..<10 {
+                world.get(client, id: id, "\(id)") { $0.cache = isRemoved ? .default : .noStore }
+                guard let fetch = world.fetches.keys.first else { continue }
+                world.finishFetch(fetch, content: id + 1, bytes: 1)
+                for job in world.decodes.keys {
+                    world.readHeader(job)
+                    world.finishDecode(job)
+                }
+                if world.image(client, id) != nil { leased += 1 }
+                guard isRemoved, let url = try? SourceURL("http://origin.test/\(id)") else { continue }
+                world.happen(.messageReceived(client, .remove(id: 100 + id, url: url)))
+            }
+        }
+        #expect((4...11).contains(leased), "\(leased)")
+        #expect(world.state.memory.bytesOfHolds == leased * 400)
+        let other = world.connect(uid: 2)
+        #expect(lease(world, other, 1000..<1001) == 1)
+        for client in world.descriptors.keys where client != other { world.disconnect(client) }
+        world.disconnect(other)
+        #expect(world.state.memory.bytesOfHolds == 0)
+    }
+
     @Test func `small buffers take descriptors`() {
         let (world, greedy) = world { ($0.memoryEntries, $0.maxEvictedBuffers) = (10, 10) }.connected()
         #expect((5...20).contains(lease(world, greedy, 0..<60)))
@@ -309,7 +336,7 @@ struct BoundsTests {
                 buffer, as: VariantKey(content: ContentKey(digest: digest, owner: nil), form: .original), bytes: 1,
                 at: world.clock)
             if number % 2 == 0, world.state.clients.grant(buffer, bytes: 1, to: holder, of: 1000, .lease) {
-                world.state.memory.hold(buffer)
+                world.state.memory.hold(buffer, bytes: 1)
             }
         }
         let buffers = Array(world.state.memory.bufferIDs.prefix(1000))
@@ -330,7 +357,7 @@ struct BoundsTests {
             _ = world.state.handle(.clientConnected(client, uid: 7, isAdmin: false), at: world.clock, unixMs: 0)
             let buffer = buffers[number]
             if world.state.clients.grant(buffer, bytes: 1, to: client, of: 7, .lease) {
-                world.state.memory.hold(buffer)
+                world.state.memory.hold(buffer, bytes: 1)
             }
             let took = microseconds {
                 _ = world.state.handle(.clientDisconnected(client), at: world.clock, unixMs: 0)

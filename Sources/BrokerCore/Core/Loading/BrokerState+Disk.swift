@@ -72,7 +72,7 @@ extension BrokerState {
         let source: ImageReply.Source = known != nil && memory.buffer(variant) != nil ? .memory : .disk
         let buffer = adopt(raster, job, variant, bytes: record.bytes, for: lookup.waiters)
         // Held, so that serving the first waiter cannot evict it before the last one is served.
-        memory.hold(buffer)
+        memory.hold(buffer, bytes: raster?.bytes ?? record.bytes)
         for id in lookup.waiters.map(\.id) {
             requests.foundOnDisk(id, key, source: source)
             advance(id)
@@ -208,7 +208,7 @@ extension BrokerState {
         let job = newJobID()
         disk.beginSaving(buffer, bytes: bytes, as: key, job: job)
         supervision.assign(job, to: worker)
-        memory.hold(buffer)
+        memory.hold(buffer, bytes: bytes)
         actions.append(action(job))
     }
 

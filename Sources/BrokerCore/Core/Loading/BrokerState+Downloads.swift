@@ -327,7 +327,7 @@ extension BrokerState {
         reportingProgress bytes: Int? = nil
     ) {
         // Held, so that serving the first waiter cannot evict it before the last one is served.
-        memory.hold(body)
+        memory.hold(body, bytes: original.bytes)
         for id in waiting.map(\.id) {
             if let key { requests.setKey(key, of: id) }
             requests.setOriginal(original, of: id)

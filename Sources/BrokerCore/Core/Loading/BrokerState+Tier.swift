@@ -245,7 +245,7 @@ extension BrokerState {
         let content = SharedRecord.Content.original(
             digest: original.content.digest.hexadecimal, bytes: original.bytes, original.origin.response,
             varyKey: original.origin.varyKey)
-        memory.hold(body)
+        memory.hold(body, bytes: original.bytes)
         write(
             content, milliseconds: remaining * 1000, key: key.word, body, original.bytes, for: user, ending: lease,
             on: worker)
@@ -274,7 +274,7 @@ extension BrokerState {
         let raster = RasterRecord(
             original: variant.content.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result,
             bytes: bytes)
-        memory.hold(buffer)
+        memory.hold(buffer, bytes: bytes)
         write(
             .variant(raster), milliseconds: min(remaining, Self.longestVariant) * 1000,
             key: Self.sharedKey(of: variant, form: form), buffer, bytes, for: user, ending: nil, on: worker)

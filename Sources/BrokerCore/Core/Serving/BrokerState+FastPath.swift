@@ -44,7 +44,9 @@ extension BrokerState {
         now = Moment(instant: time, unixMs: now.unixMs)
         memory.touch(known.buffer, at: time)
         noteUse(of: known.key)
-        if clients.grant(known.buffer, bytes: known.bytes, to: client, of: uid, .lease) { memory.hold(known.buffer) }
+        if clients.grant(known.buffer, bytes: known.bytes, to: client, of: uid, .lease) {
+            memory.hold(known.buffer, bytes: known.bytes)
+        }
         counters.add(for: uid) {
             $0.requests += 1
             $0.count(.memoryHits)

@@ -312,7 +312,7 @@ extension BrokerState {
         }
         var body: BufferID?
         if let original { body = self.body(of: original) }
-        if let body { memory.hold(body) }
+        if let original, let body { memory.hold(body, bytes: original.bytes) }
         // As the Fetch standard has it ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
         let cacheControl =
             waiter.isForced
@@ -353,11 +353,12 @@ extension BrokerState {
         }
         let job = newJobID()
         let sharedKey = sharedKey(of: variant, for: waiter)
+        let bytes = memory.record(of: body)?.bytes ?? 0
         decoding.enqueue(
-            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible,
+            variant, of: body, bytes: bytes, responsible: responsible,
             asksTier: sharedKey != nil, jobWaiter, as: job)
         requests.wait(id, for: .decoding(job))
-        memory.hold(body)
+        memory.hold(body, bytes: bytes)
         if let sharedKey { askTier(for: job, key: sharedKey, takesLease: false, jobWaiter) }
     }
 
@@ -457,12 +458,14 @@ extension BrokerState {
             room: leaseRoom)
     }
 
-    /// The memory and descriptors that only leases keep may still take: of evicted and shared buffers, and of ended segments.
+    /// The memory and descriptors that only leases keep may still take: of buffers that were evicted or have no record, of shared
+    /// ones, and of ended segments.
     var leaseRoom: Clients.Room {
         Clients.Room(
-            bytes: limits.maxEvictedBytes - memory.evictedBytes - memory.sharedBytes - clients.endedSegmentBytes,
+            bytes: limits.maxEvictedBytes - memory.bytesOfHolds - clients.endedSegmentBytes,
             buffers: min(
-                limits.maxEvictedBuffers - memory.evictedBuffers, limits.memoryEntries - memory.sharedBuffers))
+                limits.maxEvictedBuffers - memory.evictedBuffers - memory.orphanBuffers,
+                limits.memoryEntries - memory.sharedBuffers))
     }
 
     /// Gives a client a buffer in the way that it asked for: a lease of its place in a segment or of a memfd, with the descriptor
@@ -475,7 +478,7 @@ extension BrokerState {
                 moveIntoSegment(buffer, of: owner)
             }
             let isFirst = clients.grant(buffer, bytes: image.bufferBytes, to: waiter.client, of: waiter.uid, .lease)
-            if isFirst { memory.hold(buffer) }
+            if isFirst { memory.hold(buffer, bytes: image.bufferBytes) }
             if let place = memory.place(of: buffer), let owner = clients.segmentOwner(of: waiter.client),
                 let segment = memory.segment(place.segment), segment.owner == owner
             {
@@ -491,7 +494,7 @@ extension BrokerState {
             return .descriptor(buffer)
         case .inline, .header:
             if clients.grant(buffer, bytes: image.bufferBytes, to: waiter.client, of: waiter.uid, .sending) {
-                memory.hold(buffer)
+                memory.hold(buffer, bytes: image.bufferBytes)
             }
             // All connections send from one memfd, which counts.
             share(buffer)
