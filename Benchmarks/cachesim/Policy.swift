@@ -144,7 +144,7 @@ struct GreedyDual: Policy {
     }
 }
 
-/// The broker's policy: the same, but a hit only counts, and uses are bounded.
+/// The broker's policy: the same, but a hit only counts, uses are bounded, and new images may be on probation.
 struct Shipped: Policy {
     private var queue = EvictionQueue()
     private var random = SplitMix64(state: 1)
@@ -157,7 +157,10 @@ struct Shipped: Policy {
 
     mutating func insert(_ place: Int, _ picture: Picture) {
         let error = exp2(Double.random(in: -wrongDoublings...wrongDoublings, using: &random))
-        queue.insert(place, microseconds: Int(picture.milliseconds * error * 1000), bytes: picture.bytes)
+        var name = SplitMix64(state: UInt64(place))
+        queue.insert(
+            place, microseconds: Int(picture.milliseconds * error * 1000), bytes: picture.bytes,
+            named: Int(truncatingIfNeeded: name.next()))
     }
 
     mutating func evict() -> Int { queue.evict { _ in false }! }

@@ -33,7 +33,7 @@ enum Simulation {
         var sums = columns.map { _ in Result() }
         for seed in seeds {
             var random = SplitMix64(state: seed)
-            let pictures = (0..<pictureCount).map { _ in Picture.random(using: &random) }
+            let pictures = (0..<pictureCount).map { _ in trace.picture(&random) }
             let capacity = Int(share * Double(pictures.reduce(0) { $0 + $1.bytes }))
             let requests = trace.requests(pictures, capacity, &random)
             let results =

@@ -6,6 +6,8 @@ struct Trace: Sendable {
     let name: String
     /// Returns the trace for a cache of this capacity, on which only the loop depends.
     let requests: @Sendable (_ pictures: [Picture], _ capacity: Int, _ random: inout SplitMix64) -> [Int]
+    /// Returns one of the trace's images.
+    var picture: @Sendable (inout SplitMix64) -> Picture = { Picture.random(using: &$0) }
 
     /// The number of requests of a trace.
     static let length = 300_000
@@ -35,6 +37,15 @@ struct Trace: Sendable {
             return (0..<length).map {
                 (popular.next(&random) + $0 / (length / 20) * (pictures.count / 20)) % pictures.count
             }
+        },
+        Trace(name: "epochs") { pictures, _, random in
+            // All images in a random order, again and again.
+            var requests: [Int] = []
+            while requests.count < length { requests += pictures.indices.shuffled(using: &random) }
+            return requests
+        } picture: { random in
+            // As for training: of one size, and nearly as fast.
+            Picture(bytes: 224 * 224 * 4, milliseconds: Double.random(in: 1.5...2.5, using: &random))
         },
         Trace(name: "Zipf with scans") { pictures, _, random in
             // A quarter of the requests are those of a crawler, in passes of 2,500.

@@ -4,7 +4,8 @@
 ///
 /// The element with the lowest priority is evicted. A priority is the time to make the element per byte, times the number of
 /// its uses, plus a floor, which rises to the priority of each evicted element. So newer elements overtake one that is no
-/// longer used. A use only counts; the element moves when it comes up for eviction. Elements are slot numbers.
+/// longer used. A use only counts; the element moves when it comes up for eviction. Elements are slot numbers. A new element
+/// has one use, or none while it is on probation (`Admission`): then it is evicted next, unless it is used.
 ///
 /// Each element is in a *pool*, a number, and eviction takes the lowest priority of one pool. All pools have the same floor, so their
 /// priorities can be compared.
@@ -14,7 +15,7 @@ struct EvictionQueue {
         /// The microseconds to make it per byte.
         let cost: Float
         /// The number of its uses, at most 255.
-        let uses: UInt8
+        var uses: UInt8
     }
 
     private struct Node {
@@ -24,6 +25,10 @@ struct EvictionQueue {
         /// The number of uses, at most 255.
         var uses: UInt8 = 0
         var state: State = .absent
+        /// Whether it is in the sample of `admission`.
+        var isSampled = false
+        /// Whether it is, and was not used since it was added.
+        var isOnTrial = false
         var pool: Int32 = 0
         /// Its index in `waiting` or in `held` of its pool.
         var place = 0
@@ -51,6 +56,7 @@ struct EvictionQueue {
     private var nodes: [Node] = []
     private var pools: [Pool] = [Pool()]
     private var floor = 0.0
+    private var admission = Admission()
 
     var count: Int { pools.reduce(0) { $0 + $1.count } }
 
@@ -63,12 +69,21 @@ struct EvictionQueue {
         return pools[pool].waiting.first.map { nodes[$0].priority }
     }
 
-    /// Adds `element`, which is not in the queue: `bytes` were made in `microseconds`, and used so often already.
-    mutating func insert(_ element: Int, microseconds: Int, bytes: Int, uses: Int = 1, in pool: Int = 0) {
+    /// Adds `element`, which is not in the queue: `bytes` were made in `microseconds`, and used so often already. One with a name, a hash
+    /// value, may be on probation.
+    mutating func insert(
+        _ element: Int, microseconds: Int, bytes: Int, uses: Int = 1, named name: Int? = nil, in pool: Int = 0
+    ) {
         // At least half a millisecond, which any job takes, and at most a second: an origin that sends slowly must not
         // own the cache.
         let time = min(max(microseconds, 500), 1_000_000)
-        insert(element, Value(cost: Float(time) / Float(max(bytes, 1)), uses: UInt8(clamping: uses)), in: pool)
+        var value = Value(cost: Float(time) / Float(max(bytes, 1)), uses: UInt8(clamping: uses))
+        guard let name else { return insert(element, value, in: pool) }
+        let isSampled = Admission.isSampled(name)
+        admission.added(element, name, saving: value.cost, among: count)
+        if !isSampled, admission.isStrict { value.uses = 0 }
+        insert(element, value, in: pool)
+        (nodes[element].isSampled, nodes[element].isOnTrial) = (isSampled, isSampled)
     }
 
     /// Returns the cost of an element and the number of its uses, for `insert` with as many bytes; nil for one that is not in
@@ -84,6 +99,10 @@ struct EvictionQueue {
         guard element < nodes.count, nodes[element].state != .absent else { return }
         if nodes[element].uses < .max { nodes[element].uses += 1 }
         if nodes[element].state == .waiting { nodes[element].state = .used }
+        if nodes[element].isOnTrial {
+            nodes[element].isOnTrial = false
+            admission.used(element, saving: nodes[element].cost, among: count)
+        }
     }
 
     /// Records that `element` has no holder any more.
@@ -94,13 +113,20 @@ struct EvictionQueue {
     }
 
     mutating func remove(_ element: Int) {
-        guard element < nodes.count else { return }
+        guard takeOut(element) else { return }
+        if nodes[element].isSampled { admission.removed(element) }
+    }
+
+    /// Takes an element out of its list. Returns whether it was in one.
+    private mutating func takeOut(_ element: Int) -> Bool {
+        guard element < nodes.count else { return false }
         switch nodes[element].state {
-        case .absent: return
+        case .absent: return false
         case .waiting, .used: takeFromWaiting(element)
         case .held: takeFromHeld(element)
         }
         nodes[element].state = .absent
+        return true
     }
 
     /// Returns the worth of an element; nil for one that is not in the queue.
@@ -119,9 +145,10 @@ struct EvictionQueue {
 
     /// Moves `element` to another pool, with its worth.
     mutating func move(_ element: Int, to pool: Int) {
-        guard let value = value(of: element) else { return }
-        remove(element)
+        guard let value = value(of: element), takeOut(element) else { return }
+        let (isSampled, isOnTrial) = (nodes[element].isSampled, nodes[element].isOnTrial)
         insert(element, value, in: pool)
+        (nodes[element].isSampled, nodes[element].isOnTrial) = (isSampled, isOnTrial)
     }
 
     /// Removes the element of a pool with the lowest priority for which `isHeld` is false. Held ones that come up stand aside until
@@ -150,6 +177,7 @@ struct EvictionQueue {
             return nil
         }
         nodes[element].state = .absent
+        if nodes[element].isSampled { admission.evicted(element) }
         return element
     }
 
@@ -236,6 +264,9 @@ struct EvictionQueue {
             if (pool.waiting + pool.held).contains(where: { Int(nodes[$0].pool) != number }) {
                 return "an element in another pool"
             }
+        }
+        if let broken = admission.brokenInvariant(isSampled: { nodes[$0].isSampled && nodes[$0].state != .absent }) {
+            return broken
         }
         return nodes.count(where: { $0.state != .absent }) == count ? nil : "an element in no list"
     }

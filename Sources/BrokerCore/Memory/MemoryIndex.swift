@@ -476,11 +476,12 @@ struct MemoryIndex {
             + (header?.facts.map { MemoryLayout<ImageFacts>.stride + ($0.profile?.utf8.count ?? 0) } ?? 0)
     }
 
-    /// Adds an unheld buffer to a known content. `microseconds` is the time to make it again. Does not evict: the caller
-    /// calls `evictToFit`.
+    /// Adds an unheld buffer to a known content. `microseconds` is the time to make it again. If a client gets it at once, it may be on
+    /// probation (`Admission`). Does not evict: the caller calls `evictToFit`.
     mutating func insert(
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
-        worth microseconds: Int = 0, uses: Int = 1, damage: String? = nil, in home: Home = .memfd
+        worth microseconds: Int = 0, uses: Int = 1, isHandedOut: Bool = false, damage: String? = nil,
+        in home: Home = .memfd
     ) {
         guard let content = contents.slot(of: variant.content) else { return }
         if let damage { damages[buffer] = damage }
@@ -492,7 +493,9 @@ struct MemoryIndex {
         let slot = buffers.insert(entry)
         contents[content].buffers.append(slot)
         variants.insert(slot, hash: hash(entry))
-        order.insert(slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses, in: pool(of: home))
+        order.insert(
+            slot, microseconds: microseconds, bytes: charge(of: slot), uses: uses,
+            named: isHandedOut ? variant.hashValue : nil, in: pool(of: home))
         residentBytes += entry.charge
         countUnheld(slot, 1)
         countHome(of: entry, 1)
@@ -549,7 +552,8 @@ struct MemoryIndex {
         var kept = KeptBuffer(
             number: entry.key.number, transform: form(of: entry).transform, encoding: form(of: entry).encoding,
             bytes: entry.bytes, geometry: entry.geometry, microseconds: worth?.microseconds ?? 0,
-            uses: worth?.uses ?? 1, idleMs: Self.idleMs(entry.usedAt, at: now), wasRequested: entry.wasRequested)
+            uses: max(1, worth?.uses ?? 1), idleMs: Self.idleMs(entry.usedAt, at: now), wasRequested: entry.wasRequested
+        )
         kept.segment = entry.place
         return kept
     }

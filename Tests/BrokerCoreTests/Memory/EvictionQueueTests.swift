@@ -106,4 +106,57 @@ struct EvictionQueueTests {
             #expect(queue.brokenInvariant() == nil)
         }
     }
+
+    // MARK: Probation
+
+    /// Requests elements of one cost from a queue with room for `room`, and returns the share of hits.
+    private func hits(
+        _ queue: inout EvictionQueue, _ cached: inout Set<Int>, room: Int, _ requests: some Sequence<Int>
+    ) -> Double {
+        var (hits, count) = (0, 0)
+        for element in requests {
+            count += 1
+            if cached.contains(element) {
+                hits += 1
+                queue.mark(element)
+                continue
+            }
+            if cached.count == room, let evicted = evict(&queue) { cached.remove(evicted) }
+            var name = SplitMix64(state: UInt64(element))
+            queue.insert(
+                element, microseconds: 2000, bytes: 100_000, named: Int(truncatingIfNeeded: name.next()))
+            cached.insert(element)
+        }
+        return Double(hits) / Double(count)
+    }
+
+    @Test func `random passes over three times the cache hit nearly a third`() {
+        var (queue, cached, random) = (EvictionQueue(), Set<Int>(), SplitMix64(state: 1))
+        let passes = (0..<12).map { _ in
+            hits(&queue, &cached, room: 1000, (0..<3000).shuffled(using: &random))
+        }
+        // Without probation, 0.07.
+        #expect(passes[6...].allSatisfy { $0 > 0.28 }, "\(passes)")
+        #expect(queue.brokenInvariant() == nil)
+    }
+
+    @Test func `what is used again takes the place of what is not`() {
+        var (queue, cached, random) = (EvictionQueue(), Set<Int>(), SplitMix64(state: 1))
+        for _ in 0..<6 { _ = hits(&queue, &cached, room: 1000, (0..<3000).shuffled(using: &random)) }
+        let rounds = (0..<12).map { _ in
+            hits(&queue, &cached, room: 1000, (3000..<3500).shuffled(using: &random))
+        }
+        #expect(rounds[8...].allSatisfy { $0 > 0.95 }, "\(rounds)")
+        #expect(queue.brokenInvariant() == nil)
+    }
+
+    @Test func `an element in another pool stays in the sample`() {
+        var queue = EvictionQueue()
+        queue.insert(0, microseconds: 2000, bytes: 100, named: 16)
+        queue.move(0, to: 1)
+        #expect(queue.brokenInvariant() == nil)
+        queue.mark(0)
+        queue.remove(0)
+        #expect(queue.brokenInvariant() == nil && queue.count == 0)
+    }
 }

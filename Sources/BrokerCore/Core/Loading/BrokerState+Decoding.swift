@@ -206,7 +206,8 @@ extension BrokerState {
                 memory.insert(raster.header, of: variant.content)
                 let home = publish(product, as: own, bytes: raster.bytes, for: decode.waiters)
                 memory.insert(
-                    own, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant, in: home)
+                    own, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant,
+                    isHandedOut: hasGet(decode.waiters), in: home)
             } else {
                 actions.append(.publish(product, own, inBroker: false))
             }
@@ -267,7 +268,7 @@ extension BrokerState {
         if !staysInMemory { return (buffer, false) }
         memory.insert(
             buffer, as: variant, bytes: result.bytes, geometry: plan.result, at: now.instant, worth: microseconds,
-            damage: result.damage, in: home)
+            isHandedOut: hasGet(waiters), damage: result.damage, in: home)
         if result.damage != nil {
             schedule(.damage(buffer), in: Self.damagedMilliseconds)
             return (buffer, true)
@@ -277,6 +278,9 @@ extension BrokerState {
             buffer, variant, plan, bytes: result.bytes, for: waiters.first?.owner.user ?? JobOwner.User())
         return (buffer, true)
     }
+
+    /// Whether one of the waiters is a client's `get`, which is answered with the result.
+    func hasGet(_ waiters: JobWaiters) -> Bool { waiters.contains { requests[$0.id]?.purpose == .get } }
 
     /// Makes the product of a job a buffer. A small image is in a segment of the client that has waited longest, if that maps segments,
     /// or else in the broker's memory.

@@ -98,7 +98,8 @@ extension BrokerState {
         let buffer = newBufferID()
         let home = publish(job, as: buffer, bytes: raster.bytes, for: waiters)
         memory.insert(
-            buffer, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant, in: home)
+            buffer, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant,
+            isHandedOut: hasGet(waiters), in: home)
         return buffer
     }
 
