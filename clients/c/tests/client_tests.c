@@ -41,6 +41,8 @@
     } while (0)
 
 static imgbroker_error error;
+// The socket, and what else the test is given.
+static char **arguments;
 
 // Fails with the error's message unless a call succeeded.
 static void expect(imgbroker_code code, imgbroker_code expected, int line) {
@@ -114,6 +116,14 @@ static imgbroker_reply next(imgbroker *broker) {
     return reply;
 }
 
+static imgbroker_image *load(imgbroker *broker, const char *url, const imgbroker_options *options, int line) {
+    imgbroker_image *image;
+    expect(imgbroker_get(broker, url, options, &image, &error), IMGBROKER_OK, line);
+    return image;
+}
+// Loads an image by a URL and options.
+#define LOAD(broker, url, ...) load(broker, url, __VA_ARGS__, __LINE__)
+
 // Reads a number out of the broker's figures.
 static long long figure(imgbroker *broker, const char *name) {
     char *json, pattern[64];
@@ -126,10 +136,8 @@ static long long figure(imgbroker *broker, const char *name) {
     return value;
 }
 
-static void test_fork(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
-    imgbroker_image *image;
-    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+static void test_fork(imgbroker *broker) {
+    imgbroker_image *image = LOAD(broker, arguments[1], NULL);
     uint8_t first = image->pixels[0];
     pid_t child = fork();
     if (child == 0) {
@@ -143,7 +151,7 @@ static void test_fork(char **arguments) {
         imgbroker_image_release(image);
         imgbroker_close(broker);
         broker = open_connection(arguments[0]);
-        OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+        image = LOAD(broker, arguments[1], NULL);
         CHECK(image->pixels[0] == first);
         imgbroker_image_release(image);
         imgbroker_close(broker);
@@ -153,13 +161,11 @@ static void test_fork(char **arguments) {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(image->pixels[0] == first);
     imgbroker_image_release(image);
-    OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = 5}, &image, &error));
-    imgbroker_image_release(image);
+    imgbroker_image_release(LOAD(broker, arguments[1], &(imgbroker_options){.width = 5}));
     // The child has released nothing and sent nothing: the parent's connection is as it was.
-    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    image = LOAD(broker, arguments[1], NULL);
     CHECK(image->pixels[0] == first);
     imgbroker_image_release(image);
-    imgbroker_close(broker);
 }
 
 // Opens descriptors until none is left. Returns their number.
@@ -169,9 +175,8 @@ static int fill_table(int *descriptors) {
     return count;
 }
 
-static void test_full_table(char **arguments) {
+static void test_full_table(imgbroker *broker) {
     static int descriptors[64];
-    imgbroker *broker = open_connection(arguments[0]);
     imgbroker_image *image = NULL;
     char *json;
     OK(imgbroker_hello(broker, &json, &error));
@@ -187,18 +192,15 @@ static void test_full_table(char **arguments) {
     close(descriptors[--count]);
     // An image takes a descriptor only while it arrives.
     for (uint32_t width = 1; width < 9; width++) {
-        OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = width}, &image, &error));
+        image = LOAD(broker, arguments[1], &(imgbroker_options){.width = width});
         CHECK(image->width == width && image->size > 0);
         imgbroker_image_release(image);
     }
-    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
-    imgbroker_image_release(image);
-    imgbroker_close(broker);
+    imgbroker_image_release(LOAD(broker, arguments[1], NULL));
     while (count > 0) close(descriptors[--count]);
 }
 
-static void test_no_broker(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_no_broker(imgbroker *broker) {
     imgbroker_image *image;
     EXPECT(imgbroker_get(broker, "http://127.0.0.1/a.png", NULL, &image, &error), IMGBROKER_ERROR_NO_BROKER);
     CHECK(image == NULL && error.retryable && strstr(error.message, arguments[0]) != NULL);
@@ -215,8 +217,7 @@ static void test_no_broker(char **arguments) {
     imgbroker_close(broker);
 }
 
-static void test_arguments(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_arguments(imgbroker *broker) {
     imgbroker_image *image;
     EXPECT(imgbroker_get(broker, NULL, NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
     EXPECT(imgbroker_get(broker, "http://a/\xff", NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
@@ -248,26 +249,24 @@ static void test_arguments(char **arguments) {
     CHECK(reply.error.code == IMGBROKER_ERROR_INVALID_ARGUMENT);
     // Errors may be ignored, and no refusal affects the connection.
     CHECK(imgbroker_get(broker, NULL, NULL, &image, NULL) == IMGBROKER_ERROR_INVALID_ARGUMENT);
-    OK(imgbroker_get(broker, arguments[1],
-        &(imgbroker_options){.steps = " pad:width=40,height=50,color=#ff0000ff  round:circle "}, &image, &error));
+    image = LOAD(broker, arguments[1],
+        &(imgbroker_options){.steps = " pad:width=40,height=50,color=#ff0000ff  round:circle "});
     CHECK(image->width == 50 && image->height == 50);
     imgbroker_image_release(image);
     imgbroker_image_release(NULL);
-    imgbroker_close(broker);
 }
 
-static void test_store(char **arguments) {
+static void test_store(imgbroker *broker) {
     const char *url = "http://127.0.0.1/stored";
     enum { WIDTH = 3, HEIGHT = 2, STRIDE = 16, OFFSET = 32 };
     uint8_t rows[OFFSET + STRIDE * HEIGHT];
     for (size_t index = 0; index < sizeof rows; index++) rows[index] = (uint8_t)(index | 3);
-    imgbroker *broker = open_connection(arguments[0]);
     imgbroker_pixels pixels = {.width = WIDTH, .height = HEIGHT, .stride = STRIDE, .offset = OFFSET,
         .format = IMGBROKER_BGRA8, .alpha = IMGBROKER_STRAIGHT};
     imgbroker_options options = {.format = IMGBROKER_BGRA8, .alpha = IMGBROKER_STRAIGHT};
     imgbroker_image *image;
     OK(imgbroker_store_pixels(broker, url, &pixels, rows, sizeof rows, IMGBROKER_STORAGE_MEMORY, &error));
-    OK(imgbroker_get(broker, url, &options, &image, &error));
+    image = LOAD(broker, url, &options);
     CHECK(image->width == WIDTH && image->height == HEIGHT && image->stride == STRIDE);
     CHECK(image->format == IMGBROKER_BGRA8 && image->alpha == IMGBROKER_STRAIGHT);
     CHECK(memcmp(image->pixels, rows + OFFSET, (HEIGHT - 1) * STRIDE + 4 * WIDTH) == 0);
@@ -280,7 +279,7 @@ static void test_store(char **arguments) {
     for (size_t index = 0; index < size; index++) many[index] = (uint8_t)(index * index >> 8);
     OK(imgbroker_store_pixels(broker, url, &pixels, many, size, IMGBROKER_STORAGE_MEMORY, &error));
     imgbroker_options by_payload = {.alpha = IMGBROKER_STRAIGHT, .delivery = IMGBROKER_INLINE};
-    OK(imgbroker_get(broker, url, &by_payload, &image, &error));
+    image = LOAD(broker, url, &by_payload);
     CHECK(image->size == size && memcmp(image->pixels, many, size) == 0);
     imgbroker_image_release(image);
     free(many);
@@ -298,7 +297,7 @@ static void test_store(char **arguments) {
     error = reply.error;
     OK(reply.error.code);
     imgbroker_reply_clear(&reply);
-    OK(imgbroker_get(broker, url, &options, &image, &error));
+    image = LOAD(broker, url, &options);
     CHECK(image->pixels[0] == rows[OFFSET]);
     imgbroker_image_release(image);
     close(descriptor);
@@ -307,7 +306,7 @@ static void test_store(char **arguments) {
     static const uint8_t gif[] = {'G', 'I', 'F', '8', '9', 'a', 1, 0, 1, 0, 0x80, 0, 0, 10, 20, 30, 0, 0, 0, 0x2c, 0, 0,
         0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3b};
     OK(imgbroker_store(broker, url, gif, sizeof gif, "image/gif", &error));
-    OK(imgbroker_get(broker, url, NULL, &image, &error));
+    image = LOAD(broker, url, NULL);
     CHECK(image->width == 1 && memcmp(image->pixels, "\x0a\x14\x1e\xff", 4) == 0);
     imgbroker_image_release(image);
     EXPECT(imgbroker_store(broker, url, "text", 4, NULL, &error), IMGBROKER_ERROR_UNSUPPORTED_FORMAT);
@@ -320,12 +319,10 @@ static void test_store(char **arguments) {
     const char *urls[] = {arguments[1], "http://127.0.0.1:1/"};
     OK(imgbroker_prefetch(broker, urls, 2, NULL, &done, &failed, &error));
     CHECK(done == 1 && failed == 1);
-    imgbroker_close(broker);
 }
 
 // A file with `data:` URLs and what becomes of each: `image`, `empty`, `invalid`, or `other` bytes.
-static void test_data_urls(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_data_urls(imgbroker *broker) {
     json_t *cases = json_load_file(arguments[1], 0, NULL);
     CHECK(json_array_size(cases) > 20);
     for (size_t index = 0; index < json_array_size(cases); index++) {
@@ -340,11 +337,9 @@ static void test_data_urls(char **arguments) {
         if (image != NULL) imgbroker_image_release(image);
     }
     json_decref(cases);
-    imgbroker_close(broker);
 }
 
-static void test_files(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_files(imgbroker *broker) {
     imgbroker_image *by_path, *by_descriptor;
     OK(imgbroker_get_path(broker, arguments[1], NULL, &by_path, &error));
     CHECK(by_path->url == NULL && by_path->source == IMGBROKER_FROM_FILE && by_path->width == 64);
@@ -393,8 +388,7 @@ static void test_files(char **arguments) {
     imgbroker_image_release(by_descriptor);
 }
 
-static void test_leaks(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_leaks(imgbroker *broker) {
     int descriptors = 0, mappings = 0;
     for (uint32_t round = 0; round < 300; round++) {
         imgbroker_image *images[4];
@@ -402,7 +396,7 @@ static void test_leaks(char **arguments) {
             // Images of which some are kept, some are the same, and some are new.
             imgbroker_options options = {.width = 1 + (round * 4 + index) % 50};
             if (index == 3) options.delivery = IMGBROKER_INLINE;
-            OK(imgbroker_get(broker, arguments[1], &options, &images[index], &error));
+            images[index] = LOAD(broker, arguments[1], &options);
         }
         for (uint32_t index = 0; index < 4; index++) imgbroker_image_release(images[index]);
         if (round == 100) {
@@ -415,35 +409,31 @@ static void test_leaks(char **arguments) {
     CHECK(count_entries("/proc/self/fd") == descriptors - 4 && count_mappings() == 0);
 }
 
-static void test_releases(char **arguments) {
-    // Leases end without a further request, by the descriptor alone.
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+// Leases end without a further request, by the descriptor alone.
+static void test_releases(imgbroker *broker) {
     imgbroker *observer = open_connection(arguments[0]);
     imgbroker_image *image;
     for (int repeat = 0; repeat < 3; repeat++) {
-        OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+        image = LOAD(broker, arguments[1], NULL);
         CHECK(figure(observer, "leasedBytes") > 0);
         imgbroker_image_release(image);
         while (figure(observer, "leasedBytes") > 0) step(broker);
     }
-    imgbroker_close(broker);
     imgbroker_close(observer);
 }
 
-static void test_kept(char **arguments) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = 4}, &error);
+static void test_kept(imgbroker *broker) {
     imgbroker_image *first, *second, *other;
     imgbroker *observer = open_connection(arguments[0]);
     long long before = figure(observer, "mappedHits"), requests = figure(observer, "requests");
     // A slot is stated once the image comes from memory.
-    OK(imgbroker_get(broker, arguments[1], NULL, &first, &error));
-    imgbroker_image_release(first);
-    OK(imgbroker_get(broker, arguments[1], NULL, &first, &error));
+    imgbroker_image_release(LOAD(broker, arguments[1], NULL));
+    first = LOAD(broker, arguments[1], NULL);
     // Until nothing is due, so that the uses alone make the descriptor readable, within about a second.
     struct pollfd poller = {.fd = imgbroker_fd(broker), .events = POLLIN};
     while (poll(&poller, 1, 300) == 1) imgbroker_process(broker);
     for (int index = 0; index < 1000; index++) {
-        OK(imgbroker_get(broker, arguments[1], NULL, &second, &error));
+        second = LOAD(broker, arguments[1], NULL);
         CHECK(second == first);
         imgbroker_image_release(second);
     }
@@ -461,8 +451,7 @@ static void test_kept(char **arguments) {
     // No more than four are kept: the least recently used ones go.
     for (uint32_t width = 1; width <= 8; width++) {
         for (int repeat = 0; repeat < 3; repeat++) {
-            OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = width, .steps = "invert"}, &other,
-                &error));
+            other = LOAD(broker, arguments[1], &(imgbroker_options){.width = width, .steps = "invert"});
             CHECK(other->width == width);
             imgbroker_image_release(other);
         }
@@ -475,22 +464,19 @@ static void test_kept(char **arguments) {
     }
     CHECK(kept >= 1 && kept <= 4);
     // A removal is visible at once.
-    OK(imgbroker_get(broker, arguments[1], NULL, &second, &error));
-    imgbroker_image_release(second);
+    imgbroker_image_release(LOAD(broker, arguments[1], NULL));
     OK(imgbroker_remove(broker, arguments[1], NULL, &error));
     CHECK(imgbroker_get_kept(broker, arguments[1], NULL) == NULL);
     imgbroker_image_release(first);
-    imgbroker_close(broker);
 }
 
-static void test_upgrade(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_upgrade(imgbroker *broker) {
     imgbroker_image *image, *kept;
     for (int repeat = 0; repeat < 3; repeat++) {
         // An image has no slot before it comes from memory.
         for (int tries = 0; (kept = imgbroker_get_kept(broker, arguments[1], NULL)) == NULL; tries++) {
             CHECK(tries < 1000);
-            OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+            image = LOAD(broker, arguments[1], NULL);
             CHECK(repeat == 0 || image->source == IMGBROKER_FROM_MEMORY);
             imgbroker_image_release(image);
         }
@@ -502,11 +488,9 @@ static void test_upgrade(char **arguments) {
         // The page has ended with the program that wrote it.
         CHECK(imgbroker_get_kept(broker, arguments[1], NULL) == NULL);
     }
-    imgbroker_close(broker);
 }
 
-static void test_reload(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_reload(imgbroker *broker) {
     imgbroker_request request = {.kind = IMGBROKER_OTHER, .json = "{\"type\":\"reload\"}"};
     imgbroker_reply reply;
     ask("settings");
@@ -517,20 +501,17 @@ static void test_reload(char **arguments) {
     CHECK(imgbroker_call(broker, &request, &reply) == IMGBROKER_ERROR_BAD_REQUEST);
     printf("%s\n", reply.error.message);
     imgbroker_reply_clear(&reply);
-    imgbroker_close(broker);
 }
 
-static void test_trace(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_trace(imgbroker *broker) {
     imgbroker_options options = {.width = 5, .trace = true};
-    imgbroker_image *image;
-    OK(imgbroker_get(broker, arguments[1], &options, &image, &error));
+    imgbroker_image *image = LOAD(broker, arguments[1], &options);
     CHECK(image->span_count > 1 && strcmp(image->spans[image->span_count - 1].name, "reply") == 0);
     for (size_t index = 0; index < image->span_count; index++) CHECK(image->spans[index].duration_us >= 0);
     imgbroker_image_release(image);
     // A hit has no other span, and is requested each time.
     for (int repeat = 0; repeat < 3; repeat++) {
-        OK(imgbroker_get(broker, arguments[1], &options, &image, &error));
+        image = LOAD(broker, arguments[1], &options);
         CHECK(image->span_count == 1 && image->spans[0].start_us >= 0);
         imgbroker_image_release(image);
     }
@@ -538,23 +519,21 @@ static void test_trace(char **arguments) {
     // Also if the image is kept without a trace.
     for (int tries = 0; (image = imgbroker_get_kept(broker, arguments[1], &options)) == NULL; tries++) {
         CHECK(tries < 1000);
-        OK(imgbroker_get(broker, arguments[1], &options, &image, &error));
+        image = LOAD(broker, arguments[1], &options);
         CHECK(image->spans == NULL && image->span_count == 0);
         imgbroker_image_release(image);
     }
     imgbroker_image_release(image);
     options.trace = true;
     CHECK(imgbroker_get_kept(broker, arguments[1], &options) == NULL);
-    imgbroker_close(broker);
 }
 
 // The placeholder of a gradient from black to white is one, too; text that is no hash is refused.
-static void test_thumb_hash(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_thumb_hash(imgbroker *broker) {
     imgbroker_image *image;
     uint8_t pixels[IMGBROKER_THUMB_HASH_BYTES];
     uint32_t width, height;
-    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    image = LOAD(broker, arguments[1], NULL);
     CHECK(imgbroker_decode_thumb_hash(image->thumb_hash, pixels, &width, &height));
     CHECK(width == 32 && height >= 14 && height <= 18);
     for (uint32_t row = 0; row < height; row++) {
@@ -578,19 +557,14 @@ static void test_thumb_hash(char **arguments) {
     text[sizeof text - 1] = 0;
     CHECK(!imgbroker_decode_thumb_hash(text, pixels, &width, &height));
     imgbroker_image_release(image);
-    imgbroker_close(broker);
 }
 
 // Plays an animation of 60 frames, of which a client keeps the first one.
-static void test_animation(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
-    imgbroker_image *still = NULL;
-    OK(imgbroker_get(broker, arguments[1], NULL, &still, &error));
+static void test_animation(imgbroker *broker) {
+    imgbroker_image *still = LOAD(broker, arguments[1], NULL);
     imgbroker_image *kept;
     while ((kept = imgbroker_get_kept(broker, arguments[1], NULL)) == NULL) {
-        imgbroker_image *again = NULL;
-        OK(imgbroker_get(broker, arguments[1], NULL, &again, &error));
-        imgbroker_image_release(again);
+        imgbroker_image_release(LOAD(broker, arguments[1], NULL));
     }
     imgbroker_image_release(kept);
     imgbroker_animation animation = {.url = arguments[1]};
@@ -614,33 +588,27 @@ static void test_animation(char **arguments) {
     CHECK(animation.index == 1 && animation.pixels[1] == 4);
     imgbroker_end_animation(&animation);
     imgbroker_image_release(still);
-    imgbroker_close(broker);
 }
 
 // Leaves a request whose download goes on.
-static void test_detach(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_detach(imgbroker *broker) {
     uint64_t request = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
     while (figure(broker, "running") == 0) continue;
     imgbroker_update(broker, request, IMGBROKER_PRIORITY_HIGH, true);
     imgbroker_update(broker, 12345, IMGBROKER_PRIORITY_LOW, false);
     // The answer to this comes after those.
     figure(broker, "running");
-    imgbroker_close(broker);
 }
 
-static void test_detached(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_detached(imgbroker *broker) {
     imgbroker_image *image = NULL;
     imgbroker_options options = {.cache = IMGBROKER_ONLY_IF_CACHED};
     while (imgbroker_get(broker, arguments[1], &options, &image, &error) == IMGBROKER_ERROR_NOT_CACHED) usleep(1000);
     CHECK(image != NULL && image->width == 64);
     imgbroker_image_release(image);
-    imgbroker_close(broker);
 }
 
-static void test_cancel(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_cancel(imgbroker *broker) {
     // The origin does not answer until the test says so.
     uint64_t first = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
     imgbroker_cancel(broker, first);
@@ -655,8 +623,7 @@ static void test_cancel(char **arguments) {
     CHECK(reply.error.code == IMGBROKER_ERROR_CANCELLED);
     // A blocking call leaves the replies to other requests alone.
     uint64_t third = imgbroker_send(broker, &(imgbroker_request){.url = arguments[2]}, &error);
-    imgbroker_image *image;
-    OK(imgbroker_get(broker, arguments[2], &(imgbroker_options){.width = 7}, &image, &error));
+    imgbroker_image *image = LOAD(broker, arguments[2], &(imgbroker_options){.width = 7});
     CHECK(image->width == 7);
     imgbroker_image_release(image);
     reply = next(broker);
@@ -665,13 +632,11 @@ static void test_cancel(char **arguments) {
     // Closing forgets pending requests and replies.
     imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
     imgbroker_send(broker, &(imgbroker_request){.url = arguments[2]}, &error);
-    imgbroker_close(broker);
 }
 
-static void test_restart(char **arguments) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .reconnect_ms = 30000}, &error);
+static void test_restart(imgbroker *broker) {
     imgbroker_image *image, *again;
-    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    image = LOAD(broker, arguments[1], NULL);
     uint8_t first = image->pixels[0];
     // A child has the connection's descriptors, but is no part of it.
     pid_t child = fork();
@@ -690,7 +655,7 @@ static void test_restart(char **arguments) {
     imgbroker_reply_clear(&reply);
     // An idle connection, too; and images stay valid.
     ask("restart");
-    OK(imgbroker_get(broker, arguments[1], NULL, &again, &error));
+    again = LOAD(broker, arguments[1], NULL);
     CHECK(again->pixels[0] == first && image->pixels[0] == first);
     imgbroker_image_release(image);
     imgbroker_image_release(again);
@@ -705,7 +670,7 @@ static void test_restart(char **arguments) {
     // A broker that does not come back.
     imgbroker_close(broker);
     broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .reconnect_ms = 200}, &error);
-    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    image = LOAD(broker, arguments[1], NULL);
     ask("stop");
     EXPECT(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = 3}, &again, &error),
         IMGBROKER_ERROR_NO_BROKER);
@@ -714,8 +679,7 @@ static void test_restart(char **arguments) {
     imgbroker_close(broker);
 }
 
-static void test_silence(char **arguments) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .patience_ms = 700}, &error);
+static void test_silence(imgbroker *broker) {
     char *json;
     OK(imgbroker_stats(broker, &json, &error));
     free(json);
@@ -738,33 +702,26 @@ static void test_silence(char **arguments) {
     ask("freeze");
     EXPECT(imgbroker_stats(broker, &json, &error), IMGBROKER_ERROR_NOT_ANSWERING);
     ask("continue");
-    imgbroker_close(broker);
 }
 
-static void test_subscription(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_subscription(imgbroker *broker) {
     imgbroker_request request = {
         .kind = IMGBROKER_OTHER, .json = "{\"type\":\"subscribe\",\"events\":[\"finished\"]}"};
     uint64_t number = imgbroker_send(broker, &request, &error);
     imgbroker_reply reply = next(broker);
     CHECK(reply.request == number && reply.type == IMGBROKER_REPLY_DONE && !reply.final);
     imgbroker_reply_clear(&reply);
-    imgbroker_image *image;
-    OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.cache = IMGBROKER_RELOAD}, &image, &error));
-    imgbroker_image_release(image);
+    imgbroker_image_release(LOAD(broker, arguments[1], &(imgbroker_options){.cache = IMGBROKER_RELOAD}));
     reply = next(broker);
     CHECK(reply.request == number && reply.type == IMGBROKER_REPLY_EVENT && strstr(reply.json, arguments[1]) != NULL);
     imgbroker_reply_clear(&reply);
-    imgbroker_close(broker);
 }
 
 // A lease of one session is not released in the next one, where the same number is another buffer.
-static void test_sessions(char **arguments) {
-    imgbroker *broker = imgbroker_open(
-        &(imgbroker_settings){.socket = arguments[0], .keep_images = -1, .reconnect_ms = 20000}, &error);
+static void test_sessions(imgbroker *broker) {
     imgbroker_image *images[3];
     for (size_t index = 0; index < 3; index++) {
-        OK(imgbroker_get(broker, "http://a/b", NULL, &images[index], &error));
+        images[index] = LOAD(broker, "http://a/b", NULL);
         if (index == 1) imgbroker_image_release(images[0]);
     }
     imgbroker_close(broker);
@@ -775,9 +732,7 @@ static void test_sessions(char **arguments) {
 
 // The broker answers a request that was sent before a release as if the buffer were still here, or with the buffer
 // again.
-static void test_pipelined(char **arguments) {
-    imgbroker *broker = imgbroker_open(
-        &(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+static void test_pipelined(imgbroker *broker) {
     for (int index = 0; index < 2; index++) imgbroker_send(broker, &(imgbroker_request){.url = "http://a/b"}, &error);
     for (int index = 0; index < 2; index++) {
         imgbroker_reply reply = next(broker);
@@ -790,32 +745,27 @@ static void test_pipelined(char **arguments) {
 }
 
 // Three images in one segment, which ends.
-static void test_segments(char **arguments) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
-    imgbroker_image *images[3], *described;
+static void test_segments(imgbroker *broker) {
+    imgbroker_image *images[3];
     int descriptors = 0;
     for (size_t index = 0; index < 3; index++) {
-        OK(imgbroker_get(broker, "http://a/b", NULL, &images[index], &error));
+        images[index] = LOAD(broker, "http://a/b", NULL);
         CHECK(images[index]->pixels == images[0]->pixels + 32 * index && images[index]->pixels[0] == 7);
         if (index == 0) descriptors = count_entries("/proc/self/fd");
         CHECK(count_entries("/proc/self/fd") == descriptors && count_mappings() == 1);
     }
     imgbroker_image_release(images[1]);
     // This reply comes after the end of the segment.
-    OK(imgbroker_get(broker, "http://a/c", NULL, &described, &error));
-    imgbroker_image_release(described);
+    imgbroker_image_release(LOAD(broker, "http://a/c", NULL));
     CHECK(images[2]->pixels[31] == 7 && count_mappings() == 1);
     imgbroker_image_release(images[0]);
     imgbroker_image_release(images[2]);
     while (count_mappings() > 0) step(broker);
-    imgbroker_close(broker);
 }
 
 // Images in segments stay valid after their connection was closed, and so do their leases.
-static void test_outliving(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
-    imgbroker_image *image;
-    OK(imgbroker_get(broker, "http://a/b", NULL, &image, &error));
+static void test_outliving(imgbroker *broker) {
+    imgbroker_image *image = LOAD(broker, "http://a/b", NULL);
     imgbroker_send(broker, &(imgbroker_request){.url = "http://a/c"}, &error);
     int descriptors = count_entries("/proc/self/fd");
     imgbroker_close(broker);
@@ -829,16 +779,12 @@ static void test_outliving(char **arguments) {
 }
 
 // Closing releases kept images and replies of which the caller has none, although an image keeps the connection open.
-static void test_closing(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
-    imgbroker_image *image, *kept;
-    OK(imgbroker_get(broker, "http://a/b", NULL, &image, &error));
-    OK(imgbroker_get(broker, "http://a/c", NULL, &kept, &error));
-    imgbroker_image_release(kept);
+static void test_closing(imgbroker *broker) {
+    imgbroker_image *image = LOAD(broker, "http://a/b", NULL);
+    imgbroker_image_release(LOAD(broker, "http://a/c", NULL));
     // Its reply is not taken.
     imgbroker_send(broker, &(imgbroker_request){.url = "http://a/d"}, &error);
-    OK(imgbroker_get(broker, "http://a/e", NULL, &kept, &error));
-    imgbroker_image_release(kept);
+    imgbroker_image_release(LOAD(broker, "http://a/e", NULL));
     imgbroker_close(broker);
     ask("closed");
     CHECK(image->pixels[0] == 7);
@@ -846,9 +792,8 @@ static void test_closing(char **arguments) {
 }
 
 // The descriptor of a segment does not arrive.
-static void test_lost_segment(char **arguments) {
+static void test_lost_segment(imgbroker *broker) {
     static int descriptors[64];
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
     imgbroker_image *image;
     char *json;
     OK(imgbroker_hello(broker, &json, &error));
@@ -859,7 +804,7 @@ static void test_lost_segment(char **arguments) {
     while (count > 0) close(descriptors[--count]);
     // The broker does not know yet.
     EXPECT(imgbroker_get(broker, "http://a/b", NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
-    OK(imgbroker_get(broker, "http://a/b", NULL, &image, &error));
+    image = LOAD(broker, "http://a/b", NULL);
     CHECK(image->pixels[0] == 7);
     imgbroker_image_release(image);
     imgbroker_close(broker);
@@ -867,52 +812,41 @@ static void test_lost_segment(char **arguments) {
 }
 
 // A kept image does not keep a segment that has ended.
-static void test_kept_in_segment(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_kept_in_segment(imgbroker *broker) {
     imgbroker_image *image;
-    OK(imgbroker_get(broker, "http://a/b", NULL, &image, &error));
-    imgbroker_image_release(image);
+    imgbroker_image_release(LOAD(broker, "http://a/b", NULL));
     image = imgbroker_get_kept(broker, "http://a/b", NULL);
     CHECK(image != NULL && image->pixels[0] == 7);
     imgbroker_image_release(image);
-    OK(imgbroker_get(broker, "http://a/c", NULL, &image, &error));
-    imgbroker_image_release(image);
+    imgbroker_image_release(LOAD(broker, "http://a/c", NULL));
     CHECK(imgbroker_get_kept(broker, "http://a/b", NULL) == NULL);
     while (count_mappings() > 1) step(broker);
-    imgbroker_close(broker);
 }
 
 // Images with metadata take the room of both as long as they are kept.
-static void test_kept_metadata(char **arguments) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_bytes = 100}, &error);
+static void test_kept_metadata(imgbroker *broker) {
     for (uint32_t width = 1; width <= 8; width++) {
         imgbroker_options options = {.width = width, .metadata = IMGBROKER_EXIF};
-        imgbroker_image *image;
-        OK(imgbroker_get(broker, "http://a/b", &options, &image, &error));
+        imgbroker_image *image = LOAD(broker, "http://a/b", &options);
         CHECK(image->exif.size == 32);
         imgbroker_image_release(image);
         image = imgbroker_get_kept(broker, "http://a/b", &options);
         CHECK(image != NULL);
         imgbroker_image_release(image);
     }
-    imgbroker_close(broker);
 }
 
 // Prints how many of 200 images are kept by default.
-static void test_default_number(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_default_number(imgbroker *broker) {
     int kept = 0;
     for (uint32_t width = 1; width <= 200; width++) {
-        imgbroker_image *image;
-        OK(imgbroker_get(broker, "http://a/b", &(imgbroker_options){.width = width}, &image, &error));
-        imgbroker_image_release(image);
+        imgbroker_image_release(LOAD(broker, "http://a/b", &(imgbroker_options){.width = width}));
     }
     for (uint32_t width = 1; width <= 200; width++) {
         imgbroker_image *image = imgbroker_get_kept(broker, "http://a/b", &(imgbroker_options){.width = width});
         kept += image != NULL;
         imgbroker_image_release(image);
     }
-    imgbroker_close(broker);
     printf("%d\n", kept);
 }
 
@@ -929,8 +863,7 @@ static void forbid_other_calls(void) {
 }
 
 // A hit in a segment takes no system call but those that send the request and receive the reply.
-static void test_system_calls(char **arguments) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+static void test_system_calls(imgbroker *broker) {
     static imgbroker_image *images[100];
     for (int round = 0; round < 2; round++) {
         if (round == 1) forbid_other_calls();
@@ -945,10 +878,8 @@ static void test_system_calls(char **arguments) {
 }
 
 // Performs requests to a broker that answers with garbage, which test_client.py makes.
-static void test_garbage(char **arguments) {
+static void test_garbage(imgbroker *broker) {
     int count = atoi(arguments[1]);
-    imgbroker *broker = imgbroker_open(
-        &(imgbroker_settings){.socket = arguments[0], .keep_images = 4, .reconnect_ms = 20000}, &error);
     int descriptors = count_entries("/proc/self/fd"), images = 0;
     for (int index = 0; index < count; index++) {
         imgbroker_image *image = NULL;
@@ -1009,7 +940,7 @@ char *__wrap_strndup(const char *text, size_t size) {
 }
 
 // Makes requests with `count` allocations. Returns whether that many were enough.
-static bool use_memory(char **arguments, uint32_t width, long count) {
+static bool use_memory(uint32_t width, long count) {
     imgbroker_options options = {
         .width = width, .steps = "invert blur:sigma=0.5", .background = "#102030", .frame = IMGBROKER_ALL_FRAMES};
     imgbroker_image *image = NULL;
@@ -1044,10 +975,11 @@ static bool use_memory(char **arguments, uint32_t width, long count) {
     return is_enough;
 }
 
-static void test_memory(char **arguments) {
+static void test_memory(imgbroker *broker) {
+    imgbroker_close(broker);
     json_set_alloc_funcs(__wrap_malloc, free);
     long count = 0;
-    while (!use_memory(arguments, 1 + (uint32_t)count % 60, count)) count++;
+    while (!use_memory(1 + (uint32_t)count % 60, count)) count++;
     CHECK(count > 100 && count < 10000);
     printf("%ld allocations\n", count);
 }
@@ -1064,8 +996,7 @@ ssize_t __wrap_sendmsg(int socket, const struct msghdr *message, int flags) {
 }
 
 // A request that could not be sent is sent later, over another connection if the error stays.
-static void test_unsent(char **arguments) {
-    imgbroker *broker = open_connection(arguments[0]);
+static void test_unsent(imgbroker *broker) {
     static const int errors[] = {ETOOMANYREFS, ENOBUFS, ENOMEM, EACCES};
     for (size_t index = 0; index < 4; index++) {
         imgbroker_image *image;
@@ -1081,7 +1012,6 @@ static void test_unsent(char **arguments) {
         CHECK(message_error == EACCES || seconds > 0.02);
         imgbroker_image_release(image);
     }
-    imgbroker_close(broker);
 }
 
 struct share {
@@ -1101,20 +1031,18 @@ static void *release_images(void *argument) {
     return NULL;
 }
 
-static void test_threads(char **arguments) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = 2}, &error);
+static void test_threads(imgbroker *broker) {
     struct share share = {.image = NULL};
     pthread_t threads[3];
     for (size_t index = 0; index < 3; index++) {
         CHECK(pthread_create(&threads[index], NULL, release_images, &share) == 0);
     }
     for (uint32_t index = 0; index < 2000; index++) {
-        imgbroker_image *image;
         if (index == 1000) {
             imgbroker_close(broker);
             broker = open_connection(arguments[0]);
         }
-        OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = 1 + index % 8}, &image, &error));
+        imgbroker_image *image = LOAD(broker, arguments[1], &(imgbroker_options){.width = 1 + index % 8});
         imgbroker_image_release(atomic_exchange(&share.image, image));
     }
     atomic_store(&share.ends, true);
@@ -1123,24 +1051,45 @@ static void test_threads(char **arguments) {
     imgbroker_image_release(share.image);
 }
 
-int main(int count, char **arguments) {
+int main(int count, char **words) {
     static const struct {
         const char *name;
-        void (*run)(char **arguments);
-    } tests[] = {{"fork", test_fork}, {"full-table", test_full_table}, {"no-broker", test_no_broker},
-        {"arguments", test_arguments}, {"store", test_store}, {"files", test_files}, {"data-urls", test_data_urls}, {"leaks", test_leaks},
-        {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"detach", test_detach}, {"animation", test_animation},
-        {"detached", test_detached}, {"restart", test_restart},
-        {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
-        {"unsent", test_unsent}, {"sessions", test_sessions}, {"memory", test_memory},
-        {"pipelined", test_pipelined}, {"segments", test_segments}, {"outliving", test_outliving}, {"closing", test_closing},
-        {"lost-segment", test_lost_segment}, {"kept-in-segment", test_kept_in_segment},
-        {"kept-metadata", test_kept_metadata}, {"default-number", test_default_number}, {"system-calls", test_system_calls},
-        {"threads", test_threads}, {"upgrade", test_upgrade}, {"reload", test_reload}, {"trace", test_trace},
-        {"thumb-hash", test_thumb_hash}};
+        void (*run)(imgbroker *broker);
+        // Those of the test's connection.
+        imgbroker_settings settings;
+        // The test closes the connection itself.
+        bool closes;
+    } tests[] = {
+        {"animation", test_animation, {0}, false}, {"arguments", test_arguments, {0}, false},
+        {"cancel", test_cancel, {0}, false}, {"closing", test_closing, {0}, true},
+        {"data-urls", test_data_urls, {0}, false}, {"default-number", test_default_number, {0}, false},
+        {"detach", test_detach, {0}, false}, {"detached", test_detached, {0}, false}, {"files", test_files, {0}, true},
+        {"fork", test_fork, {0}, false}, {"full-table", test_full_table, {0}, false},
+        {"garbage", test_garbage, {.keep_images = 4, .reconnect_ms = 20000}, true},
+        {"kept", test_kept, {.keep_images = 4}, false}, {"kept-in-segment", test_kept_in_segment, {0}, false},
+        {"kept-metadata", test_kept_metadata, {.keep_bytes = 100}, false}, {"leaks", test_leaks, {0}, true},
+        {"lost-segment", test_lost_segment, {.keep_images = -1}, true}, {"memory", test_memory, {0}, true},
+        {"no-broker", test_no_broker, {0}, true}, {"outliving", test_outliving, {0}, true},
+        {"pipelined", test_pipelined, {.keep_images = -1}, true},
+        {"releases", test_releases, {.keep_images = -1}, false}, {"reload", test_reload, {0}, false},
+        {"restart", test_restart, {.reconnect_ms = 30000}, true},
+        {"segments", test_segments, {.keep_images = -1}, false},
+        {"sessions", test_sessions, {.keep_images = -1, .reconnect_ms = 20000}, true},
+        {"silence", test_silence, {.patience_ms = 700}, false}, {"store", test_store, {0}, false},
+        {"subscription", test_subscription, {0}, false},
+        {"system-calls", test_system_calls, {.keep_images = -1}, false},
+        {"threads", test_threads, {.keep_images = 2}, true}, {"thumb-hash", test_thumb_hash, {0}, false},
+        {"trace", test_trace, {0}, false}, {"unsent", test_unsent, {0}, false}, {"upgrade", test_upgrade, {0}, false},
+    };
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
-        if (strcmp(arguments[1], tests[index].name) != 0) continue;
-        tests[index].run(arguments + 2);
+        if (strcmp(words[1], tests[index].name) != 0) continue;
+        arguments = words + 2;
+        imgbroker_settings settings = tests[index].settings;
+        settings.socket = arguments[0];
+        imgbroker *broker = imgbroker_open(&settings, &error);
+        CHECK(broker != NULL);
+        tests[index].run(broker);
+        if (!tests[index].closes) imgbroker_close(broker);
         return 0;
     }
     fprintf(stderr, "usage: client_tests TEST SOCKET [ARGUMENT]...\n");
