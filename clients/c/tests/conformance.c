@@ -32,6 +32,9 @@ static unsigned index_of(const json_t *fields, const char *name, const char *con
     return 0;
 }
 
+// The place of a field's value among others, from 0, which an absent one has.
+#define CHOICE(fields, name, ...) index_of(fields, name, (const char *const[]){__VA_ARGS__, NULL})
+
 static uint32_t number_of(const json_t *fields, const char *name) {
     return (uint32_t)json_integer_value(json_object_get(fields, name));
 }
@@ -80,29 +83,22 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
     imgbroker_options options = {
         .width = number_of(variant, "width"),
         .height = number_of(variant, "height"),
-        .fit = (imgbroker_fit)index_of(
-            variant, "fit", (const char *const[]){"inside", "contain", "cover", "fill", NULL}),
-        .format = (imgbroker_format)index_of(
-            variant, "pixelFormat", (const char *const[]){"rgba8", "bgra8", "rgb8", "gray8", NULL}),
-        .alpha = (imgbroker_alpha)index_of(
-            variant, "alpha", (const char *const[]){"premultiplied", "straight", NULL}),
+        .fit = (imgbroker_fit)CHOICE(variant, "fit", "inside", "contain", "cover", "fill"),
+        .format = (imgbroker_format)CHOICE(variant, "pixelFormat", "rgba8", "bgra8", "rgb8", "gray8"),
+        .alpha = (imgbroker_alpha)CHOICE(variant, "alpha", "premultiplied", "straight"),
         .frame = json_is_string(json_object_get(variant, "frame")) ? IMGBROKER_ALL_FRAMES
                                                                    : (int32_t)number_of(variant, "frame"),
         .first_frame = number_of(json_object_get(variant, "frames"), "first"),
         .frame_count = number_of(json_object_get(variant, "frames"), "count"),
         .scale_down = flag_of(variant, "scaleDown"),
         .linear = flag_of(variant, "linear"),
-        .as = (imgbroker_representation)index_of(
-            fields, "as", (const char *const[]){"pixels", "original", "png", "jpeg", "webp", NULL}),
+        .as = (imgbroker_representation)CHOICE(fields, "as", "pixels", "original", "png", "jpeg", "webp"),
         .quality = number_of(fields, "quality"),
-        .delivery = (imgbroker_delivery)index_of(
-            fields, "delivery", (const char *const[]){"fd", "inline", "none", "header", NULL}),
-        .cache = (imgbroker_cache)index_of(fields, "cache",
-            (const char *const[]){"default", "no-cache", "reload", "force-cache", "only-if-cached", "no-store", NULL}),
-        .storage = (imgbroker_storage)index_of(
-            fields, "storage", (const char *const[]){"both", "memory", "disk", "none", NULL}),
-        .priority = (imgbroker_priority)index_of(
-            fields, "priority", (const char *const[]){"", "low", "normal", "high", NULL}),
+        .delivery = (imgbroker_delivery)CHOICE(fields, "delivery", "fd", "inline", "none", "header"),
+        .cache = (imgbroker_cache)CHOICE(
+            fields, "cache", "default", "no-cache", "reload", "force-cache", "only-if-cached", "no-store"),
+        .storage = (imgbroker_storage)CHOICE(fields, "storage", "both", "memory", "disk", "none"),
+        .priority = (imgbroker_priority)CHOICE(fields, "priority", "", "low", "normal", "high"),
         .timeout_ms = number_of(fields, "timeoutMs"),
         .total_timeout_ms = number_of(fields, "totalTimeoutMs"),
         .retry_failed = flag_of(fields, "retryFailed"),
@@ -112,7 +108,7 @@ static imgbroker_options options_of(const json_t *fields, imgbroker_header *head
         .stale_first = flag_of(fields, "staleFirst"),
         .trace = flag_of(fields, "trace"),
         .metadata = metadata_of(fields),
-        .prefer_embedded = index_of(fields, "embedded", (const char *const[]){"off", "fast", NULL}) == 1,
+        .prefer_embedded = CHOICE(fields, "embedded", "off", "fast") == 1,
         .headers = headers,
         .username = text_of(json_object_get(fields, "credentials"), "username"),
         .password = text_of(json_object_get(fields, "credentials"), "password"),
@@ -199,17 +195,13 @@ static json_t *described(const imgbroker_image *image) {
         json_array_append_new(frames, json_pack("{s:I,s:I}", "offset", (json_int_t)image->frames[index].offset,
             "delayMs", (json_int_t)image->frames[index].delay_ms));
     }
-    char *hex = malloc(2 * image->size + 1);
-    for (size_t index = 0; index < image->size; index++) snprintf(hex + 2 * index, 3, "%02x", image->pixels[index]);
-    hex[2 * image->size] = '\0';
-    json_t *fields = json_pack("{s:i,s:i,s:I,s:I,s:s,s:s?,s:s?,s:i,s:i,s:I,s:o,s:s?,s:s?,s:b,s:b,s:s?,s:s}",
+    json_t *fields = json_pack("{s:i,s:i,s:I,s:I,s:s,s:s?,s:s?,s:i,s:i,s:I,s:o,s:s?,s:s?,s:b,s:b,s:s?,s:o}",
         "width", image->width, "height", image->height, "stride", (json_int_t)image->stride,
         "bytes", (json_int_t)image->bytes, "source", sources[image->source], "url", image->url,
         "contentType", image->content_type, "originalWidth", image->original_width,
         "originalHeight", image->original_height, "frameCount", (json_int_t)image->original_frames, "frames", frames,
         "averageColor", image->average_color, "etag", image->etag, "stale", image->stale, "damaged", image->damaged,
-        "damage", image->damage, "hex", hex);
-    free(hex);
+        "damage", image->damage, "hex", hexadecimal(image->pixels, image->size));
     describe_header(fields, image);
     for (size_t index = 0; index < image->span_count; index++) {
         const imgbroker_span *span = &image->spans[index];

@@ -23,6 +23,7 @@ import PIL.Image
 import pytest
 
 from conftest import PROGRAMS
+from fixtures import Scripted
 from scripted import ScriptedBroker
 from support import CONFORMANCE, Broker, Origin, Page, eventually
 
@@ -38,7 +39,7 @@ def png(width: int = 64, height: int = 32) -> bytes:
 
 def run(
     test: str, *arguments: str, programs: pathlib.Path = PROGRAMS, under: Sequence[str] = (),
-    **actions: Callable[[], None],
+    **actions: Callable[[], object],
 ) -> str:
     """Runs a test, and performs the actions that it asks for by lines of output. Returns the other lines."""
     process = subprocess.Popen(
@@ -70,9 +71,8 @@ def url(origin: Origin, request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def own_broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
     """A broker for tests that end it or that need its figures for themselves."""
-    broker = Broker(tmp_path)
-    yield broker
-    broker.stop()
+    with Broker(tmp_path) as broker:
+        yield broker
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_files(broker: Broker, tmp_path: pathlib.Path) -> None:
 
 
 def test_data_urls(broker: Broker, tmp_path: pathlib.Path) -> None:
-    shared = json.loads((pathlib.Path(__file__).parents[2] / "conformance" / "data-urls.json").read_text())
+    shared = json.loads((CONFORMANCE / "data-urls.json").read_text())
     cases = [
         {"url": case["url"], "outcome": "invalid" if case["bytes"] is None else "other" if case["bytes"] else "empty"}
         for case in shared
@@ -124,13 +124,9 @@ def test_data_urls(broker: Broker, tmp_path: pathlib.Path) -> None:
     run("data-urls", broker.socket, str(tmp_path / "cases.json"))
 
 
-def test_cancel(own_broker: Broker, origin: Origin, url: str) -> None:
-    gate = threading.Event()
+def test_cancel(own_broker: Broker, origin: Origin, url: str, gate: threading.Event) -> None:
     origin.pages["/gated.png"] = Page(png(), gate=gate)
-    try:
-        run("cancel", own_broker.socket, origin.url + "/gated.png", url)
-    finally:
-        gate.set()
+    run("cancel", own_broker.socket, origin.url + "/gated.png", url)
 
 
 def test_animation(own_broker: Broker, origin: Origin) -> None:
@@ -141,39 +137,28 @@ def test_animation(own_broker: Broker, origin: Origin) -> None:
     run("animation", own_broker.socket, origin.url + "/frames.gif")
 
 
-def test_detach(own_broker: Broker, origin: Origin) -> None:
-    gate = threading.Event()
+def test_detach(own_broker: Broker, origin: Origin, gate: threading.Event) -> None:
     origin.pages["/detached.png"] = Page(png(), gate=gate)
-    try:
-        run("detach", own_broker.socket, origin.url + "/detached.png")
-    finally:
-        gate.set()
+    run("detach", own_broker.socket, origin.url + "/detached.png")
+    gate.set()
     run("detached", own_broker.socket, origin.url + "/detached.png")
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    path.write_text(text)
 
 
 def test_reload(tmp_path: pathlib.Path) -> None:
     settings = tmp_path / "settings"
     settings.write_text("queue-order = fifo\n")
-    broker = Broker(tmp_path, "--config", str(settings))
-    try:
+    with Broker(tmp_path, "--config", str(settings)) as broker:
         lines = run(
             "reload", broker.socket,
-            settings=lambda: _write(settings, "queue-order = lifo\nmemory-limit = 100M\n"),
-            mistake=lambda: _write(settings, "queue-order = sideways\n")).splitlines()
-    finally:
-        broker.stop()
+            settings=lambda: settings.write_text("queue-order = lifo\nmemory-limit = 100M\n"),
+            mistake=lambda: settings.write_text("queue-order = sideways\n")).splitlines()
     report = json.loads(lines[0])
     assert report["changed"] == [{"key": "memory-limit", "old": "512M", "new": "100M"}]
     assert [change["reason"] for change in report["refused"]] == ["needs a restart"]
     assert "queue-order needs one of fifo, lifo" in lines[1]
 
 
-def test_restart(own_broker: Broker, origin: Origin, url: str) -> None:
-    gate = threading.Event()
+def test_restart(own_broker: Broker, origin: Origin, url: str, gate: threading.Event) -> None:
     origin.pages["/slow.png"] = Page(png(), gate=gate)
 
     def restart() -> None:
@@ -181,14 +166,10 @@ def test_restart(own_broker: Broker, origin: Origin, url: str) -> None:
         gate.set()
         own_broker.start()
 
-    try:
-        run("restart", own_broker.socket, url, origin.url + "/slow.png", restart=restart, stop=own_broker.stop)
-    finally:
-        gate.set()
+    run("restart", own_broker.socket, url, origin.url + "/slow.png", restart=restart, stop=own_broker.stop)
 
 
-def test_silence(own_broker: Broker, origin: Origin) -> None:
-    gate = threading.Event()
+def test_silence(own_broker: Broker, origin: Origin, gate: threading.Event) -> None:
     origin.pages["/silent.png"] = Page(png(), gate=gate)
     process = own_broker.process
     assert process is not None
@@ -197,42 +178,34 @@ def test_silence(own_broker: Broker, origin: Origin) -> None:
     try:
         run("silence", own_broker.socket, origin.url + "/silent.png", **actions)
     finally:
-        gate.set()
         process.send_signal(signal.SIGCONT)
 
 
-def test_sessions(tmp_path: pathlib.Path) -> None:
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+def test_sessions(scripted: Scripted) -> None:
     read, first = {"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
     second, again = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]}, {"sendImage": {"fds": 0}}
-    broker = ScriptedBroker(
-        str(tmp_path / "socket"), [[read, first, {"close": True}], [read, second, read, again]], image)
+    broker = scripted([read, first, {"close": True}], [read, second, read, again])
     run("sessions", broker.path)
-    broker.close()
     assert broker.released == []
 
 
-def test_requests_that_could_not_be_sent(tmp_path: pathlib.Path) -> None:
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+def test_requests_that_could_not_be_sent(scripted: Scripted) -> None:
     hello = {"type": "hello", "id": "$id", "protocol": 1, "features": ["files"]}
     greeting, loading = [{"read": "hello"}, {"send": hello}], [{"read": "get"}, {"sendImage": {"buffer": "$absent", "fds": 0}}]
-    broker = ScriptedBroker(str(tmp_path / "socket"), [[*greeting, *loading * 3], [*greeting, *loading]], image)
+    broker = scripted([*greeting, *loading * 3], [*greeting, *loading])
     run("unsent", broker.path)
-    broker.close()
 
 
 @pytest.mark.parametrize("is_sent_again", [False, True])
-def test_pipelined(is_sent_again: bool, tmp_path: pathlib.Path) -> None:
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+def test_pipelined(is_sent_again: bool, scripted: Scripted) -> None:
     first = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
     again = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]} if is_sent_again else {"sendImage": {"fds": 0}}
     # The kernel delivers a message with a descriptor by itself, so the client handles it before the next one.
     progress = {"type": "progress", "id": "$id", "received": 0, "expected": None}
     between = {"send": progress, "descriptors": [{"size": 32, "byte": 1}]}
     script = [{"read": "get"}, first, {"read": "get"}, {"awaitRelease": [7]}, between, again]
-    broker = ScriptedBroker(str(tmp_path / "socket"), [script], image)
+    broker = scripted(script)
     run("pipelined", broker.path, "7", "3" if is_sent_again else "7")
-    broker.close()
 
 
 # Segments
@@ -255,31 +228,25 @@ def _page(*features: str) -> List[Dict[str, Any]]:
         {"setSlot": {"slot": 3, "generation": 5, "tenths": 600000}}]
 
 
-def _scripted(path: pathlib.Path, script: List[Dict[str, Any]]) -> ScriptedBroker:
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
-    return ScriptedBroker(str(path / "socket"), [script], image)
-
-
 def _forgotten(broker: ScriptedBroker) -> List[int]:
     forgotten = [frame["segments"] for frame in broker.received[0] if frame["type"] == "forgetSegments"]
     return [number for numbers in forgotten for number in numbers]
 
 
-def test_segments(tmp_path: pathlib.Path) -> None:
+def test_segments(scripted: Scripted) -> None:
     images = [_FIRST] + [
         {"sendImage": {**_HELD, "buffer": 7 + number, "offset": 32 * number}} for number in (1, 2)]
-    broker = _scripted(tmp_path, [step for image in images for step in (_GET, image)] + [_GET, _ENDED, _DESCRIPTION])
+    broker = scripted([step for image in images for step in (_GET, image)] + [_GET, _ENDED, _DESCRIPTION])
     run("segments", broker.path)
     eventually(lambda: _forgotten(broker) == [5])
-    broker.close()
     # Leases end before their segment.
     assert broker.received[0][0]["segments"] is True
     assert sorted(broker.released) == [7, 8, 9]
     assert broker.received[0][-1]["type"] == "forgetSegments"
 
 
-def test_images_in_segments_outlive_connection(tmp_path: pathlib.Path) -> None:
-    broker = _scripted(tmp_path, [_GET, _FIRST])
+def test_images_in_segments_outlive_connection(scripted: Scripted) -> None:
+    broker = scripted([_GET, _FIRST])
 
     def is_open() -> None:
         # The request that was pending is cancelled.
@@ -290,70 +257,61 @@ def test_images_in_segments_outlive_connection(tmp_path: pathlib.Path) -> None:
 
     run("outliving", broker.path, closed=is_open,
         released=lambda: eventually(lambda: broker._connections[0].fileno() < 0))
-    broker.close()
 
 
-def test_closing_releases_kept_images(tmp_path: pathlib.Path) -> None:
+def test_closing_releases_kept_images(scripted: Scripted) -> None:
     slot = {"slot": 3, "generation": 5}
     others = [step for buffer in (8, 9, 10) for step in (_GET, {"sendImage": {**_HELD, **slot, "buffer": buffer}})]
-    broker = _scripted(tmp_path, [*_page(), _GET, _FIRST, *others])
+    broker = scripted([*_page(), _GET, _FIRST, *others])
     run("closing", broker.path, closed=lambda: eventually(lambda: sorted(broker.released) == [8, 9, 10]))
-    broker.close()
 
 
-def test_lost_segment(tmp_path: pathlib.Path) -> None:
+def test_lost_segment(scripted: Scripted) -> None:
     hello = {"type": "hello", "id": "$id", "protocol": 1}
     again = {"sendImage": {**_SEGMENT, "buffer": 8}, "descriptors": _SEGMENT_MEMORY}
-    broker = _scripted(tmp_path, [
+    broker = scripted([
         {"read": "hello"}, {"send": hello}, {"read": "hello"}, {"send": hello},
         _GET, _FIRST, _GET, {"sendImage": _HELD}, _GET, again])
     run("lost-segment", broker.path)
-    broker.close()
-    assert _forgotten(broker) == [5, 5]
+    eventually(lambda: _forgotten(broker) == [5, 5])
     assert broker.released[:2] == [7, 7]
     # A further `hello` would end the use of segments without the field.
     assert [frame["segments"] for frame in broker.received[0][:2]] == [True, True]
 
 
-def test_kept_image_leaves_ended_segment(tmp_path: pathlib.Path) -> None:
+def test_kept_image_leaves_ended_segment(scripted: Scripted) -> None:
     image = {"sendImage": {**_SEGMENT, "slot": 3, "generation": 5}, "descriptors": _SEGMENT_MEMORY}
-    broker = _scripted(tmp_path, [*_page(), _GET, image, _GET, _ENDED, _DESCRIPTION])
+    broker = scripted([*_page(), _GET, image, _GET, _ENDED, _DESCRIPTION])
     run("kept-in-segment", broker.path)
     eventually(lambda: _forgotten(broker) == [5])
-    broker.close()
 
 
-def test_kept_metadata(tmp_path: pathlib.Path) -> None:
+def test_kept_metadata(scripted: Scripted) -> None:
     image = {"slot": 3, "generation": 5, "metadata": {"exif": {"bytes": 32, "offset": 32}}}
     memory = [{"size": 64, "byte": 7}]
     script = [[_GET, {"sendImage": {**image, "buffer": number}, "descriptors": memory}] for number in range(1, 9)]
-    broker = _scripted(tmp_path, [*_page("metadata"), *(step for steps in script for step in steps)])
+    broker = scripted([*_page("metadata"), *(step for steps in script for step in steps)])
     run("kept-metadata", broker.path)
-    broker.close()
 
 
 @pytest.mark.parametrize("features, kept", [([], "128"), (["segments"], "200")])
-def test_default_number(features: Sequence[str], kept: str, tmp_path: pathlib.Path) -> None:
+def test_default_number(features: Sequence[str], kept: str, scripted: Scripted) -> None:
     slot = {"slot": 3, "generation": 5}
     script = [*_page(*features), _GET, {**_FIRST, "sendImage": {**_SEGMENT, **slot}}]
-    broker = _scripted(tmp_path, script + [_GET, {"sendImage": {**_HELD, **slot}}] * 199)
+    broker = scripted(script + [_GET, {"sendImage": {**_HELD, **slot}}] * 199)
     assert run("default-number", broker.path).strip() == kept
-    broker.close()
 
 
-def test_releases_in_segments_by_threads(tmp_path: pathlib.Path) -> None:
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+def test_releases_in_segments_by_threads(scripted: Scripted) -> None:
     first = {**_FIRST, "descriptors": [{**_SEGMENT_MEMORY[0], "byte": 255}]}
     script = [_GET, first] + [_GET, {"sendImage": _HELD}] * 999
-    broker = ScriptedBroker(str(tmp_path / "socket"), [script, script], image)
+    broker = scripted(script, script)
     run("threads", broker.path, "http://a/b", programs=PROGRAMS.parent / "threads")
-    broker.close()
 
 
-def test_system_calls_of_hit_in_segment(tmp_path: pathlib.Path) -> None:
-    broker = _scripted(tmp_path, [_GET, _FIRST] + [_GET, {"sendImage": _HELD}] * 199)
+def test_system_calls_of_hit_in_segment(scripted: Scripted) -> None:
+    broker = scripted([_GET, _FIRST] + [_GET, {"sendImage": _HELD}] * 199)
     run("system-calls", broker.path, programs=PROGRAMS.parent / "plain")
-    broker.close()
 
 
 # Garbage

@@ -8,20 +8,24 @@ import os
 import pathlib
 import subprocess
 import time
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Callable, Iterator, List, Tuple
 
 import pytest
 
 from conformance import SCRIPTED, Fields, await_coarse_clock, cases, keeps_images, prepare, write_file
 from conftest import PROGRAMS
-from scripted import ScriptedBroker
-from support import CONFORMANCE, Broker, Origin
+from fixtures import Scripted
+from support import Broker, Origin
 
 STYLES = ["blocking", "pollable"]
 
 
 def _cases(*files: str) -> List[Any]:
     return [pytest.param(case, id=name) for name, case in cases(*files)]
+
+
+#: A case with an image that may be kept.
+_VALID = next(cases("validity"))[1]
 
 
 class Client:
@@ -52,6 +56,23 @@ class Client:
         self._process.stdin.close()
         self._process.stdout.close()
         assert self._process.wait(30) == 0
+
+
+Connect = Callable[[str, int, str], Client]
+
+
+@pytest.fixture
+def connect(scripted: Scripted) -> Iterator[Connect]:
+    """Starts clients, which end before the broker."""
+    clients: List[Client] = []
+
+    def start(socket: str, keep_images: int, style: str) -> Client:
+        clients.append(Client(socket, keep_images, style))
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.close()
 
 
 def _assert_contains(actual: Fields, expected: Fields) -> None:
@@ -95,46 +116,36 @@ def _is_raw(request: Fields) -> bool:
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("case", _cases(*SCRIPTED))
-def test_scripted(case: Fields, style: str, tmp_path: pathlib.Path) -> None:
-    broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"], case["image"])
-    client = Client(broker.path, 8 if keeps_images(case) else -1, style)
-    try:
-        for call in case["calls"]:
-            if "do" in call:
-                broker.do(call["do"])
-                await_coarse_clock()
-            else:
-                _check(client.perform(call), call["expect"])
-        # Standard input, output and error; the connection's epoll, two timers and perhaps the socket: mapped images
-        # need no descriptor, and faults lose none.
-        assert client.open_descriptors() <= 7
-    finally:
-        client.close()
-        broker.close()
+def test_scripted(case: Fields, style: str, scripted: Scripted, connect: Connect) -> None:
+    broker = scripted(*case["connections"], image=case["image"])
+    client = connect(broker.path, 8 if keeps_images(case) else -1, style)
+    for call in case["calls"]:
+        if "do" in call:
+            broker.do(call["do"])
+            await_coarse_clock()
+        else:
+            _check(client.perform(call), call["expect"])
+    # Standard input, output and error; the connection's epoll, two timers and perhaps the socket: mapped images
+    # need no descriptor, and faults lose none.
+    assert client.open_descriptors() <= 7
 
 
-def test_requested_images_before_kept_ones(tmp_path: pathlib.Path) -> None:
-    content = json.loads((CONFORMANCE / "validity.json").read_text())
-    script = content["cases"][0]["connections"][0]
+def test_requested_images_before_kept_ones(scripted: Scripted, connect: Connect) -> None:
+    script = _VALID["connections"][0]
     refused = {"send": {"type": "error", "id": "$id", "code": "quota-exceeded", "message": "M."}}
     image = {"sendImage": {"buffer": 8}, "descriptors": [{"size": 32, "byte": 3}]}
-    broker = ScriptedBroker(
-        str(tmp_path / "socket"),
-        [[*script, {"read": "get"}, refused, {"awaitRelease": [7]}, {"read": "get"}, image]], content["image"])
-    client = Client(broker.path, 8, "blocking")
+    broker = scripted([*script, {"read": "get"}, refused, {"awaitRelease": [7]}, {"read": "get"}, image])
+    client = connect(broker.path, 8, "blocking")
     _check(client.perform({"request": {"type": "get", "url": "http://a/b"}}), {"image": {"width": 4}, "byte": 7})
     _check(client.perform({"request": {"type": "get", "url": "http://a/c"}}), {"image": {"width": 4}, "byte": 3})
-    client.close()
-    broker.close()
 
 
-def test_reports_once_a_second(tmp_path: pathlib.Path) -> None:
-    content = json.loads((CONFORMANCE / "validity.json").read_text())
-    script = [*content["cases"][0]["connections"][0]]
+def test_reports_once_a_second(scripted: Scripted, connect: Connect) -> None:
+    script = [*_VALID["connections"][0]]
     for _ in range(20):
         script += [{"read": "get"}, {"sendImage": {"buffer": 8}, "descriptors": [{"size": 32, "byte": 3}]}]
-    broker = ScriptedBroker(str(tmp_path / "socket"), [script], content["image"])
-    client = Client(broker.path, 8, "blocking")
+    broker = scripted(script)
+    client = connect(broker.path, 8, "blocking")
     start = time.monotonic()
     kept = {"request": {"type": "get", "url": "http://a/kept"}}
     client.perform(kept)
@@ -143,38 +154,29 @@ def test_reports_once_a_second(tmp_path: pathlib.Path) -> None:
         client.perform({"request": {"type": "get", "url": f"http://a/{number}"}})
     duration = time.monotonic() - start
     client.close()
-    broker.close()
     assert sum(frame["type"] == "touch" for frame in broker.received[0]) <= duration
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_request_behind_hello(style: str, tmp_path: pathlib.Path) -> None:
+def test_request_behind_hello(style: str, scripted: Scripted, connect: Connect) -> None:
     """A request does not wait for the reply to `hello`, and is sent again as often as the broker closes the connection before it."""
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
     asked = [{"read": "hello"}, {"read": "get"}]
     answer = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
     closed = [*asked, {"close": True}]
-    broker = ScriptedBroker(
-        str(tmp_path / "socket"),
-        [[{"read": "hello"}, {"send": {"type": "hello", "id": "$id", "protocol": 1}}, {"close": True}], closed, closed,
-         [*asked, answer]], image)
-    client = Client(broker.path, -1, style)
+    broker = scripted(
+        [{"read": "hello"}, {"send": {"type": "hello", "id": "$id", "protocol": 1}}, {"close": True}], closed, closed,
+        [*asked, answer])
+    client = connect(broker.path, -1, style)
     assert client.perform({"request": {"type": "get", "url": "http://a/b"}})["image"]["width"] == 4
-    client.close()
-    broker.close()
 
 
-def test_image_beyond_held_buffer(tmp_path: pathlib.Path) -> None:
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+def test_image_beyond_held_buffer(scripted: Scripted, connect: Connect) -> None:
     script = [{"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}, {"read": "get"}]
-    broker = ScriptedBroker(
-        str(tmp_path / "socket"), [[*script, {"sendImage": {"fds": 0, "offset": 4096}}]], image)
-    client = Client(broker.path, -1, "blocking")
+    broker = scripted([*script, {"sendImage": {"fds": 0, "offset": 4096}}])
+    client = connect(broker.path, -1, "blocking")
     request = {"type": "get", "url": "http://a/b"}
     _check(client.perform({"request": request, "keep": True}), {"image": {"width": 4}})
     _check(client.perform({"request": request}), {"failure": "protocol-violation"})
-    client.close()
-    broker.close()
 
 
 _SEGMENT = {"segment": 5, "segmentBytes": 4096}
@@ -203,15 +205,13 @@ _FAULTS = {
 
 
 @pytest.mark.parametrize("name", _FAULTS)
-def test_faulty_segment(name: str, tmp_path: pathlib.Path) -> None:
+def test_faulty_segment(name: str, scripted: Scripted, connect: Connect) -> None:
     """A fault ends the connection, and leaves earlier images and the next connection alone."""
     fields, descriptor = _FAULTS[name]
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
     first = {"sendImage": _SEGMENT, "descriptors": [{"size": 4096, "byte": 7, "seals": _LIVE}]}
     fault = {"sendImage": {**fields}, "descriptors": [] if descriptor is None else [{"seals": _LIVE, **descriptor}]}
-    broker = ScriptedBroker(
-        str(tmp_path / "socket"), [[{"read": "get"}, first, {"read": "get"}, fault], [{"read": "get"}, first]], image)
-    client = Client(broker.path, -1, "blocking")
+    broker = scripted([{"read": "get"}, first, {"read": "get"}, fault], [{"read": "get"}, first])
+    client = connect(broker.path, -1, "blocking")
     call = {"request": {"type": "get", "url": "http://a/b"}}
     _check(client.perform(call), {"image": {"width": 4}, "byte": 7})
     descriptors = client.open_descriptors()
@@ -219,46 +219,36 @@ def test_faulty_segment(name: str, tmp_path: pathlib.Path) -> None:
     assert client.open_descriptors() == descriptors - 1
     _check(client.perform(call), {"image": {"width": 4}, "byte": 7})
     assert client.open_descriptors() == descriptors
-    client.close()
-    broker.close()
 
 
-def test_descriptor_of_mapped_segment(tmp_path: pathlib.Path) -> None:
+def test_descriptor_of_mapped_segment(scripted: Scripted, connect: Connect) -> None:
     """The second descriptor is closed, and the mapping stays."""
-    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
     images = [{"sendImage": _SEGMENT, "descriptors": [{"size": 4096, "byte": byte, "seals": _LIVE}]} for byte in (7, 3)]
-    broker = ScriptedBroker(
-        str(tmp_path / "socket"), [[{"read": "get"}, images[0], {"read": "get"}, images[1]]], image)
-    client = Client(broker.path, -1, "blocking")
+    broker = scripted([{"read": "get"}, images[0], {"read": "get"}, images[1]])
+    client = connect(broker.path, -1, "blocking")
     call = {"request": {"type": "get", "url": "http://a/b"}}
     for _ in range(2):
         _check(client.perform(call), {"image": {"width": 4}, "byte": 7})
         assert client.open_descriptors() == 7
-    client.close()
-    broker.close()
 
 
 @pytest.fixture(scope="module", params=STYLES)
 def style_and_broker(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tuple[str, Broker]]:
     """A style of calls and a broker of its own, because a broker remembers failures."""
-    broker = Broker(tmp_path_factory.mktemp("broker"))
-    yield request.param, broker
-    broker.stop()
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield request.param, broker
 
 
 @pytest.mark.parametrize("case", _cases("broker"))
 def test_broker(
-    case: Fields, style_and_broker: Tuple[str, Broker], origin: Origin, tmp_path: pathlib.Path
+    case: Fields, style_and_broker: Tuple[str, Broker], origin: Origin, tmp_path: pathlib.Path, connect: Connect
 ) -> None:
     style, broker = style_and_broker
     calls = prepare(case, origin, f"/{style}-{case['number']}", tmp_path)
     # Others without kept images, because the source is compared.
-    client = Client(broker.socket, 8 if case.get("keeps") else -1, style)
-    try:
-        for call in calls:
-            if "do" in call:
-                write_file(call["do"]["writeFile"], tmp_path)
-            else:
-                _check(client.perform({**call, "raw": _is_raw(call["request"])}), call["expect"])
-    finally:
-        client.close()
+    client = connect(broker.socket, 8 if case.get("keeps") else -1, style)
+    for call in calls:
+        if "do" in call:
+            write_file(call["do"]["writeFile"], tmp_path)
+        else:
+            _check(client.perform({**call, "raw": _is_raw(call["request"])}), call["expect"])

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+import json
+import pathlib
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import pytest
 
-from support import Broker, Origin
+from scripted import ScriptedBroker
+from support import CONFORMANCE, Broker, Origin
+
+Scripted = Callable[..., ScriptedBroker]
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +28,26 @@ def origin() -> Iterator[Origin]:
     origin = Origin()
     yield origin
     origin.close()
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What pages of an origin wait for, at the latest until the end of the test."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+@pytest.fixture
+def scripted(tmp_path: pathlib.Path) -> Iterator[Scripted]:
+    """Starts a broker with a script for each connection. At the end, the client must have done what they expect."""
+    default = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    brokers: List[ScriptedBroker] = []
+
+    def start(*connections: List[Dict[str, Any]], image: Optional[Dict[str, Any]] = None) -> ScriptedBroker:
+        brokers.append(ScriptedBroker(str(tmp_path / "socket"), list(connections), image or default))
+        return brokers[-1]
+
+    yield start
+    for broker in brokers:
+        broker.close()

@@ -25,7 +25,7 @@ import pytest
 import imgbroker
 from imgbroker import ErrorCode
 from imgbroker._client import data_of_url, is_data_url, is_url
-from scripted import ScriptedBroker
+from fixtures import Scripted
 from support import Broker, Origin, Page, eventually, open_descriptors, run_script
 
 Picture = Callable[..., bytes]
@@ -471,13 +471,12 @@ def test_broker_that_does_not_come_back(tmp_path: pathlib.Path) -> None:
         assert time.monotonic() - start < 10
 
 
-def test_broker_that_hangs(tmp_path: pathlib.Path) -> None:
-    broker = ScriptedBroker(str(tmp_path / "socket"), [[{"read": "get"}]])
+def test_broker_that_hangs(scripted: Scripted) -> None:
+    broker = scripted([{"read": "get"}])
     with imgbroker.Client(broker.path, patience=0.2) as client:
         with pytest.raises(imgbroker.NotAnsweringError):
             client.get("http://origin/a.png")
-    broker.close()
-    assert [frame["type"] for frame in broker.received[0]] == ["hello", "get", "stats"]
+    eventually(lambda: [frame["type"] for frame in broker.received[0]] == ["hello", "get", "stats"])
 
 
 def test_full_descriptor_table(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
@@ -781,8 +780,8 @@ def test_kept_writable_images(broker: Broker, tmp_path: pathlib.Path, picture: P
     assert bytes(third) == expected
 
 
-def test_additions_are_not_sent_to_a_broker_without_them(tmp_path: pathlib.Path) -> None:
-    broker = ScriptedBroker(str(tmp_path / "socket"), [[{"read": "get"}]])
+def test_additions_are_not_sent_to_a_broker_without_them(scripted: Scripted) -> None:
+    broker = scripted([{"read": "get"}])
     with imgbroker.Client(broker.path) as client:
         additions: List[Any] = [
             {"crop": (0, 0, 1, 1)}, {"steps": [{"op": "blur", "sigma": 1}]}, {"damaged": "accept"},
@@ -790,21 +789,20 @@ def test_additions_are_not_sent_to_a_broker_without_them(tmp_path: pathlib.Path)
         for options in additions:
             with pytest.raises(imgbroker.FeatureMissingError):
                 client.get("http://origin/a.png", **options)
-    broker.close()
 
 
-def test_file_over_the_wire(tmp_path: pathlib.Path) -> None:
+def test_file_over_the_wire(tmp_path: pathlib.Path, scripted: Scripted) -> None:
     """The client's side of local files, with a scripted broker that has them."""
     path = tmp_path / "picture"
     path.write_bytes(b"1")
     hello = {"type": "hello", "id": "$id", "protocol": 1, "server": "s", "features": ["files", "steps"]}
     reply = {"type": "image", "id": "$id", "source": "file", "width": 1, "height": 1, "bytes": 4, "fds": 1, "buffer": 1,
              "stride": 4, "pixelFormat": "rgba8", "alpha": "premultiplied", "contentType": "image/png"}
-    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+    broker = scripted([
         {"read": "hello"}, {"send": hello},
         {"read": "get", "fields": {"type": "get", "fds": 1, "name": "n", "variant": {
             "crop": {"x": 1, "y": 2, "width": 3, "height": 4}, "steps": [{"op": "flip", "axis": "vertical"}]}}},
-        {"send": reply, "descriptors": [{"size": 4, "byte": 1}]}]])
+        {"send": reply, "descriptors": [{"size": 4, "byte": 1}]}])
     with imgbroker.Client(broker.path) as client:
         before = open_descriptors()
         # Two for the connection and its other end, two to wake its thread.
@@ -818,7 +816,6 @@ def test_file_over_the_wire(tmp_path: pathlib.Path) -> None:
             return open_descriptors() == before + 4
 
         eventually(is_closed)
-    broker.close()
 
 
 def test_frames(broker: Broker, origin: Origin) -> None:

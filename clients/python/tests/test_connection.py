@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import pathlib
 import queue
 import socket
 import time
@@ -16,22 +15,14 @@ import pytest
 import imgbroker
 from imgbroker import _session
 from imgbroker._engine import Engine
-from scripted import ScriptedBroker
+from fixtures import Scripted
 from support import eventually
 
-_FIELDS = {
-    "type": "image", "id": "$id", "source": "memory", "width": 4, "height": 2, "stride": 16, "pixelFormat": "rgba8",
-    "alpha": "premultiplied", "bytes": 32, "offset": 0, "fds": 1, "buffer": 7,
-}
 _URL = "http://origin/a.png"
 _GET: Dict[str, Any] = {"read": "get"}
 _IMAGE: Dict[str, Any] = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]}
 _GREETING: List[Dict[str, Any]] = [
     {"read": "hello"}, {"send": {"type": "hello", "id": "$id", "protocol": 1, "features": ["files"]}}]
-
-
-def _scripted(folder: pathlib.Path, *connections: List[Dict[str, Any]]) -> ScriptedBroker:
-    return ScriptedBroker(str(folder / "socket"), list(connections), _FIELDS)
 
 
 # Sending
@@ -56,8 +47,8 @@ class _Full:
 
 
 @pytest.mark.parametrize("error", [errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM])
-def test_request_that_cannot_be_sent_yet(tmp_path: pathlib.Path, error: int) -> None:
-    broker = _scripted(tmp_path, [*_GREETING, _GET, _IMAGE, _GET, _IMAGE])
+def test_request_that_cannot_be_sent_yet(scripted: Scripted, error: int) -> None:
+    broker = scripted([*_GREETING, _GET, _IMAGE, _GET, _IMAGE])
     with imgbroker.Client(broker.path, keep_images=0) as client:
         client.get(b"a")
         session: Any = client._engine._session
@@ -67,18 +58,16 @@ def test_request_that_cannot_be_sent_yet(tmp_path: pathlib.Path, error: int) -> 
         # It waits before it tries again.
         assert full.count == 0 and time.monotonic() - start > 0.02
         assert not session.has_outgoing and client._engine._session is session
-    broker.close()
 
 
-def test_connection_that_cannot_send_is_lost(tmp_path: pathlib.Path) -> None:
-    broker = _scripted(tmp_path, [*_GREETING, _GET, _IMAGE], [*_GREETING, _GET, _IMAGE])
+def test_connection_that_cannot_send_is_lost(scripted: Scripted) -> None:
+    broker = scripted([*_GREETING, _GET, _IMAGE], [*_GREETING, _GET, _IMAGE])
     with imgbroker.Client(broker.path, keep_images=0) as client:
         client.get(b"a")
         session: Any = client._engine._session
         session.socket = _Full(session.socket, errno.EACCES, 1)
         assert client.submit(b"a").result(20).width == 4
         assert client._engine._session is not session
-    broker.close()
 
 
 # Leaving
@@ -88,9 +77,9 @@ _SEGMENT: Dict[str, Any] = {
     "descriptors": [{"size": 4096, "byte": 3, "seals": ["seal", "shrink", "grow", "future-write"]}]}
 
 
-def test_closed_client_cancels_its_requests(tmp_path: pathlib.Path) -> None:
+def test_closed_client_cancels_its_requests(scripted: Scripted) -> None:
     """An image in a segment keeps the connection open, over which the broker would load them."""
-    broker = _scripted(tmp_path, [_GET, _SEGMENT, _GET, {"read": "cancel"}])
+    broker = scripted([_GET, _SEGMENT, _GET, {"read": "cancel"}])
     client = imgbroker.Client(broker.path)
     image = client.get(_URL)
     waiting = client.submit(_URL)
@@ -100,15 +89,14 @@ def test_closed_client_cancels_its_requests(tmp_path: pathlib.Path) -> None:
         waiting.result(0)
     eventually(lambda: broker.received[0][-1].get("request") == 3)
     assert image.buffer[0] == 3
-    broker.close()
 
 
 # Callbacks
 
 
-def test_callback_that_raises_after_a_cancellation(tmp_path: pathlib.Path) -> None:
+def test_callback_that_raises_after_a_cancellation(scripted: Scripted) -> None:
     progress = {"send": {"type": "progress", "id": "$id", "received": 1, "expected": 2}}
-    broker = _scripted(tmp_path, [_GET, progress, {"read": "cancel"}, _GET, _IMAGE])
+    broker = scripted([_GET, progress, {"read": "cancel"}, _GET, _IMAGE])
     submitted: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
 
     def report(*_: Any) -> None:
@@ -121,7 +109,6 @@ def test_callback_that_raises_after_a_cancellation(tmp_path: pathlib.Path) -> No
         eventually(cancelled.cancelled)
         # Over the same connection.
         assert client.submit(_URL).result(20).width == 4
-    broker.close()
 
 
 def test_all_effects_are_performed() -> None:
@@ -138,9 +125,9 @@ def test_all_effects_are_performed() -> None:
 # References
 
 
-def test_dropped_events_end_their_subscription(tmp_path: pathlib.Path) -> None:
+def test_dropped_events_end_their_subscription(scripted: Scripted) -> None:
     event = {"send": {"type": "event", "id": "$id", "event": "evicted", "url": _URL}}
-    broker = _scripted(tmp_path, [{"read": "subscribe"}, {"send": {"type": "ok", "id": "$id"}}, event])
+    broker = scripted([{"read": "subscribe"}, {"send": {"type": "ok", "id": "$id"}}, event])
     gc.disable()
     try:
         events = imgbroker.Client(broker.path).events()
@@ -150,11 +137,10 @@ def test_dropped_events_end_their_subscription(tmp_path: pathlib.Path) -> None:
         eventually(lambda: engine._thread is None)
     finally:
         gc.enable()
-    broker.close()
 
 
-def test_error_of_an_image_keeps_no_lease(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = _scripted(tmp_path, [_GET, _IMAGE])
+def test_error_of_an_image_keeps_no_lease(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = scripted([_GET, _IMAGE])
 
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOMEM, "no memory")
@@ -168,4 +154,3 @@ def test_error_of_an_image_keeps_no_lease(tmp_path: pathlib.Path, monkeypatch: p
             eventually(lambda: broker.released == [7])
     finally:
         gc.enable()
-    broker.close()

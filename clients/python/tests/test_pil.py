@@ -26,7 +26,7 @@ import pytest
 
 import imgbroker
 from imgbroker import pil as Image
-from scripted import ScriptedBroker
+from fixtures import Scripted
 from support import Broker, Origin, open_descriptors, run_script
 
 Picture = Callable[..., bytes]
@@ -425,20 +425,18 @@ def test_fork(broker: Broker, tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
     assert run_script(tmp_path / "script.py", str(tmp_path / "image.png")) == "0\n"
 
 
-def test_broker_without_descriptions(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_without_descriptions(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     image = {
         "type": "image", "id": "$id", "width": 1, "height": 1, "stride": 4, "pixelFormat": "rgba8", "alpha": "straight", "bytes": 4,
         "source": "file", "contentType": "image/png", "payload": 4}
     script: List[Dict[str, Any]] = [
         {"read": "hello"}, {"send": {"type": "hello", "id": "$id", "protocol": 1, "server": "old/1", "features": ["files"]}},
-        {"read": "get"}, {"sendImage": image, "payload": {"byte": 255, "size": 4}},
+        {"read": "get"}, {"send": image, "payload": {"byte": 255, "size": 4}},
     ]
-    broker = ScriptedBroker(str(tmp_path / "scripted"), [script])
-    with imgbroker.Client(broker.path) as client:
+    with imgbroker.Client(scripted(script).path) as client:
         monkeypatch.setattr(imgbroker, "_default", client)
         old = Image.open(io.BytesIO(b"any"))
         assert (old.mode, old.size, old.format, old.getpixel((0, 0))) == ("RGB", (1, 1), "PNG", (255, 255, 255))
-    broker.close()
 
 
 def test_requires_pillow() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import imgbroker
 from imgbroker import _segment
+from fixtures import Scripted
 from scripted import ScriptedBroker
 from support import Broker, Origin, eventually, open_descriptors, run_script
 
@@ -366,10 +367,6 @@ def _new(number: int, **fields: Any) -> Dict[str, Any]:
     }
 
 
-_FIELDS = {
-    "type": "image", "id": "$id", "source": "memory", "width": 4, "height": 2, "stride": 16, "pixelFormat": "rgba8",
-    "alpha": "premultiplied", "bytes": 32, "offset": 0, "fds": 1,
-}
 _URL = "http://origin/a.png"
 
 
@@ -380,13 +377,13 @@ def _sent(broker: ScriptedBroker, connection: int = 0) -> List[Any]:
         if frame["type"] in ("release", "forgetSegments")]
 
 
-def test_segment_that_has_ended_is_forgotten_after_its_last_lease(tmp_path: pathlib.Path) -> None:
+def test_segment_that_has_ended_is_forgotten_after_its_last_lease(scripted: Scripted) -> None:
     end = {"send": {"type": "segmentEnded", "id": None, "segment": 3}}
     unknown = {"send": {"type": "segmentEnded", "id": None, "segment": 99}}
-    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+    broker = scripted([
         {"read": "get"}, _new(3, buffer=7), {"read": "get"}, {"sendImage": _image(buffer=8, segment=3, offset=64)}, unknown, end,
         {"read": "get"}, _new(4, buffer=9),
-    ]], _FIELDS)
+    ])
     mappings = _mappings("scripted")
     with imgbroker.Client(broker.path, keep_images=0) as client:
         assert broker.path and client.get(_URL).buffer[0] == 3
@@ -405,13 +402,12 @@ def test_segment_that_has_ended_is_forgotten_after_its_last_lease(tmp_path: path
         eventually(lambda: _sent(broker)[-2:] == [[8], [3]])
         assert _mappings("scripted") == mappings + 1
     assert broker.received[0][0]["segments"] is True
-    broker.close()
 
 
-def test_segment_that_ends_without_leases_is_forgotten(tmp_path: pathlib.Path) -> None:
-    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+def test_segment_that_ends_without_leases_is_forgotten(scripted: Scripted) -> None:
+    broker = scripted([
         {"read": "get"}, _new(3, buffer=7), {"awaitRelease": [7]}, {"send": {"type": "segmentEnded", "id": None, "segment": 3}},
-    ]], _FIELDS)
+    ])
     mappings = _mappings("scripted")
     with imgbroker.Client(broker.path, keep_images=0) as client:
         client.get(_URL)
@@ -421,24 +417,22 @@ def test_segment_that_ends_without_leases_is_forgotten(tmp_path: pathlib.Path) -
         # It wakes for nothing more.
         session = client._engine._session
         assert session is not None and not session.holds_leases and not session.is_flush_due
-    broker.close()
 
 
 @pytest.mark.parametrize("number", [None, 0, "3", 1 << 53])
-def test_end_of_no_segment(tmp_path: pathlib.Path, number: Any) -> None:
-    broker = ScriptedBroker(str(tmp_path / "socket"), [[
-        {"read": "get"}, {"send": {"type": "segmentEnded", "id": None, "segment": number}}]])
+def test_end_of_no_segment(scripted: Scripted, number: Any) -> None:
+    broker = scripted([
+        {"read": "get"}, {"send": {"type": "segmentEnded", "id": None, "segment": number}}])
     with imgbroker.Client(broker.path) as client, pytest.raises(imgbroker.ProtocolViolationError):
         client.get(_URL)
-    broker.close()
 
 
-def test_segment_that_cannot_be_mapped_comes_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+def test_segment_that_cannot_be_mapped_comes_again(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = scripted([
         {"read": "get"}, _new(3, buffer=7), {"read": "get"}, {"sendImage": _image(buffer=8, segment=3, offset=64)},
         {"awaitRelease": [7, 8]}, {"read": "get"}, _new(3, buffer=9),
         {"read": "get"}, {"sendImage": _image(buffer=10, segment=3)},
-    ]], _FIELDS)
+    ])
     with imgbroker.Client(broker.path, keep_images=0) as client:
         with monkeypatch.context() as patch:
             patch.setattr(_segment, "c_mmap", lambda *_: _segment._FAILED)
@@ -449,7 +443,6 @@ def test_segment_that_cannot_be_mapped_comes_again(tmp_path: pathlib.Path, monke
                     future.result(10)
         eventually(lambda: [3] in _sent(broker) and {7, 8} <= set(broker.released))
         assert [client.get(_URL).buffer[0] for _ in range(2)] == [3, 3]
-    broker.close()
 
 
 def test_lost_descriptor_of_a_segment(broker: Broker, origin: Origin, picture: Picture) -> None:
@@ -505,12 +498,12 @@ def test_message_that_a_signal_ends_leaves_the_leases(broker: Broker, origin: Or
         eventually(lambda: _leased(other) == 0)
 
 
-def test_leases_of_many_threads_are_counted(tmp_path: pathlib.Path) -> None:
+def test_leases_of_many_threads_are_counted(scripted: Scripted) -> None:
     count = 200
     script: List[Dict[str, Any]] = [{"read": "get"}, _new(3, buffer=1)]
     for buffer in range(2, count):
         script += [{"read": "get"}, {"sendImage": _image(buffer=buffer, segment=3, offset=buffer)}]
-    broker = ScriptedBroker(str(tmp_path / "socket"), [script], _FIELDS)
+    broker = scripted(script)
     with imgbroker.Client(broker.path, keep_images=0) as client:
         first = client.get(_URL)
         with ThreadPoolExecutor(8) as pool:
@@ -520,4 +513,3 @@ def test_leases_of_many_threads_are_counted(tmp_path: pathlib.Path) -> None:
         assert first.buffer[0] == 3
         del first
         eventually(lambda: sorted(broker.released) == list(range(1, count)))
-    broker.close()
