@@ -15,6 +15,7 @@ import pytest
 # The broker and the origin are those of the Python client's tests.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 
+from fixtures import gate  # noqa: E402, F401
 from support import Broker, Display, Origin, Page, eventually  # noqa: E402
 
 #: The folder of the library, built by scripts/test-gtk.sh.

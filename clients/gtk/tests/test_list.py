@@ -70,23 +70,19 @@ def test_scrolling(viewer: Viewer, broker: Broker, origin: Origin, restarts: boo
     assert restarts or 0 < figures["cancelled"] <= figures["requests"]
 
 
-def test_rows_that_left(viewer: Viewer, broker: Broker, origin: Origin) -> None:
+def test_rows_that_left(viewer: Viewer, broker: Broker, origin: Origin, gate: threading.Event) -> None:
     """Requests that the origin does not answer end when their rows have left."""
-    gate = threading.Event()
     for number in range(40):
         origin.add(f"/slow/{number}", image(color_of(number)), gate=gate)
     for number in range(40, 200):
         origin.add(f"/slow/{number}", image(color_of(number)))
-    try:
-        viewer.do(f"viewer.show_list('{origin.url}/slow/%d', 200, 60)")
-        eventually(lambda: broker.stats()["running"] > 2)
-        scroll_to_end(viewer, 3000)
-        eventually(lambda: is_complete(viewer.screen))
-        eventually(lambda: broker.stats()["running"] + broker.stats()["queued"] == 0)
-        figures = broker.stats()
-        assert figures["cancelled"] >= 10 and figures["failed"] == 0
-    finally:
-        gate.set()
+    viewer.do(f"viewer.show_list('{origin.url}/slow/%d', 200, 60)")
+    eventually(lambda: broker.stats()["running"] > 2)
+    scroll_to_end(viewer, 3000)
+    eventually(lambda: is_complete(viewer.screen))
+    eventually(lambda: broker.stats()["running"] + broker.stats()["queued"] == 0)
+    figures = broker.stats()
+    assert figures["cancelled"] >= 10 and figures["failed"] == 0
 
 
 def test_memory(viewer: Viewer, broker: Broker, origin: Origin) -> None:
@@ -109,9 +105,8 @@ def test_memory(viewer: Viewer, broker: Broker, origin: Origin) -> None:
     assert private_memory(viewer) - before < 32 << 20
 
 
-def test_broken_and_slow(viewer: Viewer, broker: Broker, origin: Origin) -> None:
+def test_broken_and_slow(viewer: Viewer, broker: Broker, origin: Origin, gate: threading.Event) -> None:
     """Rows with broken images show none, and those that come late their own."""
-    gate = threading.Event()
     for number in range(300):
         page = Page(image(color_of(number)), gate=gate if number % 3 == 1 else None)
         origin.pages[f"/mixed/{number}"] = Page(b"no image") if number % 3 == 2 else page
@@ -122,14 +117,11 @@ def test_broken_and_slow(viewer: Viewer, broker: Broker, origin: Origin) -> None
         return len(found) > 5 and all(
             wrong == 0 and (matching > 0) == (number % 3 in kinds) for number, matching, wrong in found[1:-1])
 
-    try:
-        eventually(lambda: is_shown(0))
-        scroll_to_end(viewer, 700)
-        eventually(lambda: is_shown(0))
-        gate.set()
-        eventually(lambda: is_shown(0, 1))
-    finally:
-        gate.set()
+    eventually(lambda: is_shown(0))
+    scroll_to_end(viewer, 700)
+    eventually(lambda: is_shown(0))
+    gate.set()
+    eventually(lambda: is_shown(0, 1))
 
 
 def test_far_pictures(viewer: Viewer, broker: Broker, origin: Origin) -> None:

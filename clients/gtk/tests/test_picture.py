@@ -23,9 +23,8 @@ def animation(folder: pathlib.Path, frames: int, width: int, height: int, delay_
     return path
 
 
-def test_states(viewer: Viewer, origin: Origin) -> None:
+def test_states(viewer: Viewer, origin: Origin, gate: threading.Event) -> None:
     """A picture is loading, then ready; a new source removes its image at once; without one it is empty."""
-    gate = threading.Event()
     origin.add("/states.png", image(RED), gate=gate)
     viewer.do(f"viewer.show(uri='{origin.url}/states.png', content_fit='cover')")
     viewer.wait("loading")
@@ -91,9 +90,8 @@ def test_sources_and_variants(viewer: Viewer, tmp_path: pathlib.Path) -> None:
     assert viewer.get("viewer.picture.props.uri is None")
 
 
-def test_placeholders(viewer: Viewer, origin: Origin) -> None:
+def test_placeholders(viewer: Viewer, origin: Origin, gate: threading.Event) -> None:
     """A ThumbHash, a paintable or an icon is shown until the image, and after a failure the error's."""
-    gate = threading.Event()
     url = origin.add("/late.png", image(RED), gate=gate)
     viewer.do(f"viewer.show(uri='{url}', thumb_hash='1QcSHQRnh493V4dIh4eXh1h4kJUI', content_fit='cover', transition='crossfade')")
     viewer.wait("loading")
@@ -233,9 +231,8 @@ def test_kept_images(viewer: Viewer, origin: Origin) -> None:
         assert viewer.get("viewer.states") == expected
 
 
-def test_refresh(viewer: Viewer, origin: Origin, tmp_path: pathlib.Path) -> None:
+def test_refresh(viewer: Viewer, origin: Origin, tmp_path: pathlib.Path, gate: threading.Event) -> None:
     """With `refresh-cached`, the cached image is shown until the origin has answered. A file is read as always."""
-    gate = threading.Event()
     url = origin.add("/refresh.png", image(RED))
     viewer.do(f"viewer.show(uri='{url}', content_fit='cover')")
     viewer.wait("ready")
@@ -252,9 +249,8 @@ def test_refresh(viewer: Viewer, origin: Origin, tmp_path: pathlib.Path) -> None
     eventually(lambda: viewer.screen.count(RED) == 400 * 600 and viewer.state() == "ready")
 
 
-def test_release_keeps_the_place(viewer: Viewer, origin: Origin) -> None:
+def test_release_keeps_the_place(viewer: Viewer, origin: Origin, gate: threading.Event) -> None:
     """A released picture keeps its natural size, and shows a blurred image until it is loaded again."""
-    gate = threading.Event()
     file = io.BytesIO()
     PIL.Image.linear_gradient("L").resize((300, 150)).convert("RGB").save(file, "PNG")
     url = origin.add("/place.png", file.getvalue(), headers={"Cache-Control": "no-store"})
@@ -328,9 +324,10 @@ viewer.window.present()
     eventually(lambda: viewer.get("viewer.picture.get_height()") == 32)
 
 
-def test_change_out_of_view(viewer: Viewer, broker: Broker, origin: Origin, tmp_path: pathlib.Path) -> None:
+def test_change_out_of_view(
+    viewer: Viewer, broker: Broker, origin: Origin, tmp_path: pathlib.Path, gate: threading.Event
+) -> None:
     """A change whose request was cancelled out of view is made up for."""
-    gate = threading.Event()
     halves = PIL.Image.new("RGB", (200, 100), RED)
     halves.paste(BLUE, (100, 0, 200, 100))
     file = io.BytesIO()
@@ -409,9 +406,8 @@ viewer.window.present()
     eventually(lambda: viewer.get("paintable.get_intrinsic_width()") == 400)
 
 
-def test_unwatched_progress(viewer: Viewer, origin: Origin) -> None:
+def test_unwatched_progress(viewer: Viewer, origin: Origin, gate: threading.Event) -> None:
     """`progress` rises while bytes arrive."""
-    gate = threading.Event()
     body = image(RED) + b"\0" * 400_000
     origin.pages["/progress.png"] = Page(body, gate=gate)
     viewer.do(f"""

@@ -87,8 +87,9 @@ def test_many(broker: Broker, origin: Origin, picture: Picture, ordered: bool) -
     _run(broker, test)
 
 
-def test_cancelling_a_task_cancels_its_request(broker: Broker, origin: Origin, picture: Picture) -> None:
-    gate = threading.Event()
+def test_cancelling_a_task_cancels_its_request(
+    broker: Broker, origin: Origin, picture: Picture, gate: threading.Event
+) -> None:
     url = origin.add("/async-cancel.png", picture(8, 8), gate=gate)
 
     async def test(client: imgbroker.AsyncClient) -> None:
@@ -102,10 +103,7 @@ def test_cancelling_a_task_cancels_its_request(broker: Broker, origin: Origin, p
         while (await client.stats())["cancelled"] != before + 1:
             await asyncio.sleep(0.01)
 
-    try:
-        _run(broker, test)
-    finally:
-        gate.set()
+    _run(broker, test)
 
 
 def test_events(broker: Broker, origin: Origin, picture: Picture) -> None:

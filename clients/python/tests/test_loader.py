@@ -254,18 +254,14 @@ def test_abandoned_iterators_leave_nothing(segments: str, tmp_path: pathlib.Path
 
 
 def test_abandoned_while_the_broker_does_not_answer(
-    client: imgbroker.Client, origin: Origin, picture: Picture
+    client: imgbroker.Client, origin: Origin, picture: Picture, gate: threading.Event
 ) -> None:
-    gate = threading.Event()
     url = origin.add("/loader-waits.png", picture(8, 8), gate=gate)
     batches = iter(BatchLoader(ImageList([(url, 0)], client=client, total_timeout_ms=60_000), 1))
-    try:
-        eventually(lambda: "/loader-waits.png" in origin.requests)
-        begun = time.monotonic()
-        batches.close()
-        assert time.monotonic() - begun < 10 and not threads()
-    finally:
-        gate.set()
+    eventually(lambda: "/loader-waits.png" in origin.requests)
+    begun = time.monotonic()
+    batches.close()
+    assert time.monotonic() - begun < 10 and not threads()
 
 
 def test_iterators_of_one_loader_are_independent(client: imgbroker.Client, folder: pathlib.Path) -> None:

@@ -266,8 +266,9 @@ def test_second_epoch_takes_no_request(tmp_path: pathlib.Path, folder: pathlib.P
 # Loaders
 
 
-def test_batch_is_requested_together(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
-    gate = threading.Event()
+def test_batch_is_requested_together(
+    client: imgbroker.Client, origin: Origin, picture: Picture, gate: threading.Event
+) -> None:
     names = [f"/together-{number}.png" for number in range(4)]
     urls = [origin.add(name, picture(32, 24, (20, 100, 50)), gate=gate) for name in names]
 

@@ -15,7 +15,7 @@ import pytest
 # The broker and the origin are those of the Python client's tests.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 
-from fixtures import origin  # noqa: E402, F401
+from fixtures import gate, origin  # noqa: E402, F401
 from support import Broker, Display  # noqa: E402
 
 #: The build folder of scripts/test-qml.sh.

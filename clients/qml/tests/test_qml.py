@@ -181,44 +181,36 @@ def test_list(screen: Screen, tmp_path: pathlib.Path, numbers: Origin) -> None:
         broker.stop()
 
 
-def test_cancelled(screen: Screen, broker: Broker, origin: Origin) -> None:
+def test_cancelled(screen: Screen, broker: Broker, origin: Origin, gate: threading.Event) -> None:
     """A row that leaves the view cancels its request, also if no other row takes its place."""
-    gate = threading.Event()
-    try:
-        for number in range(60):
-            origin.pages[f"/gated/{number}"] = Page(plain(number_color(number)), gate=gate)
-        before = broker.stats()
-        program = screen.show(broker, LIST.format(rows=60, url=origin.url + "/gated"))
-        eventually(lambda: requests(broker) >= before["requests"] + 12)
-        # Five rows remain; the others enter the pool.
-        program.eval("list.anchors.fill = undefined, list.cacheBuffer = 0, list.width = 800, list.height = 250")
-        eventually(lambda: broker.stats()["queued"] + broker.stats()["running"] in range(1, 7))
-        assert broker.stats()["cancelled"] > before["cancelled"]
-        gate.set()
-        eventually(lambda: check_rows(program.picture().crop((0, 0, 800, 250)))[0] == 5)
-    finally:
-        gate.set()
+    for number in range(60):
+        origin.pages[f"/gated/{number}"] = Page(plain(number_color(number)), gate=gate)
+    before = broker.stats()
+    program = screen.show(broker, LIST.format(rows=60, url=origin.url + "/gated"))
+    eventually(lambda: requests(broker) >= before["requests"] + 12)
+    # Five rows remain; the others enter the pool.
+    program.eval("list.anchors.fill = undefined, list.cacheBuffer = 0, list.width = 800, list.height = 250")
+    eventually(lambda: broker.stats()["queued"] + broker.stats()["running"] in range(1, 7))
+    assert broker.stats()["cancelled"] > before["cancelled"]
+    gate.set()
+    eventually(lambda: check_rows(program.picture().crop((0, 0, 800, 250)))[0] == 5)
 
 
-def test_new_source(screen: Screen, broker: Broker, origin: Origin) -> None:
+def test_new_source(screen: Screen, broker: Broker, origin: Origin, gate: threading.Event) -> None:
     """A new source clears the picture at once, also before its own is loaded."""
-    gate = threading.Event()
-    try:
-        origin.add("/first", plain(RED))
-        origin.pages["/second"] = Page(plain(BLUE), gate=gate)
-        program = screen.show(broker, IMAGE.format(f'source: "{origin.url}/first"') + "property int frames; onFrameSwapped: frames++")
-        eventually(shows(program, RED, 200, 150))
-        frames = program.eval(f'(image.source = "{origin.url}/second", frames)')
-        eventually(lambda: program.eval("frames") > frames)
-        assert RED not in program.counts()
-        assert program.eval("[image.status, image.sourceWidth, image.frameCount, image.progress]") == [LOADING, 0, 0, 0]
-        gate.set()
-        eventually(shows(program, BLUE, 200, 150))
-        program.eval('image.source = ""')
-        assert program.eval("image.status") == NULL
-        eventually(lambda: BLUE not in program.counts())
-    finally:
-        gate.set()
+    origin.add("/first", plain(RED))
+    origin.pages["/second"] = Page(plain(BLUE), gate=gate)
+    program = screen.show(broker, IMAGE.format(f'source: "{origin.url}/first"') + "property int frames; onFrameSwapped: frames++")
+    eventually(shows(program, RED, 200, 150))
+    frames = program.eval(f'(image.source = "{origin.url}/second", frames)')
+    eventually(lambda: program.eval("frames") > frames)
+    assert RED not in program.counts()
+    assert program.eval("[image.status, image.sourceWidth, image.frameCount, image.progress]") == [LOADING, 0, 0, 0]
+    gate.set()
+    eventually(shows(program, BLUE, 200, 150))
+    program.eval('image.source = ""')
+    assert program.eval("image.status") == NULL
+    eventually(lambda: BLUE not in program.counts())
 
 
 def test_kept(screen: Screen, broker: Broker, origin: Origin) -> None:
@@ -499,31 +491,29 @@ def test_options(screen: Screen, broker: Broker, origin: Origin) -> None:
     eventually(lambda: 15 * 30 < program.counts().get(BLUE, 0) <= 20 * 30)
 
 
-def test_placeholder(screen: Screen, broker: Broker, origin: Origin, tmp_path: pathlib.Path) -> None:
-    gate = threading.Event()
-    try:
-        (tmp_path / "wait.png").write_bytes(plain(GREY))
-        (tmp_path / "red.png").write_bytes(plain(RED))
-        origin.pages["/wait"] = Page(plain(BLUE), gate=gate)
-        program = screen.show(broker, IMAGE.format('source: "red.png"; placeholder: "wait.png"'))
-        eventually(shows(program, RED, 200, 150))
-        hash = program.eval("image.imageThumbHash")
-        assert hash
-        program.eval(f'image.source = "{origin.url}/wait"')
-        eventually(shows(program, GREY, 200, 150))
-        program.eval(f'image.thumbHash = "{hash}"')
+def test_placeholder(
+    screen: Screen, broker: Broker, origin: Origin, tmp_path: pathlib.Path, gate: threading.Event
+) -> None:
+    (tmp_path / "wait.png").write_bytes(plain(GREY))
+    (tmp_path / "red.png").write_bytes(plain(RED))
+    origin.pages["/wait"] = Page(plain(BLUE), gate=gate)
+    program = screen.show(broker, IMAGE.format('source: "red.png"; placeholder: "wait.png"'))
+    eventually(shows(program, RED, 200, 150))
+    hash = program.eval("image.imageThumbHash")
+    assert hash
+    program.eval(f'image.source = "{origin.url}/wait"')
+    eventually(shows(program, GREY, 200, 150))
+    program.eval(f'image.thumbHash = "{hash}"')
 
-        def is_red() -> bool:
-            red, green, blue = program.picture().getpixel((100, 75))
-            return red > 200 and green < 60 and blue < 60
+    def is_red() -> bool:
+        red, green, blue = program.picture().getpixel((100, 75))
+        return red > 200 and green < 60 and blue < 60
 
-        eventually(is_red)
-        program.eval('image.thumbHash = "nonsense"')
-        eventually(shows(program, GREY, 200, 150))
-        gate.set()
-        eventually(shows(program, BLUE, 200, 150))
-    finally:
-        gate.set()
+    eventually(is_red)
+    program.eval('image.thumbHash = "nonsense"')
+    eventually(shows(program, GREY, 200, 150))
+    gate.set()
+    eventually(shows(program, BLUE, 200, 150))
 
 
 class HalfServer:
@@ -563,27 +553,23 @@ def test_progress(screen: Screen, broker: Broker) -> None:
         server.gate.set()
 
 
-def test_refresh(screen: Screen, broker: Broker, origin: Origin) -> None:
+def test_refresh(screen: Screen, broker: Broker, origin: Origin, gate: threading.Event) -> None:
     """The cached image is shown while the origin is asked whether it has changed."""
-    gate = threading.Event()
-    try:
-        url = origin.add("/refresh", plain(RED))
-        program = screen.show(broker, IMAGE.format(f'source: "{url}"'))
-        eventually(shows(program, RED, 200, 150))
-        origin.pages["/refresh"] = Page(plain(BLUE), gate=gate)
-        program.eval(f'(image.source = "", image.refresh = true, image.source = "{url}")')
-        eventually(shows(program, RED, 200, 150))
-        eventually(is_ready(program))
-        gate.set()
-        eventually(shows(program, BLUE, 200, 150))
-        # A failed validation leaves the image.
-        origin.pages["/refresh"] = Page(b"", 500)
-        program.eval(f'(image.source = "", image.source = "{url}")')
-        eventually(lambda: program.eval("image.errorCode") == "http-status")
-        assert program.eval("image.status") == READY
-        eventually(shows(program, BLUE, 200, 150))
-    finally:
-        gate.set()
+    url = origin.add("/refresh", plain(RED))
+    program = screen.show(broker, IMAGE.format(f'source: "{url}"'))
+    eventually(shows(program, RED, 200, 150))
+    origin.pages["/refresh"] = Page(plain(BLUE), gate=gate)
+    program.eval(f'(image.source = "", image.refresh = true, image.source = "{url}")')
+    eventually(shows(program, RED, 200, 150))
+    eventually(is_ready(program))
+    gate.set()
+    eventually(shows(program, BLUE, 200, 150))
+    # A failed validation leaves the image.
+    origin.pages["/refresh"] = Page(b"", 500)
+    program.eval(f'(image.source = "", image.source = "{url}")')
+    eventually(lambda: program.eval("image.errorCode") == "http-status")
+    assert program.eval("image.status") == READY
+    eventually(shows(program, BLUE, 200, 150))
 
 
 # image://imgbroker
@@ -611,17 +597,13 @@ def test_provider(screen: Screen, broker: Broker, origin: Origin, tmp_path: path
     assert "404" in program.errors()
 
 
-def test_provider_cancels(screen: Screen, broker: Broker, origin: Origin) -> None:
-    gate = threading.Event()
-    try:
-        origin.pages["/provided/gated"] = Page(plain(RED), gate=gate)
-        program = screen.show(broker, PROVIDED.format(f'source: "image://imgbroker/{origin.url}/provided/gated"'))
-        eventually(lambda: "/provided/gated" in origin.requests)
-        before = broker.stats()["cancelled"]
-        program.eval('image.source = ""')
-        eventually(lambda: broker.stats()["cancelled"] == before + 1)
-    finally:
-        gate.set()
+def test_provider_cancels(screen: Screen, broker: Broker, origin: Origin, gate: threading.Event) -> None:
+    origin.pages["/provided/gated"] = Page(plain(RED), gate=gate)
+    program = screen.show(broker, PROVIDED.format(f'source: "image://imgbroker/{origin.url}/provided/gated"'))
+    eventually(lambda: "/provided/gated" in origin.requests)
+    before = broker.stats()["cancelled"]
+    program.eval('image.source = ""')
+    eventually(lambda: broker.stats()["cancelled"] == before + 1)
 
 
 # The example
