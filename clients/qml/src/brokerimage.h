@@ -16,57 +16,31 @@ class BrokerImage : public QQuickItem {
     Q_OBJECT
     QML_ELEMENT
 
-    /// The image: a URL (http, https, data, file, qrc), or the path of a local file. Text without a scheme is relative to the QML file.
-    /// http, https and data URLs reach the broker as they are spelled. Default: "", no image. Another text is `unsupported-scheme`.
+    // clients/qml/README.md describes the properties.
     Q_PROPERTY(QString source READ source WRITE setSource NOTIFY sourceChanged FINAL)
-    /// The size to request, in device-independent pixels; 0 for a side that follows from the aspect ratio. Default: that of the item, and that
-    /// of the original where the item has no size of its own.
     Q_PROPERTY(QSize sourceSize READ sourceSize WRITE setSourceSize NOTIFY sourceSizeChanged FINAL)
-    /// How the image fills the item. Default: Stretch. PreserveAspectCrop is cropped by the broker; Pad requests the original's size.
     Q_PROPERTY(FillMode fillMode READ fillMode WRITE setFillMode NOTIFY fillModeChanged FINAL)
-    /// The part of the original to use, in whole pixels of the original as shown. Default: empty, all of it. A part that leaves the original
-    /// is `bad-request`.
     Q_PROPERTY(QRectF crop READ crop WRITE setCrop NOTIFY cropChanged FINAL)
-    /// At most 16 processing steps with spaces between them, as "blur:sigma=4 round:circle"; lengths are in pixels of the screen. Default:
-    /// "". An unknown step is `bad-request`.
     Q_PROPERTY(QString steps READ steps WRITE setSteps NOTIFY stepsChanged FINAL)
-    /// The name of a variant in the broker's configuration, in place of the sizes, `crop` and `steps`. Default: "".
     Q_PROPERTY(QString preset READ preset WRITE setPreset NOTIFY presetChanged FINAL)
-    /// A local image (file or qrc) that is shown until the image has been loaded. Default: none. A damaged one is not shown.
     Q_PROPERTY(QUrl placeholder READ placeholder WRITE setPlaceholder NOTIFY placeholderChanged FINAL)
-    /// A ThumbHash in Base64 that is shown until the image has been loaded, in place of `placeholder`. Default: "". A damaged one is not shown.
     Q_PROPERTY(QString thumbHash READ thumbHash WRITE setThumbHash NOTIFY thumbHashChanged FINAL)
-    /// A local image (file or qrc) that is shown after a failure. Default: none.
     Q_PROPERTY(QUrl errorSource READ errorSource WRITE setErrorSource NOTIFY errorSourceChanged FINAL)
-    /// Shows partial images while the image is downloaded. Default: false.
     Q_PROPERTY(bool progressive READ isProgressive WRITE setProgressive NOTIFY progressiveChanged FINAL)
-    /// Validates a cached image with the origin: the cached image is shown at once, and replaced if it has changed. Default: false.
     Q_PROPERTY(bool refresh READ isRefreshing WRITE setRefreshing NOTIFY refreshChanged FINAL)
-    /// Requests a URL also if it failed recently, instead of the error `blacklisted`. Default: false.
     Q_PROPERTY(bool retryFailed READ retriesFailed WRITE setRetriesFailed NOTIFY retryFailedChanged FINAL)
-    /// The priority while the item is in view; out of view it is Low. Default: Normal.
     Q_PROPERTY(Priority priority READ priority WRITE setPriority NOTIFY priorityChanged FINAL)
-    /// Plays an animation while the item is in view. Default: true.
     Q_PROPERTY(bool playing READ isPlaying WRITE setPlaying NOTIFY playingChanged FINAL)
 
-    /// Null without a source, Loading, Ready or Error.
     Q_PROPERTY(Status status READ status NOTIFY statusChanged FINAL)
-    /// The part of the original that has been received, 0 … 1; 1 if the image was loaded.
     Q_PROPERTY(qreal progress READ progress NOTIFY progressChanged FINAL)
-    /// One sentence about the failure; "" without one. Also set if an image is shown that could not be validated or requested in a new size.
     Q_PROPERTY(QString errorString READ errorString NOTIFY errorChanged FINAL)
-    /// The code of the failure as in the protocol, such as "http-status"; "" without one.
     Q_PROPERTY(QString errorCode READ errorCode NOTIFY errorChanged FINAL)
-    /// The ThumbHash of the loaded image in Base64; "" without one.
     Q_PROPERTY(QString imageThumbHash READ imageThumbHash NOTIFY imageChanged FINAL)
-    /// The size of the original as shown, in its pixels; 0 before it is known.
     Q_PROPERTY(int sourceWidth READ sourceWidth NOTIFY imageChanged FINAL)
     Q_PROPERTY(int sourceHeight READ sourceHeight NOTIFY imageChanged FINAL)
-    /// The number of frames of the original: 1 for a still image; 0 before it is known.
     Q_PROPERTY(int frameCount READ frameCount NOTIFY imageChanged FINAL)
-    /// The index of the frame that is shown.
     Q_PROPERTY(int currentFrame READ currentFrame NOTIFY currentFrameChanged FINAL)
-    /// The size in which the image is drawn, in device-independent pixels.
     Q_PROPERTY(qreal paintedWidth READ paintedWidth NOTIFY paintedGeometryChanged FINAL)
     Q_PROPERTY(qreal paintedHeight READ paintedHeight NOTIFY paintedGeometryChanged FINAL)
 
