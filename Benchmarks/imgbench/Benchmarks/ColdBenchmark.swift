@@ -17,14 +17,10 @@ enum ColdBenchmark {
 
     private static func throughput(_ run: BenchmarkRun, _ format: SampleFormat) throws -> Row {
         let (width, height, count) = (run.scaled(4000, 800), run.scaled(3000, 600), 4 * workers)
-        let picture = try SamplePicture(format.format, width: width, height: height)
-        let broker = try BrokerProcess(
-            run.broker, ["--workers", "\(workers)", "--memory-limit", "2G", "--max-download", "1G"])
-        defer {
-            broker.stop()
-            picture.stop()
-        }
-        let client = try broker.client()
+        let loads = try SampleLoads(
+            run, format.format, width: width, height: height, memory: "2G", ["--workers", "\(workers)"])
+        defer { loads.stop() }
+        let (picture, client) = (loads.picture, loads.client)
         let megapixels = Double(width * height * count) / 1e6
         var pairs = Pairs()
         for _ in 0..<run.scaled(7, 2) {
@@ -78,13 +74,9 @@ enum ColdBenchmark {
     /// The parts of a load: each measured separately, and their share of the whole.
     private static func parts(_ run: BenchmarkRun) throws -> Row {
         let (width, height) = (run.scaled(4000, 800), run.scaled(3000, 600))
-        let picture = try SamplePicture(CREF_JPEG, width: width, height: height)
-        let broker = try BrokerProcess(run.broker, ["--memory-limit", "1G", "--max-download", "1G"])
-        defer {
-            broker.stop()
-            picture.stop()
-        }
-        let client = try broker.client()
+        let loads = try SampleLoads(run, CREF_JPEG, width: width, height: height)
+        defer { loads.stop() }
+        let (picture, client) = (loads.picture, loads.client)
         var samples = [String: Sample]()
         var ratio = Sample()
         for _ in 0..<run.scaled(15, 3) {

@@ -9,10 +9,10 @@ import ImageBrokerClient
 enum DecodeBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         try [SampleFormat.jpeg, .progressive, .png, .webp].map { format in
-            let measured = try WarmDecodes(
+            let loads = try SampleLoads(
                 run, format.format, width: run.scaled(4000, 800), height: run.scaled(3000, 600))
-            defer { measured.stop() }
-            let pairs = try measured.pairs(repetitions: run.scaled(15, 3))
+            defer { loads.stop() }
+            let pairs = try loads.decodes(format.format, repetitions: run.scaled(15, 3))
             return Row(
                 "decode.\(format.id)", "cold decode, \(format.name) of 12 MP",
                 against: "\(format.library) in process, new memory", pairs,
@@ -21,22 +21,10 @@ enum DecodeBenchmark {
     }
 }
 
-/// Decodes of an original in memory, alternating with the same library in this process.
-final class WarmDecodes {
-    let broker: BrokerProcess
-    private let picture: SamplePicture
-    private let format: cref_format
-    let client: ImageBroker
-
-    init(_ run: BenchmarkRun, _ format: cref_format, width: Int, height: Int, _ options: [String] = []) throws {
-        self.format = format
-        picture = try SamplePicture(format, width: width, height: height)
-        broker = try BrokerProcess(run.broker, ["--memory-limit", "1G", "--max-download", "1G"] + options)
-        client = try broker.client()
-    }
-
-    /// Measures a request for the pixels, and the library, in milliseconds.
-    func pairs(repetitions: Int) throws -> Pairs {
+extension SampleLoads {
+    /// Measures a request for the pixels of an original in memory, alternating with the same library in this process, in
+    /// milliseconds.
+    func decodes(_ format: cref_format, repetitions: Int) throws -> Pairs {
         var pairs = Pairs()
         for _ in 0..<repetitions {
             let time = picture.bytes.withUnsafeBufferPointer { cref_decode(format, $0.baseAddress, $0.count) }
@@ -47,10 +35,5 @@ final class WarmDecodes {
             try client.forget(url)
         }
         return pairs
-    }
-
-    func stop() {
-        broker.stop()
-        picture.stop()
     }
 }

@@ -13,14 +13,14 @@ enum FormatBenchmark {
     }
 
     private static func row(_ run: BenchmarkRun, _ format: SampleFormat, _ width: Int, _ height: Int) throws -> Row {
-        let measured = try WarmDecodes(
+        let loads = try SampleLoads(
             run, format.format, width: width, height: height, ["--workers", "1", "--disk-limit", "0"])
-        defer { measured.stop() }
+        defer { loads.stop() }
         // The spare worker included.
-        _ = try measured.broker.idleWorkers("imgworker", 2, measured.client)
-        let idle = measured.broker.workersPeaks()
-        let pairs = try measured.pairs(repetitions: run.scaled(5, 2))
-        let growth = measured.broker.workersPeaks().map { $0.value - idle[$0.key, default: $0.value] }.max() ?? 0
+        _ = try loads.broker.idleWorkers("imgworker", 2, loads.client)
+        let idle = loads.broker.workersPeaks()
+        let pairs = try loads.decodes(format.format, repetitions: run.scaled(5, 2))
+        let growth = loads.broker.workersPeaks().map { $0.value - idle[$0.key, default: $0.value] }.max() ?? 0
         let megapixels = Double(width * height) / 1e6
         return Row(
             "formats.\(format.id)-\(width)", "\(rounded(megapixels)) MP \(format.name)",

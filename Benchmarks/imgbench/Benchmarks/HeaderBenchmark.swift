@@ -12,11 +12,10 @@ enum HeaderBenchmark {
     private static let latencyMs = 20
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--max-download", "1G", "--memory-limit", "1G"])
-        defer { broker.stop() }
-        let client = try broker.client()
-        let picture = try SamplePicture(CREF_JPEG, width: run.scaled(4000, 800), height: run.scaled(3000, 600))
-        defer { picture.stop() }
+        let loads = try SampleLoads(
+            run, CREF_JPEG, width: run.scaled(4000, 800), height: run.scaled(3000, 600), ["--workers", "1"])
+        defer { loads.stop() }
+        let client = loads.client
         var options = GetOptions()
         options.delivery = .header
         let count = run.scaled(30, 3)
@@ -24,11 +23,11 @@ enum HeaderBenchmark {
         var local = Sample()
         for number in 0..<count {
             // Another file each time, whose description is in no cache.
-            let file = try TemporaryFile(picture.bytes + [UInt8(number)])
+            let file = try TemporaryFile(loads.picture.bytes + [UInt8(number)])
             defer { file.remove() }
             local.add(try timed { try client.get(path: file.path, options) }.milliseconds)
         }
-        let bytes = picture.bytes
+        let bytes = loads.picture.bytes
         let origin = try LocalOrigin {
             var response = LocalOrigin.Response.ok(bytes + Array($0.path.utf8))
             response.delayMs = latencyMs

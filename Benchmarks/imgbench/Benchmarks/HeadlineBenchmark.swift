@@ -63,11 +63,7 @@ enum HeadlineBenchmark {
         /// Processes without a broker.
         func alone(_ processes: Int, _ library: String) throws -> Cost {
             try cost(of: nil, processes) {
-                guard let process = try LineProcess(python: run.peers, ["alone", library.lowercased()] + arguments)
-                else {
-                    throw Failure("no Python")
-                }
-                return process
+                try LineProcess.inPython(run.peers, ["alone", library.lowercased()] + arguments)
             }
         }
 

@@ -16,9 +16,9 @@ enum IsolationBenchmark {
     private static func overheads(_ run: BenchmarkRun) throws -> [Row] {
         try onOneProcessor {
             try run.scaled([(128, 128), (512, 512), (1024, 1024), (4000, 3000)], [(128, 128)]).map { width, height in
-                let measured = try WarmDecodes(run, CREF_JPEG, width: width, height: height)
-                defer { measured.stop() }
-                let pairs = try measured.pairs(repetitions: run.scaled(25, 5))
+                let loads = try SampleLoads(run, CREF_JPEG, width: width, height: height)
+                defer { loads.stop() }
+                let pairs = try loads.decodes(CREF_JPEG, repetitions: run.scaled(25, 5))
                 let allowed = 0.5 + 0.5 * mebibytes(width * height * 4)
                 return Row(
                     "isolation.\(width)", "isolation: decode, JPEG of \(width) × \(height), without the library's time",

@@ -112,11 +112,7 @@ enum LocalFileBenchmark {
         /// Processes without a broker.
         func alone(_ run: BenchmarkRun, _ processes: Int, _ library: String) throws -> Cost {
             try Cost(of: nil, processes) {
-                guard let process = try LineProcess(python: run.peers, ["files", library.lowercased()] + arguments($0))
-                else {
-                    throw Failure("no Python")
-                }
-                return process
+                try LineProcess.inPython(run.peers, ["files", library.lowercased()] + arguments($0))
             }
         }
     }

@@ -62,8 +62,7 @@ enum MappedHitBenchmark {
         var times = Sample()
         for _ in 0..<run.scaled(15, 3) {
             process.write("")
-            guard let time = process.line().flatMap(Double.init) else { throw Failure("the \(name) has ended") }
-            times.add(time)
+            times.add(try process.number("the \(name) has ended"))
         }
         return Row(
             "mapped.\(id)", "hit on a picture that the \(name) keeps mapped", times, allowed: allowed, unit: "ns")

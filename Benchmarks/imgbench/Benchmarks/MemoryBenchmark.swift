@@ -15,13 +15,10 @@ enum MemoryBenchmark {
 
     private static func row(_ run: BenchmarkRun, _ format: SampleFormat) throws -> Row {
         let side = run.scaled(10_000, 2_000)
-        let picture = try SamplePicture(format.format, width: side, height: side)
-        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--memory-limit", "2G", "--max-download", "1G"])
-        defer {
-            broker.stop()
-            picture.stop()
-        }
-        let client = try broker.client()
+        let loads = try SampleLoads(
+            run, format.format, width: side, height: side, memory: "2G", ["--workers", "1"])
+        defer { loads.stop() }
+        let (picture, broker, client) = (loads.picture, loads.broker, loads.client)
         // The spare worker included.
         _ = try broker.idleWorkers("imgworker", 2, client)
         let idle = broker.workersPeaks()

@@ -87,9 +87,7 @@ enum SmallLatencyBenchmark {
             client.write("go")
             return client.line()
         }
-        guard line?.split(separator: " ").first.flatMap({ Double($0) }) != nil else {
-            throw Failure("the client did not get its images")
-        }
+        _ = try LineProcess.number(in: line, "the client did not get its images")
         return elapsed / Double(origin.images)
     }
 
@@ -126,9 +124,7 @@ enum SmallLatencyBenchmark {
                 do { beside.add(try request()) } catch { failure = error }
             }
             if let failure { throw failure }
-            if line?.split(separator: " ").first.flatMap({ Double($0) }) == nil {
-                throw Failure("the client did not get its images")
-            }
+            _ = try LineProcess.number(in: line, "the client did not get its images")
             for _ in beside.values { alone.add(try request()) }
             medians.add(beside.median, against: alone.median)
             tails.add(beside.quantile(0.99), against: alone.quantile(0.99))

@@ -53,7 +53,7 @@ enum StepBenchmark {
             let (ours, image) = try timed { try client.get(path: path, options) }
             image.withBytes { bytes in _ = bytes.byteCount }
             peer.write("\(id) \(path) \(number)")
-            guard let theirs = peer.line().flatMap(Double.init) else { throw Failure("pyvips does not answer") }
+            let theirs = try peer.number("pyvips does not answer")
             // The first ones start workers and load libraries.
             if number > 0 { pairs.add(ours, against: theirs) }
         }

@@ -51,15 +51,11 @@ enum ThumbnailBenchmark {
         _ run: BenchmarkRun, _ subject: Subject, _ side: Int, _ python: LineProcess?, _ nginx: Nginx?
     ) throws -> [Row] {
         let (width, height) = run.scaled((subject.width, subject.height), (800, 600))
-        let picture = try SamplePicture(subject.format, width: width, height: height)
+        let loads = try SampleLoads(run, subject.format, width: width, height: height, ["--workers", "1"])
+        defer { loads.stop() }
+        let (picture, broker, client) = (loads.picture, loads.broker, loads.client)
         let file = try TemporaryFile(picture.bytes)
-        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--max-download", "1G", "--memory-limit", "1G"])
-        defer {
-            broker.stop()
-            picture.stop()
-            file.remove()
-        }
-        let client = try broker.client()
+        defer { file.remove() }
         // Of a worker that is still warming up, the rest of the warm-up would count as growth.
         _ = try broker.idleWorkers("imgworker", 2, client)
         let idle = broker.workersPeaks()
@@ -128,8 +124,7 @@ enum ThumbnailBenchmark {
                 return nil
             }
             defer { process.stop() }
-            guard let peak = process.line().flatMap(Double.init) else { throw Failure("\(name) has no peak") }
-            peaks.append(Row.Figure(name: name, value: mebibytes(Int(peak))))
+            peaks.append(Row.Figure(name: name, value: mebibytes(Int(try process.number("\(name) has no peak")))))
         }
         let ours = mebibytes(grown + mainSide * mainSide * 4)
         let ratio = ours / (peaks.map(\.value).min() ?? 1)

@@ -65,10 +65,7 @@ enum TorchBenchmark {
         let loader = broker.map { name == contiguous ? "contiguous:\($0.socketPath)" : $0.socketPath } ?? loaders[name]!
         let processes = try (0..<count).map { number in
             let arguments = [loader, files.folder, "\(files.count)", "2", "\(number + 1)", "\(workers)"]
-            guard let process = try LineProcess(python: run.peers, script: "torch_peer.py", arguments) else {
-                throw Failure("no Python")
-            }
-            return process
+            return try LineProcess.inPython(run.peers, script: "torch_peer.py", arguments)
         }
         defer { processes.forEach { $0.stop() } }
         for process in processes where process.line() != "ready" { throw Failure("a process has no PyTorch") }

@@ -33,12 +33,7 @@ struct ClientFeed {
             for client in clients { client.write("go") }
             return clients.map { $0.line(each: 20) { times.sample() } }
         }
-        own = try lines.reduce(0) { sum, line in
-            guard let own = line?.split(separator: " ").first.flatMap({ Double($0) }) else {
-                throw Failure("the client did not get its images")
-            }
-            return sum + own
-        }
+        own = try lines.map { try LineProcess.number(in: $0, "the client did not get its images") }.reduce(0, +)
         times.settle(pauseMilliseconds: run.scaled(100, 20))
         self.elapsed = elapsed
         milliseconds = times.milliseconds.reduce(into: [:]) { $0[$1.key] = $1.value - (before[$1.key] ?? 0) }

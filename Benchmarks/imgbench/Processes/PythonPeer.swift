@@ -8,11 +8,27 @@ extension LineProcess {
         try self.init(python, [Peers.script(script)] + arguments)
     }
 
+    /// Starts a script of `Peers` where there is a Python environment.
+    static func inPython(_ peers: Peers, script: String = "peer.py", _ arguments: [String]) throws -> LineProcess {
+        guard let process = try LineProcess(python: peers, script: script, arguments) else {
+            throw Failure("no Python")
+        }
+        return process
+    }
+
     /// Requests a thumbnail from a serving process. Returns its time in milliseconds.
     func thumbnail(_ library: String, path: String, side: Int) throws -> Double {
         write("thumbnail \(library) \(path) \(side)")
-        guard let time = line().flatMap(Double.init) else { throw Failure("\(library) makes no thumbnail") }
-        return time
+        return try number("\(library) makes no thumbnail")
+    }
+
+    /// Reads the number at the start of the next line; without one, the process has failed.
+    func number(_ failure: String) throws -> Double { try Self.number(in: line(), failure) }
+
+    /// Returns the number at the start of a line that a process has printed; without one, it has failed.
+    static func number(in line: String?, _ failure: String) throws -> Double {
+        guard let number = line?.split(separator: " ").first.flatMap({ Double($0) }) else { throw Failure(failure) }
+        return number
     }
 }
 

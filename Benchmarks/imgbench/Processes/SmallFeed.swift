@@ -39,9 +39,9 @@ struct SmallFeed {
     func inPython(_ library: String, processes: Int, threads: Int) throws -> Cost? {
         if run.peers.python == nil { return nil }
         return try alone(
-            try (0..<processes).compactMap { first in
+            try (0..<processes).map { first in
                 let arguments = [first, count, processes, threads, side].map(String.init)
-                return try LineProcess(python: run.peers, ["feed", library, own] + arguments)
+                return try LineProcess.inPython(run.peers, ["feed", library, own] + arguments)
             })
     }
 
@@ -51,12 +51,7 @@ struct SmallFeed {
         for process in processes where process.line() != "ready" { throw Failure("a loader does not start") }
         let (elapsed, processor) = try timed {
             for process in processes { process.write("go") }
-            return try processes.map { process in
-                guard let time = process.line().flatMap(Double.init) else {
-                    throw Failure("a loader did not get its images")
-                }
-                return time
-            }
+            return try processes.map { try $0.number("a loader did not get its images") }
         }
         return Cost(elapsed: perImage(elapsed), processor: perImage(processor.reduce(0, +)))
     }

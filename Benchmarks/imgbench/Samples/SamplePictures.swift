@@ -1,3 +1,4 @@
+import BrokerHarness
 import CReference
 import Dispatch
 import Foundation
@@ -80,6 +81,27 @@ final class SamplePicture {
     }
 
     func stop() { origin.stop() }
+}
+
+/// A generated image at an origin, and a broker with a client that loads it.
+final class SampleLoads {
+    let picture: SamplePicture
+    let broker: BrokerProcess
+    let client: ImageBroker
+
+    init(
+        _ run: BenchmarkRun, _ format: cref_format, width: Int, height: Int, memory: String = "1G",
+        keepsConnections: Bool = true, _ options: [String] = []
+    ) throws {
+        picture = try SamplePicture(format, width: width, height: height, keepsConnections: keepsConnections)
+        broker = try BrokerProcess(run.broker, ["--memory-limit", memory, "--max-download", "1G"] + options)
+        client = try broker.client()
+    }
+
+    func stop() {
+        broker.stop()
+        picture.stop()
+    }
 }
 
 extension ImageBroker {
