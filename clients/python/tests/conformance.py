@@ -24,6 +24,44 @@ def cases(*files: str) -> Iterator[Tuple[str, Fields]]:
             yield f"{file}: {case['name']}", {"image": content.get("image"), "number": number, **case}
 
 
+#: The values of fields that a description does not have.
+_ABSENT = {"damaged": False, "stale": False, "blacklisted": False, "loops": 1, "embedded": False}
+
+
+def _assert_contains(actual: Fields, expected: Fields) -> None:
+    found = {name: actual.get(name, _ABSENT.get(name)) for name in expected}
+    assert found == expected, f"expected {expected}, not {found}"
+
+
+def compare(result: Fields, expected: Fields) -> None:
+    """Compares the result of a call with the expected one: `image`, `reply` or `error` (fields) or `failure`, of an image also
+    `bytes` and `blocks` (hexadecimal), `progress` and `before`."""
+    for kind in ("failure", "error", "reply", "image"):
+        assert (kind in result) == (kind in expected), f"expected {expected}, not {result}"
+    if "failure" in expected:
+        assert result["failure"] == expected["failure"], result["failure"]
+    for kind in ("error", "reply", "image"):
+        if kind in expected:
+            actual = result[kind]
+            _assert_contains(actual.get("stats", actual), expected[kind])
+    data = bytes.fromhex(result.get("bytes", ""))
+    if "byte" in expected:
+        assert data == bytes([expected["byte"]]) * result["image"]["bytes"]
+    if "pixel" in expected:
+        assert list(data[:4]) == expected["pixel"], data[:4]
+    if "body" in expected:
+        assert data == base64.b64decode(expected["body"])
+    if "blocks" in expected:
+        blocks = {kind: base64.b64encode(bytes.fromhex(block)).decode() for kind, block in result["blocks"].items()}
+        assert blocks == expected["blocks"], blocks
+    if "progress" in expected:
+        assert result["progress"] == expected["progress"], result["progress"]
+    if "before" in expected:
+        assert len(result["before"]) == len(expected["before"]), result["before"]
+        for actual, fields in zip(result["before"], expected["before"]):
+            _assert_contains(actual, fields)
+
+
 def keeps_images(case: Fields) -> bool:
     """Returns whether the client of a scripted case is to keep images."""
     return any(step.get("read") == "hello" for script in case["connections"] for step in script)
