@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import base64
 import fcntl
-import io
 import json
 import os
 import pathlib
@@ -25,16 +24,14 @@ import pytest
 from conftest import PROGRAMS
 from fixtures import Scripted
 from scripted import ScriptedBroker
-from support import CONFORMANCE, Broker, Origin, Page, eventually
+from support import CONFORMANCE, Broker, Origin, Page, encoded, eventually
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[1]
 
 
 def png(width: int = 64, height: int = 32) -> bytes:
     """Returns an opaque image."""
-    file = io.BytesIO()
-    PIL.Image.linear_gradient("L").resize((width, height)).convert("RGB").save(file, "PNG")
-    return file.getvalue()
+    return encoded(PIL.Image.linear_gradient("L").resize((width, height)).convert("RGB"))
 
 
 def run(
@@ -131,10 +128,8 @@ def test_cancel(own_broker: Broker, origin: Origin, url: str, gate: threading.Ev
 
 def test_animation(own_broker: Broker, origin: Origin) -> None:
     pictures = [PIL.Image.new("RGB", (320, 240), (0, index * 4, 100)) for index in range(60)]
-    file = io.BytesIO()
-    pictures[0].save(file, "GIF", save_all=True, append_images=pictures[1:], duration=40)
-    origin.pages["/frames.gif"] = Page(file.getvalue(), 200, {"Cache-Control": "max-age=3600"})
-    run("animation", own_broker.socket, origin.url + "/frames.gif")
+    file = encoded(pictures[0], "GIF", save_all=True, append_images=pictures[1:], duration=40)
+    run("animation", own_broker.socket, origin.add("/frames.gif", file))
 
 
 def test_detach(own_broker: Broker, origin: Origin, gate: threading.Event) -> None:

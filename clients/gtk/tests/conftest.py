@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import pathlib
@@ -16,7 +15,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 
 from fixtures import gate  # noqa: E402, F401
-from support import Broker, Display, Origin, Page, eventually  # noqa: E402
+from support import Broker, Display, Origin, Page, encoded, eventually  # noqa: E402
 
 #: The folder of the library, built by scripts/test-gtk.sh.
 BUILT = pathlib.Path(os.environ["IMGBROKER_GTK_BUILT"])
@@ -32,9 +31,7 @@ def color_of(number: int) -> Color:
 
 def image(color: Color, width: int = 300, height: int = 225, form: str = "PNG") -> bytes:
     """Returns an image of one colour."""
-    file = io.BytesIO()
-    PIL.Image.new("RGB", (width, height), color).save(file, form)
-    return file.getvalue()
+    return encoded(PIL.Image.new("RGB", (width, height), color), form)
 
 
 class _Numbered(Dict[str, Page]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pathlib
 import threading
 from typing import List
@@ -10,7 +9,7 @@ from typing import List
 import PIL.Image
 
 from conftest import Screen, Viewer, color_of, image
-from support import Broker, Origin, Page, eventually
+from support import Broker, Origin, Page, encoded, eventually
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
@@ -122,11 +121,9 @@ def test_shown_on_demand(viewer: Viewer, origin: Origin) -> None:
 
 def test_resize(viewer: Viewer, broker: Broker, origin: Origin) -> None:
     """While the window is resized, the present image is shown; when its size has settled, one of more pixels is requested."""
-    file = io.BytesIO()
     stripes = PIL.Image.new("RGB", (800, 800))
     stripes.putdata([RED if x % 2 == 0 else BLUE for _ in range(800) for x in range(800)])
-    stripes.save(file, "PNG")
-    url = origin.add("/resize.png", file.getvalue())
+    url = origin.add("/resize.png", encoded(stripes))
     viewer.do(f"viewer.window.set_default_size(100, 100); viewer.show(uri='{url}')")
     viewer.wait("ready")
     requests = broker.stats()["requests"]
@@ -251,9 +248,8 @@ def test_refresh(viewer: Viewer, origin: Origin, tmp_path: pathlib.Path, gate: t
 
 def test_release_keeps_the_place(viewer: Viewer, origin: Origin, gate: threading.Event) -> None:
     """A released picture keeps its natural size, and shows a blurred image until it is loaded again."""
-    file = io.BytesIO()
-    PIL.Image.linear_gradient("L").resize((300, 150)).convert("RGB").save(file, "PNG")
-    url = origin.add("/place.png", file.getvalue(), headers={"Cache-Control": "no-store"})
+    gradient = PIL.Image.linear_gradient("L").resize((300, 150)).convert("RGB")
+    url = origin.add("/place.png", encoded(gradient), headers={"Cache-Control": "no-store"})
     viewer.do(f"viewer.show(uri='{url}', valign=Gtk.Align.START)")
     viewer.wait("ready")
     measure = "list(viewer.picture.measure(Gtk.Orientation.VERTICAL, 300))[:2]"
@@ -330,9 +326,7 @@ def test_change_out_of_view(
     """A change whose request was cancelled out of view is made up for."""
     halves = PIL.Image.new("RGB", (200, 100), RED)
     halves.paste(BLUE, (100, 0, 200, 100))
-    file = io.BytesIO()
-    halves.save(file, "PNG")
-    url = origin.add("/halves.png", file.getvalue(), headers={"Cache-Control": "no-store"})
+    url = origin.add("/halves.png", encoded(halves), headers={"Cache-Control": "no-store"})
     viewer.do(f"viewer.show(uri='{url}', crop='0,0,100,100', content_fit='cover')")
     eventually(lambda: viewer.screen.count(RED) == 400 * 600)
     origin.pages["/halves.png"] = origin.pages["/halves.png"]._replace(gate=gate)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import pathlib
 import sys
 from typing import Any, Callable, Iterator
@@ -12,7 +11,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 
 import imgbroker  # noqa: E402
 from fixtures import broker, gate, origin, scripted  # noqa: E402, F401
-from support import Broker  # noqa: E402
+from support import Broker, encoded  # noqa: E402
 
 
 @pytest.fixture
@@ -47,8 +46,6 @@ def picture() -> Callable[..., bytes]:
             image = PIL.Image.linear_gradient("L").resize((width, height)).convert("RGB")
         else:
             image = PIL.Image.new("RGBA" if len(color) == 4 else "RGB", (width, height), color)
-        file = io.BytesIO()
-        image.save(file, format)
-        return file.getvalue()
+        return encoded(image, format)
 
     return encode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import io
 import json
 import os
 import pathlib
@@ -30,6 +31,13 @@ def eventually(condition: Callable[[], Value], seconds: float = 20.0) -> Value:
             assert value, "the condition did not come true"
             return value
         time.sleep(0.01)
+
+
+def encoded(image: Any, format: str = "PNG", **options: Any) -> bytes:
+    """Returns the file of an image of Pillow's."""
+    file = io.BytesIO()
+    image.save(file, format, **options)
+    return file.getvalue()
 
 
 def open_descriptors() -> int:

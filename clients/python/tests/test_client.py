@@ -26,7 +26,7 @@ import imgbroker
 from imgbroker import ErrorCode
 from imgbroker._client import data_of_url, is_data_url, is_url
 from fixtures import Scripted
-from support import Broker, Origin, Page, eventually, open_descriptors, run_script
+from support import Broker, Origin, Page, encoded, eventually, open_descriptors, run_script
 
 Picture = Callable[..., bytes]
 
@@ -820,10 +820,9 @@ def test_file_over_the_wire(tmp_path: pathlib.Path, scripted: Scripted) -> None:
 def test_frames(broker: Broker, origin: Origin) -> None:
     PIL = pytest.importorskip("PIL.Image")
     pictures = [PIL.new("RGB", (320, 240), (0, index * 4, 100)) for index in range(60)]
-    file = io.BytesIO()
-    pictures[0].save(file, "GIF", save_all=True, append_images=pictures[1:], duration=40)
-    origin.pages["/frames.gif"] = Page(file.getvalue(), 200, {"Content-Type": "image/gif"})
-    expected = PIL.open(file)
+    file = encoded(pictures[0], "GIF", save_all=True, append_images=pictures[1:], duration=40)
+    origin.pages["/frames.gif"] = Page(file, 200, {"Content-Type": "image/gif"})
+    expected = PIL.open(io.BytesIO(file))
     with imgbroker.Client(broker.socket) as client:
         frames = []
         for frame in client.frames(origin.url + "/frames.gif"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pathlib
 from typing import Any, List
 
@@ -12,7 +11,7 @@ import PIL.ImageCms
 import pytest
 
 import imgbroker
-from support import Origin
+from support import Origin, encoded
 
 #: Images from elsewhere, which not every checkout has.
 GIVEN = pathlib.Path(__file__).resolve().parents[4] / "shared" / "images"
@@ -22,12 +21,6 @@ FILES: List[pathlib.Path] = sorted(
     if path.suffix in (".png", ".apng", ".jpg", ".jpeg", ".gif", ".webp") and not path.name.startswith("pngsuite-x"))
 
 _QUARTER_TURNS = (5, 6, 7, 8)
-
-
-def _encoded(image: PIL.Image.Image, format: str = "JPEG", **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, format, **options)
-    return file.getvalue()
 
 
 def _exif(orientation: int = 1) -> PIL.Image.Exif:
@@ -68,7 +61,7 @@ def test_given_images(client: imgbroker.Client, path: pathlib.Path) -> None:
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
 def test_metadata(client: imgbroker.Client, origin: Origin, format: str) -> None:
     profile = PIL.ImageCms.ImageCmsProfile(PIL.ImageCms.createProfile("sRGB")).tobytes()
-    file = _encoded(PIL.Image.linear_gradient("L").convert("RGB"), format, exif=_exif(6), icc_profile=profile, dpi=(300, 300))
+    file = encoded(PIL.Image.linear_gradient("L").convert("RGB"), format, exif=_exif(6), icc_profile=profile, dpi=(300, 300))
     url = origin.add(f"/metadata.{format}", file)
     image = client.get(url, width=16, metadata=["exif", "icc", "xmp"])
     assert image.exif[0x010F] == "Maker" and image.exif[0x0112] == 6
@@ -85,7 +78,7 @@ def test_metadata(client: imgbroker.Client, origin: Origin, format: str) -> None
 def test_copies_keep_the_metadata(client: imgbroker.Client, origin: Origin) -> None:
     import pickle
 
-    url = origin.add("/pickled.jpg", _encoded(PIL.Image.new("RGB", (20, 10)), exif=_exif()))
+    url = origin.add("/pickled.jpg", encoded(PIL.Image.new("RGB", (20, 10)), "JPEG", exif=_exif()))
     for writable in (False, True):
         image = client.get(url, metadata=["exif"], writable=writable)
         copy = pickle.loads(pickle.dumps(image))
@@ -96,7 +89,7 @@ def test_copies_keep_the_metadata(client: imgbroker.Client, origin: Origin) -> N
 def test_preview(client: imgbroker.Client, origin: Origin, orientation: int) -> None:
     scene = PIL.Image.linear_gradient("L").resize((1600, 1200)).convert("RGB")
     scene.paste((200, 30, 30), (0, 0, 800, 600))
-    thumbnail = _encoded(scene.resize((320, 240)), quality=85)
+    thumbnail = encoded(scene.resize((320, 240)), "JPEG", quality=85)
     exif = _exif(orientation).tobytes()[6:]
     # The directory of the thumbnail follows that of the image.
     assert exif[:2] in (b"MM", b"II")
@@ -110,7 +103,7 @@ def test_preview(client: imgbroker.Client, origin: Origin, orientation: int) -> 
 
     directory = (2).to_bytes(2, order) + entry(0x0201, start + 30) + entry(0x0202, len(thumbnail)) + bytes(4)
     block = exif[:link] + start.to_bytes(4, order) + exif[link + 4:] + directory + thumbnail
-    url = origin.add(f"/preview-{orientation}.jpg", _encoded(scene, exif=b"Exif\0\0" + block))
+    url = origin.add(f"/preview-{orientation}.jpg", encoded(scene, "JPEG", exif=b"Exif\0\0" + block))
     fast = client.get(url, width=120, height=120, embedded="fast")
     assert fast.embedded and fast.original_size == ((1200, 1600) if orientation in _QUARTER_TURNS else (1600, 1200))
     slow = client.get(url, width=120, height=120)

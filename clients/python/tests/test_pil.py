@@ -27,7 +27,7 @@ import pytest
 import imgbroker
 from imgbroker import pil as Image
 from fixtures import Scripted
-from support import Broker, Origin, open_descriptors, run_script
+from support import Broker, Origin, encoded, open_descriptors, run_script
 
 Picture = Callable[..., bytes]
 
@@ -43,12 +43,6 @@ def default(client: imgbroker.Client, monkeypatch: pytest.MonkeyPatch) -> imgbro
     """The client of the module's functions."""
     monkeypatch.setattr(imgbroker, "_default", client)
     return client
-
-
-def _encoded(image: PIL.Image.Image, format: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, format, **options)
-    return file.getvalue()
 
 
 def _difference(ours: PIL.Image.Image, theirs: PIL.Image.Image) -> float:
@@ -69,7 +63,7 @@ CASES: List[Tuple[str, PIL.Image.Image, Dict[str, Any], float]] = [
 def test_formats(tmp_path: pathlib.Path, format: str, source: PIL.Image.Image, options: Dict[str, Any], tolerance: float) -> None:
     path = tmp_path / "image"
     try:
-        path.write_bytes(_encoded(source, format, **options))
+        path.write_bytes(encoded(source, format, **options))
     except (KeyError, OSError):
         pytest.skip(f"this Pillow does not write {format}")
     with Image.open(path) as ours, PIL.Image.open(path) as theirs:
@@ -88,14 +82,14 @@ def test_formats(tmp_path: pathlib.Path, format: str, source: PIL.Image.Image, o
     (GRAY.convert("1"), "L", "PNG", {}), (COLOR.convert("CMYK"), "RGB", "JPEG", {}), (COLOR, "RGBA", "GIF", {}),
 ])
 def test_modes_that_differ(source: PIL.Image.Image, mode: str, format: str, options: Dict[str, Any]) -> None:
-    image = Image.open(io.BytesIO(_encoded(source, format, **options)))
+    image = Image.open(io.BytesIO(encoded(source, format, **options)))
     assert (image.mode, image.size) == (mode, (97, 61))
     image.load()
     assert image.mode == mode and len(image.getbands()) == len(mode)
 
 
 def test_sources(tmp_path: pathlib.Path, origin: Origin) -> None:
-    data = _encoded(COLOR, "PNG")
+    data = encoded(COLOR, "PNG")
     path = tmp_path / "a:b#c%20.png"
     path.write_bytes(data)
     compressed = tmp_path / "image.gz"
@@ -114,7 +108,7 @@ def test_sources(tmp_path: pathlib.Path, origin: Origin) -> None:
             image = Image.open(source)
             assert image.mode == "RGB" and _difference(image, COLOR) == 0, source
             assert not getattr(source, "closed", False)
-    assert Image.open(origin.add("/pil-gray.png", _encoded(GRAY, "PNG"))).mode == "RGB"
+    assert Image.open(origin.add("/pil-gray.png", encoded(GRAY, "PNG"))).mode == "RGB"
 
 
 def test_no_pixels_before_they_are_needed(tmp_path: pathlib.Path, default: imgbroker.Client) -> None:
@@ -148,7 +142,7 @@ def test_pixels_are_shared_and_may_be_changed(tmp_path: pathlib.Path) -> None:
         first.putpixel((0, 0), value)
         assert second.getpixel((0, 0)) == source.getpixel((0, 0))
         for format in ("PNG", "TIFF"):
-            assert _difference(PIL.Image.open(io.BytesIO(_encoded(second, format))), source) == 0
+            assert _difference(PIL.Image.open(io.BytesIO(encoded(second, format))), source) == 0
 
 
 def test_context_manager_and_close(tmp_path: pathlib.Path) -> None:
@@ -184,7 +178,7 @@ def test_other_names_are_those_of_pillow(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Image.fromarray(numpy.zeros((3, 2), numpy.uint8)).mode == "L" and {"open", "merge", "Resampling"} <= set(dir(Image))
     with pytest.raises(AttributeError):
         Image.nothing  # type: ignore[attr-defined]
-    data = _encoded(COLOR, "PNG")
+    data = encoded(COLOR, "PNG")
     # So that it is restored.
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 1)
     Image.MAX_IMAGE_PIXELS = 1000
@@ -196,9 +190,9 @@ def test_other_names_are_those_of_pillow(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_errors(tmp_path: pathlib.Path, origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
-    Image.open(io.BytesIO(_encoded(COLOR, "PNG"))).close()
+    Image.open(io.BytesIO(encoded(COLOR, "PNG"))).close()
     before = open_descriptors()
-    for data in (b"", b"This is no image.", _encoded(COLOR, "JPEG")[:100]):
+    for data in (b"", b"This is no image.", encoded(COLOR, "JPEG")[:100]):
         path = tmp_path / "none"
         path.write_bytes(data)
         sources: List[Any] = [path, io.BytesIO(data), path]
@@ -217,7 +211,7 @@ def test_errors(tmp_path: pathlib.Path, origin: Origin, monkeypatch: pytest.Monk
     assert isinstance(missing.value.__cause__, imgbroker.DownloadError)
     with pytest.raises(OSError, match="http-status"):
         Image.open(origin.add("/pil-500", b"", status=500))
-    png = io.BytesIO(_encoded(COLOR, "PNG"))
+    png = io.BytesIO(encoded(COLOR, "PNG"))
     wrong: List[Tuple[Any, Dict[str, Any], Type[Exception]]] = [
         (png, {"mode": "w"}, ValueError), (io.StringIO(), {}, ValueError), (png, {"formats": "PNG"}, TypeError)]
     for source, options, kind in wrong:
@@ -234,7 +228,7 @@ def test_errors(tmp_path: pathlib.Path, origin: Origin, monkeypatch: pytest.Monk
 
 
 def test_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = _encoded(COLOR, "PNG")
+    data = encoded(COLOR, "PNG")
     image = Image.open(io.BytesIO(data[:len(data) * 3 // 4]))
     assert image.size == COLOR.size
     with pytest.raises(OSError, match="truncated") as found:
@@ -267,7 +261,7 @@ def test_metadata(format: str, orientation: int) -> None:
     exif[0x0112] = orientation
     exif[0x010F], exif[0x0131] = "Maker of cameras", "Software"
     exif.get_ifd(0x8769)[0x9286] = b"Comment"
-    data = _encoded(COLOR, format, exif=exif, icc_profile=PIL.ImageCms.ImageCmsProfile(PIL.ImageCms.createProfile("sRGB")).tobytes())
+    data = encoded(COLOR, format, exif=exif, icc_profile=PIL.ImageCms.ImageCmsProfile(PIL.ImageCms.createProfile("sRGB")).tobytes())
     ours, theirs = Image.open(io.BytesIO(data)), PIL.Image.open(io.BytesIO(data))
     upright = PIL.ImageOps.exif_transpose(theirs)
     assert upright is not None and ours.size == upright.size
@@ -280,7 +274,7 @@ def test_metadata(format: str, orientation: int) -> None:
     assert turned is not None and _difference(turned, upright) < (3 if format != "PNG" else 0.001)
     profile = PIL.ImageCms.ImageCmsProfile(io.BytesIO(ours.info["icc_profile"]))
     assert PIL.ImageCms.getProfileDescription(profile).strip() == "sRGB built-in"
-    saved = PIL.Image.open(io.BytesIO(_encoded(ours, format, exif=ours.info["exif"])))
+    saved = PIL.Image.open(io.BytesIO(encoded(ours, format, exif=ours.info["exif"])))
     assert saved.getexif()[0x010F] == "Maker of cameras"
 
 
@@ -327,7 +321,7 @@ FRAMES = [COLOR, COLOR.rotate(90), PIL.ImageOps.invert(COLOR), COLOR.rotate(180)
 def test_animation(format: str, options: Dict[str, Any]) -> None:
     durations = [50, 70, 90, 110, 130]
     frames = [frame.quantize(64).convert("RGB") for frame in FRAMES] if format == "GIF" else FRAMES
-    data = _encoded(frames[0], format, save_all=True, append_images=frames[1:], duration=durations, **options)
+    data = encoded(frames[0], format, save_all=True, append_images=frames[1:], duration=durations, **options)
     ours, theirs = Image.open(io.BytesIO(data)), PIL.Image.open(io.BytesIO(data))
     shown = [frame.convert("RGBA") for frame in PIL.ImageSequence.Iterator(theirs)]
     assert (ours.n_frames, ours.is_animated, ours.tell()) == (5, True, 0) and ours.mode == "RGBA"
@@ -354,7 +348,7 @@ def test_animation(format: str, options: Dict[str, Any]) -> None:
 
 
 def test_animation_is_requested_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = _encoded(FRAMES[0], "PNG", save_all=True, append_images=FRAMES[1:], duration=50)
+    data = encoded(FRAMES[0], "PNG", save_all=True, append_images=FRAMES[1:], duration=50)
     requested = []
     load = imgbroker.Client.get
 
@@ -369,7 +363,7 @@ def test_animation_is_requested_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_still_image_has_one_frame() -> None:
-    image = Image.open(io.BytesIO(_encoded(COLOR, "PNG")))
+    image = Image.open(io.BytesIO(encoded(COLOR, "PNG")))
     image.seek(0)
     with pytest.raises(EOFError):
         image.seek(1)
@@ -377,7 +371,7 @@ def test_still_image_has_one_frame() -> None:
 
 
 def test_copies_and_pickles() -> None:
-    data = _encoded(TRANSPARENT, "PNG", dpi=(72, 72))
+    data = encoded(TRANSPARENT, "PNG", dpi=(72, 72))
     makes: List[Callable[[Any], Any]] = [copy.copy, copy.deepcopy, lambda image: pickle.loads(pickle.dumps(image))]
     for make in makes:
         image = make(Image.open(io.BytesIO(data)))
@@ -390,7 +384,7 @@ def test_copies_and_pickles() -> None:
 
 
 def test_threads() -> None:
-    data = _encoded(COLOR, "PNG")
+    data = encoded(COLOR, "PNG")
     found: List[float] = []
 
     def load() -> None:

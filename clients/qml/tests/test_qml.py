@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 import pathlib
@@ -17,7 +16,7 @@ import PIL.Image
 import pytest
 
 from conftest import Color, Program, Screen
-from support import Broker, Origin, Page, eventually
+from support import Broker, Origin, Page, encoded, eventually
 
 NULL, READY, LOADING, ERROR = range(4)
 RED, GREEN, BLUE, GREY = (255, 0, 0), (0, 128, 0), (0, 0, 255), (128, 128, 128)
@@ -25,16 +24,9 @@ FEED = pathlib.Path(__file__).resolve().parents[1] / "examples" / "feed.qml"
 IMAGE = 'BrokerImage {{ id: image; width: 200; height: 150; {} }}'
 
 
-def encode(image: PIL.Image.Image, kind: str = "PNG", **options: Any) -> bytes:
-    """Returns the bytes of a file."""
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
-
-
 def plain(color: Color, width: int = 64, height: int = 48, **options: Any) -> bytes:
     """Returns a file of one colour."""
-    return encode(PIL.Image.new("RGB", (width, height), color), **options)
+    return encoded(PIL.Image.new("RGB", (width, height), color), **options)
 
 
 def shows(program: Program, color: Color, width: int, height: int) -> Callable[[], bool]:
@@ -386,7 +378,7 @@ COLORS: List[Color] = [(255 - 30 * index, 20 * index, 255) for index in range(8)
 def animation(width: int, height: int, delay: int, loop: int = 0) -> bytes:
     """Returns eight frames of one colour each."""
     frames = [PIL.Image.new("RGB", (width, height), color) for color in COLORS]
-    return encode(frames[0], "WEBP", save_all=True, append_images=frames[1:], duration=delay, loop=loop, lossless=True)
+    return encoded(frames[0], "WEBP", save_all=True, append_images=frames[1:], duration=delay, loop=loop, lossless=True)
 
 
 FRAMES = """
@@ -478,7 +470,7 @@ def test_sources(screen: Screen, broker: Broker, origin: Origin, tmp_path: pathl
 def test_options(screen: Screen, broker: Broker, origin: Origin) -> None:
     halves = PIL.Image.new("RGB", (400, 300), RED)
     halves.paste(BLUE, (200, 0, 400, 300))
-    url = origin.add("/options", encode(halves))
+    url = origin.add("/options", encoded(halves))
     program = screen.show(broker, IMAGE.format(f'source: "{url}"'))
     # Scaling blends the colours next to the edge.
     eventually(lambda: program.counts().get(BLUE, 0) > 90 * 150)
@@ -539,7 +531,7 @@ class HalfServer:
 
 def test_progress(screen: Screen, broker: Broker) -> None:
     noise = PIL.Image.effect_noise((800, 600), 90).convert("RGB")
-    server = HalfServer(encode(noise, "JPEG", quality=90, progressive=True))
+    server = HalfServer(encoded(noise, "JPEG", quality=90, progressive=True))
     try:
         program = screen.show(broker, IMAGE.format(f'source: "{server.url}"; progressive: true'))
         eventually(lambda: 0.3 < program.eval("image.progress") < 0.7)

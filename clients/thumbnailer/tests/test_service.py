@@ -13,7 +13,7 @@ import subprocess
 from typing import Any, Dict, Iterator, List, Tuple
 
 import pytest
-from conftest import CONNECTION, FLAVOR, INSTALLED, NAME, PROGRAM, UNPRIVILEGED, Bus, check, draw, pause, resume, uri_of
+from conftest import CONNECTION, FLAVOR, INSTALLED, PROGRAM, UNPRIVILEGED, Bus, check, draw, pause, resume, uri_of
 from gi.repository import Gio, GLib
 from scripted import ScriptedBroker
 from support import Broker, eventually
