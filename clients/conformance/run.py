@@ -74,7 +74,7 @@ def _perform(driver: Driver, call: Fields) -> None:
 
 
 def _scripted(command: List[str], case: Fields, folder: pathlib.Path) -> None:
-    broker = ScriptedBroker(str(folder / "socket"), case["connections"], case["image"])
+    broker = ScriptedBroker(str(folder / "socket"), case["connections"])
     keeps = keeps_images(case)
     driver = Driver(command, broker.path, keeps)
     try:

@@ -94,7 +94,7 @@ def _is_raw(request: Fields) -> bool:
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("case", _cases(*SCRIPTED))
 def test_scripted(case: Fields, style: str, scripted: Scripted, connect: Connect) -> None:
-    broker = scripted(*case["connections"], image=case["image"])
+    broker = scripted(*case["connections"])
     client = connect(broker.path, 8 if keeps_images(case) else -1, style)
     for call in case["calls"]:
         if "do" in call:

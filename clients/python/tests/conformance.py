@@ -21,7 +21,7 @@ def cases(*files: str) -> Iterator[Tuple[str, Fields]]:
     for file in files:
         content = json.loads((CONFORMANCE / f"{file}.json").read_text())
         for number, case in enumerate(content["cases"]):
-            yield f"{file}: {case['name']}", {"image": content.get("image"), "number": number, **case}
+            yield f"{file}: {case['name']}", {"number": number, **case}
 
 
 #: The values of fields that a description does not have.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List
 
 import pytest
 
 from scripted import ScriptedBroker
-from support import CONFORMANCE, Broker, Origin
+from support import Broker, Origin
 
 Scripted = Callable[..., ScriptedBroker]
 
@@ -41,11 +40,10 @@ def gate() -> Iterator[threading.Event]:
 @pytest.fixture
 def scripted(tmp_path: pathlib.Path) -> Iterator[Scripted]:
     """Starts a broker with a script for each connection. At the end, the client must have done what they expect."""
-    default = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
     brokers: List[ScriptedBroker] = []
 
-    def start(*connections: List[Dict[str, Any]], image: Optional[Dict[str, Any]] = None) -> ScriptedBroker:
-        brokers.append(ScriptedBroker(str(tmp_path / "socket"), list(connections), image or default))
+    def start(*connections: List[Dict[str, Any]]) -> ScriptedBroker:
+        brokers.append(ScriptedBroker(str(tmp_path / "socket"), list(connections)))
         return brokers[-1]
 
     yield start

@@ -7,6 +7,7 @@ import fcntl
 import json
 import mmap
 import os
+import pathlib
 import socket
 import struct
 import threading
@@ -18,16 +19,18 @@ _F_ADD_SEALS = 1033
 _SEALS = {"seal": 1, "shrink": 2, "grow": 4, "write": 8, "future-write": 16}
 _MAGIC = 0x3164696C61766269
 
+_IMAGE = pathlib.Path(__file__).resolve().parents[2] / "conformance" / "image.json"
+
 Fields = Dict[str, Any]
 
 
 class ScriptedBroker:
     """Listens at a path and plays one script for each connection, in order."""
 
-    def __init__(self, path: str, connections: List[List[Fields]], image: Optional[Fields] = None) -> None:
+    def __init__(self, path: str, connections: List[List[Fields]]) -> None:
         self.path = path
         #: The fields of `sendImage` that a step does not state.
-        self._image = image or {}
+        self._image = json.loads(_IMAGE.read_text())
         self.problems: List[str] = []
         #: The frames of each connection.
         self.received: List[List[Fields]] = []

@@ -150,7 +150,7 @@ def test_scripted_with_submit(case: Fields, tmp_path: pathlib.Path) -> None:
 def test_scripted(case: Fields, tmp_path: pathlib.Path, submits: bool = False) -> None:
     gc.collect()
     descriptors = open_descriptors()
-    broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"], case["image"])
+    broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"])
     client = imgbroker.Client(broker.path, keep_images=8 if keeps_images(case) else 0, reconnect=10)
     kept: List[Any] = []
     try:
