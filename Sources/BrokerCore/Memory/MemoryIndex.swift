@@ -681,13 +681,13 @@ struct MemoryIndex {
     }
 
     /// Returns whether memory need not keep a buffer, which has no holder: it is a part of an animation, or an original that is
-    /// encoded, whose bytes no client has requested, and which the disk tier has under every key that leads to it.
+    /// encoded, whose bytes no client has requested, and which is a local file or in the disk tier under every key that leads to it.
     private func isSpare(_ record: BufferEntry) -> Bool {
         guard record.holders == 0, record.isResident else { return false }
         if forms[record.form].isBrief { return true }
         return !record.wasRequested && form(of: record) == .original
             && contents[record.content].key.pixels == nil
-            && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk }
+            && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk || originals[$0].key.url.isFile }
     }
 
     private mutating func countUnheld(_ slot: Int, _ change: Int) {

@@ -78,6 +78,18 @@ struct FileTests {
         }
     }
 
+    @Test mutating func `the bytes of a file leave the memory, where its images need the room`() {
+        (world, client) = Self.world { $0.usesDisk = false }.connected()
+        world.getFile(client, id: 1, StrictWorld.identity(5))
+        work()
+        #expect(world.image(client, 1) != nil && world.state.memory.entries == 1)
+        // Another size is made of the file that comes with its request.
+        world.getFile(client, id: 2, StrictWorld.identity(5)) { $0.variant.width = 5 }
+        #expect(world.reading.count == 1)
+        work()
+        #expect(world.image(client, 2)?.source == .file && world.state.memory.entries == 2)
+    }
+
     @Test func `a large file is decoded without a digest of its bytes`() {
         world.getFile(client, id: 1, StrictWorld.identity(5, size: 100_000))
         for job in world.reading.keys.sorted() { world.finishRead(job) }
