@@ -401,7 +401,8 @@ package final class FrameChannel {
 
     /// Sends as much as the socket accepts, of payloads at most `payloadBytes`. Returns whether nothing is queued any more.
     ///
-    /// - Throws: `SystemError` of `sendmsg` or `sendfile`, after which nothing more can be sent.
+    /// - Throws: `SystemError` of `sendmsg` or `sendfile`. The rest stays queued; after `ENOBUFS` and `ENOMEM` it can be sent
+    ///   later.
     @discardableResult
     package func flush(payloadBytes: Int = .max) throws(SystemError) -> Bool {
         var done = 0

@@ -234,7 +234,20 @@ public final class ImageBroker {
     }
 
     private func flush() throws(ClientError) {
-        if try !session.flush(), patience != nil { throw .notAnswering }
+        if try !session.flush(), !session.isRefused, patience != nil { throw .notAnswering }
+    }
+
+    /// Waits for bytes, at most for `patience`, and sends meanwhile the messages that the kernel has refused. Returns whether
+    /// bytes have arrived.
+    private func waitUntilReadable() throws(ClientError) -> Bool {
+        var rest = patience ?? .max
+        repeat {
+            if session.channel.hasOutgoing { try flush() }
+            let time = session.channel.hasOutgoing ? min(rest, Session.sendPauseMs) : rest
+            if session.channel.waitUntilReadable(milliseconds: Int32(clamping: time)) { return true }
+            rest -= time
+        } while rest > 0
+        return false
     }
 
     /// Sends a request and waits for its only reply.
@@ -280,11 +293,7 @@ public final class ImageBroker {
             case .ownHello: startKeeping()
             case .segmentEnded: break
             case nil:
-                if session.channel.waitUntilReadable(milliseconds: Int32(clamping: patience ?? -1)) {
-                    try session.fill()
-                } else {
-                    try requestSignOfLife()
-                }
+                if try waitUntilReadable() { try session.fill() } else { try requestSignOfLife() }
             }
         }
     }

@@ -49,9 +49,14 @@ final class Session {
     /// The newest request that was answered.
     private var newestAnswered = -1
     private var lastID = -1
+    /// Whether the kernel has refused to send the queued messages for now, because too many descriptors of the user are in
+    /// flight or it lacks memory. The socket is writable meanwhile, so `flush` must be called again after `sendPauseMs`.
+    private(set) var isRefused = false
     /// An inline image whose payload has not arrived completely.
     private var incomplete: (id: Int, reply: ImageReply, bytes: [UInt8])?
 
+    /// The time after which messages that the kernel has refused are sent again, in milliseconds.
+    static let sendPauseMs = 10
     private static let releasesInOneFrame = 10_000
     /// The protocol's maximum of an inline image, `maxInlineBytes`.
     private static let maximumInlineBytes = 64 << 20
@@ -142,8 +147,17 @@ final class Session {
     ///
     /// - Throws: `ClientError.connectionLost`.
     func flush() throws(ClientError) -> Bool {
-        let isSent: Bool
-        do { isSent = try channel.flush() } catch { throw .connectionLost }
+        isRefused = false
+        var isSent = false
+        do throws(SystemError) {
+            isSent = try channel.flush()
+            isRefused = channel.isStalled
+        } catch {
+            guard [SystemError.noBufferSpace, SystemError.outOfMemory].contains(error.code) else {
+                throw .connectionLost
+            }
+            isRefused = true
+        }
         closeUnleased()
         return isSent
     }

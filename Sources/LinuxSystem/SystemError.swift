@@ -59,6 +59,8 @@ extension SystemError {
     package static var tooManyOpenFilesInSystem: Int32 { ENFILE }
     /// `ETOOMANYREFS`: too many descriptors are in flight, sent and not received.
     package static var tooManyReferences: Int32 { ETOOMANYREFS }
+    /// `ENOBUFS`: the kernel lacks memory for a message.
+    package static var noBufferSpace: Int32 { ENOBUFS }
     /// `EBUSY`: in use.
     package static var busy: Int32 { EBUSY }
     /// `EBADF`: the descriptor does not permit it.

@@ -7,8 +7,9 @@
 //     imgprobe watch SOCKET URL FILE
 //     imgprobe hits SOCKET URL [call]
 //     imgprobe calls SOCKET [keep]
+//     imgprobe load SOCKET FILE waiting|tasks
 //
-// These are clients: see `Watcher`, `SilentClient` and `ConformanceDriver`.
+// These are clients: see `Watcher`, `SilentClient`, `ConformanceDriver` and `FileClient`.
 //
 //     imgprobe runtime [OPTION]...
 //
@@ -32,6 +33,7 @@ if arguments[0].hasSuffix("/imgcache") { CacheImpostor.run(arguments) }
 if arguments.count > 1, arguments[1] == "watch" { Watcher.run(arguments) }
 if arguments.count > 1, arguments[1] == "hits" { SilentClient.run(arguments) }
 if arguments.count > 1, arguments[1] == "calls" { ConformanceDriver.run(arguments) }
+if arguments.count > 1, arguments[1] == "load" { FileClient.run(arguments) }
 if arguments.count > 1, arguments[1] == "runtime" {
     exit(WorkerRuntime.run(ProbeProgram(), arguments: arguments.dropFirst(2)))
 }

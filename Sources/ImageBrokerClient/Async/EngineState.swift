@@ -114,9 +114,9 @@ struct EngineState {
         flush()
     }
 
+    /// Sends the queued messages; the thread sends the rest, and finds that a connection is lost.
     private func flush() {
-        // The thread finds that a connection is lost.
-        if let session, (try? session.flush()) == false { waker?.wake() }
+        if let session, (try? session.flush()) != true { waker?.wake() }
     }
 
     // MARK: The thread
@@ -134,14 +134,16 @@ struct EngineState {
     /// Returns the events that the thread waits for: whether the socket becomes writable, too, and the longest time.
     mutating func plan() -> (isWriting: Bool, milliseconds: Int?) {
         guard let session else { return (false, nil) }
+        let pause = session.isRefused ? Session.sendPauseMs : nil
+        let isWriting = session.channel.hasOutgoing && !session.isRefused
         guard session.releases.hasLeasesOrWakes() || session.hasSegmentsToForget else {
             releaseBy = nil
-            return (session.channel.hasOutgoing, nil)
+            return (isWriting, pause)
         }
         let now = Instant.now
         let due = releaseBy ?? now.adding(milliseconds: Self.releaseDelayMs)
         releaseBy = due
-        return (session.channel.hasOutgoing, max(0, due.microseconds(since: now) / 1000 + 1))
+        return (isWriting, min(max(0, due.microseconds(since: now) / 1000 + 1), pause ?? .max))
     }
 
     /// Receives the available bytes and sends the queued ones. Returns the effects, and the reason if the connection has ended.
@@ -157,11 +159,19 @@ struct EngineState {
                 session.enqueueDue(report: kept.takeReport())
                 self.releaseBy = nil
             }
-            if session.channel.hasOutgoing { flush() }
+            if session.channel.hasOutgoing { try sendRest(over: session) }
         } catch {
             end = error
         }
         return (exchange(&effects, with: []), end)
+    }
+
+    /// Sends the queued messages without waking the thread, which calls this.
+    private func sendRest(over session: Session) throws(ClientError) {
+        do throws(ClientError) { _ = try session.flush() } catch {
+            // A broker that has closed the connection may have sent the reason before.
+            if !session.channel.waitUntilReadable(milliseconds: 0) { throw error }
+        }
     }
 
     /// What the thread does after a connection has ended.
