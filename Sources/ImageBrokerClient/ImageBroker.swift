@@ -6,9 +6,9 @@ internal import SharedCache
 
 /// A connection to the broker.
 ///
-/// A connection and its leases belong to the process that opened it. After `fork` the child must not use the connection or
-/// release its images, but open its own connection: otherwise both would read the same stream, and each would release the
-/// other's leases. Mappings of the parent stay valid in the child. A program started by `exec` inherits nothing.
+/// A connection and its leases belong to the process that opened it. After `fork` the child must neither use nor release the
+/// connection or its images, but open its own connection: otherwise both would read the same stream, and each would release
+/// the other's leases. Mappings of the parent stay valid in the child. A program started by `exec` inherits nothing.
 ///
 /// `get` and similar methods wait for their reply. `send` and `receive` allow many requests in flight; replies arrive in
 /// the order in which they are ready. One thread uses a connection at a time; images may be used on any thread.
@@ -88,6 +88,12 @@ public final class ImageBroker {
             _ = try perform(.hello(client: client, validity: true))
             startKeeping()
         }
+    }
+
+    deinit {
+        unsafe kept = nil
+        stash = []
+        session.abandon()
     }
 
     /// Keeps images by the validity page that has come, if one has.

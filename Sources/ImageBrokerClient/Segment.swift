@@ -77,6 +77,9 @@ struct SegmentTable {
         if entries[number] != nil { forgettable.insert(number) }
     }
 
+    /// Whether images in segments are in use.
+    var hasLeases: Bool { entries.values.contains { $0.leases > 0 } }
+
     /// Whether `takeForgotten` returns segments.
     var hasForgotten: Bool { forgettable.contains { entries[$0]?.leases == 0 } }
 

@@ -162,6 +162,19 @@ final class Session {
         return isSent
     }
 
+    /// Releases the leases of images that were released, and cancels the requests in flight, for a session that is left: an
+    /// image in a segment keeps its connection open, and with it all that is not ended now.
+    func abandon() {
+        enqueueDue(report: nil)
+        if !segments.hasLeases { return }
+        for number in unanswered.sorted() where number != ownHello {
+            _ = try? enqueue(report: nil) { .cancel(id: $0, request: number) }
+        }
+        // A broker that does not read must not hold up the program.
+        try? channel.socket.setNonBlocking()
+        _ = try? flush()
+    }
+
     /// Closes the descriptors of buffers without leases that no pending reply can refer to.
     private func closeUnleased() {
         if unleased.isEmpty { return }

@@ -191,12 +191,7 @@ struct EngineState {
         let wasReady = session != nil && hello == nil
         let requests = deferred + pending.sorted { $0.key < $1.key }.map(\.value) + waiting
         kept.stop()
-        if let session {
-            // An image in a segment keeps the connection open, and with it all leases and requests that are not ended now.
-            for number in pending.keys { _ = try? session.enqueue(report: nil) { .cancel(id: $0, request: number) } }
-            session.enqueueDue(report: nil)
-            flush()
-        }
+        session?.abandon()
         (session, deferred, pending, waiting) = (nil, [], [:], [])
         var ended: [Request] = []
         var next = Next.end

@@ -57,8 +57,11 @@ import Testing
             try eventually("the reply is sent") { try channel.flush() }
         }
 
-        /// Answers all messages on a thread until the connection ends; `hello` without the page if `page` is nil.
-        func serve(page: FileDescriptor? = nil, _ answer: @escaping @Sendable (Int) -> (ImageReply, [FileDescriptor])) {
+        /// Answers messages on a thread until the connection ends: `hello`, without the page if `page` is nil, and each `get`
+        /// for which `answer` returns a reply.
+        func serve(
+            page: FileDescriptor? = nil, _ answer: @escaping @Sendable (Int) -> (ImageReply, [FileDescriptor])?
+        ) {
             Thread.detachNewThread { [self] in
                 while let message = try? receive() {
                     switch message {
@@ -67,7 +70,7 @@ import Testing
                         if validity, page != nil { hello.slots = ClientSegmentTests.slots }
                         try? send(.hello(id: id, hello), hello.slots == nil ? [] : [page].compactMap { $0 })
                     case .get(let request):
-                        let (image, descriptors) = answer(request.id)
+                        guard let (image, descriptors) = answer(request.id) else { continue }
                         try? send(.image(id: request.id, image), descriptors)
                     default: messages.withLock { $0.append(message) }
                     }
@@ -342,6 +345,32 @@ import Testing
         #expect(try broker.receive() == .release(buffers: [8]))
         guard case .cancel(_, request: pending) = try broker.receive() else { throw TestFailure("no cancel") }
         #expect(held.withLock { $0?.copiedBytes } == [UInt8](repeating: 0, count: 64))
+    }
+
+    /// An image in a segment keeps the connection open.
+    @Test func `a client that is released releases its kept images, and cancels its requests`() throws {
+        let (broker, segment) = (try PlayedBroker(), try TestSegment())
+        // The test holds the image of request 1, the client keeps that of request 2, and request 3 has no answer.
+        broker.serve(page: try page()) { [self] id in
+            if id > 2 { return nil }
+            let descriptor = segment.takeDescriptor()
+            let image = reply(
+                buffer: id, offset: 64 * id, segmentBytes: descriptor.isEmpty ? nil : 16_384, slot: id == 2 ? 1 : nil)
+            return (image, descriptor)
+        }
+        func load() throws -> (held: BrokerImage, pending: Int) {
+            let client = try ImageBroker(path: broker.path, keeping: .init())
+            let held = try client.get(Self.url)
+            _ = try client.get(Self.url + "kept")
+            return (held, try client.send(get: try SourceURL(Self.url + "pending")))
+        }
+        let (held, pending) = try load()
+        try eventually("the client ends what is not held") {
+            broker.messages.withLock {
+                $0 == [.release(buffers: [2]), .cancel(id: pending + 1, request: pending)]
+            }
+        }
+        #expect(held.copiedBytes == [UInt8](repeating: 0, count: 64))
     }
 
     private static let slots = 64
