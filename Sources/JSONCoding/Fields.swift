@@ -30,7 +30,6 @@ package struct Fields {
         /// The expected value: "an integer from 1 to 65535".
         package let expected: String
 
-        /// Creates a problem.
         package init(field: String, expected: String) {
             self.field = field
             self.expected = expected
@@ -71,8 +70,6 @@ package struct Fields {
     }
 
     /// Starts to read the packed object that `bytes` begin with. `rest` is set to those after it.
-    ///
-    /// - Throws: `MalformedJSON`.
     package init(
         packed bytes: ArraySlice<UInt8>, rest: inout ArraySlice<UInt8>
     ) throws(JSONReader.MalformedJSON) {
@@ -143,10 +140,7 @@ package struct Fields {
 
     /// A boolean, absent when it is nil.
     package mutating func boolean(_ name: StaticString, _ value: inout Bool?) {
-        guard isReading ? has(name) : value != nil else { return }
-        var present = value ?? false
-        boolean(name, &present)
-        value = present
+        optional(name, &value, from: false) { $0.boolean(name, &$1) }
     }
 
     /// A boolean.
@@ -241,24 +235,20 @@ package struct Fields {
     package mutating func choice<Choice>(_ name: StaticString, _ value: inout Choice, _ presence: Presence = .required)
     where Choice: RawRepresentable<String> & CaseIterable {
         if !isReading { return constant(name, value.rawValue) }
-        if find(name, presence) { readChoice(name) { (read: Choice) in value = read } }
+        if find(name, presence), let read: Choice = readChoice(name) { value = read }
     }
 
     /// A raw value of an enumeration, written only when it differs from `usual`.
     package mutating func choice<Choice>(_ name: StaticString, _ value: inout Choice, omitting usual: Choice)
     where Choice: RawRepresentable<String> & CaseIterable & Equatable {
-        if isReading {
-            if find(name, .optional) { readChoice(name) { (read: Choice) in value = read } }
-        } else if value != usual {
-            constant(name, value.rawValue)
-        }
+        if isReading || value != usual { choice(name, &value, .optional) }
     }
 
     /// A raw value of an enumeration, absent when it is nil.
     package mutating func choice<Choice>(_ name: StaticString, _ value: inout Choice?)
     where Choice: RawRepresentable<String> & CaseIterable {
         if isReading {
-            if find(name, .optional) { readChoice(name) { (read: Choice) in value = read } }
+            if find(name, .optional), let read: Choice = readChoice(name) { value = read }
         } else if let value {
             constant(name, value.rawValue)
         }
@@ -285,7 +275,7 @@ package struct Fields {
             }
         } else {
             writer.array(name) { writer in
-                for value in values { writer.element(value) }
+                for value in values { writer.value(value) }
             }
         }
     }
@@ -297,10 +287,7 @@ package struct Fields {
 
     /// An array of strings, absent when it is nil.
     package mutating func strings(_ name: StaticString, _ values: inout [String]?) {
-        guard isReading ? has(name) : values != nil else { return }
-        var present = values ?? []
-        strings(name, &present)
-        values = present
+        optional(name, &values, from: []) { $0.strings(name, &$1) }
     }
 
     /// An array of at most `most` integers. Reading ends at the first that is none.
@@ -312,7 +299,7 @@ package struct Fields {
             readElements(name, most, presence, &values) { $0.readInteger("\($1)", in: range) }
         } else {
             writer.array(name) { writer in
-                for value in values { writer.element(value) }
+                for value in values { writer.value(value) }
             }
         }
     }
@@ -373,26 +360,71 @@ package struct Fields {
 
     /// An object, absent when it is nil.
     package mutating func object<Value: FieldList>(_ name: StaticString, _ value: inout Value?) {
-        if isReading {
-            guard has(name) else { return }
-            var read = Value.blank
-            object(name) { read.list(&$0) }
-            value = read
-        } else if var present = value {
-            object(name) { present.list(&$0) }
-        }
+        optional(name, &value, from: .blank) { $0.object(name, &$1) }
     }
 
     /// Fields that are either all absent, and the value is nil, or there with the member `name`.
     package mutating func group<Value: FieldList>(with name: StaticString, _ value: inout Value?) {
-        if isReading {
-            guard has(name) else { return }
-            var read = Value.blank
-            read.list(&self)
-            value = read
-        } else if var present = value {
-            present.list(&self)
-        }
+        optional(name, &value, from: .blank) { $1.list(&$0) }
+    }
+
+    /// A value that is nil if the member `name` is absent; reading starts from `blank`.
+    private mutating func optional<Value>(
+        _ name: StaticString, _ value: inout Value?, from blank: @autoclosure () -> Value,
+        _ list: (inout Fields, inout Value) -> Void
+    ) {
+        guard isReading ? has(name) : value != nil else { return }
+        var present = isReading ? blank() : value ?? blank()
+        list(&self, &present)
+        value = present
+    }
+
+    // MARK: Values of cases
+
+    // These return the value that was read or, when it is written, `value`: for the associated values of an enumeration's case.
+
+    /// The value whose field or fields `list` names.
+    package mutating func value<Value>(_ value: Value, _ list: (inout Fields, inout Value) -> Void) -> Value {
+        var value = value
+        list(&self, &value)
+        return value
+    }
+
+    package mutating func string(_ name: StaticString, _ value: String) -> String {
+        self.value(value) { $0.string(name, &$1) }
+    }
+
+    package mutating func string(_ name: StaticString, _ value: String?) -> String? {
+        self.value(value) { $0.string(name, &$1) }
+    }
+
+    package mutating func strings(_ name: StaticString, _ values: [String]) -> [String] {
+        value(values) { $0.strings(name, &$1) }
+    }
+
+    package mutating func integer(_ name: StaticString, _ value: Int, in range: ClosedRange<Int>) -> Int {
+        self.value(value) { $0.integer(name, &$1, in: range) }
+    }
+
+    package mutating func integer(_ name: StaticString, _ value: Int?, in range: ClosedRange<Int>) -> Int? {
+        self.value(value) { $0.integer(name, &$1, in: range) }
+    }
+
+    package mutating func object<Value: FieldList>(_ name: StaticString, _ value: Value) -> Value {
+        self.value(value) { $0.object(name, &$1) }
+    }
+
+    package mutating func object<Value: FieldList>(_ name: StaticString, _ value: Value?) -> Value? {
+        self.value(value) { $0.object(name, &$1) }
+    }
+
+    package mutating func objects<Value: FieldList>(_ name: StaticString, _ values: [Value]) -> [Value] {
+        value(values) { $0.objects(name, &$1) }
+    }
+
+    /// The value whose fields are members of this object.
+    package mutating func members<Value: FieldList>(of value: Value) -> Value {
+        self.value(value) { $1.list(&$0) }
     }
 
     // MARK: Members with names of their own
@@ -453,28 +485,28 @@ package struct Fields {
     package func has(_ name: StaticString) -> Bool { position(of: name) != nil }
 
     /// Whether a member of this name was read, and is a string.
-    package func hasString(_ name: StaticString) -> Bool {
-        guard let position = position(of: name) else { return false }
-        var copy = reader
-        copy.position = position
-        return copy.nextIsString
-    }
+    package func hasString(_ name: StaticString) -> Bool { reader(at: name)?.nextIsString ?? false }
 
     /// The string `name`; nil, without a note, when it is absent, another value or longer than `most` bytes.
     package func peekString(_ name: StaticString, most: Int) -> String? {
-        guard let position = position(of: name) else { return nil }
-        var copy = reader
-        copy.position = position
-        return copy.nextIsString ? (try? copy.readString(most: most)) ?? nil : nil
+        guard var reader = reader(at: name), reader.nextIsString else { return nil }
+        return (try? reader.readString(most: most)) ?? nil
     }
 
     /// The integer `name`; nil, without a note, when it is absent or another value.
     package func peekInteger(_ name: StaticString, in range: ClosedRange<Int>) -> Int? {
+        guard var reader = reader(at: name), reader.nextIsNumber, let value = try? reader.readInteger() else {
+            return nil
+        }
+        return range.contains(value) ? value : nil
+    }
+
+    /// A copy of the reader at the value of `name`; nil when it is absent.
+    private func reader(at name: StaticString) -> JSONReader? {
         guard let position = position(of: name) else { return nil }
         var copy = reader
         copy.position = position
-        guard copy.nextIsNumber, let value = try? copy.readInteger() else { return nil }
-        return range.contains(value) ? value : nil
+        return copy
     }
 
     private func position(of name: StaticString) -> Int? {
@@ -514,15 +546,15 @@ package struct Fields {
         return nil
     }
 
-    private mutating func readChoice<Choice>(_ name: StaticString, _ assign: (Choice) -> Void)
+    private mutating func readChoice<Choice>(_ name: StaticString) -> Choice?
     where Choice: RawRepresentable<String> & CaseIterable {
         if reader.nextIsString, let text = try? reader.readString(most: Self.longestChoice),
             let read = Choice(rawValue: text)
         {
-            assign(read)
-        } else {
-            note(name, "one of " + Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", "))
+            return read
         }
+        note(name, "one of " + Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", "))
+        return nil
     }
 
     /// The longest raw value of an enumeration, in bytes.

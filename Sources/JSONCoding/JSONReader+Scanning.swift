@@ -9,24 +9,23 @@ extension JSONReader {
         if depth > Self.maximumDepth { throw malformed("at most \(Self.maximumDepth) levels") }
     }
 
-    mutating func skipWhitespace() {
-        while position < bytes.endIndex {
-            switch bytes[position] {
-            case 0x20, 0x09, 0x0A, 0x0D: position += 1
-            default: return
-            }
-        }
-    }
-
-    var nextByte: UInt8? {
+    /// The position of the next byte that is no white space, or the end.
+    private var nextPosition: Int {
         var next = position
         while next < bytes.endIndex {
             switch bytes[next] {
             case 0x20, 0x09, 0x0A, 0x0D: next += 1
-            default: return bytes[next]
+            default: return next
             }
         }
-        return nil
+        return next
+    }
+
+    mutating func skipWhitespace() { position = nextPosition }
+
+    var nextByte: UInt8? {
+        let next = nextPosition
+        return next < bytes.endIndex ? bytes[next] : nil
     }
 
     mutating func peek() -> UInt8? {

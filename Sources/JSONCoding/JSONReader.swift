@@ -39,8 +39,6 @@ package struct JSONReader {
     // MARK: Structure
 
     /// Reads an object, and nothing but white space after it. `member` must read exactly one value for each name.
-    ///
-    /// - Throws: `MalformedJSON`.
     package mutating func readMessage(
         _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
     ) throws(MalformedJSON) {
@@ -50,8 +48,6 @@ package struct JSONReader {
 
     /// Skips an object of at most `tokens` tokens (`JSONScanner`) and appends its members, of which there may be
     /// `maximumMembers`.
-    ///
-    /// - Throws: `MalformedJSON`.
     mutating func index(_ members: inout [Member], tokens: Int) throws(MalformedJSON) {
         if form == .packed { return try indexPacked(&members) }
         let bytes = bytes
@@ -97,8 +93,6 @@ package struct JSONReader {
     }
 
     /// Reads an object. `member` must read exactly one value for each name.
-    ///
-    /// - Throws: `MalformedJSON`.
     package mutating func readObject(
         _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
     ) throws(MalformedJSON) {
@@ -117,8 +111,6 @@ package struct JSONReader {
     }
 
     /// Reads an array. `element` must read exactly one value for each element.
-    ///
-    /// - Throws: `MalformedJSON`.
     package mutating func readArray(
         _ element: (inout JSONReader) throws(MalformedJSON) -> Void
     ) throws(MalformedJSON) {
@@ -132,8 +124,6 @@ package struct JSONReader {
     }
 
     /// Skips one value of any kind.
-    ///
-    /// - Throws: `MalformedJSON`.
     package mutating func skip() throws(MalformedJSON) {
         if form == .packed { return try skipPacked() }
         var scanner = JSONScanner(at: position - bytes.startIndex, depth: depth)

@@ -58,7 +58,7 @@ package struct JSONWriter {
     package mutating func array(_ name: String, of strings: some Sequence<String>) {
         self.name(name)
         open(UInt8(ascii: "["))
-        for string in strings { element(string) }
+        for string in strings { value(string) }
         close(UInt8(ascii: "]"))
     }
 
@@ -66,7 +66,7 @@ package struct JSONWriter {
     package mutating func array(_ name: String, of integers: some Sequence<Int>) {
         self.name(name)
         open(UInt8(ascii: "["))
-        for integer in integers { element(integer) }
+        for integer in integers { value(integer) }
         close(UInt8(ascii: "]"))
     }
 
@@ -98,64 +98,54 @@ package struct JSONWriter {
         self.value(value)
     }
 
-    mutating func element(_ string: String) {
-        separate()
-        quote(string)
-    }
-
-    mutating func element(_ integer: Int) {
-        separate()
-        value(integer)
-    }
-
     mutating func value(_ string: String) {
+        separate()
         quote(string)
-        needsComma = true
     }
 
     mutating func value(_ integer: Int) {
+        separate()
         if form == .packed {
             bytes.append(UInt8(ascii: "#"))
             append(packed: integer)
         } else {
             append(decimal: integer)
-            needsComma = true
         }
     }
 
     /// Writes a number, as text to three places; 0 for one that is not finite.
     mutating func value(_ number: Double) {
         if form == .packed { return exactValue(number.isFinite ? number : 0) }
+        separate()
         let rounded = (number * 1000).rounded() / 1000
         bytes.append(contentsOf: (rounded.isFinite ? rounded.description : "0").utf8)
-        needsComma = true
     }
 
     /// Writes all digits of a number; null for one that is not finite.
     mutating func exactValue(_ number: Double) {
         // JSON has no other numbers; null is refused where a number is expected.
         if !number.isFinite { return null() }
+        separate()
         if form == .packed {
             bytes.append(UInt8(ascii: "~"))
             return append(packed: number.bitPattern)
         }
         bytes.append(contentsOf: (Int(exactly: number).map(String.init) ?? number.description).utf8)
-        needsComma = true
     }
 
     mutating func value(_ boolean: Bool) {
+        separate()
         switch (boolean, form) {
         case (true, .packed): append("t")
         case (false, .packed): append("f")
         case (true, .text): append("true")
         case (false, .text): append("false")
         }
-        needsComma = true
     }
 
     mutating func null() {
+        separate()
         if form == .packed { append("n") } else { append("null") }
-        needsComma = true
     }
 
     /// Overwrites the four bytes at `offset`, written before, with a big-endian integer.
@@ -174,6 +164,7 @@ package struct JSONWriter {
         needsComma = true
     }
 
+    /// Begins an element of an array or a name, or the value after a name.
     private mutating func separate() {
         if needsComma, form == .text { bytes.append(UInt8(ascii: ",")) }
         needsComma = true

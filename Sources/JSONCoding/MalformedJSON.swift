@@ -5,7 +5,6 @@ package struct MalformedJSON: Error, Equatable {
     /// The offset from the first byte of the text.
     package let offset: Int
 
-    /// Creates an error.
     package init(expected: String, offset: Int) {
         self.expected = expected
         self.offset = offset

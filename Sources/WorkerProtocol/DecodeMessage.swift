@@ -94,7 +94,6 @@ package struct DecodePlan: Hashable, Sendable {
     /// For a partial file: the decoding progress, as a number that only grows (scans, passes or rows).
     package var stage: Int?
 
-    /// Creates a plan for an image with this header.
     package init(header: ImageHeader, result: PixelGeometry, workingBytes: Int, stage: Int? = nil) {
         self.header = header
         self.result = result
@@ -141,7 +140,6 @@ package struct DecodeResult: Equatable, Sendable {
     /// The longest sentence about damage, in bytes.
     package static let longestDamage = 1024
 
-    /// Creates a result of `bytes` bytes.
     package init(bytes: Int) {
         self.bytes = bytes
     }
@@ -186,7 +184,6 @@ package struct EarlyResult: Equatable, Sendable {
     /// The result.
     package var result: DecodeResult
 
-    /// Creates the result of a plan.
     package init(_ plan: DecodePlan, _ result: DecodeResult) {
         self.plan = plan
         self.result = result
@@ -253,21 +250,14 @@ extension DecodeOrder: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .decode(var job):
-            job.list(&fields)
-            self = .decode(job)
-        case .output(var job, var place):
-            fields.job(&job)
-            fields.group(with: "offset", &place)
-            self = .output(job: job, at: place)
-        case .refuse(var job):
-            fields.job(&job)
-            self = .refuse(job: job)
-        case .identify(var job, var early, var place):
-            fields.job(&job)
-            fields.object("early", &early)
-            fields.group(with: "offset", &place)
-            self = .identify(job: job, early: early, at: place)
+        case .decode(let job): self = .decode(fields.members(of: job))
+        case .output(let job, let place):
+            self = .output(job: fields.job(job), at: fields.value(place) { $0.group(with: "offset", &$1) })
+        case .refuse(let job): self = .refuse(job: fields.job(job))
+        case .identify(let job, let early, let place):
+            self = .identify(
+                job: fields.job(job), early: fields.object("early", early),
+                at: fields.value(place) { $0.group(with: "offset", &$1) })
         case .memory: break
         }
     }
@@ -328,28 +318,16 @@ extension DecodeReport: WorkerMessage {
             fields.string("version", &version)
             fields.string("build", &build, most: QuarantineRecord.longestBuild)
             self = .ready(sandbox, version: version, build: build)
-        case .header(var job, var plan):
-            fields.job(&job)
-            plan.list(&fields)
-            self = .header(job: job, plan)
-        case .finished(var job, var result):
-            fields.job(&job)
-            result.list(&fields)
-            self = .finished(job: job, result)
-        case .failed(var job, var error):
-            fields.job(&job)
-            error.list(&fields)
-            self = .failed(job: job, error)
-        case .identified(var job, var digest, var early, var format):
-            fields.job(&job)
-            fields.digest("digest", &digest)
-            fields.object("early", &early)
-            fields.choice("format", &format)
-            self = .identified(job: job, digest: digest, early: early, format: format)
-        case .foreign(var job, var format):
-            fields.job(&job)
-            fields.choice("format", &format)
-            self = .foreign(job: job, format)
+        case .header(let job, let plan): self = .header(job: fields.job(job), fields.members(of: plan))
+        case .finished(let job, let result):
+            self = .finished(job: fields.job(job), fields.members(of: result))
+        case .failed(let job, let error): self = .failed(job: fields.job(job), fields.members(of: error))
+        case .identified(let job, let digest, let early, let format):
+            self = .identified(
+                job: fields.job(job), digest: fields.digest("digest", digest),
+                early: fields.object("early", early), format: fields.value(format) { $0.choice("format", &$1) })
+        case .foreign(let job, let format):
+            self = .foreign(job: fields.job(job), fields.value(format) { $0.choice("format", &$1) })
         }
     }
 }

@@ -15,7 +15,6 @@ package struct FetchJob: Equatable, Sendable {
         /// job's own URL.
         package var url: String?
 
-        /// Creates a resumption after `offset` bytes of the body with that validator.
         package init(offset: Int, validator: String, total: Int? = nil, url: String? = nil) {
             self.offset = offset
             self.validator = validator
@@ -43,7 +42,6 @@ package struct FetchJob: Equatable, Sendable {
     /// Whether a server certificate that fails verification is accepted.
     package var allowInvalidCertificates: Bool
 
-    /// Creates a download of `url` with the properties of its request.
     package init(
         id: Int, url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int,
         conditions: RequestConditions? = nil, resumption: Resumption? = nil, cookies: [String]? = nil,

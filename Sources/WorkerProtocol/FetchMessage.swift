@@ -27,7 +27,6 @@ package struct CookieChanges: Equatable, Sendable {
     /// The lines of the removed cookies, as sent in the job.
     package var removed: [String]
 
-    /// Creates the changes of a cookie jar.
     package init(changed: [String] = [], removed: [String] = []) {
         self.changed = changed
         self.removed = removed
@@ -55,7 +54,6 @@ package struct FetchResult: Equatable, Sendable {
     /// The most bytes of a body that comes in the frame of its report.
     package static let mostBytesInFrame = 256 << 10
 
-    /// Creates a result.
     package init(
         bytes: Int, response: ResponseRecord, remoteAddress: String, cookies: CookieChanges = CookieChanges()
     ) {
@@ -75,7 +73,6 @@ package struct FetchBeginning: Equatable, Sendable {
     /// Whether the requested origin answers many requests over one connection (HTTP/2); nil when another has answered.
     package var isMultiplexed: Bool?
 
-    /// Creates the beginning of a body.
     package init(validator: String? = nil, total: Int? = nil, isMultiplexed: Bool? = nil) {
         (self.validator, self.total, self.isMultiplexed) = (validator, total, isMultiplexed)
     }
@@ -92,7 +89,6 @@ package struct FetchConfirmation: Equatable, Sendable {
     /// The parts of its time.
     package var times = FetchTimes()
 
-    /// Creates a confirmation.
     package init(response: ResponseRecord, remoteAddress: String, cookies: CookieChanges = CookieChanges()) {
         self.response = response
         self.remoteAddress = remoteAddress
@@ -111,7 +107,6 @@ package struct FetchFailure: Equatable, Sendable {
     /// The changes to the cookies.
     package var cookies: CookieChanges
 
-    /// Creates a failure.
     package init(
         _ error: WireError, received: Int = 0, response: ResponseRecord? = nil,
         cookies: CookieChanges = CookieChanges()
@@ -139,10 +134,8 @@ package enum FetchReport: Equatable, Sendable {
     case ready(SandboxReport?, version: String? = ProductVersion.current)
     /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's root.
     case redirected(job: Int, to: String)
-    /// A body begins: its response's header, the validator for resuming the download after an interruption, the body's
-    /// total length in bytes, and whether the requested origin answers many requests over one connection (HTTP/2); nil when
-    /// another has answered.
-    case responded(job: Int, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool? = nil)
+    /// A body begins, with its response's header.
+    case responded(job: Int, ResponseRecord, FetchBeginning)
     /// The body is not small, or does not come at once; a file is needed for it.
     case needsFile(job: Int)
     /// The number of body bytes received, and the expected total if known.
@@ -178,15 +171,9 @@ extension FetchOrder: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .fetch(var job):
-            job.list(&fields)
-            self = .fetch(job)
-        case .file(var job):
-            fields.job(&job)
-            self = .file(job: job)
-        case .stop(var job):
-            fields.job(&job)
-            self = .stop(job: job)
+        case .fetch(let job): self = .fetch(fields.members(of: job))
+        case .file(let job): self = .file(job: fields.job(job))
+        case .stop(let job): self = .stop(job: fields.job(job))
         }
     }
 }
@@ -223,50 +210,33 @@ extension FetchReport: WorkerMessage {
 
     package static let blanks: [FetchReport] = [
         .ready(nil, version: nil), .redirected(job: 0, to: ""),
-        .responded(job: 0, .blank, validator: nil, total: nil), .needsFile(job: 0),
+        .responded(job: 0, .blank, .blank), .needsFile(job: 0),
         .progress(job: 0, received: 0, expected: nil), .finished(job: 0, .blank), .notModified(job: 0, .blank),
         .failed(job: 0, .blank), .stopped(job: 0, received: 0),
     ]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .ready(var sandbox, var version):
-            fields.object("sandbox", &sandbox)
-            fields.string("version", &version)
-            self = .ready(sandbox, version: version)
-        case .redirected(var job, var root):
-            fields.job(&job)
-            fields.string("to", &root)
-            self = .redirected(job: job, to: root)
-        case .responded(var job, var response, var validator, var total, var isMultiplexed):
-            fields.job(&job)
-            fields.object("response", &response)
-            fields.string("validator", &validator, most: ResponseRecord.longestValue)
-            fields.integer("total", &total, in: 0...Int.max)
-            fields.boolean("multiplexed", &isMultiplexed)
-            self = .responded(job: job, response, validator: validator, total: total, isMultiplexed: isMultiplexed)
-        case .needsFile(var job):
-            fields.job(&job)
-            self = .needsFile(job: job)
-        case .progress(var job, var received, var expected):
-            fields.job(&job)
-            fields.integer("received", &received, in: 0...Int.max)
-            fields.integer("expected", &expected, in: 0...Int.max)
-            self = .progress(job: job, received: received, expected: expected)
-        case .finished(var job, var result):
-            fields.job(&job)
-            result.list(&fields)
-            self = .finished(job: job, result)
-        case .notModified(var job, var confirmation):
-            fields.job(&job)
-            confirmation.list(&fields)
-            self = .notModified(job: job, confirmation)
-        case .failed(var job, var failure):
-            fields.job(&job)
-            failure.list(&fields)
-            self = .failed(job: job, failure)
-        case .stopped(var job, var received):
-            fields.job(&job)
+        case .ready(let sandbox, let version):
+            self = .ready(fields.object("sandbox", sandbox), version: fields.string("version", version))
+        case .redirected(let job, let root):
+            self = .redirected(job: fields.job(job), to: fields.string("to", root))
+        case .responded(let job, let response, let beginning):
+            self = .responded(
+                job: fields.job(job), fields.object("response", response), fields.members(of: beginning))
+        case .needsFile(let job): self = .needsFile(job: fields.job(job))
+        case .progress(let job, let received, let expected):
+            self = .progress(
+                job: fields.job(job), received: fields.integer("received", received, in: 0...Int.max),
+                expected: fields.integer("expected", expected, in: 0...Int.max))
+        case .finished(let job, let result):
+            self = .finished(job: fields.job(job), fields.members(of: result))
+        case .notModified(let job, let confirmation):
+            self = .notModified(job: fields.job(job), fields.members(of: confirmation))
+        case .failed(let job, let failure):
+            self = .failed(job: fields.job(job), fields.members(of: failure))
+        case .stopped(let job, var received):
+            let job = fields.job(job)
             fields.integer("received", &received, in: 0...Int.max, .optional)
             self = .stopped(job: job, received: received)
         }

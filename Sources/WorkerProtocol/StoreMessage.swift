@@ -49,7 +49,6 @@ package struct DiskReport: Equatable, Sendable {
     /// Whether any original may belong to a single user.
     package var mayHaveOwned: Bool
 
-    /// Creates a report of a mode with its figures.
     package init(
         state: State, reason: String? = nil, entries: Int = 0, bytes: Int = 0, mayHaveOwned: Bool = false
     ) {
@@ -122,16 +121,12 @@ package enum StoreReport: Equatable, Sendable {
 }
 
 extension StoreOrder: WorkerMessage {
-    package var descriptorCount: Int {
-        switch self {
-        case .keepOriginal, .keepRaster: 1
-        case .find, .query, .touch, .update, .forget, .discard, .clear, .quarantine, .limit: 0
-        }
-    }
+    package var descriptorCount: Int { mayHaveBytes ? 1 : 0 }
+
     package var mayHaveBytes: Bool {
         switch self {
         case .keepOriginal, .keepRaster: true
-        default: false
+        case .find, .query, .touch, .update, .forget, .discard, .clear, .quarantine, .limit: false
         }
     }
 
@@ -160,51 +155,34 @@ extension StoreOrder: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .find(var job, var keys, var form, var rasterOnly):
-            fields.job(&job)
-            fields.strings("keys", &keys)
-            fields.string("form", &form)
-            fields.flag("rasterOnly", &rasterOnly)
-            self = .find(job: job, keys: keys, form: form, rasterOnly: rasterOnly)
-        case .keepOriginal(var job, var record):
-            fields.job(&job)
-            fields.object("original", &record)
-            self = .keepOriginal(job: job, record)
-        case .keepRaster(var job, var record):
-            fields.job(&job)
-            fields.object("raster", &record)
-            self = .keepRaster(job: job, record)
-        case .query(var job, var keys):
-            fields.job(&job)
-            fields.strings("keys", &keys)
-            self = .query(job: job, keys: keys)
-        case .touch(var keys):
-            fields.strings("keys", &keys)
-            self = .touch(keys: keys)
-        case .update(var record):
-            fields.object("original", &record)
-            self = .update(record)
-        case .forget(var job, var url, var owner):
-            fields.job(&job)
-            fields.string("url", &url)
-            fields.user("owner", &owner)
-            self = .forget(job: job, url: url, owner: owner)
-        case .discard(var job, var digests):
-            fields.job(&job)
-            fields.strings("digests", &digests)
-            self = .discard(job: job, digests: digests)
-        case .clear(var job, var seconds):
-            fields.job(&job)
-            fields.integer("olderThanSeconds", &seconds, in: 0...Int.max)
-            self = .clear(job: job, olderThanSeconds: seconds)
-        case .quarantine(var records):
-            fields.objects("records", &records)
-            self = .quarantine(records)
-        case .limit(var originals, var rasters, var seconds):
-            fields.integer("originals", &originals, in: 0...Int.max)
-            fields.integer("rasters", &rasters, in: 0...Int.max)
-            fields.integer("maxAgeSeconds", &seconds, in: 0...Int.max / 1000)
-            self = .limit(originals: originals, rasters: rasters, maxAgeSeconds: seconds)
+        case .find(let job, let keys, let form, let rasterOnly):
+            self = .find(
+                job: fields.job(job), keys: fields.strings("keys", keys), form: fields.string("form", form),
+                rasterOnly: fields.value(rasterOnly) { $0.flag("rasterOnly", &$1) })
+        case .keepOriginal(let job, let record):
+            self = .keepOriginal(job: fields.job(job), fields.object("original", record))
+        case .keepRaster(let job, let record):
+            self = .keepRaster(job: fields.job(job), fields.object("raster", record))
+        case .query(let job, let keys):
+            self = .query(job: fields.job(job), keys: fields.strings("keys", keys))
+        case .touch(let keys): self = .touch(keys: fields.strings("keys", keys))
+        case .update(let record): self = .update(fields.object("original", record))
+        case .forget(let job, let url, let owner):
+            self = .forget(
+                job: fields.job(job), url: fields.string("url", url),
+                owner: fields.value(owner) { $0.user("owner", &$1) })
+        case .discard(let job, let digests):
+            self = .discard(job: fields.job(job), digests: fields.strings("digests", digests))
+        case .clear(let job, let seconds):
+            self = .clear(
+                job: fields.job(job),
+                olderThanSeconds: fields.integer("olderThanSeconds", seconds, in: 0...Int.max))
+        case .quarantine(let records): self = .quarantine(fields.objects("records", records))
+        case .limit(let originals, let rasters, let seconds):
+            self = .limit(
+                originals: fields.integer("originals", originals, in: 0...Int.max),
+                rasters: fields.integer("rasters", rasters, in: 0...Int.max),
+                maxAgeSeconds: fields.integer("maxAgeSeconds", seconds, in: 0...Int.max / 1000))
         }
     }
 }
@@ -258,51 +236,30 @@ extension StoreReport: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .ready(var sandbox, var version):
-            fields.object("sandbox", &sandbox)
-            fields.string("version", &version)
-            self = .ready(sandbox, version: version)
-        case .state(var report):
-            report.list(&fields)
-            self = .state(report)
-        case .foundOriginal(var job, var record):
-            fields.job(&job)
-            fields.object("original", &record)
-            self = .foundOriginal(job: job, record)
-        case .foundRaster(var job, var original, var raster):
-            fields.job(&job)
-            fields.object("original", &original)
-            fields.object("raster", &raster)
-            self = .foundRaster(job: job, original, raster)
-        case .missing(var job):
-            fields.job(&job)
-            self = .missing(job: job)
-        case .queried(var job, var record):
-            fields.job(&job)
-            fields.object("original", &record)
-            self = .queried(job: job, record)
-        case .kept(var jobs):
-            fields.jobs(&jobs)
-            self = .kept(jobs: jobs)
-        case .notKept(var jobs):
-            fields.jobs(&jobs)
-            self = .notKept(jobs: jobs)
-        case .forgotten(var job, var keys):
-            fields.job(&job)
-            fields.strings("keys", &keys)
-            self = .forgotten(job: job, keys: keys)
-        case .cleared(var job, var removed, var bytes):
-            fields.job(&job)
-            fields.integer("removed", &removed, in: 0...Int.max)
-            fields.integer("bytes", &bytes, in: 0...Int.max)
-            self = .cleared(job: job, removed: removed, bytes: bytes)
-        case .quarantine(var records):
-            fields.objects("records", &records)
-            self = .quarantine(records)
-        case .known(var hashes, var isComplete):
-            fields.keyHashes("hashes", &hashes)
-            fields.boolean("complete", &isComplete)
-            self = .known(hashes: hashes, isComplete: isComplete)
+        case .ready(let sandbox, let version):
+            self = .ready(fields.object("sandbox", sandbox), version: fields.string("version", version))
+        case .state(let report): self = .state(fields.members(of: report))
+        case .foundOriginal(let job, let record):
+            self = .foundOriginal(job: fields.job(job), fields.object("original", record))
+        case .foundRaster(let job, let original, let raster):
+            self = .foundRaster(
+                job: fields.job(job), fields.object("original", original), fields.object("raster", raster))
+        case .missing(let job): self = .missing(job: fields.job(job))
+        case .queried(let job, let record):
+            self = .queried(job: fields.job(job), fields.object("original", record))
+        case .kept(let jobs): self = .kept(jobs: fields.jobs(jobs))
+        case .notKept(let jobs): self = .notKept(jobs: fields.jobs(jobs))
+        case .forgotten(let job, let keys):
+            self = .forgotten(job: fields.job(job), keys: fields.strings("keys", keys))
+        case .cleared(let job, let removed, let bytes):
+            self = .cleared(
+                job: fields.job(job), removed: fields.integer("removed", removed, in: 0...Int.max),
+                bytes: fields.integer("bytes", bytes, in: 0...Int.max))
+        case .quarantine(let records): self = .quarantine(fields.objects("records", records))
+        case .known(let hashes, let isComplete):
+            self = .known(
+                hashes: fields.value(hashes) { $0.keyHashes("hashes", &$1) },
+                isComplete: fields.value(isComplete) { $0.boolean("complete", &$1) })
         }
     }
 }

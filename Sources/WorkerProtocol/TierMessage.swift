@@ -57,7 +57,7 @@ package enum TierReport: Equatable, Sendable {
 }
 
 extension TierOrder: WorkerMessage {
-    package var descriptorCount: Int { if case .keep = self { 1 } else { 0 } }
+    package var descriptorCount: Int { mayHaveBytes ? 1 : 0 }
     package var mayHaveBytes: Bool { if case .keep = self { true } else { false } }
 
     package var type: String {
@@ -80,35 +80,20 @@ extension TierOrder: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .find(var job, var key, var token):
-            fields.job(&job)
-            fields.digest("key", &key)
-            fields.string("token", &token)
-            self = .find(job: job, key: key, token: token)
-        case .renew(var key, var token):
-            fields.digest("key", &key)
-            fields.string("token", &token)
-            self = .renew(key: key, token: token)
-        case .release(var key, var token):
-            fields.digest("key", &key)
-            fields.string("token", &token)
-            self = .release(key: key, token: token)
-        case .keep(var job, var record, var token):
-            fields.job(&job)
-            fields.object("record", &record)
-            fields.string("token", &token)
-            self = .keep(job: job, record, token: token)
-        case .note(var job, var record, var token):
-            fields.job(&job)
-            fields.object("record", &record)
-            fields.string("token", &token)
-            self = .note(job: job, record, token: token)
-        case .remove(var keys):
-            fields.strings("keys", &keys)
-            self = .remove(keys: keys)
-        case .reject(var key):
-            fields.digest("key", &key)
-            self = .reject(key: key)
+        case .find(let job, let key, let token):
+            self = .find(job: fields.job(job), key: fields.digest("key", key), token: fields.string("token", token))
+        case .renew(let key, let token):
+            self = .renew(key: fields.digest("key", key), token: fields.string("token", token))
+        case .release(let key, let token):
+            self = .release(key: fields.digest("key", key), token: fields.string("token", token))
+        case .keep(let job, let record, let token):
+            self = .keep(
+                job: fields.job(job), fields.object("record", record), token: fields.string("token", token))
+        case .note(let job, let record, let token):
+            self = .note(
+                job: fields.job(job), fields.object("record", record), token: fields.string("token", token))
+        case .remove(let keys): self = .remove(keys: fields.strings("keys", keys))
+        case .reject(let key): self = .reject(key: fields.digest("key", key))
         }
     }
 }
@@ -138,38 +123,22 @@ extension TierReport: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .ready(var sandbox, var version):
-            fields.object("sandbox", &sandbox)
-            fields.string("version", &version)
-            self = .ready(sandbox, version: version)
-        case .foundSmall(var job, var metadata):
-            fields.job(&job)
-            fields.integer("metadata", &metadata, in: 0...Frame.maximumLength)
-            self = .foundSmall(job: job, metadata: metadata)
-        case .found(var job, var record):
-            fields.job(&job)
-            fields.object("record", &record)
-            self = .found(job: job, record)
-        case .noted(var job, var record):
-            fields.job(&job)
-            fields.object("record", &record)
-            self = .noted(job: job, record)
-        case .leased(var job):
-            fields.job(&job)
-            self = .leased(job: job)
-        case .busy(var job):
-            fields.job(&job)
-            self = .busy(job: job)
-        case .unavailable(var job):
-            fields.job(&job)
-            self = .unavailable(job: job)
-        case .kept(var job, var isKept):
-            fields.job(&job)
-            fields.boolean("kept", &isKept)
-            self = .kept(job: job, isKept: isKept)
-        case .servers(var servers):
-            fields.objects("servers", &servers)
-            self = .servers(servers)
+        case .ready(let sandbox, let version):
+            self = .ready(fields.object("sandbox", sandbox), version: fields.string("version", version))
+        case .foundSmall(let job, let metadata):
+            self = .foundSmall(
+                job: fields.job(job),
+                metadata: fields.integer("metadata", metadata, in: 0...Frame.maximumLength))
+        case .found(let job, let record):
+            self = .found(job: fields.job(job), fields.object("record", record))
+        case .noted(let job, let record):
+            self = .noted(job: fields.job(job), fields.object("record", record))
+        case .leased(let job): self = .leased(job: fields.job(job))
+        case .busy(let job): self = .busy(job: fields.job(job))
+        case .unavailable(let job): self = .unavailable(job: fields.job(job))
+        case .kept(let job, let isKept):
+            self = .kept(job: fields.job(job), isKept: fields.value(isKept) { $0.boolean("kept", &$1) })
+        case .servers(let servers): self = .servers(fields.objects("servers", servers))
         }
     }
 }

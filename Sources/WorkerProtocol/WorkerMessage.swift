@@ -1,3 +1,4 @@
+internal import DiskRecords
 package import IPCProtocol
 package import JSONCoding
 
@@ -28,7 +29,6 @@ package struct BadWorkerMessage: Error, CustomStringConvertible {
     /// The fault.
     package let description: String
 
-    /// Creates an error with a description.
     package init(description: String) {
         self.description = description
     }
@@ -54,8 +54,6 @@ extension WorkerMessage {
     }
 
     /// Returns the message as a frame, like `append`.
-    ///
-    /// - Throws: `Frame.TooLong`.
     package func encoded(with bytes: [UInt8]? = nil) throws(Frame.TooLong) -> [UInt8] {
         var frame: [UInt8] = []
         if let bytes { try unsafe append(to: &frame, with: bytes.span.bytes) } else { try append(to: &frame) }
@@ -82,8 +80,6 @@ extension WorkerMessage {
     }
 
     /// Reads a message from its frame, and the bytes after it; nil without any.
-    ///
-    /// - Throws: `BadWorkerMessage`.
     package static func read(
         _ frame: ArraySlice<UInt8>
     ) throws(BadWorkerMessage) -> (message: Self, bytes: ArraySlice<UInt8>?) {
@@ -109,8 +105,6 @@ extension WorkerMessage {
     }
 
     /// Reads a message from JSON text.
-    ///
-    /// - Throws: `BadWorkerMessage`.
     package init(json text: ArraySlice<UInt8>) throws(BadWorkerMessage) {
         var fields: Fields
         do {
@@ -144,8 +138,16 @@ extension Fields {
         integer("job", &value, in: 0...Int.max)
     }
 
-    /// The identifiers of jobs.
-    mutating func jobs(_ values: inout [Int]) {
-        integers("jobs", &values, in: 0...Int.max)
+    /// The identifier of a job, in the place of `value`.
+    mutating func job(_ value: Int) -> Int { integer("job", value, in: 0...Int.max) }
+
+    /// The identifiers of jobs, in the place of `values`.
+    mutating func jobs(_ values: [Int]) -> [Int] {
+        value(values) { $0.integers("jobs", &$1, in: 0...Int.max) }
+    }
+
+    /// A SHA-256, in the place of `value`.
+    mutating func digest(_ name: StaticString, _ value: String) -> String {
+        self.value(value) { $0.digest(name, &$1) }
     }
 }

@@ -8,7 +8,6 @@ package struct FetchTimes: Equatable, Sendable {
     /// The look-up of the name, the connection, its TLS handshake, the wait for the first byte of the response, and its rest.
     package var (dns, connect, tls, firstByte, body) = (0, 0, 0, 0, 0)
 
-    /// Creates times of zero.
     package init() {}
 
     /// Adds the times of another request.
@@ -34,7 +33,6 @@ package struct DecodeTimes: Equatable, Sendable {
     /// The codec with colour conversion, scaling, the steps, encoding, and sealing.
     package var (codec, scale, steps, encode, seal) = (0, 0, 0, 0, 0)
 
-    /// Creates times of zero.
     package init() {}
 
     package mutating func list(_ fields: inout Fields) {

@@ -172,14 +172,18 @@ struct GoldenWorkerTests {
             .failed(job: 1, FetchFailure(WireError(.transferFailed, "It was cut short."), received: 4096))
         ),
         ("fetch-report-redirected", .redirected(job: 1, to: "https://example.org:443/")),
-        ("fetch-report-responded", .responded(job: 1, response, validator: "\"1\"", total: 34_567)),
+        (
+            "fetch-report-responded",
+            .responded(job: 1, response, FetchBeginning(validator: "\"1\"", total: 34_567))
+        ),
         (
             "fetch-report-responded-multiplexed",
-            .responded(job: 1, response, validator: "\"1\"", total: 34_567, isMultiplexed: true)
+            .responded(
+                job: 1, response, FetchBeginning(validator: "\"1\"", total: 34_567, isMultiplexed: true))
         ),
         (
             "fetch-report-responded-bare",
-            .responded(job: 1, ResponseRecord(requestedAt: 1, receivedAt: 2), validator: nil, total: nil)
+            .responded(job: 1, ResponseRecord(requestedAt: 1, receivedAt: 2), FetchBeginning())
         ),
         (
             "fetch-report-not-modified",

@@ -82,7 +82,9 @@ struct OrderLengthTests {
             bytes: .max, response: Self.response, remoteAddress: "::1", cookies: changes)
         #expect(try length(FetchReport.finished(job: .max, result)) <= Frame.maximumLength)
         #expect(
-            try length(FetchReport.responded(job: .max, Self.response, validator: Self.value, total: .max)) < 400_000)
+            try length(
+                FetchReport.responded(
+                    job: .max, Self.response, FetchBeginning(validator: Self.value, total: .max))) < 400_000)
     }
 
     @Test func theLongestReplyFits() throws {

@@ -15,8 +15,6 @@ public enum Frame {
     }
 
     /// Returns a frame with the object whose fields `list` names, in the memory of `storage`.
-    ///
-    /// - Throws: `TooLong`.
     package static func encode(
         reusing storage: consuming [UInt8] = [], _ list: (inout Fields) -> Void
     ) throws(TooLong) -> [UInt8] {

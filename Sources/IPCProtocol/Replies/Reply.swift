@@ -122,62 +122,38 @@ public enum Reply: Equatable, Sendable {
 
     private mutating func list(_ fields: inout Fields) {
         switch self {
-        case .hello(var id, var hello):
-            fields.id(&id)
-            hello.list(&fields)
-            self = .hello(id: id, hello)
+        case .hello(let id, let hello): self = .hello(id: fields.id(id), fields.members(of: hello))
         case .image(var id, var image):
             fields.id(&id)
             image.list(&fields)
             self = .image(id: id, image)
-        case .progress(var id, var received, var expected):
-            fields.id(&id)
-            fields.integer("received", &received, in: 0...Int.max)
-            fields.nullableInteger("expected", &expected, in: 0...Int.max)
-            self = .progress(id: id, received: received, expected: expected)
-        case .ok(var id):
-            fields.id(&id)
-            self = .ok(id: id)
-        case .queried(var id, var status):
-            fields.id(&id)
-            status.list(&fields)
-            self = .queried(id: id, status)
-        case .removed(var id, var count):
-            fields.id(&id)
-            fields.integer("removed", &count, in: 0...Int.max)
-            self = .removed(id: id, count: count)
-        case .prefetched(var id, var done, var failed, var total):
-            fields.id(&id)
-            fields.integer("done", &done, in: 0...Int.max)
-            fields.integer("failed", &failed, in: 0...Int.max)
-            fields.integer("total", &total, in: 0...Int.max)
-            self = .prefetched(id: id, done: done, failed: failed, total: total)
-        case .cleared(var id, var removed, var bytes):
-            fields.id(&id)
-            fields.integer("removed", &removed, in: 0...Int.max)
-            fields.integer("bytes", &bytes, in: 0...Int.max)
-            self = .cleared(id: id, removed: removed, bytes: bytes)
-        case .failedEntries(var id, var entries):
-            fields.id(&id)
-            fields.objects("entries", &entries)
-            self = .failedEntries(id: id, entries)
-        case .reloaded(var id, var report):
-            fields.id(&id)
-            report.list(&fields)
-            self = .reloaded(id: id, report)
-        case .event(var id, var event):
-            fields.id(&id)
-            event.list(&fields)
-            self = .event(id: id, event)
+        case .progress(let id, let received, let expected):
+            self = .progress(
+                id: fields.id(id), received: fields.integer("received", received, in: 0...Int.max),
+                expected: fields.value(expected) { $0.nullableInteger("expected", &$1, in: 0...Int.max) })
+        case .ok(let id): self = .ok(id: fields.id(id))
+        case .queried(let id, let status): self = .queried(id: fields.id(id), fields.members(of: status))
+        case .removed(let id, let count):
+            self = .removed(id: fields.id(id), count: fields.integer("removed", count, in: 0...Int.max))
+        case .prefetched(let id, let done, let failed, let total):
+            self = .prefetched(
+                id: fields.id(id), done: fields.integer("done", done, in: 0...Int.max),
+                failed: fields.integer("failed", failed, in: 0...Int.max),
+                total: fields.integer("total", total, in: 0...Int.max))
+        case .cleared(let id, let removed, let bytes):
+            self = .cleared(
+                id: fields.id(id), removed: fields.integer("removed", removed, in: 0...Int.max),
+                bytes: fields.integer("bytes", bytes, in: 0...Int.max))
+        case .failedEntries(let id, let entries):
+            self = .failedEntries(id: fields.id(id), fields.objects("entries", entries))
+        case .reloaded(let id, let report): self = .reloaded(id: fields.id(id), fields.members(of: report))
+        case .event(let id, let event): self = .event(id: fields.id(id), fields.members(of: event))
         case .segmentEnded(var segment):
             var id: Int?
             fields.nullableInteger("id", &id, in: 0...JSONReader.maximumInteger)
             fields.integer("segment", &segment, in: 1...JSONReader.maximumInteger)
             self = .segmentEnded(segment)
-        case .stats(var id, var report):
-            fields.id(&id)
-            fields.object("stats", &report)
-            self = .stats(id: id, report)
+        case .stats(let id, let report): self = .stats(id: fields.id(id), fields.object("stats", report))
         case .error(var id, var error):
             fields.nullableInteger("id", &id, in: 0...JSONReader.maximumInteger)
             error.list(&fields)
@@ -191,6 +167,9 @@ extension Fields {
     mutating func id(_ value: inout Int) {
         integer("id", &value, in: 0...JSONReader.maximumInteger)
     }
+
+    /// The id of a request, in the place of `value`.
+    mutating func id(_ value: Int) -> Int { integer("id", value, in: 0...JSONReader.maximumInteger) }
 }
 
 /// The error for a reply that violates the protocol.

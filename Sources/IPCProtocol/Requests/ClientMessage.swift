@@ -195,10 +195,9 @@ public enum ClientMessage: Equatable, Sendable {
         case .query(var request):
             request.list(&fields)
             self = .query(request)
-        case .cancel(var id, var request):
-            fields.id(&id)
-            fields.integer("request", &request, in: 0...JSONReader.maximumInteger)
-            self = .cancel(id: id, request: request)
+        case .cancel(let id, let request):
+            self = .cancel(
+                id: fields.id(id), request: fields.integer("request", request, in: 0...JSONReader.maximumInteger))
         case .update(var id, var request, var priority, var detach):
             fields.id(&id)
             fields.integer("request", &request, in: 0...JSONReader.maximumInteger)
@@ -218,25 +217,17 @@ public enum ClientMessage: Equatable, Sendable {
         case .forgetSegments(var segments):
             fields.integers("segments", &segments, in: 1...JSONReader.maximumInteger, most: Self.mostBuffers)
             self = .forgetSegments(segments)
-        case .prefetch(var request):
-            request.list(&fields)
-            self = .prefetch(request)
-        case .store(var request):
-            request.list(&fields)
-            self = .store(request)
+        case .prefetch(let request): self = .prefetch(fields.members(of: request))
+        case .store(let request): self = .store(fields.members(of: request))
         case .remove(var id, var url):
             var file: LocalFile?
             fields.id(&id)
             fields.source(&url, &file)
             self = file.map { .removeFile(id: id, file: $0) } ?? .remove(id: id, url: url)
-        case .removeFile(var id, var file):
-            fields.id(&id)
-            file.list(&fields)
-            self = .removeFile(id: id, file: file)
-        case .subscribe(var id, var events):
-            fields.id(&id)
-            fields.events("events", &events)
-            self = .subscribe(id: id, events: events)
+        case .removeFile(let id, let file):
+            self = .removeFile(id: fields.id(id), file: fields.members(of: file))
+        case .subscribe(let id, let events):
+            self = .subscribe(id: fields.id(id), events: fields.value(events) { $0.events("events", &$1) })
         case .clear(var id, var tier, var seconds):
             fields.id(&id)
             fields.choice("tier", &tier)
@@ -249,24 +240,12 @@ public enum ClientMessage: Equatable, Sendable {
             fields.choice("action", &action)
             fields.url("url", &url)
             self = action == .list ? .failedList(id: id, url: url) : .failedClear(id: id, url: url)
-        case .stats(var id):
-            fields.id(&id)
-            self = .stats(id: id)
-        case .suspend(var id):
-            fields.id(&id)
-            self = .suspend(id: id)
-        case .resume(var id):
-            fields.id(&id)
-            self = .resume(id: id)
-        case .cancelAll(var id):
-            fields.id(&id)
-            self = .cancelAll(id: id)
-        case .reload(var id):
-            fields.id(&id)
-            self = .reload(id: id)
-        case .upgrade(var id):
-            fields.id(&id)
-            self = .upgrade(id: id)
+        case .stats(let id): self = .stats(id: fields.id(id))
+        case .suspend(let id): self = .suspend(id: fields.id(id))
+        case .resume(let id): self = .resume(id: fields.id(id))
+        case .cancelAll(let id): self = .cancelAll(id: fields.id(id))
+        case .reload(let id): self = .reload(id: fields.id(id))
+        case .upgrade(let id): self = .upgrade(id: fields.id(id))
         }
     }
 

@@ -341,11 +341,11 @@ extension Broker {
         case .failed(let job, let failure):
             handle(.fetchFailed(worker.id, Identifier(number: job), failure))
         case .redirected(let job, let root): handle(.fetchRedirected(worker.id, Identifier(number: job), to: root))
-        case .responded(let job, let response, let validator, let total, let isMultiplexed):
+        case .responded(let job, let response, let beginning):
             handle(
                 .fetchResponded(
-                    worker.id, Identifier(number: job), response, validator: validator, total: total,
-                    isMultiplexed: isMultiplexed))
+                    worker.id, Identifier(number: job), response, validator: beginning.validator,
+                    total: beginning.total, isMultiplexed: beginning.isMultiplexed))
         case .notModified(let job, let confirmation):
             handle(.fetchNotModified(worker.id, Identifier(number: job), confirmation))
             measure(worker)

@@ -433,10 +433,7 @@ import WorkerProtocol
 
     /// Takes the report that a body has begun; nil when it was taken before.
     func takeBeginning() -> FetchReport? {
-        guard let beginning = beginning.take() else { return nil }
-        return .responded(
-            job: job.id, record, validator: beginning.validator, total: beginning.total,
-            isMultiplexed: beginning.isMultiplexed)
+        beginning.take().map { .responded(job: job.id, record, $0) }
     }
 
     /// The size, in bytes, up to which a body that arrives at once needs no file.

@@ -192,10 +192,12 @@ final class FetchWorker {
     /// Notes a report that ends no job. A file that is needed is sent at once, unless files are held back.
     private func note(_ report: FetchReport) throws {
         switch report {
-        case .responded(let job, let response, let validator, let total, let isMultiplexed):
+        case .responded(let job, let response, let beginning):
             #expect(progress[job] == nil)
             beginnings[job, default: []].append(
-                Beginning(response: response, validator: validator, total: total, isMultiplexed: isMultiplexed))
+                Beginning(
+                    response: response, validator: beginning.validator, total: beginning.total,
+                    isMultiplexed: beginning.isMultiplexed))
         case .ready: Issue.record("ready twice")
         case .needsFile(let job):
             #expect(fileRequests.insert(job).inserted)
