@@ -62,7 +62,6 @@ package struct AddressPolicy: Sendable {
     /// The ranges allowed in addition to the globally routable ones.
     package let allowed: [AddressRange]
 
-    /// Creates a policy that permits the globally routable addresses and `allowed`.
     package init(allowed: [AddressRange] = []) {
         self.allowed = allowed
     }

@@ -42,6 +42,6 @@ package enum DataURL {
         if digits.count % 4 == 0 {
             for _ in 0..<2 where digits.last == UInt8(ascii: "=") { digits.removeLast() }
         }
-        return Base64Digits.decoded(digits, forURLs: false)
+        return Base64.decoded(digits, forURLs: false)
     }
 }

@@ -25,6 +25,11 @@ extension String? {
     }
 }
 
+extension ArraySlice<UInt8> {
+    /// Whether both hold the same bytes.
+    package func hasSameBytes(as other: [UInt8]) -> Bool { span.hasSameBytes(as: other.span) }
+}
+
 extension Span<UInt8> {
     func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }

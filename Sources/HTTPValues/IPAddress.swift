@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// A numeric IPv4 or IPv6 address.
 package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// The address in network byte order: 4 or 16 bytes.
@@ -12,7 +14,10 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// Parses "192.0.2.1" or "2001:db8::1"; nil for any other text. Other spellings of IPv4 (octal, fewer parts),
     /// brackets and zones are not accepted.
     package init?(_ text: some StringProtocol) {
-        guard let bytes = text.utf8.contains(UInt8(ascii: ":")) ? Self.sixteenBytes(text) : Self.fourBytes(text) else {
+        let isIPv6 = text.utf8.contains(UInt8(ascii: ":"))
+        var bytes = [UInt8](repeating: 0, count: isIPv6 ? 16 : 4)
+        // A zero would end the text early.
+        guard !text.utf8.contains(0), unsafe inet_pton(isIPv6 ? AF_INET6 : AF_INET, String(text), &bytes) == 1 else {
             return nil
         }
         self.bytes = bytes
@@ -37,60 +42,6 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         return text(groups[..<longest.lowerBound]) + "::" + text(groups[longest.upperBound...])
     }
 
-    private static func fourBytes(_ text: some StringProtocol) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        // Of the part before the next dot.
-        var (value, digits) = (0, 0)
-        for character in text.utf8 {
-            switch character {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                if digits > 0, value == 0 { return nil }
-                (value, digits) = (value * 10 + Int(character - UInt8(ascii: "0")), digits + 1)
-                if value > 255 { return nil }
-            case UInt8(ascii: ".") where digits > 0 && bytes.count < 3:
-                bytes.append(UInt8(value))
-                (value, digits) = (0, 0)
-            default: return nil
-            }
-        }
-        guard digits > 0, bytes.count == 3 else { return nil }
-        return bytes + [UInt8(value)]
-    }
-
-    private static func sixteenBytes(_ text: some StringProtocol) -> [UInt8]? {
-        if text == "::" { return [UInt8](repeating: 0, count: 16) }
-        var parts: [String] = text.split(separator: Character(":"), omittingEmptySubsequences: false).map { String($0) }
-        // The last 32 bits may be in IPv4 notation.
-        if let last = parts.last, last.contains(".") {
-            guard let inner = fourBytes(last) else { return nil }
-            parts.removeLast()
-            parts.append(String(UInt16(inner[0]) << 8 | UInt16(inner[1]), radix: 16))
-            parts.append(String(UInt16(inner[2]) << 8 | UInt16(inner[3]), radix: 16))
-        }
-        // "::" at either end gives two empty parts there, elsewhere one.
-        if parts.count > 2, parts[0].isEmpty, parts[1].isEmpty { parts.removeFirst() }
-        if parts.count > 2, parts[parts.count - 1].isEmpty, parts[parts.count - 2].isEmpty { parts.removeLast() }
-        let gaps = parts.indices.filter { parts[$0].isEmpty }
-        if let gap = gaps.first {
-            guard gaps.count == 1, parts.count <= 8 else { return nil }
-            // An empty part at either end is valid only as part of "::".
-            if gap == 0, !text.hasPrefix("::") { return nil }
-            if gap == parts.count - 1, !text.hasSuffix("::") { return nil }
-            parts.replaceSubrange(gap...gap, with: [String](repeating: "0", count: 9 - parts.count))
-        }
-        guard parts.count == 8 else { return nil }
-        var bytes: [UInt8] = []
-        for part in parts {
-            guard (1...4).contains(part.utf8.count), part.utf8.first != UInt8(ascii: "+"),
-                let group = UInt16(part, radix: 16)
-            else { return nil }
-            bytes += [UInt8(group >> 8), UInt8(group & 0xFF)]
-        }
-        return bytes
-    }
-}
-
-extension IPAddress {
     /// The IPv4 address that this IPv6 address represents on the wire (`::ffff:0:0/96`, RFC 4291).
     package var mappedIPv4: IPAddress? {
         guard !isIPv4, bytes[..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF else { return nil }

@@ -14,16 +14,8 @@ package struct Redirect: Equatable, Sendable {
     package private(set) var requestedAt: Int
     /// The arrival of the header, in milliseconds since 1970.
     package private(set) var receivedAt: Int
-    /// `Date`. This field and those below hold the origin's text.
-    package private(set) var date: String?
-    /// `Age`.
-    package private(set) var age: String?
-    /// `Cache-Control`.
-    package private(set) var cacheControl: String?
-    /// `Expires`.
-    package private(set) var expires: String?
-    /// `Vary`.
-    package private(set) var vary: String?
+    /// The origin's text of the header fields of these names.
+    package private(set) var date, age, cacheControl, expires, vary: String?
 
     /// The bytes of its texts.
     var textBytes: Int { [date, age, cacheControl, expires, vary].reduce(0) { $0 + ($1?.utf8.count ?? 0) } }

@@ -11,22 +11,8 @@ package struct ResponseRecord: Equatable, Sendable {
     package var requestedAt: Int
     /// The arrival of the complete header, in milliseconds since 1970.
     package var receivedAt: Int
-    /// `Date`. This field and those below hold the origin's text; fields of the same name are joined by ", ".
-    package var date: String?
-    /// `Age`.
-    package var age: String?
-    /// `Cache-Control`.
-    package var cacheControl: String?
-    /// `Expires`.
-    package var expires: String?
-    /// `ETag`.
-    package var etag: String?
-    /// `Last-Modified`.
-    package var lastModified: String?
-    /// `Vary`.
-    package var vary: String?
-    /// `Content-Type`.
-    package var contentType: String?
+    /// The origin's text of the header fields of these names; fields of the same name are joined by ", ".
+    package var date, age, cacheControl, expires, etag, lastModified, vary, contentType: String?
     /// The URL, without a path, of the server that sent the body, if redirects led to another server than the requested
     /// one.
     package var servedBy: String?

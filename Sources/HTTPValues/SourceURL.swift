@@ -225,13 +225,10 @@ public struct SourceURL: Hashable, Sendable {
 
     /// The number of a port from 1 to 65,535; nil for any other text.
     private static func portNumber(_ digits: ArraySlice<UInt8>) -> Int? {
-        var number = 0
-        for digit in digits {
-            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digit) else { return nil }
-            number = number * 10 + Int(digit - UInt8(ascii: "0"))
-            if number > 65_535 { return nil }
-        }
-        return number > 0 ? number : nil
+        guard digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+            let number = UInt16(String(decoding: digits, as: UTF8.self)), number > 0
+        else { return nil }
+        return Int(number)
     }
 
     /// Returns the colon before the port; colons within a bracketed address do not count.

@@ -22,28 +22,3 @@ package enum FoldedHash {
         return hash
     }
 }
-
-extension ArraySlice<UInt8> {
-    /// Whether both hold the same bytes, compared 8 at a time.
-    package func hasSameBytes(as other: [UInt8]) -> Bool {
-        if count != other.count { return false }
-        return unsafe withUnsafeBytes { mine in
-            unsafe other.withUnsafeBytes { others in
-                var offset = 0
-                while offset + 8 <= mine.count {
-                    if unsafe mine.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-                        != others.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-                    {
-                        return false
-                    }
-                    offset += 8
-                }
-                while offset < mine.count {
-                    if unsafe mine[offset] != others[offset] { return false }
-                    offset += 1
-                }
-                return true
-            }
-        }
-    }
-}

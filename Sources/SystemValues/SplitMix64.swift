@@ -3,7 +3,6 @@
 package struct SplitMix64: RandomNumberGenerator {
     package private(set) var state: UInt64
 
-    /// Creates a generator with a seed.
     package init(state: UInt64) { self.state = state }
 
     /// Returns the next number.

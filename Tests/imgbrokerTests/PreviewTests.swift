@@ -1,4 +1,4 @@
-import IPCProtocol
+import HTTPValues
 import LinuxSystem
 import Testing
 

@@ -1,3 +1,4 @@
+import HTTPValues
 import IPCProtocol
 import SystemValues
 

@@ -28,12 +28,14 @@ public struct Color: Hashable, Sendable, CustomStringConvertible {
 
     /// `#rrggbb`, or `#rrggbbaa` if it is not opaque.
     public var description: String {
-        "#" + (alpha == 255 ? [red, green, blue] : [red, green, blue, alpha]).map(Self.hexadecimal).joined()
+        var text = [UInt8(ascii: "#")]
+        for channel in alpha == 255 ? [red, green, blue] : [red, green, blue, alpha] {
+            text += [Self.digits[Int(channel >> 4)], Self.digits[Int(channel & 15)]]
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 
-    private static func hexadecimal(_ value: UInt8) -> String {
-        (value < 16 ? "0" : "") + String(value, radix: 16)
-    }
+    private static let digits = Array("0123456789abcdef".utf8)
 }
 
 extension Fields {

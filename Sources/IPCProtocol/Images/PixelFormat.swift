@@ -66,16 +66,9 @@ public struct PixelGeometry: Hashable, Sendable {
     public func stride(in format: PixelFormat) -> Int { width * format.bytesPerPixel }
     /// Returns the total number of bytes in `format`.
     public func bytes(in format: PixelFormat) -> Int { stride(in: format) * height }
-}
 
-extension PixelGeometry {
     /// The smallest shape, from which reading starts.
-    package static let blank = PixelGeometry(validWidth: 1, validHeight: 1)
-
-    private init(validWidth width: Int, validHeight height: Int) {
-        self.width = width
-        self.height = height
-    }
+    package static let blank = PixelGeometry(width: 1, height: 1)!
 }
 
 extension Fields {

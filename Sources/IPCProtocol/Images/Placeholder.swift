@@ -1,3 +1,4 @@
+internal import HTTPValues
 package import JSONCoding
 
 /// The average colour and ThumbHash of an image, shown before the image.
@@ -27,11 +28,7 @@ public struct Placeholder: Hashable, Sendable {
 
     /// The mean of all pixels as a CSS colour: `#rrggbb`, or `#rrggbbaa` if the image is not opaque.
     public var averageColor: String {
-        var text = [UInt8(ascii: "#")]
-        for channel in 0..<(bytes[3] == .max ? 3 : 4) {
-            text += [Self.hexadecimal[Int(bytes[channel] >> 4)], Self.hexadecimal[Int(bytes[channel] & 15)]]
-        }
-        return String(decoding: text, as: UTF8.self)
+        Color(red: bytes[0], green: bytes[1], blue: bytes[2], alpha: bytes[3]).description
     }
 
     /// The ThumbHash of the image, in Base64 (RFC 4648, section 4).
@@ -49,46 +46,22 @@ public struct Placeholder: Hashable, Sendable {
 
     // MARK: Texts
 
-    private static let hexadecimal = Array("0123456789abcdef".utf8)
-
     /// Reads a colour. Returns whether it has the spelling of `averageColor`.
     private mutating func readColor(_ text: String) -> Bool {
-        guard text.utf8.first == UInt8(ascii: "#"), text.utf8.count == 7 || text.utf8.count == 9 else { return false }
-        bytes[3] = 0
-        for (place, digit) in text.utf8.dropFirst().enumerated() {
-            let value: UInt8
-            switch digit {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
-            default: return false
-            }
-            bytes[place / 2] = bytes[place / 2] << 4 | value
-        }
-        if text.utf8.count == 9 { return bytes[3] != .max }
-        bytes[3] = .max
+        guard let color = Color(text), color.description == text else { return false }
+        (bytes[0], bytes[1], bytes[2], bytes[3]) = (color.red, color.green, color.blue, color.alpha)
         return true
     }
 
     /// Reads a ThumbHash. Returns whether it has the spelling of `thumbHash`.
     private mutating func readHash(_ text: String) -> Bool {
-        var (word, bits, count, padding) = (0, 0, 0, 0)
-        for digit in text.utf8 {
-            if digit == UInt8(ascii: "=") {
-                padding += 1
-                continue
-            }
-            guard padding == 0, let value = Base64.value(of: digit) else { return false }
-            word = (word << 6 | value) & 0xFFFF
-            bits += 6
-            if bits < 8 { continue }
-            guard count < Self.longestHash else { return false }
-            bits -= 8
-            bytes[5 + count] = UInt8(truncatingIfNeeded: word >> bits)
-            count += 1
-        }
-        bytes[4] = UInt8(count)
+        let digits = text.utf8.prefix { $0 != UInt8(ascii: "=") }
+        guard let hash = Base64.decoded(digits, forURLs: false), !hash.isEmpty, hash.count <= Self.longestHash
+        else { return false }
+        bytes[4] = UInt8(hash.count)
+        for (place, byte) in hash.enumerated() { bytes[5 + place] = byte }
         // The last group is padded, and its unused bits are 0.
-        return count > 0 && bits < 6 && padding == (3 - count % 3) % 3 && word & (1 << bits - 1) == 0
+        return thumbHash == text
     }
 }
 

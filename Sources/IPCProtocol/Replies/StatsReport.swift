@@ -116,40 +116,27 @@ extension StatsReport: FieldList {
         }
         Self.list("queuedJobs", &queuedJobs, &fields)
         Self.list("runningJobs", &runningJobs, &fields)
-        listHistograms(&fields)
+        Self.listRows("histograms", &histograms, &fields)
         fields.objects("hosts", orNone: &hosts, most: Self.mostRows)
         fields.objects("users", orNone: &users, most: Self.mostRows)
         fields.objects("lastDeaths", orNone: &lastDeaths, most: Self.mostRows)
         fields.objects("workerProcesses", orNone: &workerProcesses, most: Self.mostRows)
         fields.objects("sharedServers", orNone: &sharedServers, most: SharedServer.most)
-        listPrograms(&fields)
+        if fields.isReading || !programs.isEmpty { Self.listRows("programs", &programs, &fields) }
     }
 
-    /// The distributions that were measured.
-    private mutating func listHistograms(_ fields: inout Fields) {
-        var histograms = histograms
-        fields.object("histograms", .optional) { fields in
-            for name in Distribution.allCases where fields.isReading || histograms[name] != nil {
-                var histogram = histograms[name] ?? Histogram()
-                fields.object(named: name.rawValue, &histogram)
-                if histogram.count > 0 { histograms[name] = histogram }
+    /// An object of the rows that are not blank; names that are not known are ignored.
+    private static func listRows<Name, Row>(_ name: StaticString, _ rows: inout [Name: Row], _ fields: inout Fields)
+    where Name: RawRepresentable<String> & CaseIterable & Hashable, Row: FieldList & Equatable {
+        var read = rows
+        fields.object(name, .optional) { fields in
+            for name in Name.allCases where fields.isReading || read[name] != nil {
+                var row = read[name] ?? .blank
+                fields.object(named: name.rawValue, &row)
+                if row != .blank { read[name] = row }
             }
         }
-        self.histograms = histograms
-    }
-
-    /// The programs that have made requests; names that are not known are ignored.
-    private mutating func listPrograms(_ fields: inout Fields) {
-        guard fields.isReading || !programs.isEmpty else { return }
-        var programs = programs
-        fields.object("programs", .optional) { fields in
-            for name in Program.allCases where fields.isReading || programs[name] != nil {
-                var requests = programs[name] ?? ProgramRequests()
-                fields.object(named: name.rawValue, &requests)
-                if requests != ProgramRequests() { programs[name] = requests }
-            }
-        }
-        self.programs = programs
+        rows = read
     }
 
     /// An object of counts; names that are not known are ignored.

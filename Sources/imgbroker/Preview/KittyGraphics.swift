@@ -1,4 +1,4 @@
-import IPCProtocol
+import HTTPValues
 
 /// Images in kitty's graphics protocol.
 enum KittyGraphics {

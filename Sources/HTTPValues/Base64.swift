@@ -1,5 +1,23 @@
-/// The digits of Base64 (RFC 4648).
-package enum Base64Digits {
+/// Base64 (RFC 4648).
+package enum Base64 {
+    private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+
+    /// Encodes bytes, with padding.
+    package static func encode(_ bytes: some RandomAccessCollection<UInt8>) -> String {
+        var text: [UInt8] = []
+        text.reserveCapacity((bytes.count + 2) / 3 * 4)
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let group = rest.prefix(3)
+            rest = rest.dropFirst(3)
+            let word = group.enumerated().reduce(0) { $0 | Int($1.element) << (16 - 8 * $1.offset) }
+            for place in 0..<4 {
+                text.append(place <= group.count ? digits[word >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
     /// Decodes digits without padding and white space: of the alphabet for URLs (section 5), or the other one (section 4). Nil for
     /// other text.
     package static func decoded(_ digits: some Collection<UInt8>, forURLs: Bool) -> [UInt8]? {
