@@ -113,12 +113,18 @@ extension Call where Value == Void {
 }
 
 extension SealedBuffer {
-    /// Makes a sealed copy of bytes for the broker.
-    package static func copy(of bytes: [UInt8]) throws(ClientError) -> SealedBuffer {
+    /// Makes a sealed copy of bytes, of which the broker knows that they do not change.
+    package static func copy(of bytes: some Collection<UInt8>) throws(ClientError) -> SealedBuffer {
         do throws(SystemError) {
-            return try unsafe bytes.span.withUnsafeBytes { (bytes) throws(SystemError) in
+            let copy = { (bytes: UnsafeRawBufferPointer) throws(SystemError) in
                 try unsafe SealedBuffer(copying: bytes, name: "imgbroker-client")
             }
+            // Bytes that lie in one piece need no copy besides.
+            let copied = bytes.withContiguousStorageIfAvailable { storage in
+                Result { () throws(SystemError) in unsafe try copy(UnsafeRawBufferPointer(storage)) }
+            }
+            if let copied { return try copied.get() }
+            return unsafe try Array(bytes).span.withUnsafeBytes(copy)
         } catch {
             throw .system(error)
         }

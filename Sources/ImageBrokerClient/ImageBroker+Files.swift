@@ -46,7 +46,7 @@ extension ImageBroker {
     public func get(
         bytes: some Collection<UInt8>, name: String? = nil, _ options: GetOptions = GetOptions()
     ) throws(ClientError) -> BrokerImage {
-        try get(file: try LocalFile.sealed(bytes), name: name, options)
+        try get(file: try SealedBuffer.copy(of: bytes).descriptor, name: name, options)
     }
 
     /// Queries whether the image in a file is cached, in which tier.
@@ -65,25 +65,6 @@ extension ImageBroker {
 }
 
 extension LocalFile {
-    /// A sealed memfd with a copy of `bytes`, of which the broker knows that they do not change.
-    ///
-    /// - Throws: `ClientError.system`.
-    package static func sealed(_ bytes: some Collection<UInt8>) throws(ClientError) -> FileDescriptor {
-        do throws(SystemError) {
-            let buffer = try WritableBuffer(name: "imgbroker-bytes")
-            let file = buffer.descriptor
-            let write = { (bytes: UnsafeRawBufferPointer) throws(SystemError) in unsafe try file.write(bytes, at: 0) }
-            // Bytes that lie in one piece need no copy.
-            let written = bytes.withContiguousStorageIfAvailable { storage in
-                Result { () throws(SystemError) in unsafe try write(UnsafeRawBufferPointer(storage)) }
-            }
-            if let written { try written.get() } else { unsafe try Array(bytes).span.withUnsafeBytes(write) }
-            return try buffer.seal().descriptor
-        } catch {
-            throw .system(error)
-        }
-    }
-
     /// Opens the file at a path of this process.
     static func open(_ path: String) throws(ClientError) -> FileDescriptor {
         do { return try FileDescriptor.open(readingAt: path) } catch { throw .system(error) }

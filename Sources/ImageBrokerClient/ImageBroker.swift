@@ -99,9 +99,7 @@ public final class ImageBroker {
     /// Keeps images by the validity page that has come, if one has.
     private func startKeeping() {
         guard let keeping, let page = session.page else { return }
-        unsafe kept = KeptImages(
-            maximumImages: keeping.images, maximumBytes: keeping.bytes, maximumDescriptors: keeping.descriptors,
-            page: page)
+        unsafe kept = KeptImages(keeping, page)
     }
 
     // MARK: Single requests
@@ -163,10 +161,9 @@ public final class ImageBroker {
             case .progress(_, let received, let expected): progress?(received, expected)
             case .reply(.error(_, let error)):
                 // Requested images take precedence over kept ones.
-                guard error.code == .quotaExceeded || error.code == .overloaded, unsafe kept?.isEmpty == false else {
+                guard error.code == .quotaExceeded || error.code == .overloaded, unsafe kept?.removeAll() == true else {
                     throw .refused(error)
                 }
-                unsafe kept?.removeAll()
                 id = try send(options)
             case .reply, .event: throw .protocolViolation("a get got a reply of another kind")
             }

@@ -35,9 +35,7 @@ struct KeptImages {
     /// An index of `entries` plus 1; 0 for no entry.
     private typealias Link = Int32
 
-    private let maximumImages: Int
-    private let maximumBytes: Int
-    private let maximumDescriptors: Int
+    private let limits: ImageBroker.Keeping
     private let page: ValidityView
     /// The first entry of each bucket, by the hash of the URL. Not a dictionary, whose hash takes as long as the rest of a
     /// hit: there are few entries, and a process that provokes collisions slows only itself.
@@ -54,12 +52,10 @@ struct KeptImages {
     private var unreportedHits = 0
     private var reportedAt = ValidityView.now
 
-    /// Creates an empty store for a maximum number of images, of their bytes, and of those of them that take a descriptor.
-    init(maximumImages: Int, maximumBytes: Int, maximumDescriptors: Int, page: ValidityView) {
-        (self.maximumImages, self.maximumBytes) = (maximumImages, maximumBytes)
-        (self.maximumDescriptors, self.page) = (maximumDescriptors, page)
+    init(_ limits: ImageBroker.Keeping, _ page: ValidityView) {
+        (self.limits, self.page) = (limits, page)
         var buckets = 64
-        while buckets < 2 * min(maximumImages, 1 << 20) { buckets *= 2 }
+        while buckets < 2 * min(limits.images, 1 << 20) { buckets *= 2 }
         table = Array(repeating: 0, count: buckets)
     }
 
@@ -112,12 +108,12 @@ struct KeptImages {
         if let index = index(of: url, hash: hash, options) { remove(at: index) }
         let size = image.reply.bytes
         let takesDescriptor = image.buffer != nil
-        guard let slot = image.reply.slot, maximumImages > 0, size <= maximumBytes,
-            !takesDescriptor || maximumDescriptors > 0
+        guard let slot = image.reply.slot, limits.images > 0, size <= limits.bytes,
+            !takesDescriptor || limits.descriptors > 0
         else { return }
-        while entries.count >= maximumImages || bytes > maximumBytes - size { evictOne() }
+        while entries.count >= limits.images || bytes > limits.bytes - size { evictOne() }
         if takesDescriptor {
-            if descriptors >= maximumDescriptors { evictOne(thatTakesDescriptor: true) }
+            if descriptors >= limits.descriptors { evictOne(thatTakesDescriptor: true) }
             descriptors += 1
         }
         let bucket = bucket(of: hash)
@@ -129,12 +125,14 @@ struct KeptImages {
         bytes += size
     }
 
-    /// Removes all images; their leases are released with the next message.
-    mutating func removeAll() {
+    /// Removes all images; their leases are released with the next message. Returns whether there were any.
+    mutating func removeAll() -> Bool {
+        if isEmpty { return false }
         for bucket in table.indices { table[bucket] = 0 }
         entries = []
         images = []
         (bytes, descriptors) = (0, 0)
+        return true
     }
 
     /// Removes the first entry that was not used since the hand last passed, of all or of those that take a descriptor.

@@ -1,6 +1,7 @@
 internal import HTTPValues
 public import IPCProtocol
 public import LinuxSystem
+internal import SharedCache
 
 /// A connection to the broker for any number of tasks.
 ///
@@ -141,7 +142,7 @@ public final class AsyncImageBroker: Sendable {
         from bytes: some Collection<UInt8>, name: String? = nil, width: Int? = nil, height: Int? = nil,
         fit: Transform.Fit? = nil, options: GetOptions = GetOptions()
     ) async throws -> BrokerImage {
-        let file = try LocalFile.sealed(bytes)
+        let file = try SealedBuffer.copy(of: bytes).descriptor
         return try await image(in: file, name: name, width: width, height: height, fit: fit, options: options)
     }
 
@@ -152,7 +153,7 @@ public final class AsyncImageBroker: Sendable {
         try Task.checkCancellation()
         if DataURL.isSpelled(url) {
             let bytes = try ClientError.refusing { () throws(InvalidURL) in try DataURL.bytes(of: url) }
-            return try get(LocalFile.sealed(bytes), nil, options, noting: requests)
+            return try get(SealedBuffer.copy(of: bytes).descriptor, nil, options, noting: requests)
         }
         let source = try Self.source(url)
         return engine.submit { updates in

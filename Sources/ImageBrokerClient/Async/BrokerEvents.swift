@@ -51,12 +51,9 @@ public struct BrokerEvents: AsyncSequence, Sendable {
         /// Returns the next event.
         ///
         /// - Throws: `ClientError`, `CancellationError`.
-        public mutating func next() async throws -> BrokerEvent? { try await next(isolation: nil) }
-
-        /// Returns the next event.
-        ///
-        /// - Throws: `ClientError`, `CancellationError`.
-        public mutating func next(isolation actor: isolated (any Actor)?) async throws -> BrokerEvent? {
+        public mutating func next(
+            isolation actor: isolated (any Actor)? = #isolation
+        ) async throws -> BrokerEvent? {
             while let incoming = try await updates.next(isolation: actor) {
                 if case .event(_, let event) = incoming { return event }
             }

@@ -10,7 +10,7 @@ internal import SystemValues
 final class Engine: Sendable {
     private let path: String?
     private let reconnectMs: Int
-    private let kept = KeptStore()
+    private let kept = Locked<KeptImages?>(nil)
     private let state: Locked<EngineState>
 
     /// The time between two attempts to connect to a broker that restarts, in milliseconds.
@@ -28,7 +28,7 @@ final class Engine: Sendable {
 
     /// Returns the kept image of a request, if the request would return it again.
     func keptImage(at url: String, _ options: GetOptions) -> BrokerImage? {
-        guard let (image, isReportDue) = kept.image(at: url, options) else { return nil }
+        guard let (image, isReportDue) = kept.withLock({ $0?.image(at: url, options) }) else { return nil }
         if isReportDue { state.withLock { $0.report() } }
         return image
     }

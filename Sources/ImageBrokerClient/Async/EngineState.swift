@@ -21,7 +21,8 @@ struct EngineState {
         }
     }
 
-    let kept: KeptStore
+    /// The kept images, for all threads. No thread waits while it has the lock.
+    let kept: Locked<KeptImages?>
     let keeping: ImageBroker.Keeping?
     /// Wakes the engine's thread; nil before the first one started.
     private(set) var waker: Waker?
@@ -45,7 +46,7 @@ struct EngineState {
     /// The longest time that released leases wait for another message, in milliseconds.
     private static let releaseDelayMs = 100
 
-    init(kept: KeptStore, keeping: ImageBroker.Keeping?) {
+    init(kept: Locked<KeptImages?>, keeping: ImageBroker.Keeping?) {
         (self.kept, self.keeping) = (kept, keeping)
     }
 
@@ -94,7 +95,7 @@ struct EngineState {
 
     /// Sends the report of uses of kept images.
     mutating func report() {
-        session?.enqueueDue(report: kept.takeReport())
+        session?.enqueueDue(report: takeReport())
         flush()
     }
 
@@ -104,10 +105,13 @@ struct EngineState {
         waker?.wake()
     }
 
+    /// Takes the report of uses that the broker did not see; nil when none is due.
+    private func takeReport() -> ClientMessage? { kept.withLock { $0?.takeTouch() } }
+
     private mutating func send(_ request: Request) throws(ClientError) {
         guard let session else { throw .connectionLost }
         let id = try session.enqueue(
-            descriptors: request.descriptors, report: kept.takeReport(), request.message)
+            descriptors: request.descriptors, report: takeReport(), request.message)
         request.id = id
         request.attempts += 1
         pending[id] = request
@@ -156,7 +160,7 @@ struct EngineState {
                 while let event = try session.next() { try handle(event) }
             }
             if let releaseBy, Instant.now >= releaseBy {
-                session.enqueueDue(report: kept.takeReport())
+                session.enqueueDue(report: takeReport())
                 self.releaseBy = nil
             }
             if session.channel.hasOutgoing { try sendRest(over: session) }
@@ -190,7 +194,7 @@ struct EngineState {
     mutating func leave(_ error: ClientError, mayRetry: Bool = false) -> (effects: [Effect], next: Next) {
         let wasReady = session != nil && hello == nil
         let requests = deferred + pending.sorted { $0.key < $1.key }.map(\.value) + waiting
-        kept.stop()
+        kept.withLock { $0 = nil }
         session?.abandon()
         (session, deferred, pending, waiting) = (nil, [], [:], [])
         var ended: [Request] = []
@@ -230,7 +234,7 @@ struct EngineState {
             if case .reply(.error(_, let error)) = incoming { return refuse(request, id, error) }
             guard request.accepts(incoming) else { throw ImageBroker.unexpected }
             if case .image(_, let image) = incoming, image.reply.final, let (url, options) = request.keepAs {
-                kept.keep(image, at: url, options)
+                kept.withLock { $0?.keep(image, at: url, options) }
             }
             effects.append(.update(request, incoming))
             if incoming.isTerminal, !request.isSubscription { end(request, id, nil) }
@@ -239,7 +243,7 @@ struct EngineState {
 
     /// Keeps images by the validity page that has come, if one has.
     private func startKeeping() {
-        if let keeping, let page = session?.page { kept.start(keeping, page) }
+        if let keeping, let page = session?.page { kept.withLock { $0 = KeptImages(keeping, page) } }
     }
 
     /// Sends the waiting requests, because the broker has answered `hello`.
@@ -260,7 +264,9 @@ struct EngineState {
         if error.code == .shuttingDown, request.mayRepeat {
             pending[id] = nil
             deferred.append(request)
-        } else if error.code == .quotaExceeded || error.code == .overloaded, !request.isCancelled, kept.removeAll() {
+        } else if error.code == .quotaExceeded || error.code == .overloaded, !request.isCancelled,
+            kept.withLock({ $0?.removeAll() }) == true
+        {
             // Requested images take precedence over kept ones.
             pending[id] = nil
             request.attempts -= 1

@@ -80,12 +80,9 @@ public struct ImageUpdates: AsyncSequence, Sendable {
         /// Returns the next update; nil after the final one.
         ///
         /// - Throws: `ClientError`, `CancellationError`.
-        public mutating func next() async throws -> ImageUpdate? { try await next(isolation: nil) }
-
-        /// Returns the next update; nil after the final one.
-        ///
-        /// - Throws: `ClientError`, `CancellationError`.
-        public mutating func next(isolation actor: isolated (any Actor)?) async throws -> ImageUpdate? {
+        public mutating func next(
+            isolation actor: isolated (any Actor)? = #isolation
+        ) async throws -> ImageUpdate? {
             if isAtEnd { return nil }
             do {
                 let update = try await update(isolation: actor)

@@ -60,7 +60,8 @@ enum ImageSource {
                 throw ClientError.refused(WireError(.unsupportedScheme, message))
             case .url(let url): return try broker.send(get: try SourceURL(url), options)
             case .data(let url):
-                return try broker.send(getFile: try LocalFile.sealed(try DataURL.bytes(of: url)), options)
+                let bytes = try SealedBuffer.copy(of: try DataURL.bytes(of: url))
+                return try broker.send(getFile: bytes.descriptor, options)
             case .file(let path):
                 return try broker.send(getFile: try Self.open(path), name: LocalFile.name(ofPath: path), options)
             case .standardInput:
