@@ -9,24 +9,6 @@ import WorkerProtocol
 #if !WITHOUT_AVIF
     @testable import imgworker_avif
 #endif
-#if !WITHOUT_HEIF
-    @testable import imgworker_heif
-#endif
-#if !WITHOUT_JP2
-    @testable import imgworker_jp2
-#endif
-#if !WITHOUT_JXL
-    @testable import imgworker_jxl
-#endif
-#if !WITHOUT_SVG
-    @testable import imgworker_svg
-#endif
-#if !WITHOUT_TIFF
-    @testable import imgworker_tiff
-#endif
-#if !WITHOUT_BMP
-    @testable import imgworker_bmp
-#endif
 
 /// Reads the metadata of one file as each of the formats.
 func fuzzMetadata(_ bytes: [UInt8]) {
@@ -166,33 +148,6 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     let again = decoded(contents(of: file), transforms[0])
     expect(again?.pixels == pixels, "an encoded raster is decoded unchanged")
 }
-
-/// The codecs of all families of this build.
-private let allCodecs: [ImageCodec] = {
-    var codecs = DecodeProgram.plain.codecs
-    #if !WITHOUT_AVIF
-        codecs += DecodeProgram.avif.codecs
-    #endif
-    #if !WITHOUT_HEIF
-        codecs += DecodeProgram.heif.codecs
-    #endif
-    #if !WITHOUT_JXL
-        codecs += DecodeProgram.jxl.codecs
-    #endif
-    #if !WITHOUT_SVG
-        codecs += DecodeProgram.svg.codecs
-    #endif
-    #if !WITHOUT_TIFF
-        codecs += DecodeProgram.tiff.codecs
-    #endif
-    #if !WITHOUT_BMP
-        codecs += DecodeProgram.bmp.codecs
-    #endif
-    #if !WITHOUT_JP2
-        codecs += DecodeProgram.jp2.codecs
-    #endif
-    return codecs
-}()
 
 /// Returns the result of decoding; nil if it fails with an expected error code.
 private func decoded(

@@ -49,7 +49,6 @@ package final class FrameChannel {
         /// The name of the payload in `takeSentPayloads`.
         package let name: Int
 
-        /// Creates a payload of `count` bytes of `file` from `offset` on.
         package init(file: FileDescriptor, offset: Int = 0, count: Int, name: Int) {
             self.file = file
             self.offset = offset
@@ -291,19 +290,6 @@ package final class FrameChannel {
     /// Takes the received bytes of the payload after the frame last returned, at most `count`.
     package func takePayload(upTo count: Int) -> ArraySlice<UInt8> {
         decoder.takePayload(upTo: count)
-    }
-
-    /// Receives the `count` bytes of payload after the frame last returned, waiting for them.
-    ///
-    /// - Throws: `SystemError`; `EPIPE` of `recvmsg` when the peer closes the connection before their end.
-    package func receivePayload(_ count: Int) throws(SystemError) -> [UInt8] {
-        var payload: [UInt8] = []
-        payload.reserveCapacity(count)
-        while true {
-            payload.append(contentsOf: decoder.takePayload(upTo: count - payload.count))
-            if payload.count == count { return payload }
-            if try fill() == .end { throw SystemError("recvmsg", code: SystemError.brokenPipe) }
-        }
     }
 
     /// The number of received bytes that were not taken.

@@ -44,8 +44,6 @@ extension FrameChannel {
     }
 
     /// Waits for the next message; nil at the end of the stream.
-    ///
-    /// - Throws: `Failure`.
     package func receiveMessage<Message: WorkerMessage>(
         _: Message.Type = Message.self
     ) throws(Failure) -> (Message, [FileDescriptor])? {

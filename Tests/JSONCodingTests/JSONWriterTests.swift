@@ -71,8 +71,8 @@ struct JSONWriterTests {
             let string = "<\(scalar)>"
             let bytes = written { $0.member(string, string) }
             let expected = JSONValue.object([string: .string(string)])
-            #expect(try JSONValue(reading: bytes) == expected)
-            #expect(JSONValue(foundation: bytes) == expected)
+            #expect(try JSONValue(reading: bytes).agrees(with: expected))
+            #expect(JSONValue(foundation: bytes)?.agrees(with: expected) == true)
         }
     }
 

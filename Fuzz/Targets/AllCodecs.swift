@@ -1,0 +1,1 @@
+../../Tests/ImageDecodingTests/Support/AllCodecs.swift

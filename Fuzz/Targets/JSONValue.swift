@@ -1,0 +1,1 @@
+../../Tests/CodingTestSupport/JSONValue.swift
