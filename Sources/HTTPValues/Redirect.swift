@@ -2,7 +2,7 @@ package import JSONCoding
 
 /// A redirect that led to a response. It is a cacheable response of its own (RFC 9110, section 15.4), so its header limits
 /// the use of what it led to.
-package struct Redirect: Equatable, Sendable {
+package struct Redirect: Equatable, Sendable, FieldList {
     /// The maximum number of redirects that lead to a response.
     package static let most = 5
     /// The maximum length of a field's value, in bytes. A longer one counts as its strictest value.
@@ -19,9 +19,7 @@ package struct Redirect: Equatable, Sendable {
 
     /// The bytes of its texts.
     var textBytes: Int { [date, age, cacheControl, expires, vary].reduce(0) { $0 + ($1?.utf8.count ?? 0) } }
-}
 
-extension Redirect: FieldList {
     package static var blank: Redirect { Redirect(status: 302, requestedAt: 0, receivedAt: 0) }
 
     package mutating func list(_ fields: inout Fields) {

@@ -2,7 +2,7 @@ package import JSONCoding
 
 /// The validators of a stored response, sent so that its origin answers 304 while it is still current (RFC 9110,
 /// section 13.1).
-package struct RequestConditions: Equatable, Sendable {
+package struct RequestConditions: Equatable, Sendable, FieldList {
     /// The value of `If-None-Match`.
     package var etag: String?
     /// The value of `If-Modified-Since`.
@@ -20,9 +20,7 @@ package struct RequestConditions: Equatable, Sendable {
         self.lastModified = lastModified
         self.url = url
     }
-}
 
-extension RequestConditions: FieldList {
     package static var blank: RequestConditions { RequestConditions() }
 
     package mutating func list(_ fields: inout Fields) {

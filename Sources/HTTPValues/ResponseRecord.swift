@@ -1,7 +1,7 @@
 package import JSONCoding
 
 /// The stored part of a response's header: the fields for computing freshness and for revalidation.
-package struct ResponseRecord: Equatable, Sendable {
+package struct ResponseRecord: Equatable, Sendable, FieldList {
     /// The maximum length of a header field's value, in bytes. No useful entity tag or type is longer.
     package static let longestValue = 4096
 
@@ -55,9 +55,7 @@ package struct ResponseRecord: Equatable, Sendable {
         [date, age, cacheControl, expires, etag, lastModified, vary, contentType, servedBy, finalURL]
             .reduce(0) { $0 + ($1?.utf8.count ?? 0) } + redirects.reduce(0) { $0 + $1.textBytes }
     }
-}
 
-extension ResponseRecord: FieldList {
     package static var blank: ResponseRecord { ResponseRecord(requestedAt: 0, receivedAt: 0) }
 
     package mutating func list(_ fields: inout Fields) {

@@ -12,6 +12,14 @@ package struct LogFlood: Sendable {
     package struct Count: Equatable, Sendable {
         package let kind: Kind
         package let lines: Int
+
+        /// The line that stands for those that were not written.
+        package var record: LogRecord {
+            LogRecord(
+                kind.level, .repeated,
+                [LogField("of", kind.event.rawValue)] + (kind.cause.map { [LogField("cause", $0)] } ?? [])
+                    + [LogField("count", lines), LogField("seconds", LogFlood.periodMs / 1000)])
+        }
     }
 
     private struct Period {
@@ -72,15 +80,5 @@ package struct LogFlood: Sendable {
             if case .text(let text) = field.value { return text }
         }
         return nil
-    }
-}
-
-extension LogFlood.Count {
-    /// The line that stands for those that were not written.
-    package var record: LogRecord {
-        LogRecord(
-            kind.level, .repeated,
-            [LogField("of", kind.event.rawValue)] + (kind.cause.map { [LogField("cause", $0)] } ?? [])
-                + [LogField("count", lines), LogField("seconds", LogFlood.periodMs / 1000)])
     }
 }

@@ -33,7 +33,7 @@ package import JSONCoding
 // broker may send ahead, wait in the socket, and the reports on them may come together.
 
 /// A decode worker's job: the result to produce from the encoded bytes.
-package struct DecodeJob: Equatable, Sendable {
+package struct DecodeJob: Equatable, Sendable, FieldList {
     /// The kind of result.
     package enum Purpose: String, CaseIterable, Sendable {
         /// Pixels, written into the descriptor that `output` carries.
@@ -81,10 +81,26 @@ package struct DecodeJob: Equatable, Sendable {
         self.maxSourcePixels = maxSourcePixels
         self.maxWorkingBytes = maxWorkingBytes
     }
+
+    package static var blank: DecodeJob { DecodeJob(id: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.job(&id)
+        fields.choice("purpose", &purpose)
+        transform.list(&fields)
+        fields.group(with: "encoding", &encoding)
+        fields.boolean("placeholder", &wantsPlaceholder)
+        fields.integer("after", &after, in: 0...Int.max)
+        fields.integer("partialBytes", &partialBytes, in: 1...Int.max)
+        fields.object("pixels", &pixels)
+        fields.integer("maxPixels", &maxPixels, in: 1...Int.max)
+        fields.integer("maxSourcePixels", &maxSourcePixels, in: 1...Int.max)
+        fields.integer("maxWorkingBytes", &maxWorkingBytes, in: 1...Int.max)
+    }
 }
 
 /// A decode worker's plan for a job, derived from the header and the transform.
-package struct DecodePlan: Hashable, Sendable {
+package struct DecodePlan: Hashable, Sendable, FieldList {
     /// The image's header.
     package var header: ImageHeader
     /// The result's size: `Transform.plan` of the header's size.
@@ -118,10 +134,22 @@ package struct DecodePlan: Hashable, Sendable {
         // More bytes than of its pixels are refused of an animation.
         return frames > 1 ? result.bytes * frames + (64 << 10) : Encoding.mostBytes(of: result)
     }
+
+    package static var blank: DecodePlan { DecodePlan(header: .blank, result: .blank, workingBytes: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.choice("format", &header.format)
+        fields.geometry("width", "height", &header.geometry)
+        fields.integer("frameCount", &header.frameCount, in: 1...ImageHeader.maximumFrames)
+        fields.geometry("resultWidth", "resultHeight", &result)
+        fields.integer("workingBytes", &workingBytes, in: 0...Int.max)
+        fields.integer("stage", &stage, in: 0...Int.max)
+        fields.object("facts", &header.facts)
+    }
 }
 
 /// The result of a finished job.
-package struct DecodeResult: Equatable, Sendable {
+package struct DecodeResult: Equatable, Sendable, FieldList {
     /// The number of bytes written, from the start of the buffer.
     package var bytes: Int
     /// The image's placeholder, if requested.
@@ -143,21 +171,40 @@ package struct DecodeResult: Equatable, Sendable {
     package init(bytes: Int) {
         self.bytes = bytes
     }
+
+    package static var blank: DecodeResult { DecodeResult(bytes: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.placeholder(&placeholder)
+        fields.group(with: "delaysMs", &timing)
+        fields.flag("ignoredProfile", &ignoredProfile)
+        fields.string("damage", &damage, most: Self.longestDamage)
+        fields.flag("preview", &isPreview)
+        times.list(&fields)
+    }
 }
 
 /// The part of the worker's memory that a result is written to.
-package struct ResultPlace: Hashable, Sendable {
+package struct ResultPlace: Hashable, Sendable, FieldList {
     /// Its beginning, in bytes.
     package var offset: Int
     /// Its bytes.
     package var room: Int
 
     package init(offset: Int, room: Int) { (self.offset, self.room) = (offset, room) }
+
+    package static var blank: ResultPlace { ResultPlace(offset: 0, room: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("offset", &offset, in: 0...Int(Int32.max))
+        fields.integer("room", &room, in: 0...Int(Int32.max))
+    }
 }
 
 /// A decoding that an identification brings along, if the image is small: it takes at most `maxSourcePixels`,
 /// `maxWorkingBytes` and the memfd that comes with the order, or the place that it states.
-package struct EarlyDecode: Equatable, Sendable {
+package struct EarlyDecode: Equatable, Sendable, FieldList {
     /// The result to produce.
     package var job: DecodeJob
     /// The beginnings of the digests of bytes that must not be decoded, because decoders have died on them: each
@@ -175,10 +222,17 @@ package struct EarlyDecode: Equatable, Sendable {
 
     /// Whether bytes with this digest must not be decoded.
     package func refuses(_ digest: String) -> Bool { refused.contains { digest.hasPrefix($0) } }
+
+    package static var blank: EarlyDecode { EarlyDecode(.blank) }
+
+    package mutating func list(_ fields: inout Fields) {
+        job.list(&fields)
+        fields.strings("refused", orNone: &refused)
+    }
 }
 
 /// The result of an early decoding.
-package struct EarlyResult: Equatable, Sendable {
+package struct EarlyResult: Equatable, Sendable, FieldList {
     /// What the image is.
     package var plan: DecodePlan
     /// The result.
@@ -188,10 +242,17 @@ package struct EarlyResult: Equatable, Sendable {
         self.plan = plan
         self.result = result
     }
+
+    package static var blank: EarlyResult { EarlyResult(.blank, .blank) }
+
+    package mutating func list(_ fields: inout Fields) {
+        plan.list(&fields)
+        result.list(&fields)
+    }
 }
 
 /// A message from the broker, or another parent process, to a decode worker.
-package enum DecodeOrder: Equatable, Sendable {
+package enum DecodeOrder: Equatable, Sendable, WorkerMessage {
     /// Begins a job; carries the descriptor of the encoded bytes.
     case decode(DecodeJob)
     /// Continues the job; carries the memfd to fill, unless it states a place in the worker's memory.
@@ -203,27 +264,7 @@ package enum DecodeOrder: Equatable, Sendable {
     case identify(job: Int, early: EarlyDecode? = nil, at: ResultPlace? = nil)
     /// Carries the worker's memory for results.
     case memory
-}
 
-/// A message from a decode worker.
-package enum DecodeReport: Equatable, Sendable {
-    /// The worker accepts jobs, with its sandbox and its version; nil when the message has none. `build` changes whenever
-    /// the decoding code does.
-    case ready(SandboxReport?, version: String? = ProductVersion.current, build: String? = nil)
-    /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
-    case header(job: Int, DecodePlan)
-    /// The job has succeeded: all pixels, or all encoded bytes (their count), are written.
-    case finished(job: Int, DecodeResult)
-    /// The job has ended without a result.
-    case failed(job: Int, WireError)
-    /// The SHA-256 of the bytes, 64 hexadecimal digits, and the result of the early decoding; without it, nothing is known of
-    /// the image but the format, if another program decodes it.
-    case identified(job: Int, digest: String, early: EarlyResult? = nil, format: ImageFormat? = nil)
-    /// The job has ended because another program decodes this format.
-    case foreign(job: Int, ImageFormat)
-}
-
-extension DecodeOrder: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
         case .identify(_, let early, let place): early == nil || place != nil ? 1 : 2
@@ -263,36 +304,23 @@ extension DecodeOrder: WorkerMessage {
     }
 }
 
-extension DecodeJob: FieldList {
-    package static var blank: DecodeJob { DecodeJob(id: 0) }
+/// A message from a decode worker.
+package enum DecodeReport: Equatable, Sendable, WorkerMessage {
+    /// The worker accepts jobs, with its sandbox and its version; nil when the message has none. `build` changes whenever
+    /// the decoding code does.
+    case ready(SandboxReport?, version: String? = ProductVersion.current, build: String? = nil)
+    /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
+    case header(job: Int, DecodePlan)
+    /// The job has succeeded: all pixels, or all encoded bytes (their count), are written.
+    case finished(job: Int, DecodeResult)
+    /// The job has ended without a result.
+    case failed(job: Int, WireError)
+    /// The SHA-256 of the bytes, 64 hexadecimal digits, and the result of the early decoding; without it, nothing is known of
+    /// the image but the format, if another program decodes it.
+    case identified(job: Int, digest: String, early: EarlyResult? = nil, format: ImageFormat? = nil)
+    /// The job has ended because another program decodes this format.
+    case foreign(job: Int, ImageFormat)
 
-    package mutating func list(_ fields: inout Fields) {
-        fields.job(&id)
-        fields.choice("purpose", &purpose)
-        transform.list(&fields)
-        fields.group(with: "encoding", &encoding)
-        fields.boolean("placeholder", &wantsPlaceholder)
-        fields.integer("after", &after, in: 0...Int.max)
-        fields.integer("partialBytes", &partialBytes, in: 1...Int.max)
-        fields.object("pixels", &pixels)
-        fields.integer("maxPixels", &maxPixels, in: 1...Int.max)
-        fields.integer("maxSourcePixels", &maxSourcePixels, in: 1...Int.max)
-        fields.integer("maxWorkingBytes", &maxWorkingBytes, in: 1...Int.max)
-    }
-}
-
-extension Encoding: FieldList {
-    package static var blank: Encoding { Encoding(.png) }
-
-    package mutating func list(_ fields: inout Fields) {
-        var (format, quality) = (format, quality)
-        fields.choice("encoding", &format)
-        fields.integer("quality", &quality, in: 1...100)
-        self = Encoding(format, quality: quality)
-    }
-}
-
-extension DecodeReport: WorkerMessage {
     package var descriptorCount: Int { 0 }
 
     package var type: String {
@@ -332,58 +360,14 @@ extension DecodeReport: WorkerMessage {
     }
 }
 
-extension ResultPlace: FieldList {
-    package static var blank: ResultPlace { ResultPlace(offset: 0, room: 0) }
+extension Encoding: FieldList {
+    package static var blank: Encoding { Encoding(.png) }
 
     package mutating func list(_ fields: inout Fields) {
-        fields.integer("offset", &offset, in: 0...Int(Int32.max))
-        fields.integer("room", &room, in: 0...Int(Int32.max))
-    }
-}
-
-extension EarlyDecode: FieldList {
-    package static var blank: EarlyDecode { EarlyDecode(.blank) }
-
-    package mutating func list(_ fields: inout Fields) {
-        job.list(&fields)
-        fields.strings("refused", orNone: &refused)
-    }
-}
-
-extension EarlyResult: FieldList {
-    package static var blank: EarlyResult { EarlyResult(.blank, .blank) }
-
-    package mutating func list(_ fields: inout Fields) {
-        plan.list(&fields)
-        result.list(&fields)
-    }
-}
-
-extension DecodePlan: FieldList {
-    package static var blank: DecodePlan { DecodePlan(header: .blank, result: .blank, workingBytes: 0) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.choice("format", &header.format)
-        fields.geometry("width", "height", &header.geometry)
-        fields.integer("frameCount", &header.frameCount, in: 1...ImageHeader.maximumFrames)
-        fields.geometry("resultWidth", "resultHeight", &result)
-        fields.integer("workingBytes", &workingBytes, in: 0...Int.max)
-        fields.integer("stage", &stage, in: 0...Int.max)
-        fields.object("facts", &header.facts)
-    }
-}
-
-extension DecodeResult: FieldList {
-    package static var blank: DecodeResult { DecodeResult(bytes: 0) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.integer("bytes", &bytes, in: 0...Int.max)
-        fields.placeholder(&placeholder)
-        fields.group(with: "delaysMs", &timing)
-        fields.flag("ignoredProfile", &ignoredProfile)
-        fields.string("damage", &damage, most: Self.longestDamage)
-        fields.flag("preview", &isPreview)
-        times.list(&fields)
+        var (format, quality) = (format, quality)
+        fields.choice("encoding", &format)
+        fields.integer("quality", &quality, in: 1...100)
+        self = Encoding(format, quality: quality)
     }
 }
 

@@ -2,9 +2,9 @@ package import HTTPValues
 package import JSONCoding
 
 /// A download of one body.
-package struct FetchJob: Equatable, Sendable {
+package struct FetchJob: Equatable, Sendable, FieldList {
     /// The part of a body that was received before, and its validator (RFC 9110, section 13.1.5).
-    package struct Resumption: Equatable, Sendable {
+    package struct Resumption: Equatable, Sendable, FieldList {
         /// The number of bytes received.
         package var offset: Int
         /// The value for `If-Range`: a strong entity tag, or an equally strong modification date.
@@ -20,6 +20,15 @@ package struct FetchJob: Equatable, Sendable {
             self.validator = validator
             self.total = total
             self.url = url
+        }
+
+        package static var blank: FetchJob.Resumption { FetchJob.Resumption(offset: 0, validator: "") }
+
+        package mutating func list(_ fields: inout Fields) {
+            fields.integer("offset", &offset, in: 0...Int.max)
+            fields.string("validator", &validator)
+            fields.integer("total", &total, in: 0...Int.max)
+            fields.string("url", &url)
         }
     }
 
@@ -57,9 +66,7 @@ package struct FetchJob: Equatable, Sendable {
         self.cookies = cookies
         self.allowInvalidCertificates = allowInvalidCertificates
     }
-}
 
-extension FetchJob: FieldList {
     package static var blank: FetchJob { FetchJob(id: 0, url: "", maxBytes: 0) }
 
     package mutating func list(_ fields: inout Fields) {
@@ -72,16 +79,5 @@ extension FetchJob: FieldList {
         fields.object("resumption", &resumption)
         fields.strings("cookies", &cookies)
         fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
-    }
-}
-
-extension FetchJob.Resumption: FieldList {
-    package static var blank: FetchJob.Resumption { FetchJob.Resumption(offset: 0, validator: "") }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.integer("offset", &offset, in: 0...Int.max)
-        fields.string("validator", &validator)
-        fields.integer("total", &total, in: 0...Int.max)
-        fields.string("url", &url)
     }
 }

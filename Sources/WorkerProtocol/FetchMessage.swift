@@ -21,7 +21,7 @@ package import JSONCoding
 // Any number of transfers run concurrently.
 
 /// The changes that a transfer made to a user's cookies, as lines of Netscape's format.
-package struct CookieChanges: Equatable, Sendable {
+package struct CookieChanges: Equatable, Sendable, FieldList {
     /// The new and changed cookies.
     package var changed: [String]
     /// The lines of the removed cookies, as sent in the job.
@@ -34,10 +34,17 @@ package struct CookieChanges: Equatable, Sendable {
 
     /// Whether nothing has changed.
     package var isEmpty: Bool { changed.isEmpty && removed.isEmpty }
+
+    package static var blank: CookieChanges { CookieChanges() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.strings("cookies", orNone: &changed)
+        fields.strings("removedCookies", orNone: &removed)
+    }
 }
 
 /// The result of a successful transfer.
-package struct FetchResult: Equatable, Sendable {
+package struct FetchResult: Equatable, Sendable, FieldList {
     /// The body's length in bytes.
     package var bytes: Int
     /// The response.
@@ -62,10 +69,21 @@ package struct FetchResult: Equatable, Sendable {
         self.remoteAddress = remoteAddress
         self.cookies = cookies
     }
+
+    package static var blank: FetchResult { FetchResult(bytes: 0, response: .blank, remoteAddress: "") }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.object("response", &response)
+        fields.string("remoteAddress", &remoteAddress)
+        cookies.list(&fields)
+        times.list(&fields)
+        fields.object("beginning", &beginning)
+    }
 }
 
 /// The header's information on a body that begins.
-package struct FetchBeginning: Equatable, Sendable {
+package struct FetchBeginning: Equatable, Sendable, FieldList {
     /// The validator for resuming the download after an interruption.
     package var validator: String?
     /// The body's total length in bytes.
@@ -76,10 +94,18 @@ package struct FetchBeginning: Equatable, Sendable {
     package init(validator: String? = nil, total: Int? = nil, isMultiplexed: Bool? = nil) {
         (self.validator, self.total, self.isMultiplexed) = (validator, total, isMultiplexed)
     }
+
+    package static var blank: FetchBeginning { FetchBeginning() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("validator", &validator, most: ResponseRecord.longestValue)
+        fields.integer("total", &total, in: 0...Int.max)
+        fields.boolean("multiplexed", &isMultiplexed)
+    }
 }
 
 /// The origin's confirmation (304) that the cached response is still valid.
-package struct FetchConfirmation: Equatable, Sendable {
+package struct FetchConfirmation: Equatable, Sendable, FieldList {
     /// The response, with status 304.
     package var response: ResponseRecord
     /// The numeric address that sent it.
@@ -94,10 +120,19 @@ package struct FetchConfirmation: Equatable, Sendable {
         self.remoteAddress = remoteAddress
         self.cookies = cookies
     }
+
+    package static var blank: FetchConfirmation { FetchConfirmation(response: .blank, remoteAddress: "") }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.object("response", &response)
+        fields.string("remoteAddress", &remoteAddress)
+        cookies.list(&fields)
+        times.list(&fields)
+    }
 }
 
 /// A failed transfer.
-package struct FetchFailure: Equatable, Sendable {
+package struct FetchFailure: Equatable, Sendable, FieldList {
     /// The cause.
     package var error: WireError
     /// The number of body bytes received from which the download can be resumed; 0 when it cannot.
@@ -116,41 +151,26 @@ package struct FetchFailure: Equatable, Sendable {
         self.response = response
         self.cookies = cookies
     }
+
+    package static var blank: FetchFailure { FetchFailure(.blank) }
+
+    package mutating func list(_ fields: inout Fields) {
+        error.list(&fields)
+        fields.integer("received", &received, in: 0...Int.max, .optional)
+        fields.object("response", &response)
+        cookies.list(&fields)
+    }
 }
 
 /// A message from the broker to a download worker.
-package enum FetchOrder: Equatable, Sendable {
+package enum FetchOrder: Equatable, Sendable, WorkerMessage {
     /// Begins a transfer; with a resumption, carries the descriptor of the body.
     case fetch(FetchJob)
     /// Carries the descriptor for the body of a transfer that needs a file.
     case file(job: Int)
     /// Stops a transfer that has no waiters left.
     case stop(job: Int)
-}
 
-/// A message from a download worker.
-package enum FetchReport: Equatable, Sendable {
-    /// The worker accepts transfers, with its sandbox; nil when the message has none.
-    case ready(SandboxReport?, version: String? = ProductVersion.current)
-    /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's root.
-    case redirected(job: Int, to: String)
-    /// A body begins, with its response's header.
-    case responded(job: Int, ResponseRecord, FetchBeginning)
-    /// The body is not small, or does not come at once; a file is needed for it.
-    case needsFile(job: Int)
-    /// The number of body bytes received, and the expected total if known.
-    case progress(job: Int, received: Int, expected: Int?)
-    /// The body is complete.
-    case finished(job: Int, FetchResult)
-    /// The cached response is still valid.
-    case notModified(job: Int, FetchConfirmation)
-    /// The transfer has failed; there is no complete body.
-    case failed(job: Int, FetchFailure)
-    /// The transfer was stopped after `received` bytes; no more bytes will be written.
-    case stopped(job: Int, received: Int)
-}
-
-extension FetchOrder: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
         case .fetch(let job): job.resumption == nil ? 0 : 1
@@ -178,7 +198,27 @@ extension FetchOrder: WorkerMessage {
     }
 }
 
-extension FetchReport {
+/// A message from a download worker.
+package enum FetchReport: Equatable, Sendable, WorkerMessage {
+    /// The worker accepts transfers, with its sandbox; nil when the message has none.
+    case ready(SandboxReport?, version: String? = ProductVersion.current)
+    /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's root.
+    case redirected(job: Int, to: String)
+    /// A body begins, with its response's header.
+    case responded(job: Int, ResponseRecord, FetchBeginning)
+    /// The body is not small, or does not come at once; a file is needed for it.
+    case needsFile(job: Int)
+    /// The number of body bytes received, and the expected total if known.
+    case progress(job: Int, received: Int, expected: Int?)
+    /// The body is complete.
+    case finished(job: Int, FetchResult)
+    /// The cached response is still valid.
+    case notModified(job: Int, FetchConfirmation)
+    /// The transfer has failed; there is no complete body.
+    case failed(job: Int, FetchFailure)
+    /// The transfer was stopped after `received` bytes; no more bytes will be written.
+    case stopped(job: Int, received: Int)
+
     /// The failure of the report's job, to be sent in its place when no frame can hold it; nil for a report that does not
     /// end its job, which is then left out.
     package var failureInPlace: FetchReport? {
@@ -188,9 +228,7 @@ extension FetchReport {
         case .ready, .redirected, .responded, .needsFile, .progress, .stopped: nil
         }
     }
-}
 
-extension FetchReport: WorkerMessage {
     package var descriptorCount: Int { 0 }
     package var mayHaveBytes: Bool { if case .finished = self { true } else { false } }
 
@@ -240,59 +278,5 @@ extension FetchReport: WorkerMessage {
             fields.integer("received", &received, in: 0...Int.max, .optional)
             self = .stopped(job: job, received: received)
         }
-    }
-}
-
-extension FetchResult: FieldList {
-    package static var blank: FetchResult { FetchResult(bytes: 0, response: .blank, remoteAddress: "") }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.integer("bytes", &bytes, in: 0...Int.max)
-        fields.object("response", &response)
-        fields.string("remoteAddress", &remoteAddress)
-        cookies.list(&fields)
-        times.list(&fields)
-        fields.object("beginning", &beginning)
-    }
-}
-
-extension FetchBeginning: FieldList {
-    package static var blank: FetchBeginning { FetchBeginning() }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.string("validator", &validator, most: ResponseRecord.longestValue)
-        fields.integer("total", &total, in: 0...Int.max)
-        fields.boolean("multiplexed", &isMultiplexed)
-    }
-}
-
-extension FetchConfirmation: FieldList {
-    package static var blank: FetchConfirmation { FetchConfirmation(response: .blank, remoteAddress: "") }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.object("response", &response)
-        fields.string("remoteAddress", &remoteAddress)
-        cookies.list(&fields)
-        times.list(&fields)
-    }
-}
-
-extension FetchFailure: FieldList {
-    package static var blank: FetchFailure { FetchFailure(.blank) }
-
-    package mutating func list(_ fields: inout Fields) {
-        error.list(&fields)
-        fields.integer("received", &received, in: 0...Int.max, .optional)
-        fields.object("response", &response)
-        cookies.list(&fields)
-    }
-}
-
-extension CookieChanges: FieldList {
-    package static var blank: CookieChanges { CookieChanges() }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.strings("cookies", orNone: &changed)
-        fields.strings("removedCookies", orNone: &removed)
     }
 }

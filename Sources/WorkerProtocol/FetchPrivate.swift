@@ -2,7 +2,7 @@ package import HTTPValues
 package import JSONCoding
 
 /// What a download worker reads from descriptor 4 instead of its arguments, which other users can see: one JSON object.
-package struct FetchPrivate: Equatable, Sendable {
+package struct FetchPrivate: Equatable, Sendable, FieldList {
     /// The URL of the proxy that all transfers go through, with a user name and a password if it has them; nil for none.
     package var proxy: String?
     /// The user name and password for the proxy; nil for those in its URL, or none.
@@ -15,9 +15,7 @@ package struct FetchPrivate: Equatable, Sendable {
         self.proxyCredentials = proxyCredentials
         self.roots = roots
     }
-}
 
-extension FetchPrivate: FieldList {
     package static var blank: FetchPrivate { FetchPrivate() }
 
     package mutating func list(_ fields: inout Fields) {

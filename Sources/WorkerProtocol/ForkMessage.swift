@@ -9,20 +9,10 @@ package import JSONCoding
 // its own socket.
 
 /// A message from the broker to its fork server.
-package enum ForkOrder: Equatable, Sendable {
+package enum ForkOrder: Equatable, Sendable, WorkerMessage {
     /// Forks one more worker; carries its control socket.
     case fork
-}
 
-/// A message from the fork server.
-package enum ForkReport: Equatable, Sendable {
-    /// The server accepts orders.
-    case ready
-    /// A worker was forked: a child of the broker, with this process id.
-    case forked(pid: Int32)
-}
-
-extension ForkOrder: WorkerMessage {
     package var descriptorCount: Int { 1 }
 
     package var type: String { "fork" }
@@ -32,7 +22,13 @@ extension ForkOrder: WorkerMessage {
     package mutating func list(_ fields: inout Fields) {}
 }
 
-extension ForkReport: WorkerMessage {
+/// A message from the fork server.
+package enum ForkReport: Equatable, Sendable, WorkerMessage {
+    /// The server accepts orders.
+    case ready
+    /// A worker was forked: a child of the broker, with this process id.
+    case forked(pid: Int32)
+
     package var descriptorCount: Int { 0 }
 
     package var type: String {

@@ -2,7 +2,7 @@ package import IPCProtocol
 package import JSONCoding
 
 /// A format that a decode worker's program decodes, as `imgbroker --formats` shows it.
-package struct FormatRow: Equatable, Sendable {
+package struct FormatRow: Equatable, Sendable, FieldList {
     package var format: ImageFormat
     /// Whether a file may contain several images.
     package var hasFrames: Bool
@@ -19,6 +19,16 @@ package struct FormatRow: Equatable, Sendable {
     ) {
         (self.format, self.hasFrames, self.isEncoded) = (format, hasFrames, isEncoded)
         (self.orientation, self.library) = (orientation, library)
+    }
+
+    package static var blank: FormatRow { FormatRow(.png) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.choice("format", &format)
+        fields.boolean("frames", &hasFrames)
+        fields.boolean("encoded", &isEncoded)
+        fields.string("orientation", &orientation)
+        fields.string("library", &library)
     }
 }
 
@@ -37,17 +47,5 @@ package struct FormatReport: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         fields.objects("formats", &rows)
-    }
-}
-
-extension FormatRow: FieldList {
-    package static var blank: FormatRow { FormatRow(.png) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.choice("format", &format)
-        fields.boolean("frames", &hasFrames)
-        fields.boolean("encoded", &isEncoded)
-        fields.string("orientation", &orientation)
-        fields.string("library", &library)
     }
 }

@@ -1,7 +1,7 @@
 package import JSONCoding
 
 /// The sandbox of a worker, as the worker verified it after entering it.
-package struct SandboxReport: Hashable, Sendable {
+package struct SandboxReport: Hashable, Sendable, FieldList {
     /// Whether its system calls are filtered.
     package var seccomp: Bool
     /// The Landlock version in force; 0 for none.
@@ -27,9 +27,6 @@ package struct SandboxReport: Hashable, Sendable {
         SandboxReport(seccomp: seccomp && other.seccomp, landlock: min(landlock, other.landlock))
     }
 
-}
-
-extension SandboxReport: FieldList {
     package static var blank: SandboxReport { SandboxReport() }
 
     package mutating func list(_ fields: inout Fields) {

@@ -23,7 +23,7 @@ package import JSONCoding
 // removed. Jobs tell answers apart.
 
 /// The state of the disk tier.
-package struct DiskReport: Equatable, Sendable {
+package struct DiskReport: Equatable, Sendable, FieldList {
     /// The current mode of the disk tier, as shown by `stats`.
     package enum State: String, CaseIterable, Sendable {
         /// Reads and writes.
@@ -58,10 +58,20 @@ package struct DiskReport: Equatable, Sendable {
         self.bytes = bytes
         self.mayHaveOwned = mayHaveOwned
     }
+
+    package static var blank: DiskReport { DiskReport(state: .off) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.choice("state", &state)
+        fields.string("reason", &reason)
+        fields.integer("entries", &entries, in: 0...Int.max)
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.boolean("mayHaveOwned", &mayHaveOwned, .optional)
+    }
 }
 
 /// A message from the broker to the cache process.
-package enum StoreOrder: Equatable, Sendable {
+package enum StoreOrder: Equatable, Sendable, WorkerMessage {
     /// Finds the raster in form `form` of the first original that exists among `keys`, else that original itself.
     /// Without a form, finds only the original. With `rasterOnly`, finds only the raster, because the requester has the
     /// original.
@@ -88,39 +98,7 @@ package enum StoreOrder: Equatable, Sendable {
     /// Replaces the limits: the bytes of originals, those of rasters, and the time without use after which an entry is
     /// removed, nil for never.
     case limit(originals: Int, rasters: Int, maxAgeSeconds: Int?)
-}
 
-/// A message from the cache process.
-package enum StoreReport: Equatable, Sendable {
-    /// The process accepts orders, with its sandbox; nil when the message has none.
-    case ready(SandboxReport?, version: String? = ProductVersion.current)
-    /// The state of the disk tier.
-    case state(DiskReport)
-    /// The original exists; carries its bytes.
-    case foundOriginal(job: Int, OriginalRecord)
-    /// The raster exists; carries its contents.
-    case foundRaster(job: Int, OriginalRecord, RasterRecord)
-    /// The entry is missing or incomplete.
-    case missing(job: Int)
-    /// The answer to `query`: the record of the first original that exists.
-    case queried(job: Int, OriginalRecord?)
-    /// Originals and rasters were stored.
-    case kept(jobs: [Int])
-    /// Originals and rasters were not stored.
-    case notKept(jobs: [Int])
-    /// The keys of the removed originals.
-    case forgotten(job: Int, keys: [String])
-    /// The number of originals removed, and the bytes of their files and of their rasters' files.
-    case cleared(job: Int, removed: Int, bytes: Int)
-    /// The quarantine list stored by an earlier broker.
-    case quarantine([QuarantineRecord])
-    /// Hashes of the keys of originals that the disk tier has (`KeyHash`). With `isComplete`, all were reported, except those
-    /// that this broker has had stored since the process started: no other original exists. Without, that is not certain, or
-    /// not any more.
-    case known(hashes: [UInt64], isComplete: Bool)
-}
-
-extension StoreOrder: WorkerMessage {
     package var descriptorCount: Int { mayHaveBytes ? 1 : 0 }
 
     package var mayHaveBytes: Bool {
@@ -187,7 +165,35 @@ extension StoreOrder: WorkerMessage {
     }
 }
 
-extension StoreReport {
+/// A message from the cache process.
+package enum StoreReport: Equatable, Sendable, WorkerMessage {
+    /// The process accepts orders, with its sandbox; nil when the message has none.
+    case ready(SandboxReport?, version: String? = ProductVersion.current)
+    /// The state of the disk tier.
+    case state(DiskReport)
+    /// The original exists; carries its bytes.
+    case foundOriginal(job: Int, OriginalRecord)
+    /// The raster exists; carries its contents.
+    case foundRaster(job: Int, OriginalRecord, RasterRecord)
+    /// The entry is missing or incomplete.
+    case missing(job: Int)
+    /// The answer to `query`: the record of the first original that exists.
+    case queried(job: Int, OriginalRecord?)
+    /// Originals and rasters were stored.
+    case kept(jobs: [Int])
+    /// Originals and rasters were not stored.
+    case notKept(jobs: [Int])
+    /// The keys of the removed originals.
+    case forgotten(job: Int, keys: [String])
+    /// The number of originals removed, and the bytes of their files and of their rasters' files.
+    case cleared(job: Int, removed: Int, bytes: Int)
+    /// The quarantine list stored by an earlier broker.
+    case quarantine([QuarantineRecord])
+    /// Hashes of the keys of originals that the disk tier has (`KeyHash`). With `isComplete`, all were reported, except those
+    /// that this broker has had stored since the process started: no other original exists. Without, that is not certain, or
+    /// not any more.
+    case known(hashes: [UInt64], isComplete: Bool)
+
     /// The report to be sent in place of one that no frame can hold: the entry is missing. Nil for reports whose length is
     /// bounded by their fields.
     package var replacement: StoreReport? {
@@ -198,9 +204,7 @@ extension StoreReport {
         default: nil
         }
     }
-}
 
-extension StoreReport: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
         case .foundOriginal, .foundRaster: 1
@@ -261,17 +265,5 @@ extension StoreReport: WorkerMessage {
                 hashes: fields.value(hashes) { $0.keyHashes("hashes", &$1) },
                 isComplete: fields.value(isComplete) { $0.boolean("complete", &$1) })
         }
-    }
-}
-
-extension DiskReport: FieldList {
-    package static var blank: DiskReport { DiskReport(state: .off) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.choice("state", &state)
-        fields.string("reason", &reason)
-        fields.integer("entries", &entries, in: 0...Int.max)
-        fields.integer("bytes", &bytes, in: 0...Int.max)
-        fields.boolean("mayHaveOwned", &mayHaveOwned, .optional)
     }
 }

@@ -16,7 +16,7 @@ package import JSONCoding
 // carried out in the sequence of their arrival, but leases are ended together when nothing else is to be done.
 
 /// A message from the broker to the process of the shared tier.
-package enum TierOrder: Equatable, Sendable {
+package enum TierOrder: Equatable, Sendable, WorkerMessage {
     /// Finds a record. If it is missing, takes the lease with this token; without a token, takes no lease.
     case find(job: Int, key: String, token: String?)
     /// Prolongs the lease, if it still has this token.
@@ -31,32 +31,7 @@ package enum TierOrder: Equatable, Sendable {
     case remove(keys: [String])
     /// Counts a record whose bytes are not those that it states as rejected, and removes it.
     case reject(key: String)
-}
 
-/// A message from the process of the shared tier.
-package enum TierReport: Equatable, Sendable {
-    /// The process accepts orders, with its sandbox; nil when the message has none.
-    case ready(SandboxReport?, version: String? = ProductVersion.current)
-    /// The original or the variant exists, and its bytes are few. The frame's bytes are the record's metadata, of this length, and the
-    /// contents. Whoever can reach the servers may have written both, and the process has read neither.
-    case foundSmall(job: Int, metadata: Int)
-    /// The original or the variant exists; carries its bytes.
-    case found(job: Int, SharedRecord)
-    /// A record without bytes exists.
-    case noted(job: Int, SharedRecord)
-    /// The record is missing, and the lease was taken.
-    case leased(job: Int)
-    /// There is no record, and another broker has the lease.
-    case busy(job: Int)
-    /// There is no record and no lease: the server does not answer, or no token was given.
-    case unavailable(job: Int)
-    /// The record was written, or not.
-    case kept(job: Int, isKept: Bool)
-    /// The servers with their figures since the start of the process.
-    case servers([StatsReport.SharedServer])
-}
-
-extension TierOrder: WorkerMessage {
     package var descriptorCount: Int { mayHaveBytes ? 1 : 0 }
     package var mayHaveBytes: Bool { if case .keep = self { true } else { false } }
 
@@ -98,7 +73,28 @@ extension TierOrder: WorkerMessage {
     }
 }
 
-extension TierReport: WorkerMessage {
+/// A message from the process of the shared tier.
+package enum TierReport: Equatable, Sendable, WorkerMessage {
+    /// The process accepts orders, with its sandbox; nil when the message has none.
+    case ready(SandboxReport?, version: String? = ProductVersion.current)
+    /// The original or the variant exists, and its bytes are few. The frame's bytes are the record's metadata, of this length, and the
+    /// contents. Whoever can reach the servers may have written both, and the process has read neither.
+    case foundSmall(job: Int, metadata: Int)
+    /// The original or the variant exists; carries its bytes.
+    case found(job: Int, SharedRecord)
+    /// A record without bytes exists.
+    case noted(job: Int, SharedRecord)
+    /// The record is missing, and the lease was taken.
+    case leased(job: Int)
+    /// There is no record, and another broker has the lease.
+    case busy(job: Int)
+    /// There is no record and no lease: the server does not answer, or no token was given.
+    case unavailable(job: Int)
+    /// The record was written, or not.
+    case kept(job: Int, isKept: Bool)
+    /// The servers with their figures since the start of the process.
+    case servers([StatsReport.SharedServer])
+
     package var descriptorCount: Int { if case .found = self { 1 } else { 0 } }
     package var mayHaveBytes: Bool { if case .foundSmall = self { true } else { false } }
 

@@ -115,9 +115,6 @@ public struct ImageReply: Equatable, Sendable {
         self.etag = etag
     }
 
-}
-
-extension ImageReply {
     /// The description of an image by its header and, if an origin has sent it, by the response.
     public struct Description: Equatable, Sendable {
         /// The format of the original.

@@ -212,27 +212,28 @@ public struct GetOptions: Equatable, Sendable {
     /// Whether the reply states where the time went.
     public var trace = false
 
+    /// The maximum age in seconds of a cached response that answers the request, as `max-age` of a request (RFC 9111, section
+    /// 5.2.1.1); nil: as its origin permits.
+    public var maxAgeSeconds: Int? {
+        get { terms?.maxAgeSeconds }
+        set { terms = RequestTerms(maxAgeSeconds: newValue, retries: retries, alternatives: alternatives) }
+    }
+    /// The maximum number of retries of a failed transfer, 0 … 100, at most those of the broker; nil for these.
+    public var retries: Int? {
+        get { terms?.retries }
+        set { terms = RequestTerms(maxAgeSeconds: maxAgeSeconds, retries: newValue, alternatives: alternatives) }
+    }
+    /// The URLs to load instead, at most 4, each when the one before fails.
+    public var alternatives: [SourceURL] {
+        get { terms?.alternatives ?? [] }
+        set { terms = RequestTerms(maxAgeSeconds: maxAgeSeconds, retries: retries, alternatives: newValue) }
+    }
     /// The fields that let the request end sooner; nil for none.
     package var terms: RequestTerms?
 
     /// Creates the default options.
     public init() {}
-}
 
-extension GetRequest: FieldList {
-    static let longestTimeoutMs = 24 * 3600 * 1000
-
-    package static var blank: GetRequest { GetRequest(id: 0, url: .blank) }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.id(&id)
-        fields.source(&url, &file)
-        options.list(&fields, usual: GetOptions())
-        if fields.isReading, file != nil { options.noteFieldsOfURLs(in: &fields) }
-    }
-}
-
-extension GetOptions {
     /// The maximum length of a `cacheKey`, in bytes.
     static let longestCacheKey = 1024
     /// The maximum length of a preset's name, in bytes.
@@ -314,6 +315,19 @@ extension GetOptions {
         if variant.frames.isRange, representation != .pixels {
             fields.note("variant.frames", expected: "absent: a range of frames is for pixels")
         }
+    }
+}
+
+extension GetRequest: FieldList {
+    static let longestTimeoutMs = 24 * 3600 * 1000
+
+    package static var blank: GetRequest { GetRequest(id: 0, url: .blank) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.id(&id)
+        fields.source(&url, &file)
+        options.list(&fields, usual: GetOptions())
+        if fields.isReading, file != nil { options.noteFieldsOfURLs(in: &fields) }
     }
 }
 
