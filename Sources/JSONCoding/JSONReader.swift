@@ -15,13 +15,11 @@ package struct JSONReader {
 
     /// A member of an object that was skipped.
     struct Member {
-        /// The key of the name.
         let key: FieldKey
         /// Whether the name is written with escapes or beyond ASCII.
         let isUnusual: Bool
         /// The offset of the name's first byte.
         let nameStart: Int
-        /// The offset of the value.
         let value: Int
     }
 
@@ -37,14 +35,6 @@ package struct JSONReader {
     }
 
     // MARK: Structure
-
-    /// Reads an object, and nothing but white space after it. `member` must read exactly one value for each name.
-    package mutating func readMessage(
-        _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
-    ) throws(MalformedJSON) {
-        try readObject(member)
-        try expectEnd()
-    }
 
     /// Skips an object of at most `tokens` tokens (`JSONScanner`) and appends its members, of which there may be
     /// `maximumMembers`.
@@ -131,17 +121,13 @@ package struct JSONReader {
         try scanner.skipValue(in: bytes.span)
     }
 
-    /// Whether an object stands next.
+    // Whether a value of this kind stands next.
+
     package var nextIsObject: Bool { nextByte == UInt8(ascii: "{") }
-    /// Whether an array stands next.
     package var nextIsArray: Bool { nextByte == UInt8(ascii: "[") }
-    /// Whether a string stands next.
     package var nextIsString: Bool { nextByte == UInt8(ascii: "\"") }
-    /// Whether a null stands next.
     package var nextIsNull: Bool { nextByte == UInt8(ascii: "n") }
-    /// Whether a boolean stands next.
     package var nextIsBoolean: Bool { nextByte == UInt8(ascii: "t") || nextByte == UInt8(ascii: "f") }
-    /// Whether a number stands next.
     package var nextIsNumber: Bool {
         guard let nextByte else { return false }
         if form == .packed { return nextByte == UInt8(ascii: "#") || nextByte == UInt8(ascii: "~") }

@@ -13,9 +13,10 @@ package enum JSONValue: Equatable {
     package init(reading text: [UInt8]) throws(JSONReader.MalformedJSON) {
         var reader = JSONReader(text[...])
         var members: [String: JSONValue] = [:]
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+        try reader.readObject { (reader, name) throws(JSONReader.MalformedJSON) in
             members[name] = try JSONValue(from: &reader)
         }
+        try reader.expectEnd()
         self = .object(members)
     }
 

@@ -86,6 +86,7 @@ struct JSONReaderSyntaxTests {
     /// Reads an object of which no value is wanted.
     private func skip(_ text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) {
         var reader = JSONReader(text)
-        try reader.readMessage { (reader, _) throws(JSONReader.MalformedJSON) in try reader.skip() }
+        try reader.readObject { (reader, _) throws(JSONReader.MalformedJSON) in try reader.skip() }
+        try reader.expectEnd()
     }
 }

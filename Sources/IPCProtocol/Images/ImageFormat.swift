@@ -20,20 +20,10 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     /// comments of 64 KiB: it is searched in `sniffedBytes`. A file that gzip has compressed counts as SVG, because no other
     /// format is sent so; its decoder looks into it. A TGA begins with no signature: its header must have no other meaning.
     public init?(sniffing bytes: some Collection<UInt8>) {
-        if bytes.starts(with: [0xFF, 0xD8, 0xFF]) {
-            self = .jpeg
-        } else if bytes.starts(with: [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]) {
-            self = .png
+        if let known = Self.signatures.first(where: { bytes.starts(with: $0.bytes) }) {
+            self = known.format
         } else if bytes.starts(with: "RIFF".utf8), bytes.dropFirst(8).starts(with: "WEBP".utf8) {
             self = .webp
-        } else if bytes.starts(with: "GIF87a".utf8) || bytes.starts(with: "GIF89a".utf8) {
-            self = .gif
-        } else if bytes.starts(with: [0xFF, 0x0A]) || bytes.starts(with: Self.jxlContainer) {
-            self = .jxl
-        } else if bytes.starts(with: [0xFF, 0x4F, 0xFF, 0x51]) || bytes.starts(with: Self.jp2Signature) {
-            self = .jp2
-        } else if Self.hasTIFFHeader(bytes) {
-            self = .tiff
         } else if let format = Self.formatOfBrands(bytes) {
             self = format
         } else if bytes.starts(with: [0x1F, 0x8B, 8]) || SVGBeginning.matches(bytes.prefix(Self.sniffedBytes)) {
@@ -45,19 +35,17 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         }
     }
 
-    /// The signature box of a JPEG XL container (ISO/IEC 18181-2).
-    private static let jxlContainer: [UInt8] = [0, 0, 0, 12] + Array("JXL ".utf8) + [0x0D, 0x0A, 0x87, 0x0A]
-
-    /// The signature box of a JPEG 2000 file (ISO/IEC 15444-1, section I.5.1).
-    private static let jp2Signature: [UInt8] = [0, 0, 0, 12] + Array("jP  ".utf8) + [0x0D, 0x0A, 0x87, 0x0A]
-
-    /// Whether the file begins as a TIFF or BigTIFF, whose offsets have 8 bytes.
-    private static func hasTIFFHeader(_ bytes: some Collection<UInt8>) -> Bool {
-        for header: [UInt8] in [
-            [0x49, 0x49, 42, 0], [0x4D, 0x4D, 0, 42], [0x49, 0x49, 43, 0, 8, 0], [0x4D, 0x4D, 0, 43, 0, 8],
-        ] where bytes.starts(with: header) { return true }
-        return false
-    }
+    /// The first bytes of formats that begin with a signature. A TIFF's states the order of its bytes, and whether it is a BigTIFF,
+    /// whose offsets have 8 bytes.
+    private static let signatures: [(format: ImageFormat, bytes: [UInt8])] = [
+        (.jpeg, [0xFF, 0xD8, 0xFF]), (.png, [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]),
+        (.gif, Array("GIF87a".utf8)), (.gif, Array("GIF89a".utf8)),
+        // Codestreams, and the signature boxes of containers (ISO/IEC 18181-2; ISO/IEC 15444-1, section I.5.1).
+        (.jxl, [0xFF, 0x0A]), (.jxl, [0, 0, 0, 12] + Array("JXL ".utf8) + [0x0D, 0x0A, 0x87, 0x0A]),
+        (.jp2, [0xFF, 0x4F, 0xFF, 0x51]), (.jp2, [0, 0, 0, 12] + Array("jP  ".utf8) + [0x0D, 0x0A, 0x87, 0x0A]),
+        (.tiff, [0x49, 0x49, 42, 0]), (.tiff, [0x4D, 0x4D, 0, 42]),
+        (.tiff, [0x49, 0x49, 43, 0, 8, 0]), (.tiff, [0x4D, 0x4D, 0, 43, 0, 8]),
+    ]
 
     /// Returns the format of the pixels in a box structure (ISO/IEC 14496-12). The major brand says it or, if that is not one of
     /// these, any compatible brand, of which AV1 comes first. A file that states no codec (`mif1`) is left to libheif.
@@ -109,7 +97,6 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         return isTGA(bytes) ? .tga : nil
     }
 
-    /// The most images of an icon.
     package static let mostIcons = 1024
 
     private static func isSpace(_ byte: UInt8) -> Bool { 9...13 ~= byte || byte == 32 }

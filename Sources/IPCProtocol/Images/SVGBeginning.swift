@@ -10,18 +10,18 @@ enum SVGBeginning {
         while true {
             rest = rest.drop(while: isSpace)
             guard rest.first == UInt8(ascii: "<") else { return false }
+            let after: ArraySlice<UInt8>?
             if rest.starts(with: "<!--".utf8) {
-                guard let after = end("-->", in: rest.dropFirst(4)) else { return false }
-                rest = after
+                after = end("-->", in: rest.dropFirst(4))
             } else if rest.starts(with: "<?".utf8) {
-                guard let after = end("?>", in: rest.dropFirst(2)) else { return false }
-                rest = after
+                after = end("?>", in: rest.dropFirst(2))
             } else if rest.starts(with: "<!DOCTYPE".utf8) {
-                guard let after = endOfDocumentType(rest) else { return false }
-                rest = after
+                after = endOfDocumentType(rest)
             } else {
                 return isSVGElement(rest.dropFirst())
             }
+            guard let after else { return false }
+            rest = after
         }
     }
 
