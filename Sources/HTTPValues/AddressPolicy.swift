@@ -33,7 +33,6 @@ package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
         self.init(address, prefixLength: length)
     }
 
-    /// Whether `address` is in the range.
     package func contains(_ address: IPAddress) -> Bool {
         guard address.bytes.count == base.bytes.count else { return false }
         for index in base.bytes.indices {

@@ -8,7 +8,6 @@ package struct Redirect: Equatable, Sendable, FieldList {
     /// The maximum length of a field's value, in bytes. A longer one counts as its strictest value.
     package static let longestValue = 512
 
-    /// The status code.
     package private(set) var status: Int
     /// The start of the request, in milliseconds since 1970.
     package private(set) var requestedAt: Int
@@ -17,7 +16,6 @@ package struct Redirect: Equatable, Sendable, FieldList {
     /// The origin's text of the header fields of these names.
     package private(set) var date, age, cacheControl, expires, vary: String?
 
-    /// The bytes of its texts.
     var textBytes: Int { [date, age, cacheControl, expires, vary].reduce(0) { $0 + ($1?.utf8.count ?? 0) } }
 
     package static var blank: Redirect { Redirect(status: 302, requestedAt: 0, receivedAt: 0) }

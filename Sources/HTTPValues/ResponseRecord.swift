@@ -5,7 +5,6 @@ package struct ResponseRecord: Equatable, Sendable, FieldList {
     /// The maximum length of a header field's value, in bytes. No useful entity tag or type is longer.
     package static let longestValue = 4096
 
-    /// The status code.
     package var status: Int
     /// The start of the request, in milliseconds since 1970.
     package var requestedAt: Int
@@ -50,7 +49,6 @@ package struct ResponseRecord: Equatable, Sendable, FieldList {
         return lists.isEmpty ? nil : lists.joined(separator: ", ")
     }
 
-    /// The bytes of its texts.
     package var textBytes: Int {
         [date, age, cacheControl, expires, etag, lastModified, vary, contentType, servedBy, finalURL]
             .reduce(0) { $0 + ($1?.utf8.count ?? 0) } + redirects.reduce(0) { $0 + $1.textBytes }

@@ -30,7 +30,6 @@ package final class FrameChannel {
 
     /// A descriptor that came with received bytes.
     package enum Arrival {
-        /// An open descriptor.
         case descriptor(FileDescriptor)
         /// The kernel dropped it, because the receiver may open no more.
         case lost
@@ -40,11 +39,9 @@ package final class FrameChannel {
 
     /// Bytes of a file that follow a frame, sent without passing through this process.
     package struct FilePayload {
-        /// The file or memfd.
         package let file: FileDescriptor
         /// The position of the first byte.
         package let offset: Int
-        /// The number of bytes.
         package let count: Int
         /// The name of the payload in `takeSentPayloads`.
         package let name: Int
@@ -101,7 +98,6 @@ package final class FrameChannel {
     /// The number of bytes of frames and payloads that the socket has accepted, which wraps around.
     package private(set) var sentBytes = 0
 
-    /// The number of queued descriptors.
     package private(set) var queuedDescriptors = 0
 
     /// The number of payloads that are not sent completely.
@@ -131,7 +127,6 @@ package final class FrameChannel {
 
     /// The unsent part of a frame.
     package struct Unsent {
-        /// The bytes of the frame.
         package var bytes: [UInt8]
         /// The descriptors that go with its first byte.
         package var descriptors: [FileDescriptor]

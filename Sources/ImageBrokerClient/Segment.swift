@@ -69,7 +69,6 @@ struct SegmentTable {
         }
     }
 
-    /// Removes a lease.
     mutating func removeLease(in number: Int) { entries[number]?.leases -= 1 }
 
     /// Notes that no further image will be in a segment.

@@ -195,13 +195,10 @@ package struct JSONWriter {
         unsafe bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
-    /// Appends bytes as they are.
     package mutating func append(_ text: [UInt8]) { bytes.append(contentsOf: text) }
 
-    /// Appends this number of zeros.
     package mutating func append(zeros count: Int) { for _ in 0..<count { bytes.append(0) } }
 
-    /// Appends bytes as they are.
     package mutating func append(_ span: RawSpan) {
         unsafe span.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
     }

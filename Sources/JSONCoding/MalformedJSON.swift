@@ -1,6 +1,5 @@
 /// Malformed JSON: the expected token, and the offset.
 package struct MalformedJSON: Error, Equatable {
-    /// The expected token.
     package let expected: String
     /// The offset from the first byte of the text.
     package let offset: Int

@@ -2,7 +2,6 @@
 /// deliberate collisions by an attacker who knows the seed. Use it only for tables where collisions harm the attacker
 /// alone, or do little harm.
 package enum FoldedHash {
-    /// Returns the hash of `bytes`.
     package static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 0) -> UInt64 {
         var (hash, offset) = (seed ^ UInt64(bytes.count), 0)
         func mix(_ word: UInt64) {

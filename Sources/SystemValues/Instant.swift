@@ -20,7 +20,6 @@ package struct Instant: Comparable, Hashable, Sendable {
         return Instant(nanoseconds: overflowed || carried ? .max : sum)
     }
 
-    /// Returns the microseconds from `earlier` to this point.
     package func microseconds(since earlier: Instant) -> Int {
         Int((nanoseconds - earlier.nanoseconds) / 1000)
     }
@@ -30,7 +29,6 @@ package struct Instant: Comparable, Hashable, Sendable {
         max((microseconds(since: earlier) + 999) / 1000, 1)
     }
 
-    /// Whether `left` is before `right`.
     package static func < (left: Instant, right: Instant) -> Bool {
         left.nanoseconds < right.nanoseconds
     }

@@ -88,7 +88,6 @@ package struct LogFormat: Equatable, Sendable {
     package enum Notation: String, CaseIterable, Sendable {
         /// `key=value`, separated by spaces.
         case text
-        /// A JSON object.
         case json
     }
 

@@ -10,7 +10,6 @@ package struct QuietWatch: Sendable {
         self.milliseconds = milliseconds
     }
 
-    /// Notes an event.
     package mutating func note(at now: Instant) {
         hasHappened = true
         if nextLook == nil { nextLook = now.adding(milliseconds: milliseconds) }

@@ -5,7 +5,6 @@ package struct SplitMix64: RandomNumberGenerator {
 
     package init(state: UInt64) { self.state = state }
 
-    /// Returns the next number.
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state

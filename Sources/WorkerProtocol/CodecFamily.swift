@@ -33,6 +33,5 @@ package enum CodecFamily: String, CaseIterable, Hashable, Sendable {
     /// The name of the Debian package that contains the program.
     package var package: String { self == .plain ? "imgbroker" : "imgbroker-loader-\(rawValue)" }
 
-    /// The formats that it decodes.
     package var formats: [ImageFormat] { ImageFormat.files.filter { CodecFamily($0) == self } }
 }

@@ -101,7 +101,6 @@ package struct DecodeJob: Equatable, Sendable, FieldList {
 
 /// A decode worker's plan for a job, derived from the header and the transform.
 package struct DecodePlan: Hashable, Sendable, FieldList {
-    /// The image's header.
     package var header: ImageHeader
     /// The result's size: `Transform.plan` of the header's size.
     package var result: PixelGeometry
@@ -162,7 +161,6 @@ package struct DecodeResult: Equatable, Sendable, FieldList {
     package var damage: String?
     /// Whether it was made of a preview in the file.
     package var isPreview = false
-    /// The parts of its time.
     package var times = DecodeTimes()
 
     /// The longest sentence about damage, in bytes.
@@ -235,7 +233,6 @@ package struct EarlyDecode: Equatable, Sendable, FieldList {
 package struct EarlyResult: Equatable, Sendable, FieldList {
     /// What the image is.
     package var plan: DecodePlan
-    /// The result.
     package var result: DecodeResult
 
     package init(_ plan: DecodePlan, _ result: DecodeResult) {

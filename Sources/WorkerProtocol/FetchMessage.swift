@@ -47,13 +47,10 @@ package struct CookieChanges: Equatable, Sendable, FieldList {
 package struct FetchResult: Equatable, Sendable, FieldList {
     /// The body's length in bytes.
     package var bytes: Int
-    /// The response.
     package var response: ResponseRecord
     /// The numeric address that sent the body.
     package var remoteAddress: String
-    /// The changes to the cookies.
     package var cookies: CookieChanges
-    /// The parts of its time.
     package var times = FetchTimes()
     /// The beginning of the body; nil when it was reported before.
     package var beginning: FetchBeginning?
@@ -110,9 +107,7 @@ package struct FetchConfirmation: Equatable, Sendable, FieldList {
     package var response: ResponseRecord
     /// The numeric address that sent it.
     package var remoteAddress: String
-    /// The changes to the cookies.
     package var cookies: CookieChanges
-    /// The parts of its time.
     package var times = FetchTimes()
 
     package init(response: ResponseRecord, remoteAddress: String, cookies: CookieChanges = CookieChanges()) {
@@ -133,13 +128,11 @@ package struct FetchConfirmation: Equatable, Sendable, FieldList {
 
 /// A failed transfer.
 package struct FetchFailure: Equatable, Sendable, FieldList {
-    /// The cause.
     package var error: WireError
     /// The number of body bytes received from which the download can be resumed; 0 when it cannot.
     package var received: Int
     /// The unsuccessful response, if one arrived.
     package var response: ResponseRecord?
-    /// The changes to the cookies.
     package var cookies: CookieChanges
 
     package init(

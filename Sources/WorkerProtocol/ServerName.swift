@@ -29,6 +29,5 @@ package struct ServerName: Equatable, Sendable {
         }
     }
 
-    /// The name with its port.
     package var text: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }

@@ -169,7 +169,6 @@ package enum StoreOrder: Equatable, Sendable, WorkerMessage {
 package enum StoreReport: Equatable, Sendable, WorkerMessage {
     /// The process accepts orders, with its sandbox; nil when the message has none.
     case ready(SandboxReport?, version: String? = ProductVersion.current)
-    /// The state of the disk tier.
     case state(DiskReport)
     /// The original exists; carries its bytes.
     case foundOriginal(job: Int, OriginalRecord)

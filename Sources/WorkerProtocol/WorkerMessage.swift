@@ -26,7 +26,6 @@ package enum SmallContents {
 
 /// A malformed worker message: the two ends have different versions, or one of them is compromised.
 package struct BadWorkerMessage: Error, CustomStringConvertible {
-    /// The fault.
     package let description: String
 
     package init(description: String) {
@@ -104,7 +103,6 @@ extension WorkerMessage {
         return (message, rest.dropFirst())
     }
 
-    /// Reads a message from JSON text.
     package init(json text: ArraySlice<UInt8>) throws(BadWorkerMessage) {
         var fields: Fields
         do {
@@ -133,7 +131,6 @@ extension WorkerMessage {
 }
 
 extension Fields {
-    /// The identifier of a job.
     mutating func job(_ value: inout Int) {
         integer("job", &value, in: 0...Int.max)
     }

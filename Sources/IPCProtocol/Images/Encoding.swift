@@ -14,10 +14,8 @@ package struct Encoding: Hashable, Sendable {
         }
     }
 
-    /// The default quality.
     package static let usualQuality = 85
 
-    /// The format.
     package let format: Format
     /// 1 … 100, for JPEG and WebP.
     package let quality: Int

@@ -128,7 +128,6 @@ public struct AnimationTiming: Hashable, Sendable {
         self.loops = loops
     }
 
-    /// The timing of these frames.
     package func part(_ frames: FrameSelection) -> AnimationTiming {
         AnimationTiming(
             delaysMs: Array(delaysMs[frames.indices(of: delaysMs.count).clamped(to: delaysMs.indices)]), loops: loops)

@@ -1,6 +1,5 @@
 /// The properties of an image from its header and from decoding.
 package struct ImageHeader: Hashable, Sendable {
-    /// The maximum number of frames of an image.
     package static let maximumFrames = 65_535
 
     /// The format of the original.

@@ -22,7 +22,6 @@ public enum Position: Hashable, Sendable {
         case bottomRight = "bottom-right"
         case entropy, attention
 
-        /// The position of this name.
         package var position: Position {
             switch self {
             case .center: .center

@@ -61,7 +61,6 @@ public enum Step: Hashable, Sendable {
         case hueRotate = "hue-rotate"
         case opacity, tint, round, pad, background
 
-        /// The names of its fields.
         package var fields: [String] {
             switch self {
             case .rotate, .hueRotate: ["degrees"]
@@ -105,7 +104,6 @@ public enum Step: Hashable, Sendable {
         }
     }
 
-    /// Returns the size of the result for an image of size `size`.
     package func result(of size: PixelGeometry) -> PixelGeometry {
         let (width, height) =
             switch self {

@@ -65,7 +65,6 @@ public struct StoredPixels: Hashable, Sendable {
         return plan.isIdentity && plan.area == nil
     }
 
-    /// The header of an image of these pixels.
     package var header: ImageHeader { ImageHeader(format: .pixels, geometry: geometry) }
 }
 

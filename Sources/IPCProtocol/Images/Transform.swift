@@ -88,7 +88,6 @@ public struct Transform: Hashable, Sendable {
             }
         }
 
-        /// The size of the result.
         package let result: PixelGeometry
         /// The size after scaling, before the part that the contents decide is cropped, and before the steps.
         package let scaled: PixelGeometry
@@ -103,13 +102,11 @@ public struct Transform: Hashable, Sendable {
 
         /// A part of the scaled image that its contents decide.
         package struct Search: Equatable, Sendable {
-            /// The size of the part.
             package let size: PixelGeometry
             /// `entropy` or `attention`.
             package let position: Position
         }
 
-        /// The size before the steps.
         package var beforeSteps: PixelGeometry { search?.size ?? scaled }
     }
 

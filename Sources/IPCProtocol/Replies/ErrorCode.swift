@@ -85,7 +85,6 @@ public struct WireError: Error, Hashable, Sendable {
         return [408, 425, 429].contains(httpStatus)
             || (500...599).contains(httpStatus) && ![501, 505].contains(httpStatus)
     }
-
 }
 
 extension WireError: FieldList {

@@ -95,7 +95,6 @@ public struct StatsReport: Equatable, Sendable {
         get { durations[duration] ?? Quantiles() }
         set { durations[duration] = newValue == Quantiles() ? nil : newValue }
     }
-
 }
 
 extension StatsReport: FieldList {

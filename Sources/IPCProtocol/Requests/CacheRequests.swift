@@ -29,7 +29,6 @@ public struct PrefetchRequest: Equatable, Sendable {
         options.priority = .low
         return options
     }
-
 }
 
 extension PrefetchRequest: FieldList {
@@ -90,7 +89,6 @@ public struct StoreRequest: Equatable, Sendable {
 
     /// Whether its bytes are to be kept on disk.
     package var entersDisk: Bool { pixels == nil || storage == .disk }
-
 }
 
 extension StoreRequest: FieldList {
@@ -190,7 +188,6 @@ public struct BrokerEvent: Equatable, Sendable {
         self.pid = pid
         self.reason = reason
     }
-
 }
 
 extension BrokerEvent: FieldList {

@@ -98,7 +98,6 @@ public enum ClientMessage: Equatable, Sendable {
 
     /// The result of decoding a frame.
     package enum Decoded: Equatable, Sendable {
-        /// A valid message.
         case message(ClientMessage)
         /// An invalid message, to be answered with this error.
         case rejected(id: Int?, WireError)

@@ -19,9 +19,7 @@ package final class RequestTerms: Equatable, Sendable {
 
     /// The maximum `maxAgeSeconds`: 68 years.
     static let longestAge = Int(Int32.max)
-    /// The maximum `retries`.
     static let mostRetries = 100
-    /// The maximum number of alternatives.
     static let mostAlternatives = 4
 
     package static func == (left: RequestTerms, right: RequestTerms) -> Bool {
