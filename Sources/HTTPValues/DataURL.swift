@@ -18,7 +18,12 @@ package enum DataURL {
         let end = rest.firstIndex(of: UInt8(ascii: "#")) ?? rest.endIndex
         let data = HostName.percentDecoded(rest[min(comma + 1, end)..<end])
         guard isBase64(rest[..<comma]) else { return data }
-        guard let bytes = base64Decoded(data) else {
+        // White space and padding may be there or not (the forgiving decoding of the WHATWG Infra Standard).
+        var digits = data.filter { ![0x09, 0x0A, 0x0C, 0x0D, 0x20].contains($0) }
+        if digits.count % 4 == 0 {
+            for _ in 0..<2 where digits.last == UInt8(ascii: "=") { digits.removeLast() }
+        }
+        guard let bytes = Base64.decoded(digits, forURLs: false) else {
             throw InvalidURL(.malformed, "the base64 text of a data: URL is damaged")
         }
         return bytes
@@ -34,14 +39,5 @@ package enum DataURL {
         type.removeLast(word.count)
         dropSpaces()
         return type.last == UInt8(ascii: ";")
-    }
-
-    /// Decodes base64 text without white space, and with or without padding (the forgiving decoding of the WHATWG Infra Standard).
-    private static func base64Decoded(_ text: [UInt8]) -> [UInt8]? {
-        var digits = text.filter { ![0x09, 0x0A, 0x0C, 0x0D, 0x20].contains($0) }
-        if digits.count % 4 == 0 {
-            for _ in 0..<2 where digits.last == UInt8(ascii: "=") { digits.removeLast() }
-        }
-        return Base64.decoded(digits, forURLs: false)
     }
 }

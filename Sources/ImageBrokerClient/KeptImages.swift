@@ -79,17 +79,15 @@ struct KeptImages {
         while link != 0 {
             let index = Int(link) - 1
             if entries[index].hash == hash, entries[index].plain == plain, images[index].url.hasSameBytes(as: url),
-                plain != nil || Self.areSame(images[index].options, options)
+                plain != nil
+                    || images[index].options == options
+                        && images[index].options.cacheKey.hasSameBytes(as: options.cacheKey)
             {
                 return index
             }
             link = entries[index].next
         }
         return nil
-    }
-
-    private static func areSame(_ left: GetOptions, _ right: GetOptions) -> Bool {
-        left == right && left.cacheKey.hasSameBytes(as: right.cacheKey)
     }
 
     private func bucket(of hash: UInt64) -> Int { Int(truncatingIfNeeded: hash) & (table.count - 1) }

@@ -20,14 +20,6 @@ extension JSONReader {
         }
     }
 
-    /// Reads a string as the range of its bytes.
-    mutating func readPackedString() throws(MalformedJSON) -> Range<Int> {
-        let bytes = bytes
-        var scanner = PackedScanner(at: position - bytes.startIndex)
-        defer { position = bytes.startIndex + scanner.position }
-        return try scanner.readString(in: bytes.span)
-    }
-
     /// Reads a number without a tag.
     mutating func readPacked<Value: FixedWidthInteger & BitwiseCopyable>(
         _: Value.Type
@@ -36,13 +28,5 @@ extension JSONReader {
         var scanner = PackedScanner(at: position - bytes.startIndex)
         defer { position = bytes.startIndex + scanner.position }
         return try scanner.readInteger(in: bytes.span)
-    }
-
-    /// Skips one value of any kind.
-    mutating func skipPacked() throws(MalformedJSON) {
-        let bytes = bytes
-        var scanner = PackedScanner(at: position - bytes.startIndex, depth: depth)
-        defer { position = bytes.startIndex + scanner.position }
-        try scanner.skipValue(in: bytes.span)
     }
 }

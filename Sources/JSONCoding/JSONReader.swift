@@ -115,7 +115,11 @@ package struct JSONReader {
 
     /// Skips one value of any kind.
     package mutating func skip() throws(MalformedJSON) {
-        if form == .packed { return try skipPacked() }
+        if form == .packed {
+            var scanner = PackedScanner(at: position - bytes.startIndex, depth: depth)
+            defer { position = bytes.startIndex + scanner.position }
+            return try scanner.skipValue(in: bytes.span)
+        }
         var scanner = JSONScanner(at: position - bytes.startIndex, depth: depth)
         defer { position = bytes.startIndex + scanner.position }
         try scanner.skipValue(in: bytes.span)
@@ -148,7 +152,9 @@ package struct JSONReader {
         let bytes = bytes
         let text = bytes.span
         if form == .packed {
-            let contents = try readPackedString()
+            var scanner = PackedScanner(at: position - bytes.startIndex)
+            defer { position = bytes.startIndex + scanner.position }
+            let contents = try scanner.readString(in: text)
             return contents.count > most ? nil : String(validating: text.extracting(contents))
         }
         var scanner = JSONScanner(at: position - bytes.startIndex)

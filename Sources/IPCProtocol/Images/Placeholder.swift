@@ -23,7 +23,12 @@ public struct Placeholder: Hashable, Sendable {
 
     /// Reads both texts; nil when they are not in the spelling of the properties below.
     public init?(averageColor: String?, thumbHash: String?) {
-        guard let averageColor, let thumbHash, readColor(averageColor), readHash(thumbHash) else { return nil }
+        guard let averageColor, let color = Color(averageColor), color.description == averageColor, let thumbHash,
+            let hash = Base64.decoded(thumbHash.utf8.prefix { $0 != UInt8(ascii: "=") }, forURLs: false)
+        else { return nil }
+        self.init(averageColor: SIMD4(color.red, color.green, color.blue, color.alpha), thumbHash: hash)
+        // The last group of digits is padded, and its unused bits are 0.
+        if self.thumbHash != thumbHash { return nil }
     }
 
     /// The mean of all pixels as a CSS colour: `#rrggbb`, or `#rrggbbaa` if the image is not opaque.
@@ -42,26 +47,6 @@ public struct Placeholder: Hashable, Sendable {
 
     public func hash(into hasher: inout Hasher) {
         for place in bytes.indices { hasher.combine(bytes[place]) }
-    }
-
-    // MARK: Texts
-
-    /// Reads a colour. Returns whether it has the spelling of `averageColor`.
-    private mutating func readColor(_ text: String) -> Bool {
-        guard let color = Color(text), color.description == text else { return false }
-        (bytes[0], bytes[1], bytes[2], bytes[3]) = (color.red, color.green, color.blue, color.alpha)
-        return true
-    }
-
-    /// Reads a ThumbHash. Returns whether it has the spelling of `thumbHash`.
-    private mutating func readHash(_ text: String) -> Bool {
-        let digits = text.utf8.prefix { $0 != UInt8(ascii: "=") }
-        guard let hash = Base64.decoded(digits, forURLs: false), !hash.isEmpty, hash.count <= Self.longestHash
-        else { return false }
-        bytes[4] = UInt8(hash.count)
-        for (place, byte) in hash.enumerated() { bytes[5 + place] = byte }
-        // The last group is padded, and its unused bits are 0.
-        return thumbHash == text
     }
 }
 

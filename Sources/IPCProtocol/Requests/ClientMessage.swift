@@ -110,7 +110,8 @@ public enum ClientMessage: Equatable, Sendable {
         var fields = try Fields(reading: text, tokens: mostTokens)
         let envelope = Envelope(&fields)
         guard let type = envelope.type else {
-            return (.rejected(id: envelope.id, typeError), envelope)
+            let error = WireError(.badRequest, "type must be a string of at most \(Envelope.longestType) bytes.")
+            return (.rejected(id: envelope.id, error), envelope)
         }
         var message = blanks[type] ?? .stats(id: 0)
         message.list(&fields)
@@ -254,10 +255,6 @@ public enum ClientMessage: Equatable, Sendable {
     public static let mostBuffers = 16_384
     /// The maximum number of tokens of a message (`JSONScanner`). It bounds the time of reading a frame.
     static let mostTokens = 24_576
-
-    private static var typeError: WireError {
-        WireError(.badRequest, "type must be a string of at most \(Envelope.longestType) bytes.")
-    }
 }
 
 extension Fields {
