@@ -338,11 +338,10 @@ package enum DecodeReport: Equatable, Sendable, WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .ready(var sandbox, var version, var build):
-            fields.object("sandbox", &sandbox)
-            fields.string("version", &version)
-            fields.string("build", &build, most: QuarantineRecord.longestBuild)
-            self = .ready(sandbox, version: version, build: build)
+        case .ready(let sandbox, let version, let build):
+            self = .ready(
+                fields.object("sandbox", sandbox), version: fields.string("version", version),
+                build: fields.value(build) { $0.string("build", &$1, most: QuarantineRecord.longestBuild) })
         case .header(let job, let plan): self = .header(job: fields.job(job), fields.members(of: plan))
         case .finished(let job, let result):
             self = .finished(job: fields.job(job), fields.members(of: result))

@@ -44,9 +44,7 @@ package enum ForkReport: Equatable, Sendable, WorkerMessage {
         switch self {
         case .ready: break
         case .forked(let pid):
-            var wide = Int(pid)
-            fields.integer("pid", &wide, in: 1...Int(Int32.max))
-            self = .forked(pid: Int32(wide))
+            self = .forked(pid: Int32(fields.integer("pid", Int(pid), in: 1...Int(Int32.max))))
         }
     }
 }

@@ -65,7 +65,8 @@ public struct FrameDecoder {
 
     private var buffer: [UInt8] = []
     private var consumed = 0
-    private var payloadToDrop = 0
+    /// The number of bytes of payload that are still to be skipped when they arrive.
+    package private(set) var payloadToSkip = 0
 
     /// Creates a decoder that has received nothing.
     public init() {}
@@ -78,9 +79,9 @@ public struct FrameDecoder {
     /// Appends received bytes.
     public mutating func append(_ bytes: RawSpan) {
         var dropped = 0
-        if payloadToDrop > 0, buffer.count == consumed {
-            dropped = min(payloadToDrop, bytes.byteCount)
-            payloadToDrop -= dropped
+        if payloadToSkip > 0, buffer.count == consumed {
+            dropped = min(payloadToSkip, bytes.byteCount)
+            payloadToSkip -= dropped
         }
         if consumed == buffer.count {
             // Release the memory of a long frame, which would otherwise be kept until the connection closes.
@@ -97,11 +98,11 @@ public struct FrameDecoder {
     /// - Throws: `BadLength`; the stream is then unusable, because the start of the next frame is unknown.
     public mutating func next() throws(BadLength) -> ArraySlice<UInt8>? {
         dropPayload()
-        guard payloadToDrop == 0, available >= Frame.headerLength else { return nil }
+        guard payloadToSkip == 0, bufferedBytes >= Frame.headerLength else { return nil }
         let header = buffer[consumed..<consumed + Frame.headerLength]
         let length = header.reduce(0) { $0 << 8 | Int($1) }
         guard (1...Frame.maximumLength).contains(length) else { throw BadLength(length: length) }
-        guard available >= Frame.headerLength + length else { return nil }
+        guard bufferedBytes >= Frame.headerLength + length else { return nil }
         let start = consumed + Frame.headerLength
         consumed = start + length
         return buffer[start..<consumed]
@@ -109,34 +110,29 @@ public struct FrameDecoder {
 
     /// Skips the `count` bytes of payload that follow the frame last returned, including those yet to arrive.
     public mutating func skipPayload(_ count: Int) {
-        payloadToDrop += count
+        payloadToSkip += count
         dropPayload()
     }
 
     /// Returns up to `count` bytes of the payload that follows the frame last returned: those that have arrived.
     public mutating func takePayload(upTo count: Int) -> ArraySlice<UInt8> {
-        let taken = min(count, available)
+        let taken = min(count, bufferedBytes)
         consumed += taken
         return buffer[consumed - taken..<consumed]
     }
 
     /// The number of bytes that have arrived and were not consumed.
-    public var bufferedBytes: Int { available }
+    public var bufferedBytes: Int { buffer.count - consumed }
 
     /// The bytes that have arrived and were not consumed.
     package var unread: ArraySlice<UInt8> { buffer[consumed...] }
 
-    /// The number of bytes of payload that are still to be skipped when they arrive.
-    package var payloadToSkip: Int { payloadToDrop }
-
     /// Whether a frame or a payload is incomplete.
-    public var isInsideFrame: Bool { available > 0 || payloadToDrop > 0 }
-
-    private var available: Int { buffer.count - consumed }
+    public var isInsideFrame: Bool { bufferedBytes > 0 || payloadToSkip > 0 }
 
     private mutating func dropPayload() {
-        let dropped = min(payloadToDrop, available)
+        let dropped = min(payloadToSkip, bufferedBytes)
         consumed += dropped
-        payloadToDrop -= dropped
+        payloadToSkip -= dropped
     }
 }

@@ -160,12 +160,9 @@ extension Step: FieldList {
             fields.integer("degrees", &degrees, in: 90...270)
             if ![90, 180, 270].contains(degrees) { fields.note("degrees", expected: "90, 180 or 270") }
             self = .rotate(degrees: degrees)
-        case .flip(var axis):
-            fields.choice("axis", &axis)
-            self = .flip(axis)
-        case .blur(var sigma):
-            fields.number("sigma", &sigma, in: 0.1...250)
-            self = .blur(sigma: sigma)
+        case .flip(let axis): self = .flip(fields.value(axis) { $0.choice("axis", &$1) })
+        case .blur(let sigma):
+            self = .blur(sigma: fields.value(sigma) { $0.number("sigma", &$1, in: 0.1...250) })
         case .sharpen(var sigma, var amount):
             fields.number("sigma", &sigma, in: 0.1...20)
             fields.number("amount", &amount, in: 0...10, .optional)
@@ -174,22 +171,17 @@ extension Step: FieldList {
             fields.number(
                 "amount", &amount, in: function.amounts, function.usualAmount == nil ? .required : .optional)
             self = .function(function, amount: amount)
-        case .hueRotate(var degrees):
-            fields.number("degrees", &degrees, in: -360...360)
-            self = .hueRotate(degrees: degrees)
-        case .tint(var color):
-            fields.color("color", &color)
-            self = .tint(color)
-        case .round, .circle:
-            listRound(&fields)
+        case .hueRotate(let degrees):
+            self = .hueRotate(degrees: fields.value(degrees) { $0.number("degrees", &$1, in: -360...360) })
+        case .tint(let color): self = .tint(fields.value(color) { $0.color("color", &$1) })
+        case .round, .circle: listRound(&fields)
         case .pad(var width, var height, var color):
             fields.integer("width", &width, in: 1...PixelGeometry.maximumSide)
             fields.integer("height", &height, in: 1...PixelGeometry.maximumSide)
             fields.color("color", &color, .optional)
             self = .pad(width: width, height: height, color: color)
-        case .background(var color):
-            fields.color("color", &color, isOpaque: true)
-            self = .background(color)
+        case .background(let color):
+            self = .background(fields.value(color) { $0.color("color", &$1, isOpaque: true) })
         }
     }
 

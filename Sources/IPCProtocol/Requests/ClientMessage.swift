@@ -207,9 +207,7 @@ public enum ClientMessage: Equatable, Sendable {
                 fields.note("priority", expected: "present without \"detach\": true")
             }
             self = .update(id: id, request: request, priority: priority, detach: detach)
-        case .release(var buffers):
-            fields.buffers(&buffers)
-            self = .release(buffers: buffers)
+        case .release(let buffers): self = .release(buffers: fields.value(buffers) { $0.buffers(&$1) })
         case .touch(var buffers, var hits):
             fields.buffers(&buffers)
             fields.integer("hits", &hits, in: 0...Self.mostTouchHits, .optional)
@@ -228,11 +226,10 @@ public enum ClientMessage: Equatable, Sendable {
             self = .removeFile(id: fields.id(id), file: fields.members(of: file))
         case .subscribe(let id, let events):
             self = .subscribe(id: fields.id(id), events: fields.value(events) { $0.events("events", &$1) })
-        case .clear(var id, var tier, var seconds):
-            fields.id(&id)
-            fields.choice("tier", &tier)
-            fields.integer("olderThanSeconds", &seconds, in: 0...Int(Int32.max))
-            self = .clear(id: id, tier: tier, olderThanSeconds: seconds)
+        case .clear(let id, let tier, let seconds):
+            self = .clear(
+                id: fields.id(id), tier: fields.value(tier) { $0.choice("tier", &$1) },
+                olderThanSeconds: fields.integer("olderThanSeconds", seconds, in: 0...Int(Int32.max)))
         case .failedList(var id, var url), .failedClear(var id, var url):
             var action = FailedAction.list
             if case .failedClear = self { action = .clear }
