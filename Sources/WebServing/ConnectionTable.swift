@@ -4,7 +4,6 @@ import SystemValues
 /// Decides which connections are served and when they end, so that no client keeps others from being answered. Connections are known
 /// by their descriptors, and each is for one request.
 package struct ConnectionTable {
-    /// The bounds of a server.
     package struct Limits: Sendable {
         /// The maximum number of connections.
         package var connections = 32
@@ -25,11 +24,9 @@ package struct ConnectionTable {
         /// The most bytes of all bodies and answers in memory.
         package var totalBytes = 0
 
-        /// Creates the limits of a server without bodies.
         package init() {}
     }
 
-    /// The state of a connection.
     enum Phase: Equatable {
         /// Its header is awaited.
         case header
@@ -41,7 +38,6 @@ package struct ConnectionTable {
         case sending
     }
 
-    /// A connection to be ended.
     struct Ended: Equatable {
         let id: Int32
         let phase: Phase
@@ -81,7 +77,6 @@ package struct ConnectionTable {
     private var connections: [Int32: Connection] = [:]
     private var opened = 0
 
-    /// Creates a table without connections.
     init(_ limits: Limits) { self.limits = limits }
 
     /// Adds a connection. Returns one to be ended for it, which may be itself: of a client that has its share, or of all when there
@@ -139,10 +134,8 @@ package struct ConnectionTable {
         connections[id] = nil
     }
 
-    /// The time at which the next connection ends.
     var nextDeadline: Instant? { connections.values.compactMap(\.deadline).min() }
 
-    /// Removes the connections whose time is over, and returns them.
     mutating func takeExpired(at now: Instant) -> [Ended] {
         let expired = connections.filter { $0.value.deadline.map { $0 <= now } ?? false }
             .map { Ended(id: $0.key, phase: $0.value.phase) }

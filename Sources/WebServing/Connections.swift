@@ -8,7 +8,6 @@ final class Connections: Sendable {
     private let table: Locked<ConnectionTable>
     /// Wakes the thread for an earlier deadline.
     private let waker: Waker
-    /// The bytes of an answer to a request that is refused before it is complete; nil to send none.
     private let refusal: @Sendable (WebRefusal) -> [UInt8]?
 
     /// Starts the thread.
@@ -34,7 +33,6 @@ final class Connections: Sendable {
         }
     }
 
-    /// Notes that a header is complete, and that its body is awaited.
     func beginBody(_ descriptor: Int32) {
         change { $0.beginBody(descriptor, at: .now) }
     }

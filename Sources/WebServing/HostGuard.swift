@@ -6,12 +6,10 @@ package struct HostGuard {
     /// The names that are accepted besides localhost and numeric addresses, which no site can take for itself.
     private let names: Set<String>
 
-    /// Creates a guard that also accepts `names`.
     package init(allowing names: [String]) {
         self.names = Set(names.map { $0.lowercased() })
     }
 
-    /// Whether a request with this field is answered.
     package func accepts(_ host: String?) -> Bool {
         guard let host else { return false }
         if host.first == "[" {

@@ -10,7 +10,6 @@ package struct WebRequest: Sendable {
     package var target: String
     /// One of the Host fields; nil without one.
     package var host: String?
-    /// The number of Host fields.
     package var hostFields = 1
     /// The fields Accept, If-None-Match, and API-Key, which Imaginary has.
     package var accept: String?
@@ -19,15 +18,12 @@ package struct WebRequest: Sendable {
     /// The stated length of the body; nil without one.
     package var length: Int?
 
-    /// Creates a request without fields.
     package init(method: String, path: String, target: String? = nil, host: String? = nil) {
         (self.method, self.path, self.target, self.host) = (method, path, target ?? path, host)
     }
 }
 
-/// The answer to a request.
 package struct WebAnswer: Equatable, Sendable {
-    /// A field of a response.
     package struct Field: Equatable, Sendable {
         package let name: String
         package let value: String
@@ -44,7 +40,6 @@ package struct WebAnswer: Equatable, Sendable {
         self.body = body
     }
 
-    /// The value of the first field of this name.
     package subscript(name: String) -> String? { fields.first { $0.name == name }?.value }
 
     /// The bytes of the answer as sent over a connection that ends with it.
@@ -69,7 +64,6 @@ package enum WebRefusal: Sendable {
 
 /// Answers requests. Its methods are called on the threads of the server's connections.
 package protocol WebApplication: Sendable {
-    /// The bounds of the server.
     var limits: ConnectionTable.Limits { get }
     /// Whether a request is a check of the health, for which connections are reserved.
     func isHealthCheck(_ request: WebRequest) -> Bool
@@ -87,7 +81,6 @@ package protocol WebApplication: Sendable {
 package final class ByteBudget: Sendable {
     private let left: Locked<Int>
 
-    /// Creates a budget of this many bytes.
     package init(_ bytes: Int) { left = Locked(bytes) }
 
     /// Takes bytes. Returns whether there were as many.
@@ -99,7 +92,6 @@ package final class ByteBudget: Sendable {
         }
     }
 
-    /// Returns bytes that were taken.
     package func give(_ bytes: Int) { left.withLock { $0 += bytes } }
 }
 
@@ -108,7 +100,6 @@ package final class ByteBudget: Sendable {
 package final class Exchange: Sendable {
     private struct State {
         var file: FileDescriptor?
-        /// The length of the body.
         var length = 0
         /// The bytes that were taken from the budget.
         var taken = 0
@@ -118,7 +109,6 @@ package final class Exchange: Sendable {
     private let limit: Int
     private let budget: ByteBudget
 
-    /// Creates an exchange with a body of at most `limit` bytes.
     package init(limit: Int, budget: ByteBudget) {
         (self.limit, self.budget) = (limit, budget)
         state = Locked(State())

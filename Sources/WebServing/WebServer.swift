@@ -25,28 +25,11 @@ package enum WebServer {
         static func from(_ pointer: UnsafeMutableRawPointer) -> Context {
             unsafe Unmanaged<Context>.fromOpaque(pointer).takeUnretainedValue()
         }
-
-        /// The answer to a request whose body is not wanted; nil to receive the body.
-        func begin(_ request: WebRequest, _ descriptor: Int32) -> WebAnswer? {
-            if let refusal = application.refuse(request) {
-                return connections.answer(descriptor, isHealth: false) { refusal } ?? application.busy
-            }
-            connections.beginBody(descriptor)
-            return nil
-        }
-
-        /// The answer to a complete request.
-        func answer(_ request: WebRequest, _ exchange: Exchange, _ descriptor: Int32) -> WebAnswer {
-            connections.answer(descriptor, isHealth: application.isHealthCheck(request)) {
-                application.answer(request, exchange)
-            } ?? application.busy
-        }
     }
 
     /// Blocks the signals that end the program, for this thread and later ones.
     package static func blockSignals() { cwebserver_block_signals() }
 
-    /// Waits for a signal that ends the program.
     package static func waitForSignal() { cwebserver_wait_for_signal() }
 
     /// Opens a listening socket at a numeric address. Returns it with its URL, which has another port for port 0.
@@ -100,10 +83,12 @@ package enum WebServer {
                 }
                 let server = unsafe Context.from(context)
                 let descriptor = unsafe request.pointee.descriptor
-                if let answer = server.begin(unsafe WebServer.read(request), descriptor) {
-                    unsafe WebServer.write(answer, to: response)
+                if let refusal = server.application.refuse(unsafe WebServer.read(request)) {
+                    let answer = server.connections.answer(descriptor, isHealth: false) { refusal }
+                    unsafe WebServer.write(answer ?? server.application.busy, to: response)
                     return nil
                 }
+                server.connections.beginBody(descriptor)
                 let exchange = Exchange(limit: server.limits.bodyBytes, budget: server.budget)
                 return unsafe Unmanaged.passRetained(exchange).toOpaque()
             },
@@ -121,9 +106,13 @@ package enum WebServer {
                     let response = unsafe response
                 else { return }
                 let exchange = unsafe Unmanaged<Exchange>.fromOpaque(object).takeUnretainedValue()
-                let answer = unsafe Context.from(context).answer(
-                    WebServer.read(request), exchange, request.pointee.descriptor)
-                unsafe WebServer.write(answer, to: response)
+                let (server, descriptor) = unsafe (Context.from(context), request.pointee.descriptor)
+                let read = unsafe WebServer.read(request)
+                let isHealth = server.application.isHealthCheck(read)
+                let answer = server.connections.answer(descriptor, isHealth: isHealth) {
+                    server.application.answer(read, exchange)
+                }
+                unsafe WebServer.write(answer ?? server.application.busy, to: response)
             },
             finished: { _, object in
                 if let object = unsafe object { unsafe Unmanaged<Exchange>.fromOpaque(object).release() }
