@@ -12,7 +12,6 @@ struct DashboardStatus {
     /// The numbers of the thumbnails, the latest first; nil where they are disabled.
     var thumbnails: [Int]?
 
-    /// The object.
     var json: [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in

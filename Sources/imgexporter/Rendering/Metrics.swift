@@ -2,7 +2,6 @@ import IPCProtocol
 
 /// The metrics of a broker: its statistics as text for Prometheus. Labels have values of closed sets only: no URL, host or user.
 enum Metrics {
-    /// The text when the broker has answered, or not.
     static func text(of report: StatsReport?, server: String?) -> String {
         var text = PrometheusText()
         text.metric("imgbroker_up", .gauge, "Whether the broker answers.", report == nil ? 0 : 1)
@@ -161,16 +160,16 @@ enum Metrics {
         text.begin(
             "imgbroker_request_duration_seconds", .histogram,
             "Requests by result: memory hits, loads from origins and files.")
-        write(.hit, of: report, labels: ["result": "memory"], to: &text)
-        write(.load, of: report, labels: ["result": "loaded"], to: &text)
+        write(report.histograms[.hit], labels: ["result": "memory"], to: &text)
+        write(report.histograms[.load], labels: ["result": "loaded"], to: &text)
         text.begin(
             "imgbroker_span_seconds", .histogram,
             "Jobs of loads, such as transfers and decodings, and the parts of them.")
-        for span in spans { write(span, of: report, labels: ["span": span.rawValue], to: &text) }
+        for span in spans { write(report.histograms[span], labels: ["span": span.rawValue], to: &text) }
         text.begin(
             "imgbroker_loop_duration_seconds", .histogram,
             "Iterations of the broker's event loop, without waiting: the longest delay of any client.")
-        write(.loop, of: report, labels: [:], to: &text)
+        write(report.histograms[.loop], labels: [:], to: &text)
     }
 
     /// The programs that are counted by themselves.
@@ -215,13 +214,6 @@ enum Metrics {
     }
 
     private static func write(
-        _ name: StatsReport.Distribution, of report: StatsReport, labels: KeyValuePairs<String, String>,
-        to text: inout PrometheusText
-    ) {
-        write(report.histograms[name], labels: labels, to: &text)
-    }
-
-    private static func write(
         _ histogram: StatsReport.Histogram?, labels: KeyValuePairs<String, String>, to text: inout PrometheusText
     ) {
         let histogram = histogram ?? StatsReport.Histogram()
@@ -233,7 +225,6 @@ enum Metrics {
     /// The durations that are no whole request.
     static let spans = StatsReport.Distribution.allCases.filter { ![.hit, .load, .loop].contains($0) }
 
-    /// The bounds of buckets in seconds.
     private static let bounds = (0..<StatsReport.Histogram.bounds).map { seconds(1 << $0) }
 
     /// Exact seconds: "0.001024", "67.108864", "12".

@@ -2,7 +2,6 @@ internal import CZlib
 
 /// A small image of one colour, and the pixels that decoding it gives.
 struct ProbeImage: Equatable {
-    /// Its sides in pixels.
     static let side = 4
 
     let red: UInt8
@@ -14,7 +13,6 @@ struct ProbeImage: Equatable {
         Self.repeated([red, green, blue, 255], Self.side * Self.side)
     }
 
-    /// The image as a PNG file.
     var png: [UInt8] {
         let side = Self.bigEndian(UInt32(Self.side))
         // Each row begins with the filter "none".

@@ -1,6 +1,5 @@
 /// Text in the exposition format of Prometheus, version 0.0.4.
 struct PrometheusText {
-    /// The type of a metric.
     enum Kind: String {
         case counter, gauge, histogram
     }

@@ -1,53 +1,77 @@
 internal import CDashboard
 import IPCProtocol
 import ImageBrokerClient
+import LinuxSystem
+import SystemValues
 import WebServing
 
 /// Answers requests over HTTP from what the broker says. Its methods are called on the threads of the server's connections.
 final class Exporter: Sendable {
-    private let figures: BrokerFigures
+    private struct Figures {
+        var reader: StatsReader
+        var answer = StatsReader.Answer()
+        var askedAt: Instant?
+    }
+
+    /// The time for which the broker's statistics are given again, however many readers there are.
+    private static let milliseconds = 200
+    private let figures: Locked<Figures>
     private let health: HealthCheck
     private let thumbnails: Thumbnails?
     private let hosts: HostGuard
 
-    /// Creates an exporter for the broker at `path`.
     init(path: String, hosts: HostGuard, thumbnails: Thumbnails?) {
-        figures = BrokerFigures(path: path)
+        figures = Locked(Figures(reader: StatsReader(path: path, patience: 1000)))
         health = HealthCheck(path: path)
         self.hosts = hosts
         self.thumbnails = thumbnails
     }
 
-    /// The answer to a request with a number of Host fields.
-    func answer(method: String, path: String, host: String?, hostFields: Int = 1) -> Page {
+    func answer(_ request: WebRequest) -> WebAnswer {
         // RFC 9112, section 3.2.
-        if hostFields > 1 { return Page(400, line: "The request has several Host fields.") }
-        guard hosts.accepts(host) else {
-            return Page(
-                421, line: "This server does not have that name: start imgbroker exporter with --allow-host NAME.")
+        if request.hostFields > 1 { return Self.line(400, "The request has several Host fields.") }
+        guard hosts.accepts(request.host) else {
+            return Self.line(
+                421, "This server does not have that name: start imgbroker exporter with --allow-host NAME.")
         }
-        guard method == "GET" || method == "HEAD" else { return Page(405, line: "Only GET and HEAD are supported.") }
-        switch Resource(path: path) {
-        case .dashboard: return Page(.html, unsafe Self.bytes(of: cdashboard_html()))
-        case .script: return Page(.script, unsafe Self.bytes(of: cdashboard_script()))
-        case .style: return Page(.style, unsafe Self.bytes(of: cdashboard_style()))
+        guard ["GET", "HEAD"].contains(request.method) else {
+            return Self.line(405, "Only GET and HEAD are supported.")
+        }
+        switch Resource(path: request.path) {
+        case .dashboard: return Self.answer("text/html; charset=utf-8", unsafe Self.bytes(of: cdashboard_html()))
+        case .script: return Self.answer("text/javascript; charset=utf-8", unsafe Self.bytes(of: cdashboard_script()))
+        case .style: return Self.answer("text/css; charset=utf-8", unsafe Self.bytes(of: cdashboard_style()))
         case .metrics:
-            let answer = figures.read()
-            return Page(.metrics, Array(Metrics.text(of: answer.report, server: answer.server).utf8))
+            let answer = readFigures()
+            let text = Metrics.text(of: answer.report, server: answer.server)
+            return Self.answer("text/plain; version=0.0.4; charset=utf-8", Array(text.utf8))
         case .status:
-            let answer = figures.read()
+            let answer = readFigures()
             let status = DashboardStatus(
                 report: answer.report, server: answer.server, problem: answer.problem?.description,
                 thumbnails: thumbnails?.update())
-            return Page(.json, status.json)
+            return Self.answer("application/json", status.json)
         case .health:
-            if let problem = health.problem() { return Page(503, line: problem) }
-            return Page(200, line: "ok")
-        case .icon: return Page(.text, [])
+            if let problem = health.problem() { return Self.line(503, problem) }
+            return Self.line(200, "ok")
+        case .icon: return Self.answer(Self.plainText, [])
         case .thumbnail(let number):
-            guard let png = thumbnails?.png(number) else { return Page(404, line: "There is no such thumbnail.") }
-            return Page(.png, png)
-        case nil: return Page(404, line: "There is no such page: there are /, /metrics and /health.")
+            guard let png = thumbnails?.png(number) else { return Self.line(404, "There is no such thumbnail.") }
+            return Self.answer("image/png", png)
+        case nil: return Self.line(404, "There is no such page: there are /, /metrics and /health.")
+        }
+    }
+
+    /// The present statistics, or the reason for their absence. Waits for a broker that hangs for two seconds,
+    /// at most for four.
+    private func readFigures() -> StatsReader.Answer {
+        figures.withLock { figures in
+            if let askedAt = figures.askedAt, Instant.now < askedAt.adding(milliseconds: Self.milliseconds) {
+                return figures.answer
+            }
+            figures.answer = figures.reader.read()
+            figures.askedAt = Instant.now
+            return figures.answer
         }
     }
 
@@ -57,7 +81,7 @@ final class Exporter: Sendable {
 
     /// Whether the broker answers now, and shows all figures; a message if not.
     var warning: String? {
-        let answer = figures.read()
+        let answer = readFigures()
         guard let report = answer.report else {
             return "\(answer.problem?.description ?? "the broker does not answer"); imgbroker_up is 0 until it does"
         }
@@ -90,19 +114,20 @@ extension Exporter: WebApplication {
 
     func answer(_ request: WebRequest, _ exchange: Exchange) -> WebAnswer { answer(request) }
 
-    private func answer(_ request: WebRequest) -> WebAnswer {
-        Self.answer(
-            answer(method: request.method, path: request.path, host: request.host, hostFields: request.hostFields))
-    }
-
-    var busy: WebAnswer { Self.answer(Page(503, line: "The server is busy: try again, or ask for /health.")) }
+    var busy: WebAnswer { Self.line(503, "The server is busy: try again, or ask for /health.") }
 
     func refusal(_ reason: WebRefusal) -> [UInt8]? { nil }
 
-    private static func answer(_ page: Page) -> WebAnswer {
-        var answer = WebAnswer(page.status, contentType: page.contentType.rawValue, page.body)
+    private static let plainText = "text/plain; charset=utf-8"
+
+    private static func answer(_ contentType: String, _ body: [UInt8], status: Int = 200) -> WebAnswer {
+        var answer = WebAnswer(status, contentType: contentType, body)
         answer.fields += fields
-        if page.status == 405 { answer.fields.append(WebAnswer.Field("Allow", "GET, HEAD")) }
+        if status == 405 { answer.fields.append(WebAnswer.Field("Allow", "GET, HEAD")) }
         return answer
+    }
+
+    private static func line(_ status: Int, _ line: String) -> WebAnswer {
+        answer(plainText, Array((line + "\n").utf8), status: status)
     }
 }

@@ -17,12 +17,10 @@ final class HealthCheck: Sendable {
     private static let validMilliseconds = 1000
     /// The longest time of a decoding.
     private static let deadline = 5000
-    /// The number of presets that are tried.
     private static let mostPresets = 8
     private let path: String
     private let state = Locked(State())
 
-    /// Checks the broker at `path`.
     init(path: String) {
         self.path = path
     }

@@ -5,7 +5,6 @@ import LinuxSystem
 /// Thumbnails of the last images that were downloaded, made by the broker of what it has cached. The broker gives this process's user
 /// only images that are shared by all users, and its own. URLs are not shown.
 final class Thumbnails: Sendable {
-    /// The number of thumbnails.
     static let count = 12
     /// The most thumbnails made for one reader's request.
     private static let mostAtOnce = 2
@@ -81,7 +80,6 @@ final class Thumbnails: Sendable {
         return state.withLock { $0.made.prefix(Self.count).map(\.number) }
     }
 
-    /// The PNG file of a thumbnail; nil when it is unknown.
     func png(_ number: Int) -> [UInt8]? {
         state.withLock { state in state.made.first { $0.number == number }?.png }
     }
