@@ -13,10 +13,8 @@ struct HTTPProblem: Error, Equatable {
         (self.status, self.message, self.retryAfter) = (status, message, retryAfter)
     }
 
-    /// A request that is wrong.
     init(_ message: String) { self.init(400, message) }
 
-    /// The failure of a request to the broker.
     init(_ error: ClientError) {
         guard case .refused(let refusal) = error else {
             self.init(503, "\(error)", retryAfter: 1)

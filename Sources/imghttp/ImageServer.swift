@@ -22,7 +22,6 @@ struct ImageServer: WebApplication {
     let limits: ConnectionTable.Limits
     private let start = Instant.now
 
-    /// Creates a server for the broker at `path`.
     init(
         path: String, hosts: HostGuard?, secrets: Secrets,
         limits: ConnectionTable.Limits = Self.limits(bodyBytes: 64 << 20)
@@ -30,7 +29,6 @@ struct ImageServer: WebApplication {
         (self.path, self.hosts, self.secrets, self.limits) = (path, hosts, secrets, limits)
     }
 
-    /// The bounds of a server with bodies of at most this length.
     static func limits(bodyBytes: Int) -> ConnectionTable.Limits {
         var limits = ConnectionTable.Limits()
         (limits.connections, limits.share, limits.healthReserve) = (64, 64, 4)

@@ -82,9 +82,7 @@ struct ImaginaryPipeline: Equatable {
         }
     }
 
-    /// An operation as written.
     struct Operation: Equatable {
-        /// A parameter as written.
         struct Parameter: Equatable {
             enum Value: Equatable {
                 case number(Double)

@@ -2,12 +2,10 @@ import IPCProtocol
 
 /// A URL in the form of imgproxy: `/SIGNATURE/OPTION…/plain/URL@EXTENSION`, or with the source's URL in Base64.
 struct ImgproxyRequest: Equatable {
-    /// The signature, as written.
     var signature: String
     /// The signed part of the path: all that follows the signature, from its slash on.
     var signed: String
     var rendition = Rendition()
-    /// The URL of the source.
     var source = ""
     /// The time in Unix seconds after which the URL is no longer valid; nil without one.
     var expires: Int?
@@ -30,7 +28,8 @@ struct ImgproxyRequest: Equatable {
             try apply(option)
             segments.removeFirst()
         }
-        try checkSize()
+        let longest = Double(max(rendition.width ?? 0, rendition.height ?? 0)) * rendition.ratio
+        if longest.rounded() > Double(PixelGeometry.maximumSide) { throw HTTPProblem("the size is too large") }
         let isPlain = segments.first == "plain"
         try readSource(isPlain ? segments.dropFirst() : segments, isPlain: isPlain)
     }
@@ -53,49 +52,40 @@ struct ImgproxyRequest: Equatable {
         if parts.count == 2, !parts[1].isEmpty { try setFormat(String(parts[1]), "the extension") }
     }
 
+    /// The options with one argument at most.
+    private static let single: Set = [
+        "resizing_type", "rt", "width", "w", "height", "h", "enlarge", "el", "dpr", "quality", "q", "blur", "bl",
+        "format", "f", "ext", "expires", "exp", "strip_metadata", "sm", "strip_color_profile", "scp", "auto_rotate",
+        "ar",
+    ]
+
     private mutating func apply(_ option: String) throws(HTTPProblem) {
         let words = option.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
         let arguments = Arguments(option: words[0], Array(words.dropFirst()))
+        if Self.single.contains(words[0]) { try arguments.end(at: 1) }
         switch words[0] {
         case "resize", "rs":
             try setMethod(arguments, 0)
             try setSize(arguments, from: 1)
         case "size", "s": try setSize(arguments, from: 0)
-        case "resizing_type", "rt":
-            try arguments.end(at: 1)
-            try setMethod(arguments, 0)
-        case "width", "w":
-            try arguments.end(at: 1)
-            rendition.width = try arguments.side(0)
-        case "height", "h":
-            try arguments.end(at: 1)
-            rendition.height = try arguments.side(0)
-        case "enlarge", "el":
-            try arguments.end(at: 1)
-            rendition.enlargement = try arguments.boolean(0) ? .always : .never
-        case "dpr":
-            try arguments.end(at: 1)
-            rendition.ratio = try arguments.number(0, in: 0.01...100) ?? 1
+        case "resizing_type", "rt": try setMethod(arguments, 0)
+        case "width", "w": rendition.width = try arguments.side(0)
+        case "height", "h": rendition.height = try arguments.side(0)
+        case "enlarge", "el": rendition.enlargement = try arguments.boolean(0) ? .always : .never
+        case "dpr": rendition.ratio = try arguments.number(0, in: 0.01...100) ?? 1
         case "gravity", "g": try setGravity(arguments)
         case "quality", "q":
-            try arguments.end(at: 1)
             let quality = try arguments.number(0, in: 0...100) ?? 0
             rendition.quality = quality < 1 ? Rendition.usualQuality : Int(quality)
         case "blur", "bl":
-            try arguments.end(at: 1)
             let sigma = try arguments.number(0, in: 0...250) ?? 0
             setStep(sigma == 0 ? nil : .blur(sigma: max(sigma, 0.1))) { if case .blur = $0 { true } else { false } }
         case "background", "bg": try setBackground(arguments)
-        case "format", "f", "ext":
-            try arguments.end(at: 1)
-            try setFormat(arguments[0] ?? "", "the option \"\(words[0])\"")
+        case "format", "f", "ext": try setFormat(arguments[0] ?? "", "the option \"\(words[0])\"")
         case "cachebuster", "cb": break
-        case "expires", "exp":
-            try arguments.end(at: 1)
-            expires = try arguments.number(0, in: 0...1e12).map { Int($0) }
+        case "expires", "exp": expires = try arguments.number(0, in: 0...1e12).map { Int($0) }
         // Results have no metadata, are in sRGB, and are turned as the metadata says.
         case "strip_metadata", "sm", "strip_color_profile", "scp", "auto_rotate", "ar":
-            try arguments.end(at: 1)
             guard try arguments.boolean(0) else { throw arguments.wrong("true") }
         default: throw HTTPProblem("the option \"\(words[0])\" is not supported")
         }
@@ -171,12 +161,6 @@ struct ImgproxyRequest: Equatable {
         }
     }
 
-    private func checkSize() throws(HTTPProblem) {
-        let longest = Double(max(rendition.width ?? 0, rendition.height ?? 0)) * rendition.ratio
-        if longest.rounded() > Double(PixelGeometry.maximumSide) { throw HTTPProblem("the size is too large") }
-    }
-
-    /// The arguments of an option.
     private struct Arguments {
         let option: String
         private let words: [String]

@@ -3,7 +3,6 @@ import ImageBrokerClient
 
 /// An image to be made of another: its size, the steps and the format.
 struct Rendition: Equatable {
-    /// The format of the result.
     enum Format: Equatable {
         case fixed(GetOptions.Representation)
         /// That of the source, where it can be written.
@@ -178,7 +177,6 @@ extension ImageReply.Description {
 }
 
 extension StringProtocol {
-    /// The text without white space around it.
     func trimming() -> String {
         let isSpace = { (character: Character) in character == " " || character == "\t" }
         let start = drop(while: isSpace)

@@ -2,13 +2,11 @@ import Digests
 
 /// The keys by which requests are checked.
 struct Secrets: Equatable, Sendable {
-    /// A key of imgproxy with its salt.
     struct Pair: Equatable, Sendable {
         var key: [UInt8]
         var salt: [UInt8]
     }
 
-    /// Why keys cannot be used.
     struct Invalid: Error, Equatable {
         var description: String
     }
@@ -61,7 +59,6 @@ struct Secrets: Equatable, Sendable {
         return list
     }
 
-    /// Whether a signature is that of a path with one of the keys.
     func accept(_ signature: String, of signed: String) -> Bool {
         if pairs.isEmpty { return true }
         guard let given = TextCoding.bytes(ofBase64: signature) else { return false }
@@ -71,7 +68,6 @@ struct Secrets: Equatable, Sendable {
         }
     }
 
-    /// Whether the key of a request to Imaginary is the right one.
     func accept(imaginaryKey key: String?) -> Bool {
         guard let imaginaryKey else { return true }
         return Self.areEqual(Array(imaginaryKey.utf8), Array((key ?? "").utf8))

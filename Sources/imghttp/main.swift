@@ -8,7 +8,6 @@ import WebServing
 //     imghttp unix PATH MODE SOCKET BYTES KEYS [HOST]...
 // It is a client of the broker's socket, and serves images over HTTP. KEYS is the path of a file, or empty.
 
-/// Writes why the program cannot serve, and ends it.
 func fail(_ message: String) -> Never {
     log.error(.setting, message)
     CurrentProcess.exit(1)
@@ -30,7 +29,6 @@ func secrets(_ path: String) throws(Secrets.Invalid) -> Secrets {
     return try Secrets(file: text)
 }
 
-/// Opens the listening socket. Returns it with its URL.
 func listen(_ words: [String]) throws(SystemError) -> (descriptor: Int32, url: String) {
     if words[0] == "unix" {
         let mode = UInt32(words[2], radix: 8) ?? 0o600
