@@ -117,7 +117,7 @@ struct InstalledServiceTests {
         #expect(thumbnails?.finding.remedy?.contains("install imgbroker-thumbnailer again") == true)
         try "".write(toFile: program, atomically: true, encoding: .utf8)
         // The bus starts that of the first directory.
-        #expect(thumbnails?.finding == Finding(subject: "thumbnails", text: program, remedy: nil))
+        #expect(thumbnails?.finding == Finding("thumbnails", program))
         try writeService("/usr/bin/tumblerd", 0, "tumbler.service")
         #expect(thumbnails?.rival?.program == "/usr/bin/tumblerd")
         #expect(thumbnails?.finding.remedy?.hasPrefix("remove \(places[0])/tumbler.service") == true)

@@ -12,7 +12,6 @@ struct FlagHelp {
         (self.flag, self.explanation, self.choices) = (flag, explanation, choices)
     }
 
-    /// A flag whose value is a case of an enumeration.
     init<Choice>(_ flag: String, _ explanation: String, oneOf: Choice.Type)
     where Choice: RawRepresentable<String> & CaseIterable {
         self.init(flag, explanation, choices: Choice.allCases.map(\.rawValue))
@@ -55,4 +54,18 @@ struct FlagHelp {
 
 extension [FlagHelp] {
     var lines: String { map(\.lines).joined(separator: "\n") }
+
+    /// The help of a command with these flags, whose first line is `synopsis`.
+    func usage(_ synopsis: String, _ purpose: String, title: String = "", remark: String = "", status: String) -> String
+    {
+        """
+        Usage: imgbroker \(synopsis)
+
+        \(purpose)
+
+        \(title)\(lines)
+
+        \(remark)Exit status: \(status)
+        """
+    }
 }

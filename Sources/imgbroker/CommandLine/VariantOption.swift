@@ -4,12 +4,7 @@ import IPCProtocol
 struct VariantOption: Sendable {
     /// The key; with "--" before it, the flag.
     let name: String
-    /// What the help calls the value; nil for a switch.
-    let value: String?
-    /// Plain text, as of `FlagHelp`.
-    let explanation: String
-    /// The words that the value may be; none if it may be others.
-    let choices: [String]
+    let help: FlagHelp
     /// Applies a value, and throws `UsageError`.
     private let take: @Sendable (inout GetOptions.Variant, GivenValue) throws -> Void
 
@@ -17,7 +12,8 @@ struct VariantOption: Sendable {
         _ name: String, _ value: String?, _ explanation: String, choices: [String] = [],
         take: @escaping @Sendable (inout GetOptions.Variant, GivenValue) throws -> Void
     ) {
-        (self.name, self.value, self.explanation, self.choices, self.take) = (name, value, explanation, choices, take)
+        (self.name, self.take) = (name, take)
+        help = FlagHelp("--" + name + (value.map { " " + $0 } ?? ""), explanation, choices: choices)
     }
 
     func apply(_ variant: inout GetOptions.Variant, _ value: GivenValue) throws(UsageError) {
@@ -25,10 +21,11 @@ struct VariantOption: Sendable {
     }
 
     var flag: String { "--" + name }
-    var help: FlagHelp { FlagHelp(flag + (value.map { " " + $0 } ?? ""), explanation, choices: choices) }
+    /// What the help calls the value; nil for a switch.
+    var value: String? { help.value }
     /// The explanation without its further lines.
     var summary: String {
-        let line = explanation.prefix { $0 != "\n" }
+        let line = help.explanation.prefix { $0 != "\n" }
         return line.hasSuffix(":") ? line.dropLast() + " (imgbroker-get(1) lists them)" : String(line)
     }
     var isRepeatable: Bool { name == "step" }

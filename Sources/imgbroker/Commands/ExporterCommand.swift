@@ -30,16 +30,7 @@ enum ExporterCommand {
         FlagHelp("--help", "show this and exit"),
     ]
 
-    static let usage = """
-        Usage: imgbroker exporter [OPTION]...
-
-        \(purpose)
-
-        Options:
-        \(help.lines)
-
-        Exit status: \(status)
-        """
+    static let usage = help.usage("exporter [OPTION]...", purpose, title: "Options:\n", status: status)
 
     struct Request: Equatable {
         var address = "127.0.0.1"
@@ -79,7 +70,6 @@ enum ExporterCommand {
 }
 
 extension GivenValue {
-    /// A numeric address and a port: "127.0.0.1:9464" or "[::1]:9464".
     func listeningAddress() throws(UsageError) -> (address: String, port: UInt16) {
         let expected = "a numeric address and a port, such as 127.0.0.1:9464 or [::1]:9464"
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
@@ -93,7 +83,6 @@ extension GivenValue {
         return (String(address), port)
     }
 
-    /// A host's name for `--allow-host`.
     func hostName() throws(UsageError) -> String {
         guard !text.isEmpty, text.utf8.count <= 253,
             text.unicodeScalars.allSatisfy({ $0.isASCII && $0 > " " && $0 != ":" && $0 != "/" })

@@ -31,16 +31,7 @@ enum HTTPCommand {
         FlagHelp("--help", "show this and exit"),
     ]
 
-    static let usage = """
-        Usage: imgbroker http [OPTION]...
-
-        \(purpose)
-
-        Options:
-        \(help.lines)
-
-        Exit status: \(status)
-        """
+    static let usage = help.usage("http [OPTION]...", purpose, title: "Options:\n", status: status)
 
     enum Listener: Equatable, CustomStringConvertible {
         case tcp(address: String, port: UInt16)

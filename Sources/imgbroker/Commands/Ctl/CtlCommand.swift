@@ -178,7 +178,6 @@ enum CtlCommand {
         }
     }
 
-    /// Runs `body` with a connection and returns the exit status.
     private static func perform(_ request: CtlRequest, _ body: (ImageBroker) throws(ClientError) -> Void) -> Int32 {
         do throws(ClientError) {
             try body(try CommandConnection.open(request.socketPath))

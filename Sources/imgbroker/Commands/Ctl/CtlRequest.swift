@@ -2,7 +2,6 @@ import HTTPValues
 import IPCProtocol
 import JSONCoding
 
-/// The parsed command line of `imgbroker ctl`.
 struct CtlRequest {
     /// The commands, in the order of the help.
     enum Command: String, CaseIterable {
@@ -92,14 +91,12 @@ struct CtlRequest {
         options = load.options
     }
 
-    /// Parses a word as a URL.
     static func url(_ text: String) throws(UsageError) -> SourceURL {
         do { return try SourceURL(text) } catch {
             throw UsageError("\"\(text)\" is not a URL to load: \(error.message)")
         }
     }
 
-    /// Prints a result, as a line or as an object.
     func report(_ line: String, _ members: (inout JSONWriter) -> Void) { report(text: line + "\n", members) }
 
     /// Prints a result, as text or as an object.

@@ -1,6 +1,6 @@
 import IPCProtocol
+import SystemValues
 
-/// The broker's figures as a table.
 enum StatsTable {
     private static let outcomes: [(StatsReport.Figure, String)] = [
         (.memoryHits, "from memory"), (.diskHits, "from disk"), (.sharedHits, "from the fleet"),
@@ -92,5 +92,26 @@ extension Dictionary where Key: RawRepresentable<String>, Value == Int {
     /// The names and their counts, the largest first.
     var descending: [(name: String, count: Int)] {
         map { (name: $0.key.rawValue, count: $0.value) }.sorted { ($1.count, $0.name) < ($0.count, $1.name) }
+    }
+}
+
+enum TierTable {
+    /// The table, or a sentence when there are no servers.
+    static func text(of servers: [StatsReport.SharedServer]) -> String {
+        if servers.isEmpty {
+            return "no figures of a shared tier: the broker has none (--shared-tier), or you are no administrator\n"
+        }
+        let titles = ["SERVER", "STATE", "KEYS", "HITS", "MISSES", "WRITTEN", "REJECTED", "FAILED", "READ", "SENT"]
+        return TopTable(
+            columns: titles.enumerated().map { TopTable.Column(title: $1, isText: $0 < 2) },
+            rows: servers.map { server in
+                [
+                    server.name.escapingDeceptive, server.state.escapingDeceptive,
+                    FigureText.percent(Double(server.share) / 1000),
+                    "\(server.hits)", "\(server.misses)", "\(server.writes)", "\(server.rejected)",
+                    "\(server.failures)", "\(ByteCount(server.bytesRead))", "\(ByteCount(server.bytesWritten))",
+                ]
+            }
+        ).text
     }
 }

@@ -2,6 +2,18 @@ import BrokerCore
 import IPCProtocol
 import WorkerProtocol
 
+/// One line of `imgbroker doctor`.
+struct Finding: Equatable {
+    let subject: String
+    var text: String
+    /// What to do about it; nil when all is well.
+    var remedy: String?
+
+    init(_ subject: String, _ text: String, unless isWell: Bool = false, _ remedy: String? = nil) {
+        (self.subject, self.text, self.remedy) = (subject, text, isWell ? nil : remedy)
+    }
+}
+
 /// What `imgbroker doctor` knows of the machine.
 struct MachineFacts {
     /// The kernel's release: "6.1.0-18-amd64".
@@ -38,13 +50,11 @@ struct MachineFacts {
     var user = "root"
 
     enum SocketFacts {
-        /// A broker answers there.
         case serving(path: String, version: String, Service)
         /// No broker listens there, and one could.
         case free(path: String)
         /// This user may not use it.
         case forbidden(path: String)
-        /// No place to listen.
         case nowhere
     }
 
@@ -121,8 +131,7 @@ extension MachineFacts {
             }
         let images = limits.fitted(to: descriptors).memoryEntries
         return Finding(
-            subject: "descriptors", text: "\(descriptors), for at most \(images) images of more than 64 KiB in memory",
-            remedy: remedy)
+            "descriptors", "\(descriptors), for at most \(images) images of more than 64 KiB in memory", remedy)
     }
 
     private func memoryFinding(_ limits: BrokerLimits) -> Finding {
@@ -145,8 +154,7 @@ extension MachineFacts {
         let missing = missingFamilies.map { family in
             "\(family.formats.map(\.name).joined(separator: ", ")) (package \(family.package))"
         }
-        return Finding(
-            subject: "formats", text: missing.isEmpty ? "all" : "all but " + missing.joined(separator: ", "))
+        return Finding("formats", missing.isEmpty ? "all" : "all but " + missing.joined(separator: ", "))
     }
 
     private func socketFinding(_ limits: BrokerLimits) -> Finding {
@@ -165,26 +173,21 @@ extension MachineFacts {
                 }
             let sandbox = service.hasWorkers ? "sandbox \(service.sandbox)" : "no workers"
             return Finding(
-                subject: "broker", text: "\(version) serves \(path), \(sandbox), disk cache \(service.diskState)",
-                remedy: remedy)
-        case .free(let path):
-            return Finding(subject: "broker", text: "none; one could listen at \(path)")
+                "broker", "\(version) serves \(path), \(sandbox), disk cache \(service.diskState)", remedy)
+        case .free(let path): return Finding("broker", "none; one could listen at \(path)")
         case .forbidden(let path):
-            return Finding(
-                subject: "broker", text: "\(path) does not admit you",
-                remedy: access?.remedy(for: user) ?? "use another user's broker, or start one with --socket")
+            let remedy = access?.remedy(for: user) ?? "use another user's broker, or start one with --socket"
+            return Finding("broker", "\(path) does not admit you", remedy)
         case .nowhere:
-            return Finding(
-                subject: "broker", text: "no place to listen",
-                remedy: "name one with --socket: /run cannot be written and XDG_RUNTIME_DIR is not set")
+            let remedy = "name one with --socket: /run cannot be written and XDG_RUNTIME_DIR is not set"
+            return Finding("broker", "no place to listen", remedy)
         }
     }
 
     private func cacheFinding(_ configuration: Configuration) -> Finding {
-        guard configuration.limits.usesDisk else { return Finding(subject: "disk cache", text: "off") }
+        guard configuration.limits.usesDisk else { return Finding("disk cache", "off") }
         guard let cache else {
-            return Finding(
-                subject: "disk cache", text: "no directory that can be written", remedy: "name one with --cache-dir")
+            return Finding("disk cache", "no directory that can be written", "name one with --cache-dir")
         }
         let (wanted, overflowed) = configuration.limits.diskBytes.addingReportingOverflow(
             configuration.rasterLimitBytes)
@@ -192,7 +195,7 @@ extension MachineFacts {
         let text = "\(cache.directory), \(ByteCount(cache.freeBytes)) free, limits of \(limits)"
         if let foreignOwner {
             let remedy = "it belongs to \(foreignOwner): chown -R \(configuration.user ?? "USER") \(cache.directory)"
-            return Finding(subject: "disk cache", text: text, remedy: remedy)
+            return Finding("disk cache", text, remedy)
         }
         return Finding(
             "disk cache", text, unless: !overflowed && cache.freeBytes >= wanted,
@@ -201,7 +204,7 @@ extension MachineFacts {
 
     private func tierFinding(_ configuration: Configuration) -> Finding {
         let servers = configuration.sharedServers
-        if servers.isEmpty { return Finding(subject: "shared tier", text: "none") }
+        if servers.isEmpty { return Finding("shared tier", "none") }
         let silent = silentServers.joined(separator: ", ")
         let remedy: String? =
             if !hasTierProgram {
@@ -214,12 +217,11 @@ extension MachineFacts {
                 nil
             }
         return Finding(
-            subject: "shared tier", text: "\(servers.count - silentServers.count) of \(servers.count) servers answer",
-            remedy: remedy)
+            "shared tier", "\(servers.count - silentServers.count) of \(servers.count) servers answer", remedy)
     }
 
     private func resolverFinding(_ configuration: Configuration) -> Finding {
-        if configuration.proxy != nil { return Finding(subject: "names", text: "resolved by the proxy") }
+        if configuration.proxy != nil { return Finding("names", "resolved by the proxy") }
         let hasServer = resolver?.split(separator: "\n").contains { $0.hasPrefix("nameserver") } == true
         return Finding(
             "names", hasServer ? "/etc/resolv.conf names a server" : "no name server", unless: hasServer,

@@ -2,7 +2,6 @@ import LinuxSystem
 
 /// The systemd unit of `imgbroker http`, and what answers at its address.
 struct HTTPService: Equatable {
-    /// The answer to a check of the health.
     enum Health: Equatable {
         case healthy
         /// The server answers, but no broker answers it.
@@ -78,7 +77,6 @@ struct HTTPService: Equatable {
         return given.split(separator: ":").map(String.init) + (given.hasSuffix(":") ? usual : [])
     }
 
-    /// Asks what listens at a place for its health.
     static func health(at listener: HTTPCommand.Listener) -> Health {
         let request = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         let answer =
@@ -107,22 +105,19 @@ struct HTTPService: Equatable {
     }
 
     var finding: Finding {
-        func finding(_ text: String, _ remedy: String? = nil) -> Finding {
-            Finding(subject: "http", text: text, remedy: remedy)
-        }
-        guard isEnabled else { return finding("\(Self.unit) is not enabled") }
-        guard hasProgram else { return finding("imghttp is missing", "install the package imgbroker-http") }
+        guard isEnabled else { return Finding("http", "\(Self.unit) is not enabled") }
+        guard hasProgram else { return Finding("http", "imghttp is missing", "install the package imgbroker-http") }
         let place = listener.map { "\($0)" } ?? "an unknown place"
         switch health {
-        case .healthy: return finding("\(place) answers")
+        case .healthy: return Finding("http", "\(place) answers")
         case .withoutBroker:
             let remedy = "start the broker, then see journalctl -u imgbroker-http"
-            return finding("\(place) gets no answer from the broker", remedy)
+            return Finding("http", "\(place) gets no answer from the broker", remedy)
         case .foreign:
             let remedy = "end it, or choose another place: systemctl edit imgbroker-http, with --listen"
-            return finding("another program answers at \(place)", remedy)
-        case .silent: return finding("\(place) does not answer", "see systemctl status imgbroker-http")
-        case nil: return finding("\(Self.unit) is enabled and serves at \(place)")
+            return Finding("http", "another program answers at \(place)", remedy)
+        case .silent: return Finding("http", "\(place) does not answer", "see systemctl status imgbroker-http")
+        case nil: return Finding("http", "\(Self.unit) is enabled and serves at \(place)")
         }
     }
 }

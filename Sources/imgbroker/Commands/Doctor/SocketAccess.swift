@@ -39,9 +39,7 @@ struct SocketAccess {
     func finding(for configuration: Configuration) -> Finding {
         guard let socket else {
             let hiding = directories.last.map { "\($0.path) (\($0.rights))" } ?? "a directory"
-            return Finding(
-                subject: "socket", text: "\(path) is behind \(hiding)",
-                remedy: "chmod o+x, or --socket in another place")
+            return Finding("socket", "\(path) is behind \(hiding)", "chmod o+x, or --socket in another place")
         }
         let admitted =
             switch audience(of: socket) {
@@ -53,8 +51,8 @@ struct SocketAccess {
             case .owner: "\(socket.owner) alone may connect"
             }
         return Finding(
-            subject: "socket", text: "\(path) (\(socket.rights)): \(admitted)",
-            remedy: difference(from: configuration, socket) ?? danger ?? obstacle(for: socket))
+            "socket", "\(path) (\(socket.rights)): \(admitted)",
+            difference(from: configuration, socket) ?? danger ?? obstacle(for: socket))
     }
 
     /// Returns the remedy for a user whom the socket refuses.

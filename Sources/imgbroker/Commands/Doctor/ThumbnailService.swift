@@ -63,7 +63,7 @@ struct ThumbnailService: Equatable {
     }
 
     var finding: Finding {
-        var finding = Finding(subject: "thumbnails", text: own.program)
+        var finding = Finding("thumbnails", own.program)
         if !hasProgram {
             finding.text += " is missing"
             finding.remedy = "\(own.path) names it: install imgbroker-thumbnailer again, or remove that file"

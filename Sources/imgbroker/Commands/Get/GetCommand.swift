@@ -49,15 +49,7 @@ enum GetCommand {
             FlagHelp("--help", "show this and exit"),
         ]
 
-    static let usage = """
-        Usage: imgbroker get [SOURCE]... [OPTION]...
-
-        \(purpose)
-
-        \(help.lines)
-
-        Exit status: \(status)
-        """
+    static let usage = help.usage("get [SOURCE]... [OPTION]...", purpose, status: status)
 
     private struct Request {
         var sources: [ImageSource] = []
@@ -245,7 +237,7 @@ enum GetCommand {
             }
         }
         if list == nil, request.sources.isEmpty, !Terminal.isStandardInput { list = "-" }
-        if let list { request.sources += try SourceList.read(list) }
+        if let list { request.sources += try ImageSource.list(list) }
         if request.sources.isEmpty { throw UsageError("get needs a URL or a file (see imgbroker get --help)") }
         request.options = load.options
         if isStaleFirst {
@@ -321,5 +313,42 @@ enum GetCommand {
         if let damage = image.damage { words += ", damaged (\(damage.escapingDeceptive))" }
         if let path { words += ", written to \(path)" }
         return words
+    }
+}
+
+struct LoadSummary {
+    private var counts: [ImageReply.Source: Int] = [:]
+    private var bytes = 0
+    private(set) var done = 0
+    var failed = 0
+
+    mutating func add(_ image: ImageReply) {
+        done += 1
+        bytes += image.bytes
+        counts[image.source, default: 0] += 1
+    }
+
+    /// One line, for loads that took `milliseconds`.
+    func text(milliseconds: Int) -> String {
+        let tenths = max(1, (milliseconds + 50) / 100)
+        let images = done == 1 ? "image" : "images"
+        var parts = ["\(done) \(images) in \(tenths / 10).\(tenths % 10) s, \(ByteCount(bytes))"]
+        for source in ImageReply.Source.allCases {
+            if let count = counts[source] { parts.append("\(count) from \(source.phrase)") }
+        }
+        if failed > 0 { parts.append("\(failed) failed") }
+        return parts.joined(separator: ", ")
+    }
+}
+
+extension ImageReply.Source {
+    /// The words after "from".
+    var phrase: String {
+        switch self {
+        case .network: "the network"
+        case .file: "files"
+        case .memory, .disk: rawValue
+        case .shared: "the fleet"
+        }
     }
 }

@@ -19,6 +19,23 @@ enum ImageSource {
             ? .standardInput : DataURL.isSpelled(word) ? .data(word) : word.contains("://") ? .url(word) : .file(word)
     }
 
+    /// The most sources of a list.
+    private static let most = 1_000_000
+
+    /// Reads the list at `path`, or that on standard input for "-": a URL or a path in each line. Empty lines are left out.
+    static func list(_ path: String) throws(UsageError) -> [ImageSource] {
+        let text: String
+        do throws(SystemError) {
+            text = try (path == "-" ? FileDescriptor.standardInput() : .open(readingAt: path)).readToEnd()
+        } catch {
+            throw UsageError("the list \"\(path)\" cannot be read: \(error)")
+        }
+        let lines = text.split { $0.isNewline }.filter { !$0.allSatisfy(\.isWhitespace) }
+        guard lines.count <= most else { throw UsageError("the list \"\(path)\" has more than \(most) lines") }
+        if lines.contains("-") { throw UsageError("the list \"\(path)\" has the line \"-\"") }
+        return lines.map { ImageSource(String($0)) }
+    }
+
     /// The name for messages.
     var title: String {
         switch self {

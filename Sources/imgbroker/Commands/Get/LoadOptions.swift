@@ -85,13 +85,18 @@ struct LoadOptions {
         case "--retry-failed": given.retryFailed = true
         case "--max-age": given.maxAgeSeconds = try arguments.given(flag).number(in: 0...Int(Int32.max))
         case "--retries": given.retries = try arguments.given(flag).number(in: 0...100)
-        case "--alternative": try takeAlternative(flag, &arguments)
+        case "--alternative":
+            let value = try arguments.given(flag)
+            if given.alternatives.count == 4 { throw UsageError("\(flag) can be given 4 times") }
+            given.alternatives.append(try value.url())
         case "--timeout-ms": given.timeoutMs = try arguments.given(flag).number(in: milliseconds)
         case "--total-timeout-ms": given.totalTimeoutMs = try arguments.given(flag).number(in: milliseconds)
-        case "--header": try takeHeader(flag, &arguments)
-        case "--credentials": given.credentials = try Self.credentials(of: flag, &arguments)
+        case "--header":
+            let (name, value) = try arguments.given(flag).header()
+            headers[name] = value
+        case "--credentials": given.credentials = try arguments.given(flag).credentials()
         case "--cookies": given.cookies = true
-        case "--cache-key": given.cacheKey = try Self.cacheKey(of: flag, &arguments)
+        case "--cache-key": given.cacheKey = try arguments.given(flag).cacheKey()
         case "--allow-invalid-certificates": given.allowInvalidCertificates = true
         default: return false
         }
@@ -101,39 +106,32 @@ struct LoadOptions {
     private static func contradiction(_ flag: String) -> UsageError {
         UsageError("\(flag) does not go with --preset, which stands for the whole variant")
     }
+}
 
-    private mutating func takeAlternative(_ flag: String, _ arguments: inout Arguments) throws(UsageError) {
-        let text = try arguments.value(of: flag)
-        if given.alternatives.count == 4 { throw UsageError("\(flag) can be given 4 times") }
-        do throws(InvalidURL) {
-            given.alternatives.append(try SourceURL(text))
-        } catch {
-            throw UsageError("\(flag) needs a URL: \(error.message)")
+extension GivenValue {
+    fileprivate func url() throws(UsageError) -> SourceURL {
+        do throws(InvalidURL) { return try SourceURL(text) } catch {
+            throw UsageError("\(name) needs a URL: \(error.message)")
         }
     }
 
-    private mutating func takeHeader(_ flag: String, _ arguments: inout Arguments) throws(UsageError) {
-        let text = try arguments.value(of: flag)
-        guard let colon = text.firstIndex(of: ":"), colon != text.startIndex else {
-            throw UsageError("\(flag) needs \"Name: value\", not \"\(text)\"")
-        }
-        headers[text[..<colon].lowercased()] = String(text[text.index(after: colon)...].drop { $0 == " " })
+    fileprivate func header() throws(UsageError) -> (name: String, value: String) {
+        guard let colon = text.firstIndex(of: ":"), colon != text.startIndex else { throw needs("\"Name: value\"") }
+        return (text[..<colon].lowercased(), String(text[text.index(after: colon)...].drop { $0 == " " }))
     }
 
-    private static func credentials(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Credentials {
-        let text = try arguments.value(of: flag)
+    fileprivate func credentials() throws(UsageError) -> Credentials {
         guard let colon = text.firstIndex(of: ":") else {
             // Not repeated in the message: it may be the password.
-            throw UsageError("\(flag) needs USER:PASSWORD, with a colon")
+            throw UsageError("\(name) needs USER:PASSWORD, with a colon")
         }
         return Credentials(username: String(text[..<colon]), password: String(text[text.index(after: colon)...]))
     }
 
-    private static func cacheKey(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> String {
-        let key = try arguments.value(of: flag)
-        guard (1...1024).contains(key.utf8.count) else {
-            throw UsageError("\(flag) needs a name of 1 to 1024 bytes, not one of \(key.utf8.count)")
+    fileprivate func cacheKey() throws(UsageError) -> String {
+        guard (1...1024).contains(text.utf8.count) else {
+            throw UsageError("\(name) needs a name of 1 to 1024 bytes, not one of \(text.utf8.count)")
         }
-        return key
+        return text
     }
 }

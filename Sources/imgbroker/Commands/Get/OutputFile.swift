@@ -1,3 +1,4 @@
+import IPCProtocol
 import LinuxSystem
 
 /// The file of `get -o`.
@@ -66,5 +67,77 @@ enum OutputFile {
             try? FileDescriptor.remove(partial)
             throw error
         }
+    }
+}
+
+/// The names of the files of `get -o`.
+enum OutputName {
+    /// The words of a pattern that stand for something of each source.
+    private static let placeholders: [(word: String, value: @Sendable (ImageSource, Int) -> String)] = [
+        ("{name}", { source, _ in source.name }),
+        ("{extension}", { source, _ in source.fileExtension }),
+        ("{index}", { _, index in String(index + 1) }),
+    ]
+
+    /// The files that images are written to: `pattern` with the placeholders replaced for each. No two may be the same.
+    static func outputs(_ pattern: String, for sources: [ImageSource]) throws(UsageError) -> [String] {
+        if folder(of: pattern) == nil, sources.count > 1 {
+            throw UsageError("-o needs {name} in its value for several images, as in \"small/{name}.png\"")
+        }
+        let outputs = sources.enumerated().map { output(pattern[...], for: $1, $0) }
+        var taken: Set<String> = []
+        for output in outputs where !taken.insert(output).inserted {
+            throw UsageError(
+                "two of the images would be written to \"\(output)\": {index} or {extension} in the name tells them apart"
+            )
+        }
+        return outputs
+    }
+
+    /// The folder that the user has written before the first placeholder of `pattern`, up to its last slash; nil without placeholders.
+    static func folder(of pattern: String) -> String? {
+        let ends = placeholders.compactMap { pattern.unicodeScalars.firstRange(of: $0.word.unicodeScalars)?.lowerBound }
+        return ends.min().map { OutputFile.folder(of: pattern[..<$0]) }
+    }
+
+    /// Replaces the placeholders of a pattern, but not those in what replaces them.
+    private static func output(_ pattern: Substring, for source: ImageSource, _ index: Int) -> String {
+        var (result, rest) = ("", pattern)
+        while let character = rest.first {
+            if let (word, value) = placeholders.first(where: { rest.hasPrefix($0.word) }) {
+                result += value(source, index)
+                rest = rest.dropFirst(word.count)
+            } else {
+                result.append(character)
+                rest = rest.dropFirst()
+            }
+        }
+        return result
+    }
+
+    /// The representation for a file of this name: PNG without an extension, or for a file that exists and is empty, which
+    /// its maker has named (`mktemp`), or is a device, a pipe or a link. Any other must have the extension of a format.
+    static func representation(named path: String) throws(UsageError) -> GetOptions.Representation {
+        switch parts(of: String(path.split(separator: "/").last ?? "")).fileExtension.lowercased() {
+        case "jpg", "jpeg": return .jpeg
+        case "webp": return .webp
+        case "png", "": return .png
+        case let other:
+            if let status = try? FileSystem.status(of: path, followingLinks: false),
+                !status.isRegular || status.size == 0
+            {
+                return .png
+            }
+            throw UsageError(
+                "\"\(path)\" cannot be written: images are encoded as .png, .jpg, .jpeg and .webp, not as .\(other); --original keeps the bytes"
+            )
+        }
+    }
+
+    /// A file's name without its extension, and that.
+    static func parts(of name: String) -> (name: String, fileExtension: String) {
+        let scalars = name.unicodeScalars
+        guard let dot = scalars.lastIndex(of: "."), dot != scalars.startIndex else { return (name, "") }
+        return (String(scalars[..<dot]), String(scalars[scalars.index(after: dot)...]))
     }
 }

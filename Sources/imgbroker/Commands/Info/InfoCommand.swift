@@ -24,15 +24,7 @@ enum InfoCommand {
             FlagHelp("--help", "show this and exit"),
         ]
 
-    static let usage = """
-        Usage: imgbroker info SOURCE... [OPTION]...
-
-        \(purpose)
-
-        \(help.lines)
-
-        Exit status: \(status)
-        """
+    static let usage = help.usage("info SOURCE... [OPTION]...", purpose, status: status)
 
     private static let requestsAtOnce = 16
 
@@ -101,7 +93,7 @@ enum InfoCommand {
                     }
                 case .success(let reply):
                     if printed > 0 { StandardOutput.write("\n") }
-                    StandardOutput.write(InfoTable.text(of: reply, title: title))
+                    StandardOutput.write(table(of: reply, title: title))
                 case .failure(let error):
                     let source = sources.count > 1 ? title : nil
                     status = CommandConnection.report(error, of: source, asJSON: asJSON)
@@ -111,12 +103,9 @@ enum InfoCommand {
         }
         return status
     }
-}
 
-/// The description of an image as a table.
-enum InfoTable {
-    /// Formats the table: a line with the title, and one for each property that is known.
-    static func text(of reply: ImageReply, title: String) -> String {
+    /// The description of an image as a table: a line with the title, and one for each property that is known.
+    private static func table(of reply: ImageReply, title: String) -> String {
         var rows: [(String, String)] = [("size", "\(reply.width) × \(reply.height)")]
         guard let image = reply.description else { return title.escapingDeceptive + "\n" }
         rows.append(("format", "\(image.format.name), \(reply.contentType)"))

@@ -34,16 +34,10 @@ enum StoreCommand {
         FlagHelp("--help", "show this and exit"),
     ]
 
-    static let usage = """
-        Usage: imgbroker store URL [FILE] [OPTION]...
-
-        \(purpose)
-
-        \(help.lines)
-
-        The image is fresh for as long as the broker's --max-ttl; imgbroker ctl remove URL removes it.
-        Exit status: \(status)
-        """
+    static let usage = help.usage(
+        "store URL [FILE] [OPTION]...", purpose,
+        remark: "The image is fresh for as long as the broker's --max-ttl; imgbroker ctl remove URL removes it.\n",
+        status: status)
 
     struct Request: Equatable {
         var url: SourceURL
@@ -148,7 +142,6 @@ enum StoreCommand {
 }
 
 extension GivenValue {
-    /// The value as a size: "640x480".
     fileprivate func sizeInPixels() throws(UsageError) -> PixelGeometry {
         let sides = text.split(separator: "x", omittingEmptySubsequences: false).map { side in
             side.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ? Int(side) ?? 0 : 0

@@ -2,7 +2,6 @@ import IPCProtocol
 
 /// A frame of `ctl top`: what it shows of the statistics, as lines of text.
 struct TopView {
-    /// A line, and how it is set off.
     struct Line: Equatable {
         enum Style: Equatable {
             case plain, title, headings, alert
