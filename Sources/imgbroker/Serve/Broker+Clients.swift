@@ -33,8 +33,11 @@ extension Broker {
 
     func connect(_ socket: FileDescriptor) throws(SystemError) -> ClientConnection {
         let peer = try UnixSocket.peerCredentials(of: socket)
+        // Administrators are root, the broker's own user, and the members of one group, if there is one.
+        let isAdmin =
+            [0, CurrentProcess.uid].contains(peer.uid) || isMember(socket, of: configuration.adminGroup)
         let client = ClientConnection(
-            id: clientIDs.next(), peer, isAdmin: isAdministrator(peer, socket),
+            id: clientIDs.next(), peer, isAdmin: isAdmin,
             seesFigures: isMember(socket, of: configuration.statsGroup), socket: socket,
             receivingInto: receiveBuffer)
         try queue.add(socket.raw, token: Self.token(.client, client.id.number))
@@ -48,11 +51,6 @@ extension Broker {
         return client
     }
 
-    /// Administrators are root, the broker's own user, and the members of one group, where there is one.
-    private func isAdministrator(_ peer: UnixSocket.PeerCredentials, _ socket: FileDescriptor) -> Bool {
-        peer.uid == 0 || peer.uid == CurrentProcess.uid || isMember(socket, of: configuration.adminGroup)
-    }
-
     /// Whether the process at the other end of a connection is in a group; false without a group.
     private func isMember(_ socket: FileDescriptor, of group: UInt32?) -> Bool {
         guard let group else { return false }
@@ -63,7 +61,7 @@ extension Broker {
     /// last place but one is free: a user without connections is admitted to that, and refused the last one.
     private var isFull: Bool {
         let lingering = receiver.lingering
-        return clients.count + unread.departed + lingering >= maximumClients - (lingering > 0 ? 1 : 0)
+        return clients.count + unread.left.count + lingering >= maximumClients - (lingering > 0 ? 1 : 0)
     }
 
     /// Counts the connections that wait to be closed, and those that no longer do.
@@ -129,7 +127,9 @@ extension Broker {
             switch message.descriptor {
             case .none: nil
             case .memory(let descriptor): .descriptor(descriptor)
-            case .file(let file): .kept(keptFile(file))
+            case .file(let file):
+                // A reference to the file, which the helper keeps for the message.
+                .kept(KeptDescriptor(file.number) { [receiver] in receiver.release(FileID(number: $0)) })
             case .lost: .lost
             }
         client.channel.take(message.bytes, arrival)

@@ -1,18 +1,10 @@
 import BrokerCore
-import DiskRecords
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
-import SharedCache
-import WorkerProtocol
 
 // Local files: a helper has their descriptors, looks at them and reads them.
 extension Broker {
-    /// A reference to a file that a helper keeps for a message.
-    func keptFile(_ file: FileID) -> KeptDescriptor {
-        KeptDescriptor(file.number) { [receiver] in receiver.release(FileID(number: $0)) }
-    }
-
     /// Takes a message about a file that a helper keeps, or whose descriptor is a file in memory.
     func take(
         _ message: ClientMessage, _ kept: KeptDescriptor?, _ memory: FileDescriptor?, from client: ClientConnection
@@ -46,16 +38,6 @@ extension Broker {
             }
         } catch {
             events.append(.fileReadFailed(job, .noMemory("\(error)")))
-        }
-    }
-
-    /// Has the cache process save the identity of a file.
-    func keep(_ record: OriginalRecord, _ text: String, _ job: JobID, on worker: WorkerID) {
-        guard let memory = try? SealedBuffer(copying: Array(text.utf8), name: "imgbroker-identity") else {
-            return events.append(.savesFinished(worker, [job], isSaved: false))
-        }
-        send(StoreOrder.keepOriginal(job: job.number, record), [memory.descriptor], to: worker) { _ in
-            .savesFinished(worker, [job], isSaved: false)
         }
     }
 

@@ -206,11 +206,15 @@ extension Broker {
         return worker.memory?.region(of: bytes).map { Product($0) }
     }
 
-    func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {
-        guard let (bytes, contents) = buffers.source(of: buffer) else {
-            return events.append(.savesFinished(worker, [job], isSaved: false))
+    /// Has the cache process save contents, as `BufferTable.source` returns them.
+    func keep(
+        _ order: StoreOrder, _ contents: (bytes: [UInt8]?, descriptors: [FileDescriptor])?, _ job: JobID,
+        on worker: WorkerID
+    ) {
+        guard let contents else { return events.append(.savesFinished(worker, [job], isSaved: false)) }
+        send(order, contents.descriptors, bytes: contents.bytes, to: worker) { _ in
+            .savesFinished(worker, [job], isSaved: false)
         }
-        send(order, contents, bytes: bytes, to: worker) { _ in .savesFinished(worker, [job], isSaved: false) }
     }
 
     /// Sends an order, with `bytes` in place of its first descriptor. If no frame can hold it, `failure` states the event that ends

@@ -205,7 +205,7 @@ final class Broker {
                 timer.set(to: deadline)
             }
             let isRetrying =
-                !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
+                !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || !unread.left.isEmpty
                 || !formerServers.isEmpty || receiver.isBusy || !blocked.isEmpty
                 || closer.isBehind || mayHaveStrangers || pendingUpgrade != nil || lateCheck != nil
                 || store?.isBehind(state.keptRevision) == true
@@ -226,7 +226,7 @@ final class Broker {
             serveClients(at: begun)
             if begun.microseconds(since: retriedAt) >= Self.retryMilliseconds * 1000 {
                 retriedAt = begun
-                if unread.departed > 0 { unread.forgetReceived() }
+                if !unread.left.isEmpty { unread.forgetReceived() }
                 retryStalled()
                 receiver.advance()
                 advanceStore()
@@ -396,10 +396,12 @@ final class Broker {
             send(StoreOrder.clear(job: job.number, olderThanSeconds: seconds), to: worker)
         case .saveQuarantine(let worker, let records): send(StoreOrder.quarantine(records), to: worker)
         case .saveOriginal(let worker, let job, let record, let buffer):
-            keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
+            keep(.keepOriginal(job: job.number, record), buffers.source(of: buffer), job, on: worker)
         case .saveRaster(let worker, let job, let record, let buffer):
-            keep(.keepRaster(job: job.number, record), buffer, job, on: worker)
-        case .saveIdentity(let worker, let job, let record, let text): keep(record, text, job, on: worker)
+            keep(.keepRaster(job: job.number, record), buffers.source(of: buffer), job, on: worker)
+        case .saveIdentity(let worker, let job, let record, let text):
+            let memory = try? SealedBuffer(copying: Array(text.utf8), name: "imgbroker-identity")
+            keep(.keepOriginal(job: job.number, record), memory.map { (nil, [$0.descriptor]) }, job, on: worker)
         case .forget(let worker, let job, let url, let owner):
             send(StoreOrder.forget(job: job.number, url: url, owner: owner), to: worker) { _ in
                 .forgotten(worker, job, keys: [])

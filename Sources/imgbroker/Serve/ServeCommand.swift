@@ -4,7 +4,6 @@ import SystemValues
 
 /// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
-    /// Why the broker does not start.
     private struct Refusal: Error, CustomStringConvertible {
         let description: String
         let status: Int32
@@ -75,9 +74,8 @@ enum ServeCommand {
         }
 
         if configuration.limits.usesDisk {
-            if let directory = configuration.cacheDirectory ?? Configuration.usualCacheDirectory {
-                launcher.cachePath = directory
-            } else {
+            launcher.cachePath = configuration.cacheDirectory ?? Configuration.usualCacheDirectory
+            if launcher.cachePath == nil {
                 log.warning(
                     .setting,
                     "no place for the disk cache: neither XDG_CACHE_HOME nor HOME is set; name one with --cache-dir")
@@ -96,9 +94,7 @@ enum ServeCommand {
             } else if let ownUser {
                 // These need the privileges that are dropped below.
                 if listener.identity != nil { remover = try SocketRemover(path: listener.path) }
-                if configuration.limits.usesDisk,
-                    let directory = configuration.cacheDirectory ?? Configuration.usualCacheDirectory
-                {
+                if let directory = launcher.cachePath {
                     try? CurrentProcess.makeDirectory(directory, owner: ownUser)
                     launcher.cacheDirectory = try? FileSystem.openDirectory(directory)
                 }

@@ -17,7 +17,6 @@ final class ListeningSocket {
     /// hold it for longer.
     private static let lockMilliseconds = 2000
 
-    /// Listens at `path`, a file with the mode given, and the group if one is.
     init(path: String, mode: UInt32, group: UInt32? = nil, log: Log) throws(Failure) {
         self.path = path
         do throws(SystemError) {
@@ -48,7 +47,6 @@ final class ListeningSocket {
         (self.descriptor, self.path, self.identity) = (descriptor, path, identity)
     }
 
-    /// Removes the file, if it is still this socket's.
     func remove() {
         if let identity, UnixSocket.identity(of: path) == identity { try? FileDescriptor.remove(path) }
     }

@@ -24,7 +24,6 @@ struct UnreadDescriptors {
     private var countedAt = Instant(nanoseconds: 0)
     /// Connections of departed clients whose other end still has descriptors to receive, `count` at most.
     private(set) var left: [(socket: FileDescriptor, user: UInt32, count: Int)] = []
-    /// Their number by user.
     private var leftByUser: [UInt32: Int] = [:]
     /// The users of those closed since the last `takeForgotten`.
     private var forgotten: [UInt32] = []
@@ -34,9 +33,6 @@ struct UnreadDescriptors {
         self.limit = max(limit, 8)
         self.departedLimit = departedLimit
     }
-
-    /// The connections of departed clients, which still take a descriptor here.
-    var departed: Int { left.count }
 
     /// The number that a client may have in flight now.
     mutating func allowance(

@@ -41,7 +41,6 @@ final class Upload {
     var missing: Int { size - received }
     var isCopy: Bool { source != nil }
 
-    /// Takes the next bytes of a payload.
     func append(_ bytes: ArraySlice<UInt8>) throws(SystemError) {
         guard let descriptor = product.descriptor else { return }
         try descriptor.write(bytes.span, at: received)

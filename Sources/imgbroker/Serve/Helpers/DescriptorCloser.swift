@@ -43,7 +43,6 @@ final class DescriptorCloser {
         start()
     }
 
-    /// Has a buffer of the broker's closed.
     func close(_ buffer: FileDescriptor) {
         if let size = try? buffer.size(), size >= Self.worthwhileBytes { hand(over: buffer) }
     }

@@ -117,7 +117,6 @@ enum DescriptorHelper {
         }
     }
 
-    /// The reasons why a file was not read.
     enum ReadFailure: Int {
         /// It is another one than it was, or was changed meanwhile.
         case changed
@@ -339,7 +338,6 @@ enum DescriptorHelper {
             }
         }
 
-        /// The digest of all bytes of a sealed memfd.
         private func digest(of file: FileDescriptor) throws(SystemError) -> ContentDigest? {
             var hash = SHA256()
             var offset = 0

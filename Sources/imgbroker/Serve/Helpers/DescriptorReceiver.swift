@@ -44,7 +44,6 @@ final class DescriptorReceiver {
         case event(Event)
     }
 
-    /// What helpers have sent.
     struct Arrivals {
         var messages: [(ClientID, Message)] = []
         var reports: [FileReport] = []
@@ -86,18 +85,19 @@ final class DescriptorReceiver {
     }
 
     private final class Helper {
-        enum State {
-            case idle
-            case receiving(ClientID, since: Instant)
-            case examining(FileID, since: Instant)
-            case reading(JobID, FileID, since: Instant)
-            /// It closes descriptors of a user.
-            case closing(UInt32, since: Instant)
+        enum State: Equatable {
+            case idle, receiving
+            case examining(FileID)
+            case reading(JobID, FileID)
+            /// It closes descriptors of its user.
+            case closing
         }
 
         let child: ChildProcess
         let socket: FileDescriptor
-        var state = State.idle
+        var state = State.idle { didSet { since = .now } }
+        /// When its state has begun.
+        private(set) var since = Instant.now
         var bytes: [UInt8] = []
         var descriptors: [FileDescriptor] = []
         /// The user whose message it was given last, and to whom all its files belong.
@@ -120,10 +120,10 @@ final class DescriptorReceiver {
         var abandoned: [FileID: Instant] = [:]
 
         /// Whether it may have descriptors of its user.
-        var hasDescriptors: Bool { if case .idle = state { !files.isEmpty || !unneeded.isEmpty } else { true } }
+        var hasDescriptors: Bool { state != .idle || !files.isEmpty || !unneeded.isEmpty }
 
         /// Whether a client's message has not come.
-        var isReceiving: Bool { if case .receiving = state { true } else { remaining > 0 } }
+        var isReceiving: Bool { state == .receiving || remaining > 0 }
 
         init(_ child: ChildProcess, _ socket: FileDescriptor) {
             self.child = child
@@ -213,7 +213,6 @@ final class DescriptorReceiver {
         return true
     }
 
-    /// Has a file closed.
     func release(_ file: FileID) {
         wanted.remove(file)
         claimed.remove(file)
@@ -222,7 +221,7 @@ final class DescriptorReceiver {
         guard let helper = keepers[file] else { return }
         // A read that has not begun is not wanted any more.
         helper.orders.removeAll { if case .read(_, file, _) = $0 { true } else { false } }
-        if case .reading(_, file, _) = helper.state { helper.abandoned[file] = .now }
+        if case .reading(_, file) = helper.state { helper.abandoned[file] = .now }
         if helper.localFiles.contains(file), helper.abandoned.isEmpty { return giveUp(file, of: helper) }
         helper.orders.append(.release(file))
         giveOrders(to: helper)
@@ -274,8 +273,8 @@ final class DescriptorReceiver {
     /// Gives the connections that wait to be closed to the helper for that, all together.
     private func closeWaiting() {
         if waitingToClose.isEmpty { return }
-        if let helper = closingHelper, case .closing(_, let since) = helper.state {
-            if Instant.now.microseconds(since: since) < Self.receivingMicroseconds { return }
+        if let helper = closingHelper, helper.state == .closing {
+            if Instant.now.microseconds(since: helper.since) < Self.receivingMicroseconds { return }
             closingHelper = nil
             remove(helper)
         }
@@ -288,9 +287,9 @@ final class DescriptorReceiver {
             FileDescriptor.close(raw: raw)
             waitingToClose.removeLast()
             closed.append(user)
-            (helper.user, helper.state) = (user, .closing(user, since: .now))
+            (helper.user, helper.state) = (user, .closing)
         }
-        if case .closing = helper.state { _ = send(.init(.close), to: helper) }
+        if helper.state == .closing { _ = send(.init(.close), to: helper) }
     }
 
     /// The users of connections that wait to be closed, and of those that no longer do, since the last call.
@@ -328,7 +327,7 @@ final class DescriptorReceiver {
         for (index, task) in waiting.enumerated() where !busyUsers.contains(task.user) {
             busyUsers.insert(task.user)
             if let keeper = keeper(of: task.user) {
-                if case .idle = keeper.state, keeper.orders.isEmpty { return (index, keeper) }
+                if keeper.state == .idle, keeper.orders.isEmpty { return (index, keeper) }
                 continue
             }
             guard HelperShares.permits(own: heldUp.count { $0 == task.user }, all: heldUp.count),
@@ -353,21 +352,21 @@ final class DescriptorReceiver {
             current = nil
         }
         if current == nil { current = start() }
-        guard let helper = current, case .idle = helper.state else { return nil }
+        guard let helper = current, helper.state == .idle else { return nil }
         return helper
     }
 
     /// Gives a helper its next order about a file, if it is idle.
     private func giveOrders(to helper: Helper) {
-        guard case .idle = helper.state, let order = helper.orders.first else { return }
+        guard helper.state == .idle, let order = helper.orders.first else { return }
         switch order {
         case .read(let job, let file, let memory):
             guard send(.init(.read, file.number), memory, to: helper) else { return }
-            helper.state = .reading(job, file, since: .now)
+            helper.state = .reading(job, file)
         case .release(let file):
             guard send(.init(.release, file.number), to: helper) else { return }
             forget(file, of: helper)
-            helper.state = .closing(helper.user, since: .now)
+            helper.state = .closing
         }
         helper.orders.removeFirst()
     }
@@ -392,7 +391,7 @@ final class DescriptorReceiver {
     private func closeUnneeded(of helper: Helper) {
         let orders = helper.unneeded.flatMap { DescriptorHelper.Order(.forget, $0.number).encoded }
         if send(orders, to: helper) { helper.unneeded = [] }
-        if case .idle = helper.state { becameIdle(helper) }
+        if helper.state == .idle { becameIdle(helper) }
     }
 
     private func forget(_ file: FileID, of helper: Helper) {
@@ -413,7 +412,7 @@ final class DescriptorReceiver {
     /// Kills helpers that have read for a long time what no request needs. The file system may have to answer first.
     private func endAbandoned() {
         for helper in others.values where !helper.abandoned.isEmpty {
-            guard case .reading(_, let file, _) = helper.state, let since = helper.abandoned[file],
+            guard case .reading(_, let file) = helper.state, let since = helper.abandoned[file],
                 Instant.now.microseconds(since: since) >= Self.abandonedMicroseconds
             else { continue }
             helper.abandoned = [:]
@@ -423,22 +422,17 @@ final class DescriptorReceiver {
 
     /// Whether a helper is kept from its work by a file system.
     private func isHeldUp(_ helper: Helper) -> Bool {
-        if case .reading(_, _, let since) = helper.state {
-            return Instant.now.microseconds(since: since) >= Self.readingMicroseconds
+        if case .reading = helper.state {
+            return Instant.now.microseconds(since: helper.since) >= Self.readingMicroseconds
         }
         return isLate(helper)
     }
 
     private func isLate(_ helper: Helper) -> Bool {
-        switch helper.state {
-        case .idle: false
-        case .receiving(_, let since), .examining(_, let since), .reading(_, _, let since):
-            Instant.now.microseconds(since: since) >= Self.receivingMicroseconds
-        case .closing(_, let since): Instant.now.microseconds(since: since) >= Self.closingMicroseconds
-        }
+        let patience = helper.state == .closing ? Self.closingMicroseconds : Self.receivingMicroseconds
+        return helper.state != .idle && Instant.now.microseconds(since: helper.since) >= patience
     }
 
-    /// Receives a helper's answers.
     func becameReadable(_ pid: Int) -> Arrivals {
         var arrivals = Arrivals()
         let isSender = { (helper: Helper) in helper.child.pid == pid }
@@ -483,12 +477,12 @@ final class DescriptorReceiver {
         case .closed: becameIdle(helper)
         case .examined, .refused: examined(answer, by: helper, &arrivals)
         case .read, .unread:
-            guard case .reading(let job, _, _) = helper.state else { return }
-            helper.state = .closing(helper.user, since: .now)
+            guard case .reading(let job, _) = helper.state else { return }
+            helper.state = .closing
             arrivals.reports.append(
                 answer.kind == .read ? .read(job) : .event(.fileReadFailed(job, Self.failure(answer.numbers))))
         case .several:
-            guard case .receiving = helper.state, let count = answer.numbers.first,
+            guard helper.state == .receiving, let count = answer.numbers.first,
                 (2...DescriptorHelper.mostMessages).contains(count)
             else { return }
             helper.remaining = count
@@ -497,7 +491,7 @@ final class DescriptorReceiver {
             let file = FileID(number: helper.expected.number + helper.received)
             helper.received += 1
             helper.remaining = max(0, helper.remaining - 1)
-            helper.state = .closing(helper.user, since: .now)
+            helper.state = .closing
             var message = Message(bytes: answer.bytes)
             switch answer.kind {
             case .memory:
@@ -505,7 +499,7 @@ final class DescriptorReceiver {
             case .file:
                 wanted.insert(file)
                 keep(file, in: helper)
-                helper.state = .examining(file, since: .now)
+                helper.state = .examining(file)
                 message.descriptor = .file(file)
             case .lost: message.descriptor = .lost
             case .end: message.isEnd = true
@@ -518,8 +512,8 @@ final class DescriptorReceiver {
     /// Takes the result of looking at a file.
     private func examined(_ answer: DescriptorHelper.Answer, by helper: Helper, _ arrivals: inout Arrivals) {
         let numbers = answer.numbers
-        guard case .examining(let file, _) = helper.state, numbers.first == file.number else { return }
-        helper.state = .closing(helper.user, since: .now)
+        guard case .examining(let file) = helper.state, numbers.first == file.number else { return }
+        helper.state = .closing
         if answer.kind == .examined, numbers.count == 9 || numbers.count == 13 {
             if numbers[7] != 0 { helper.localFiles.insert(file) }
             let identity = FileIdentity(
@@ -560,7 +554,7 @@ final class DescriptorReceiver {
         (helper.client, helper.received, helper.remaining) = (nil, 0, 0)
         if helper === current || helper === closingHelper { return }
         giveOrders(to: helper)
-        guard case .idle = helper.state, helper.files.isEmpty, helper.unneeded.isEmpty, helper.orders.isEmpty else {
+        guard helper.state == .idle, helper.files.isEmpty, helper.unneeded.isEmpty, helper.orders.isEmpty else {
             return
         }
         if current != nil { return remove(helper) }
@@ -571,7 +565,7 @@ final class DescriptorReceiver {
     /// A helper has exited by itself, or was killed. What it has received, and its files, are lost.
     private func lost(_ helper: Helper, _ arrivals: inout Arrivals) {
         if let client = helper.client, helper.isReceiving { arrivals.messages.append((client, Message(isEnd: true))) }
-        if case .reading(let job, _, _) = helper.state { arrivals.reports.append(.event(.fileReadFailed(job, .lost))) }
+        if case .reading(let job, _) = helper.state { arrivals.reports.append(.event(.fileReadFailed(job, .lost))) }
         for case .read(let job, _, _) in helper.orders { arrivals.reports.append(.event(.fileReadFailed(job, .lost))) }
         helper.orders = []
         for file in helper.files.sorted() {
@@ -610,12 +604,12 @@ final class DescriptorReceiver {
             for _ in 1..<DescriptorHelper.mostMessages { _ = fileIDs.next() }
             guard send(.init(.receive, file.number), task.descriptor, to: helper) else { return false }
             (helper.user, helper.expected, helper.client) = (task.user, file, client)
-            helper.state = .receiving(client, since: .now)
+            helper.state = .receiving
         case .keep(let file):
             guard send(.init(.keep, file.number), task.descriptor, to: helper) else { return false }
             helper.user = task.user
             keep(file, in: helper)
-            helper.state = .examining(file, since: .now)
+            helper.state = .examining(file)
         }
         return true
     }

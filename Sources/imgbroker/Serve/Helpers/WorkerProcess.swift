@@ -8,7 +8,6 @@ import SharedCache
 import SystemValues
 import WorkerProtocol
 
-/// Starts workers.
 struct WorkerLauncher {
     /// The folder with the workers' programs.
     let directory: String
@@ -167,7 +166,6 @@ final class WorkerProcess {
     private var processorTimeReadAt = Instant(nanoseconds: 0)
     /// When its last report was read.
     var heardAt = Instant(nanoseconds: 0)
-    /// When its memory was last measured.
     var measuredAt = Instant(nanoseconds: 0)
     var hasEnded = false
     var isWatchedForWriting = false
@@ -186,7 +184,6 @@ final class WorkerProcess {
         processorTimeBefore = child.processorMilliseconds ?? 0
     }
 
-    /// Whether a report of the worker was read in the last few milliseconds.
     func wasHeard(at now: Instant) -> Bool { now.microseconds(since: heardAt) < Self.livingAfterReport }
 
     /// A process that was just started, with this end of its control socket. Descriptors are received from the two

@@ -28,13 +28,10 @@ struct BrokerSetting: Sendable {
     /// Applies the values, and throws `UsageError`.
     private let take: @Sendable (inout Configuration, [GivenValue]) throws -> Void
 
-    /// The effect of a reload on a setting.
     enum Reload {
-        /// The new value is used.
         case changes
         /// The new value is used, but not in place of 0, nor 0 in its place.
         case changesAboveZero
-        /// The old value stays.
         case needsRestart
     }
 

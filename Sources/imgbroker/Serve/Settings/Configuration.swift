@@ -4,7 +4,6 @@ import LinuxSystem
 import SystemValues
 import WorkerProtocol
 
-/// The settings of a broker.
 struct Configuration {
     /// The socket's path; nil for the default.
     var socketPath: String?

@@ -18,7 +18,6 @@ struct GivenSettings {
     /// The presets of the configuration file: their lines, and where their sections begin.
     private(set) var presets: [String: Preset] = [:]
 
-    /// A preset as it was given.
     struct Preset {
         let source: String
         fileprivate(set) var values: [(key: String, value: GivenValue)] = []
@@ -171,7 +170,6 @@ struct GivenSettings {
 }
 
 extension String {
-    /// At most 200 characters of it.
     var shortened: String { count > 200 ? prefix(199) + "…" : self }
 
     fileprivate var trimmed: String {
