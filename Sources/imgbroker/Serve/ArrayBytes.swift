@@ -2,7 +2,6 @@ import LinuxSystem
 import SharedCache
 
 extension SealedBuffer {
-    /// Makes a sealed memfd of `bytes`.
     init(copying bytes: [UInt8], name: String) throws(SystemError) {
         self = try unsafe bytes.span.withUnsafeBytes { (bytes) throws(SystemError) in
             try unsafe SealedBuffer(copying: bytes, name: name)

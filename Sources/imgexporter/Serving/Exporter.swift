@@ -1,6 +1,7 @@
 internal import CDashboard
 import IPCProtocol
 import ImageBrokerClient
+import JSONCoding
 import LinuxSystem
 import SystemValues
 import WebServing
@@ -129,5 +130,30 @@ extension Exporter: WebApplication {
 
     private static func line(_ status: Int, _ line: String) -> WebAnswer {
         answer(plainText, Array((line + "\n").utf8), status: status)
+    }
+}
+
+/// What the dashboard shows, as JSON.
+struct DashboardStatus {
+    /// The broker's statistics; nil when it does not answer.
+    var report: StatsReport?
+    /// The broker's name and version.
+    var server: String?
+    /// Why the broker does not answer.
+    var problem: String?
+    /// The numbers of the thumbnails, the latest first; nil where they are disabled.
+    var thumbnails: [Int]?
+
+    var json: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("up", report != nil)
+            if let server { writer.member("server", server) }
+            if let problem { writer.member("problem", problem) }
+            writer.member("complete", report?.isComplete ?? true)
+            if let thumbnails { writer.array("thumbnails", of: thumbnails) }
+            if let report { writer.object("stats") { report.writeMembers(to: &$0) } }
+        }
+        return writer.bytes
     }
 }

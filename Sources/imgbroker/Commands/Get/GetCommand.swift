@@ -241,7 +241,7 @@ enum GetCommand {
         if request.sources.isEmpty { throw UsageError("get needs a URL or a file (see imgbroker get --help)") }
         request.options = load.options
         if isStaleFirst {
-            if load.hasCacheMode, request.options.cache != .noCache {
+            if load.flags.contains("--cache"), request.options.cache != .noCache {
                 throw UsageError("--stale-first goes with --cache no-cache only")
             }
             request.options.cache = .noCache
@@ -251,8 +251,9 @@ enum GetCommand {
             request.outputs = try OutputName.outputs(output, for: request.sources)
             request.outputFolder = OutputName.folder(of: output)
             request.keepsFrames =
-                !load.hasFrame && load.options.preset == nil && load.options.representation != .original
-            if !load.hasRepresentation {
+                !load.flags.contains("--frame") && load.options.preset == nil
+                && load.options.representation != .original
+            if load.flags.isDisjoint(with: ["--as", "--original"]) {
                 request.representations = try request.outputs.map(OutputName.representation)
             }
             // Before a file is written: its name may lead elsewhere afterwards.

@@ -43,13 +43,9 @@ struct LoadOptions {
     /// The options read so far, without the headers.
     private var given: GetOptions
     private var headers: [String: String] = [:]
-    private var flags: Set<String> = []
+    private(set) var flags: Set<String> = []
     /// A flag that describes a variant, if one was given.
     private var ownVariant: String?
-
-    var hasCacheMode: Bool { flags.contains("--cache") }
-    var hasRepresentation: Bool { !flags.isDisjoint(with: ["--as", "--original"]) }
-    var hasFrame: Bool { flags.contains("--frame") }
 
     init(_ defaults: GetOptions = GetOptions()) { given = defaults }
 

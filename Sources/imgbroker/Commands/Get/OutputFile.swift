@@ -134,7 +134,6 @@ enum OutputName {
         }
     }
 
-    /// A file's name without its extension, and that.
     static func parts(of name: String) -> (name: String, fileExtension: String) {
         let scalars = name.unicodeScalars
         guard let dot = scalars.lastIndex(of: "."), dot != scalars.startIndex else { return (name, "") }

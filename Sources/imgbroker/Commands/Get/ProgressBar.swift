@@ -11,7 +11,6 @@ final class ProgressBar {
         self.columns = columns
     }
 
-    /// Shows that `received` of `expected` bytes have been received.
     func show(_ received: Int, of expected: Int?) {
         let text = ByteCount(received).description
         guard let expected, expected > 0 else { return show(text, share: nil) }
@@ -41,7 +40,6 @@ final class ProgressBar {
         isShown = false
     }
 
-    /// Draws a bar of `width` columns, filled to `share`.
     static func bar(_ share: Double, width: Int) -> String {
         let eighths = Int((max(0, min(1, share)) * Double(width * 8)).rounded())
         let partial = eighths % 8 == 0 ? "" : String(["▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8 - 1])

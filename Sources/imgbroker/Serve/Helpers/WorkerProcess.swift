@@ -53,7 +53,6 @@ struct WorkerLauncher {
     /// The descriptor of a started process's control socket.
     static let controlDescriptor: Int32 = 3
 
-    /// Starts this program once more, with other arguments.
     static func startAgain(_ arguments: [String]) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         guard let path = CurrentProcess.executablePath else { throw SystemError("readlink") }
         // This leads to the program's file also when another has taken its name.
