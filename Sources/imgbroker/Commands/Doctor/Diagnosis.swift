@@ -21,7 +21,6 @@ struct MachineFacts {
     var hasSeccomp = true
     /// The version of Landlock; 0 without it.
     var landlock = 1
-    /// Whether a memfd could be made and sealed.
     var canSeal = true
     /// The kernel's setting for huge pages in memfds (`shmem_enabled`); nil when it has none.
     var hugePages: String?
@@ -46,14 +45,12 @@ struct MachineFacts {
     /// The service of images over HTTP, and that of thumbnails; nil for one that is not installed.
     var http: HTTPService?
     var thumbnails: ThumbnailService?
-    /// The user who runs the doctor.
     var user = "root"
 
     enum SocketFacts {
         case serving(path: String, version: String, Service)
         /// No broker listens there, and one could.
         case free(path: String)
-        /// This user may not use it.
         case forbidden(path: String)
         case nowhere
     }

@@ -50,6 +50,9 @@ struct SocketAccess {
                 "\(socket.owner) and the group \(socket.group) (\(members.joined(separator: ", "))) may connect"
             case .owner: "\(socket.owner) alone may connect"
             }
+        // A directory in which any user may put another socket in the place of this one.
+        let open = directories.first { $0.mode & 0o1002 == 0o002 }
+        let danger = open.map { "any user may replace the socket: chmod o-w \($0.path)" }
         return Finding(
             "socket", "\(path) (\(socket.rights)): \(admitted)",
             difference(from: configuration, socket) ?? danger ?? obstacle(for: socket))
@@ -86,12 +89,6 @@ struct SocketAccess {
         if wrong.isEmpty { return nil }
         return wrong.joined(separator: ", ")
             + ": restart the broker; of a socket that systemd has made: systemctl edit imgbroker.socket"
-    }
-
-    /// A directory in which any user may put another socket in the place of this one.
-    private var danger: String? {
-        directories.first { $0.mode & 0o1002 == 0o002 }
-            .map { "any user may replace the socket: chmod o-w \($0.path)" }
     }
 
     /// Returns the remedy for a directory that admitted users cannot search; nil without one.

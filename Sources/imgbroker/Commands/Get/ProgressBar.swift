@@ -17,7 +17,6 @@ final class ProgressBar {
         show("\(text) of \(ByteCount(expected))", share: Double(received) / Double(expected))
     }
 
-    /// Shows the number of `total` images that are loaded or have failed.
     func show(done: Int, failed: Int, of total: Int) {
         let text = "\(done + failed) of \(total)" + (failed > 0 ? ", \(failed) failed" : "")
         show(text, share: total == 0 ? nil : Double(done + failed) / Double(total))

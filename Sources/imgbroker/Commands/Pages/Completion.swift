@@ -29,7 +29,6 @@ enum Completion: String, CaseIterable {
         unique(CtlCommand.commands.flatMap(\.commands).map { String($0.flag.prefix { $0 != " " }) })
     }
 
-    /// The words without repetitions, in their order.
     private static func unique(_ words: [String]) -> [String] {
         var seen: Set<String> = []
         return words.filter { seen.insert($0).inserted }

@@ -22,7 +22,6 @@ final class ClientConnection {
     let id: ClientID
     let uid: UInt32
     let isAdmin: Bool
-    /// Whether it sees the figures of all users.
     let seesFigures: Bool
     let channel: FrameChannel
     /// Whether nothing is read any more, and the connection is closed once everything is sent.

@@ -227,7 +227,16 @@ enum DescriptorHelper {
 
         private mutating func nextOrder() -> (Order, FileDescriptor?)? {
             while orders.count < Order.length {
-                guard receiveOrders() else { return nil }
+                let size = Order.length * mostMessages
+                let isReceived = unsafe withUnsafeTemporaryAllocation(byteCount: size, alignment: 8) { buffer in
+                    guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control),
+                        case .bytes(let count, let descriptors, _) = received
+                    else { return false }
+                    unsafe orders.append(contentsOf: buffer[..<count])
+                    self.descriptors += descriptors
+                    return true
+                }
+                guard isReceived else { return nil }
             }
             let order = unsafe orders.withUnsafeBytes { bytes in
                 unsafe Order(UnsafeRawBufferPointer(rebasing: bytes[..<Order.length]))
@@ -236,17 +245,6 @@ enum DescriptorHelper {
             guard let order else { return nil }
             let hasDescriptor = order.kind.hasDescriptor && !descriptors.isEmpty
             return (order, hasDescriptor ? descriptors.removeFirst() : nil)
-        }
-
-        private mutating func receiveOrders() -> Bool {
-            unsafe withUnsafeTemporaryAllocation(byteCount: Order.length * mostMessages, alignment: 8) { buffer in
-                guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control),
-                    case .bytes(let count, let descriptors, _) = received
-                else { return false }
-                unsafe orders.append(contentsOf: buffer[..<count])
-                self.descriptors += descriptors
-                return true
-            }
         }
 
         private enum Reception {
@@ -374,16 +372,12 @@ enum DescriptorHelper {
                 try memory.seal()
                 pending += Answer(.read, numbers: [number]).encoded
                 return true
+            } catch  where ["pwrite", "fcntl"].contains(error.call) {
+                return fail(number, .noMemory, error.code)
             } catch {
-                return fail(number, failure(error), error.code)
+                let permanent = [SystemError.invalidArgument, SystemError.badDescriptor, SystemError.isDirectory]
+                return fail(number, permanent.contains(error.code) ? .unreadable : .failed, error.code)
             }
-        }
-
-        private func failure(_ error: SystemError) -> ReadFailure {
-            if error.call == "pwrite" || error.call == "fcntl" { return .noMemory }
-            let isPermanent = [SystemError.invalidArgument, SystemError.badDescriptor, SystemError.isDirectory]
-                .contains(error.code)
-            return isPermanent ? .unreadable : .failed
         }
 
         private mutating func fail(_ number: Int, _ failure: ReadFailure, _ code: Int32 = 0) -> Bool {

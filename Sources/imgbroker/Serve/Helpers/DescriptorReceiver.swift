@@ -302,9 +302,21 @@ final class DescriptorReceiver {
         exiting.removeAll { $0.reap() != nil }
         strays.removeAll { $0.child.reap() != nil }
         closeWaiting()
-        endAbandoned()
+        // Helpers that have read for a long time what no request needs. The file system may have to answer first.
+        for helper in others.values where !helper.abandoned.isEmpty {
+            guard case .reading(_, let file) = helper.state, let since = helper.abandoned[file],
+                Instant.now.microseconds(since: since) >= Self.abandonedMicroseconds
+            else { continue }
+            helper.abandoned = [:]
+            helper.child.send(SignalNumber.kill)
+        }
         for helper in others.values where !helper.orders.isEmpty { giveOrders(to: helper) }
-        closeLeftOver()
+        // Files that are not needed, of helpers that had no order for a while.
+        let now = Instant.now
+        if now.microseconds(since: leftOverClosedAt) >= Self.receivingMicroseconds {
+            leftOverClosedAt = now
+            for helper in others.values where !helper.unneeded.isEmpty { closeUnneeded(of: helper) }
+        }
         while let (index, helper) = nextTask() {
             let task = waiting.remove(at: index)
             if !give(task, to: helper) {
@@ -399,25 +411,6 @@ final class DescriptorReceiver {
         helper.localFiles.remove(file)
         helper.abandoned[file] = nil
         keepers[file] = nil
-    }
-
-    /// Has files closed that are not needed, of helpers that had no order for a while.
-    private func closeLeftOver() {
-        let now = Instant.now
-        if now.microseconds(since: leftOverClosedAt) < Self.receivingMicroseconds { return }
-        leftOverClosedAt = now
-        for helper in others.values where !helper.unneeded.isEmpty { closeUnneeded(of: helper) }
-    }
-
-    /// Kills helpers that have read for a long time what no request needs. The file system may have to answer first.
-    private func endAbandoned() {
-        for helper in others.values where !helper.abandoned.isEmpty {
-            guard case .reading(_, let file) = helper.state, let since = helper.abandoned[file],
-                Instant.now.microseconds(since: since) >= Self.abandonedMicroseconds
-            else { continue }
-            helper.abandoned = [:]
-            helper.child.send(SignalNumber.kill)
-        }
     }
 
     /// Whether a helper is kept from its work by a file system.

@@ -23,7 +23,6 @@ struct BrokerSetting: Sendable {
     let isRepeatable: Bool
     /// Whether its value may contain a password, and is not shown.
     let isSecret: Bool
-    /// Whether a reload changes it.
     let onReload: Reload
     /// Applies the values, and throws `UsageError`.
     private let take: @Sendable (inout Configuration, [GivenValue]) throws -> Void

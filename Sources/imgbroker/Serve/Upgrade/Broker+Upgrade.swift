@@ -240,14 +240,6 @@ extension Broker {
         return receiver.processes + (own + closer.processes).map { ($0, nil) }
     }
 
-    /// The descriptors that others have made, or that others have a connection with, and that no client of the next process has. To
-    /// close them may take as long as these like.
-    private var foreignDescriptors: [FileDescriptor] {
-        let sockets = workers.values.map(\.channel.socket) + [forkServer?.socket].compactMap(\.self) + receiver.sockets
-        return sockets + receiver.takeWaitingToClose(closingConnections) + closer.pending
-            + products.values.compactMap(\.descriptor)
-    }
-
     private func installedProgram() throws(WireError) -> String {
         guard let path = CurrentProcess.executablePath else {
             throw WireError(.internal, "The program's path is unknown.")
@@ -289,7 +281,12 @@ extension Broker {
             }
         }
         kept.segments.removeAll { $0.descriptor == 0 }
-        var closing = foreignDescriptors
+        // The descriptors that others have made, or that others have a connection with, and that no client of the next process
+        // has. To close them may take as long as these like.
+        var closing =
+            workers.values.map(\.channel.socket) + [forkServer?.socket].compactMap(\.self) + receiver.sockets
+        closing += receiver.takeWaitingToClose(closingConnections) + closer.pending
+        closing += products.values.compactMap(\.descriptor)
         var copiedBytes = 0
         for index in kept.contents.indices {
             kept.contents[index].buffers = kept.contents[index].buffers.compactMap { buffer in
