@@ -116,23 +116,11 @@ extension Broker {
 
     /// Takes a message with descriptors that a helper has received.
     func take(_ message: DescriptorReceiver.Message, from id: ClientID) {
-        guard let client = clients[id] else {
-            // It has left while its message was received.
-            if case .file(let file) = message.descriptor { receiver.release(file) }
-            return
-        }
+        // It may have left while its message was received.
+        guard let client = clients[id] else { return }
         client.isBeingReceived = false
         if message.isEnd { return disconnect(client) }
-        let arrival: FrameChannel.Arrival? =
-            switch message.descriptor {
-            case .none: nil
-            case .memory(let descriptor): .descriptor(descriptor)
-            case .file(let file):
-                // A reference to the file, which the helper keeps for the message.
-                .kept(KeptDescriptor(file.number) { [receiver] in receiver.release(FileID(number: $0)) })
-            case .lost: .lost
-            }
-        client.channel.take(message.bytes, arrival)
+        client.channel.take(message.bytes, message.descriptor)
         client.hasMore = true
         waitForTurn(client)
         unflushed.insert(id)

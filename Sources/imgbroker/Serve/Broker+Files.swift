@@ -21,11 +21,8 @@ extension Broker {
 
     func take(_ arrivals: DescriptorReceiver.Arrivals) {
         for (client, message) in arrivals.messages { take(message, from: client) }
-        for report in arrivals.reports {
-            switch report {
-            case .read(let job): fileRead(job)
-            case .event(let event): handle(event)
-            }
+        for event in arrivals.events {
+            if case .fileRead(let job) = event { fileRead(job) } else { handle(event) }
         }
     }
 

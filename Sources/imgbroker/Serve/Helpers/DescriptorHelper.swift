@@ -36,10 +36,9 @@ enum DescriptorHelper {
         var number = 0
 
         /// Reads an order; nil for other bytes.
-        init?(_ bytes: UnsafeRawBufferPointer) {
-            guard bytes.count == Self.length, let kind = unsafe Kind(rawValue: bytes[0]) else { return nil }
-            self.kind = kind
-            number = unsafe bytes.loadUnaligned(fromByteOffset: 1, as: Int.self)
+        init?(_ bytes: ArraySlice<UInt8>) {
+            guard bytes.count == Self.length, let kind = bytes.first.flatMap(Kind.init) else { return nil }
+            self.init(kind, DescriptorHelper.number(of: bytes.dropFirst()))
         }
 
         init(_ kind: Kind, _ number: Int = 0) { (self.kind, self.number) = (kind, number) }
@@ -111,9 +110,7 @@ enum DescriptorHelper {
         /// The numbers that its bytes are.
         var numbers: [Int] {
             let bytes = Array(bytes)
-            return stride(from: 0, to: bytes.count - 7, by: 8).map { start in
-                Int(bitPattern: bytes[start..<start + 8].reversed().reduce(0) { $0 << 8 | UInt($1) })
-            }
+            return stride(from: 0, to: bytes.count - 7, by: 8).map { DescriptorHelper.number(of: bytes[$0..<$0 + 8]) }
         }
     }
 
@@ -147,6 +144,10 @@ enum DescriptorHelper {
     /// The eight bytes of a number, the lowest first.
     static func bytes(of number: Int) -> [UInt8] {
         (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+    }
+
+    private static func number(of bytes: ArraySlice<UInt8>) -> Int {
+        Int(bitPattern: bytes.reversed().reduce(0) { $0 << 8 | UInt($1) })
     }
 
     /// The process's work, until its socket ends.
@@ -213,7 +214,7 @@ enum DescriptorHelper {
 
         struct KeptFile {
             let file: FileDescriptor
-            let facts: FileFacts
+            let identity: FileIdentity
             /// Its device, if that is of a local file system.
             let device: UInt64?
         }
@@ -238,11 +239,8 @@ enum DescriptorHelper {
                 }
                 guard isReceived else { return nil }
             }
-            let order = unsafe orders.withUnsafeBytes { bytes in
-                unsafe Order(UnsafeRawBufferPointer(rebasing: bytes[..<Order.length]))
-            }
+            guard let order = Order(orders[..<Order.length]) else { return nil }
             orders.removeFirst(Order.length)
-            guard let order else { return nil }
             let hasDescriptor = order.kind.hasDescriptor && !descriptors.isEmpty
             return (order, hasDescriptor ? descriptors.removeFirst() : nil)
         }
@@ -317,9 +315,7 @@ enum DescriptorHelper {
                     identity.digest == nil
                     && age < (isLocal && !identity.hasCoarseTimes ? timePrecision : coarsePrecision)
                 let words = identity.digest?.words
-                files[number] = KeptFile(
-                    file: file, facts: FileFacts(identity, isRecent: isRecent, isLocal: isLocal),
-                    device: isLocal ? device : nil)
+                files[number] = KeptFile(file: file, identity: identity, device: isLocal ? device : nil)
                 if isLocal { localDevices[device, default: 0] += 1 }
                 pending +=
                     Answer(
@@ -362,13 +358,11 @@ enum DescriptorHelper {
         /// Reads a file that must be as it was when it was looked at, and still is afterwards.
         private mutating func read(_ number: Int, into memory: FileDescriptor) -> Bool {
             guard let kept = files[number] else { return fail(number, .unknown) }
-            let (file, facts) = (kept.file, kept.facts)
-            let size = facts.identity.size
+            let (file, identity) = (kept.file, kept.identity)
             do throws(SystemError) {
-                let digest = facts.identity.digest
-                if FileIdentity(try file.status(), digest) != facts.identity { return fail(number, .changed) }
-                if try memory.copy(size, from: file, at: 0) != size { return fail(number, .changed) }
-                if FileIdentity(try file.status(), digest) != facts.identity { return fail(number, .changed) }
+                if FileIdentity(try file.status(), identity.digest) != identity { return fail(number, .changed) }
+                if try memory.copy(identity.size, from: file, at: 0) != identity.size { return fail(number, .changed) }
+                if FileIdentity(try file.status(), identity.digest) != identity { return fail(number, .changed) }
                 try memory.seal()
                 pending += Answer(.read, numbers: [number]).encoded
                 return true

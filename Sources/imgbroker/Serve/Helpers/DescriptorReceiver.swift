@@ -1,6 +1,7 @@
 import BrokerCore
 import Digests
 import IPCProtocol
+import IPCTransport
 import LinuxSystem
 import SystemValues
 
@@ -20,33 +21,19 @@ import SystemValues
 final class DescriptorReceiver {
     /// A message, or a part of one, as the helper has received it.
     struct Message {
-        enum Descriptor {
-            case none
-            /// A file in memory.
-            case memory(FileDescriptor)
-            /// Any other file, which the helper keeps. `FileReport.event` follows.
-            case file(FileID)
-            /// The helper could open no more descriptors.
-            case lost
-        }
-
         var bytes: ArraySlice<UInt8> = []
-        var descriptor = Descriptor.none
+        /// A file in memory, or any other file, which the helper keeps until the last reference is gone: `fileExamined` or
+        /// `fileLost` follows. Nil without one.
+        var descriptor: FrameChannel.Arrival?
         /// Whether the client has closed the connection, or the message was lost.
         var isEnd = false
     }
 
-    /// What a helper says of a local file.
-    enum FileReport {
-        /// It was read, and the memfd is sealed.
-        case read(JobID)
-        /// It was not read, or was looked at: `fileExamined` or `fileLost`, after `claim` only.
-        case event(Event)
-    }
-
     struct Arrivals {
         var messages: [(ClientID, Message)] = []
-        var reports: [FileReport] = []
+        /// Local files that were looked at, after `claim` only, and those that were read, or not; the memfd of one that was read is
+        /// sealed.
+        var events: [Event] = []
     }
 
     /// The first word of its command line.
@@ -202,7 +189,7 @@ final class DescriptorReceiver {
     /// Reports the outcome of looking at a file.
     private func report(_ look: Event, of file: FileID, in arrivals: inout Arrivals) {
         guard wanted.contains(file) else { return }
-        if claimed.contains(file) { arrivals.reports.append(.event(look)) } else { looks[file] = look }
+        if claimed.contains(file) { arrivals.events.append(look) } else { looks[file] = look }
     }
 
     /// Has a file read into a memfd of its size. `becameReadable` returns the result; false when no helper has the file.
@@ -472,8 +459,8 @@ final class DescriptorReceiver {
         case .read, .unread:
             guard case .reading(let job, _) = helper.state else { return }
             helper.state = .closing
-            arrivals.reports.append(
-                answer.kind == .read ? .read(job) : .event(.fileReadFailed(job, Self.failure(answer.numbers))))
+            arrivals.events.append(
+                answer.kind == .read ? .fileRead(job) : .fileReadFailed(job, Self.failure(answer.numbers)))
         case .several:
             guard helper.state == .receiving, let count = answer.numbers.first,
                 (2...DescriptorHelper.mostMessages).contains(count)
@@ -488,12 +475,13 @@ final class DescriptorReceiver {
             var message = Message(bytes: answer.bytes)
             switch answer.kind {
             case .memory:
-                message.descriptor = helper.descriptors.isEmpty ? .lost : .memory(helper.descriptors.removeFirst())
+                message.descriptor = helper.descriptors.isEmpty ? .lost : .descriptor(helper.descriptors.removeFirst())
             case .file:
                 wanted.insert(file)
                 keep(file, in: helper)
                 helper.state = .examining(file)
-                message.descriptor = .file(file)
+                message.descriptor = .kept(
+                    KeptDescriptor(file.number) { [self] in release(FileID(number: $0)) })
             case .lost: message.descriptor = .lost
             case .end: message.isEnd = true
             default: break
@@ -558,8 +546,8 @@ final class DescriptorReceiver {
     /// A helper has exited by itself, or was killed. What it has received, and its files, are lost.
     private func lost(_ helper: Helper, _ arrivals: inout Arrivals) {
         if let client = helper.client, helper.isReceiving { arrivals.messages.append((client, Message(isEnd: true))) }
-        if case .reading(let job, _) = helper.state { arrivals.reports.append(.event(.fileReadFailed(job, .lost))) }
-        for case .read(let job, _, _) in helper.orders { arrivals.reports.append(.event(.fileReadFailed(job, .lost))) }
+        if case .reading(let job, _) = helper.state { arrivals.events.append(.fileReadFailed(job, .lost)) }
+        for case .read(let job, _, _) in helper.orders { arrivals.events.append(.fileReadFailed(job, .lost)) }
         helper.orders = []
         for file in helper.files.sorted() {
             forget(file, of: helper)

@@ -13,15 +13,6 @@ struct SettingSources {
     /// The file that was read before. One that is missing now is an error: its settings would end unnoticed.
     var readFile: String?
 
-    /// Reads the configuration file, and joins it with the other sources.
-    func read() throws(UsageError) -> GivenSettings {
-        var given = GivenSettings()
-        if let file { try given.add(try ConfigurationFile.read(file), of: file) }
-        given.add { environment[$0] }
-        given.add(flags: flags)
-        return given
-    }
-
     fileprivate var file: String? {
         if let file = namedFile ?? readFile { return file }
         if let path = environment["IMGBROKER_CONFIG"], !path.isEmpty { return path }
@@ -31,34 +22,32 @@ struct SettingSources {
 
 /// The settings in force, and the sources to read them from again.
 struct Settings {
-    let sources: SettingSources
-    let given: GivenSettings
-    let configuration: Configuration
+    private var sources: SettingSources
+    private(set) var given = GivenSettings()
+    private(set) var configuration: Configuration
 
+    /// Reads the configuration file, and joins it with the other sources.
     init(_ sources: SettingSources) throws(UsageError) {
-        var sources = sources
-        sources.readFile = sources.file
-        let given = try sources.read()
-        self.init(sources, given, try given.configuration())
-    }
-
-    private init(_ sources: SettingSources, _ given: GivenSettings, _ configuration: Configuration) {
-        (self.sources, self.given, self.configuration) = (sources, given, configuration)
+        self.sources = sources
+        self.sources.readFile = sources.file
+        if let file = self.sources.readFile { try given.add(try ConfigurationFile.read(file), of: file) }
+        given.add { sources.environment[$0] }
+        given.add(flags: sources.flags)
+        configuration = try given.configuration()
     }
 
     /// Reads the sources again. Returns the settings that follow, in which each setting that needs a restart has its old
     /// value, and the changes. All values must be understood, whether or not they would be used.
     func reloaded() throws(UsageError) -> (settings: Settings, report: ReloadReport) {
-        let read = try Settings(sources)
-        var given = read.given
+        var read = try Settings(sources)
         var report = ReloadReport()
-        for setting in BrokerSetting.all where self.given.values(of: setting) != given.values(of: setting) {
+        for setting in BrokerSetting.all where given.values(of: setting) != read.given.values(of: setting) {
             var change = ReloadReport.Change(
-                key: setting.name, old: self.given.shown(setting), new: given.shown(setting))
+                key: setting.name, old: given.shown(setting), new: read.given.shown(setting))
             if let reason = refusal(of: setting, in: read.configuration) {
                 change.reason = reason
                 report.refused.append(change)
-                given.take(setting, from: self.given)
+                read.given.take(setting, from: given)
             } else {
                 report.changed.append(change)
             }
@@ -69,19 +58,19 @@ struct Settings {
             ("proxy-credentials-file", configuration.proxyCredentials != read.configuration.proxyCredentials),
         ] where hasChanged && !(report.changed + report.refused).contains(where: { $0.key == key }) {
             guard let setting = BrokerSetting.all.first(where: { $0.name == key }) else { continue }
-            let path = given.shown(setting)
+            let path = read.given.shown(setting)
             report.changed.append(ReloadReport.Change(key: key, old: path, new: path + " (other contents)"))
         }
-        for name in Set(self.given.presets.keys).union(given.presets.keys).sorted() {
-            let (old, new) = (self.given.presets[name], given.presets[name])
+        for name in Set(given.presets.keys).union(read.given.presets.keys).sorted() {
+            let (old, new) = (given.presets[name], read.given.presets[name])
             if old?.text == new?.text { continue }
             report.changed.append(
                 ReloadReport.Change(
                     key: "preset \(name)", old: old?.text.shortened ?? "", new: new?.text.shortened ?? ""))
         }
         // Deriving the configuration reads the files that settings name.
-        let configuration = report.refused.isEmpty ? read.configuration : try given.configuration()
-        return (Settings(read.sources, given, configuration), report)
+        if !report.refused.isEmpty { read.configuration = try read.given.configuration() }
+        return (read, report)
     }
 
     /// Why a setting keeps its value; nil if it may change.
