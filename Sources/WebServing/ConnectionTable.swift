@@ -43,29 +43,9 @@ package struct ConnectionTable {
         let phase: Phase
     }
 
-    /// The addresses that share the connections of one client: those of this machine, a network of IPv6, or one of IPv4.
-    private struct Client: Hashable {
-        private static let loopback: [UInt8] = [127]
-        private let bytes: [UInt8]
-
-        /// The client at an address; nil for a Unix socket.
-        init(_ address: IPAddress?) {
-            guard let address else {
-                bytes = Self.loopback
-                return
-            }
-            let bytes = (address.mappedIPv4 ?? address).bytes
-            if bytes.count == 4 {
-                self.bytes = bytes.starts(with: Self.loopback) ? Self.loopback : bytes
-            } else {
-                self.bytes =
-                    bytes.last == 1 && bytes.dropLast().allSatisfy { $0 == 0 } ? Self.loopback : Array(bytes.prefix(8))
-            }
-        }
-    }
-
     private struct Connection {
-        let client: Client
+        /// The bytes that name its client.
+        let client: [UInt8]
         /// When it was opened, as a number.
         let order: Int
         var phase = Phase.header
@@ -82,7 +62,7 @@ package struct ConnectionTable {
     /// Adds a connection. Returns one to be ended for it, which may be itself: of a client that has its share, or of all when there
     /// are too many, that which has waited longest for its request or the end of its answer.
     mutating func open(_ id: Int32, from address: IPAddress?, at now: Instant) -> Ended? {
-        let client = Client(address)
+        let client = Self.client(at: address)
         let own = connections.filter { $0.value.client == client }
         let isFull = own.count >= limits.share || connections.count >= limits.connections
         let candidates = (own.count >= limits.share ? own : connections).filter { $0.value.deadline != nil }
@@ -96,6 +76,15 @@ package struct ConnectionTable {
                 client: client, order: opened, deadline: now.adding(milliseconds: limits.headerMilliseconds))
         }
         return ended
+    }
+
+    /// The bytes that the addresses of one client share: those of this machine, a network of IPv6, or one of IPv4. A Unix socket
+    /// has no address.
+    private static func client(at address: IPAddress?) -> [UInt8] {
+        let loopback: [UInt8] = [127]
+        guard let bytes = address.map({ ($0.mappedIPv4 ?? $0).bytes }) else { return loopback }
+        if bytes.count == 4 { return bytes.starts(with: loopback) ? loopback : bytes }
+        return bytes.last == 1 && bytes.dropLast().allSatisfy { $0 == 0 } ? loopback : Array(bytes.prefix(8))
     }
 
     /// Notes that a header is complete, and that its body remains to be received.

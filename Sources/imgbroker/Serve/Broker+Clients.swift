@@ -258,13 +258,7 @@ extension Broker {
             guard let descriptor else {
                 throw WireError(.badRequest, "The descriptor that fds announces did not come.")
             }
-            let given: Upload.Given =
-                if request.pixels != nil {
-                    .sealed(try Upload.sealedPixels(in: descriptor))
-                } else {
-                    try Upload.look(at: descriptor, for: request, upTo: configuration.limits.maxDownloadBytes)
-                }
-            switch given {
+            switch try Upload.look(at: descriptor, for: request, upTo: configuration.limits.maxDownloadBytes) {
             case .sealed(let buffer):
                 uploads[client.id] = buffer
                 return .storeReceived(client.id, request, bytes: buffer.size)

@@ -25,22 +25,6 @@ final class Thumbnails: Sendable {
         /// The files, the latest first.
         var made: [Thumbnail] = []
         var next = 0
-
-        mutating func note(_ url: String) {
-            waiting.removeAll { $0 == url }
-            waiting.insert(url, at: 0)
-            if waiting.count > Thumbnails.count { waiting.removeLast() }
-        }
-
-        mutating func takeWaiting() -> String? { waiting.isEmpty ? nil : waiting.removeFirst() }
-
-        mutating func add(_ png: [UInt8], of url: String) {
-            made.removeAll { $0.url == url }
-            made.insert(Thumbnail(number: next, url: url, png: png), at: 0)
-            next += 1
-            // Readers still ask for those that they have just been told of.
-            if made.count > 2 * Thumbnails.count { made.removeLast() }
-        }
     }
 
     private let path: String
@@ -63,7 +47,12 @@ final class Thumbnails: Sendable {
     private func follow() {
         let broker = try? ImageBroker(path: path)
         try? broker?.follow([.finished]) { event in
-            if let url = event.url { self.state.withLock { $0.note(url) } }
+            guard let url = event.url else { return true }
+            self.state.withLock { state in
+                state.waiting.removeAll { $0 == url }
+                state.waiting.insert(url, at: 0)
+                if state.waiting.count > Self.count { state.waiting.removeLast() }
+            }
             return true
         }
     }
@@ -73,8 +62,15 @@ final class Thumbnails: Sendable {
     func update() -> [Int] {
         turn.withLock { _ in
             for _ in 0..<Self.mostAtOnce {
-                guard let url = state.withLock({ $0.takeWaiting() }), let png = make(url) else { continue }
-                state.withLock { $0.add(png, of: url) }
+                let url = state.withLock { $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }
+                guard let url, let png = make(url) else { continue }
+                state.withLock { state in
+                    state.made.removeAll { $0.url == url }
+                    state.made.insert(Thumbnail(number: state.next, url: url, png: png), at: 0)
+                    state.next += 1
+                    // Readers still ask for those that they have just been told of.
+                    if state.made.count > 2 * Self.count { state.made.removeLast() }
+                }
             }
         }
         return state.withLock { $0.made.prefix(Self.count).map(\.number) }

@@ -69,7 +69,7 @@ final class Upload {
     }
 
     /// Verifies a memfd with stored pixels, which is never copied.
-    static func sealedPixels(in descriptor: FileDescriptor) throws(WireError) -> SealedBuffer {
+    private static func sealedPixels(in descriptor: FileDescriptor) throws(WireError) -> SealedBuffer {
         if descriptor.hasSeals, !descriptor.isOpenForReading { throw notReadable }
         // Huge pages can only be mapped as wholes, and an image rarely ends with one.
         guard descriptor.hasSeals, !descriptor.hasHugePages, let size = try? descriptor.size(),
@@ -85,6 +85,7 @@ final class Upload {
     static func look(
         at descriptor: FileDescriptor, for request: StoreRequest, upTo limit: Int
     ) throws(WireError) -> Given {
+        if request.pixels != nil { return .sealed(try sealedPixels(in: descriptor)) }
         guard descriptor.hasSeals, let size = try? descriptor.size() else { throw notInMemory }
         guard descriptor.isOpenForReading else { throw notReadable }
         if size > limit { throw WireError(.tooLarge, "The file has \(size) bytes; --max-download permits \(limit).") }

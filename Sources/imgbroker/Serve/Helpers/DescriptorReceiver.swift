@@ -128,15 +128,11 @@ final class DescriptorReceiver {
     /// The helpers that have files.
     private var keepers: [FileID: Helper] = [:]
     private var fileIDs = IdentifierSource<FileKind>()
-    /// The files whose messages were read, and the findings about the others.
-    private var claimed: Set<FileID> = []
-    /// The files that were not released.
-    private var wanted: Set<FileID> = []
-    private var looks: [FileID: Event] = [:]
+    /// The files that were not released: whether their messages were read, and the findings about the others.
+    private var wanted: [FileID: (isClaimed: Bool, look: Event?)] = [:]
     private var leftOverClosedAt = Instant.now
-    private var exiting: [ChildProcess] = []
-    /// Killed helpers of the program before this one, which the descriptors of users hold up.
-    private var strays: [(child: ChildProcess, user: UInt32)] = []
+    /// Killed helpers. Those of the program before this one are held up by the descriptors of a user.
+    private var exiting: [(child: ChildProcess, heldUpBy: UInt32?)] = []
     private var waiting: [Task] = []
     /// Closes connections. It can always be replaced: unlike receiving a descriptor and closing it, closing a connection with
     /// unreceived ones never waits for another process (no `flush`), and a socket that lingers does so only until the process
@@ -160,7 +156,7 @@ final class DescriptorReceiver {
 
     /// Whether `advance` must be called now and then.
     var isBusy: Bool {
-        !waiting.isEmpty || !exiting.isEmpty || !strays.isEmpty || !waitingToClose.isEmpty
+        !waiting.isEmpty || !exiting.isEmpty || !waitingToClose.isEmpty
             || others.values.contains { !$0.orders.isEmpty || !$0.abandoned.isEmpty || !$0.unneeded.isEmpty }
     }
     var lingering: Int { waitingToClose.count }
@@ -174,7 +170,7 @@ final class DescriptorReceiver {
     /// Has a user's file in memory looked at, as if a helper had received it. `becameReadable` returns the result.
     func examine(_ descriptor: FileDescriptor, of user: UInt32) -> FileID {
         let file = fileIDs.next()
-        wanted.insert(file)
+        wanted[file] = (false, nil)
         waiting.append(Task(work: .keep(file), user: user, descriptor: descriptor))
         advance()
         return file
@@ -182,14 +178,13 @@ final class DescriptorReceiver {
 
     /// Notes that the message of a file was read. Returns the finding about the file, if there is one; otherwise `becameReadable` returns it.
     func claim(_ file: FileID) -> Event? {
-        claimed.insert(file)
-        return looks.removeValue(forKey: file)
+        wanted[file]?.isClaimed = true
+        return wanted[file]?.look.take()
     }
 
     /// Reports the outcome of looking at a file.
     private func report(_ look: Event, of file: FileID, in arrivals: inout Arrivals) {
-        guard wanted.contains(file) else { return }
-        if claimed.contains(file) { arrivals.events.append(look) } else { looks[file] = look }
+        if wanted[file]?.isClaimed == true { arrivals.events.append(look) } else { wanted[file]?.look = look }
     }
 
     /// Has a file read into a memfd of its size. `becameReadable` returns the result; false when no helper has the file.
@@ -201,9 +196,7 @@ final class DescriptorReceiver {
     }
 
     func release(_ file: FileID) {
-        wanted.remove(file)
-        claimed.remove(file)
-        looks[file] = nil
+        wanted[file] = nil
         if let index = waiting.firstIndex(where: { $0.work == .keep(file) }) { _ = waiting.remove(at: index) }
         guard let helper = keepers[file] else { return }
         // A read that has not begun is not wanted any more.
@@ -229,8 +222,7 @@ final class DescriptorReceiver {
 
     /// The helpers' processes, with the users whose descriptors may hold some of them up, also when they exit.
     var processes: [(child: ChildProcess, heldUpBy: UInt32?)] {
-        helpers.map { ($0.child, $0.hasDescriptors ? $0.user : nil) } + strays.map { ($0.child, $0.user) }
-            + exiting.map { ($0, nil) }
+        helpers.map { ($0.child, $0.hasDescriptors ? $0.user : nil) } + exiting
     }
 
     private var helpers: [Helper] { [current, closingHelper].compactMap(\.self) + others.values }
@@ -242,7 +234,9 @@ final class DescriptorReceiver {
     }
 
     /// Counts a killed helper of the process whose place this one takes for a user, unless it has exited.
-    func adopt(_ child: ChildProcess, heldUpBy user: UInt32) { if child.reap() == nil { strays.append((child, user)) } }
+    func adopt(_ child: ChildProcess, heldUpBy user: UInt32) {
+        if child.reap() == nil { exiting.append((child, user)) }
+    }
 
     // MARK: Closing
 
@@ -286,8 +280,7 @@ final class DescriptorReceiver {
 
     /// Gives waiting messages to helpers, as far as some are idle or can be started.
     func advance() {
-        exiting.removeAll { $0.reap() != nil }
-        strays.removeAll { $0.child.reap() != nil }
+        exiting.removeAll { $0.child.reap() != nil }
         closeWaiting()
         // Helpers that have read for a long time what no request needs. The file system may have to answer first.
         for helper in others.values where !helper.abandoned.isEmpty {
@@ -320,7 +313,8 @@ final class DescriptorReceiver {
     private func nextTask() -> (Int, Helper)? {
         if waiting.isEmpty { return nil }
         // The present one is still in its place when it is late, but held up like those that were replaced.
-        let heldUp = (others.values + [current].compactMap(\.self)).filter(isHeldUp).map(\.user) + strays.map(\.user)
+        let present = (others.values + [current].compactMap(\.self)).filter(isHeldUp).map(\.user)
+        let heldUp = present + exiting.compactMap(\.heldUpBy)
         var second: Int?
         var busyUsers: Set<UInt32> = []
         for (index, task) in waiting.enumerated() where !busyUsers.contains(task.user) {
@@ -448,7 +442,7 @@ final class DescriptorReceiver {
     /// Ends all helpers that are not held up. Returns their processes.
     func end() -> [ChildProcess] {
         let children = processes.map(\.child)
-        (current, closingHelper, others, keepers, exiting, strays) = (nil, nil, [:], [:], [], [])
+        (current, closingHelper, others, keepers, exiting) = (nil, nil, [:], [:], [])
         return children
     }
 
@@ -477,7 +471,7 @@ final class DescriptorReceiver {
             case .memory:
                 message.descriptor = helper.descriptors.isEmpty ? .lost : .descriptor(helper.descriptors.removeFirst())
             case .file:
-                wanted.insert(file)
+                wanted[file] = (false, nil)
                 keep(file, in: helper)
                 helper.state = .examining(file)
                 message.descriptor = .kept(
@@ -562,7 +556,7 @@ final class DescriptorReceiver {
         queue.remove(helper.socket.raw)
         others[Int(helper.child.pid)] = nil
         helper.child.send(SignalNumber.kill)
-        exiting.append(helper.child)
+        exiting.append((helper.child, nil))
     }
 
     private func start() -> Helper? {
@@ -571,7 +565,7 @@ final class DescriptorReceiver {
             (try? queue.add(socket.raw, token: token(Int(child.pid)))) != nil
         else {
             child.send(SignalNumber.kill)
-            exiting.append(child)
+            exiting.append((child, nil))
             return nil
         }
         return Helper(child, socket)
