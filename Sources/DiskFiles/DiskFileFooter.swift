@@ -14,7 +14,6 @@ package struct DiskFileFooter: Equatable, Sendable {
     package static let magic = "imgcache"
     /// The version of the format. A file of another version is not an entry.
     package static let version: UInt32 = 3
-    /// The bytes of a footer.
     package static let length = 80
     /// The longest trailer, in bytes. Two of them fit into one frame of the protocol.
     package static let maximumTrailerLength = 1 << 18
@@ -23,7 +22,6 @@ package struct DiskFileFooter: Equatable, Sendable {
 
     /// The SHA-256 of the trailer, 64 hexadecimal digits.
     package let trailerDigest: String
-    /// The number of bytes of the trailer.
     package let trailerLength: Int
 
     /// The footer of `trailer`; nil when that is too long.
@@ -53,7 +51,6 @@ package struct DiskFileFooter: Equatable, Sendable {
         return bytes.count == length && bytes[72...].elementsEqual(magic.utf8) && number(bytes[68..<72]) != version
     }
 
-    /// The footer's bytes.
     package var encoded: [UInt8] {
         Array(trailerDigest.utf8) + Self.bytes(UInt32(trailerLength)) + Self.bytes(Self.version)
             + Array(Self.magic.utf8)

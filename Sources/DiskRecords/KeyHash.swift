@@ -5,7 +5,6 @@ package enum KeyHash {
     /// The most hashes that the broker holds, so that the cache process reports no more.
     package static let most = 1_000_000
 
-    /// The number of digits.
     private static let digits = 16
 
     /// Returns the hash of a key; nil for a key that is not 64 lower-case hexadecimal digits, which no broker asks for.

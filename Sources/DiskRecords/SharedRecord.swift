@@ -18,7 +18,6 @@ package struct SharedRecord: Equatable, Sendable {
 
     /// The key as 64 hexadecimal digits.
     package var key: String
-    /// The contents.
     package var content: Content
     /// The end of the record's use, in milliseconds since 1970.
     package var expires: Int

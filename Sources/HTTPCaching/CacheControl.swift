@@ -18,7 +18,6 @@ struct CacheControl: Equatable, Sendable {
     /// The supported directives that are present, including those with seconds.
     private var directives: Set<Directive> = []
 
-    /// The supported directives.
     enum Directive: String, Sendable {
         case maxAge = "max-age"
         case sharedMaxAge = "s-maxage"
@@ -54,7 +53,6 @@ struct CacheControl: Equatable, Sendable {
         }
     }
 
-    /// Whether a directive is present.
     func contains(_ directive: Directive) -> Bool {
         directives.contains(directive)
     }

@@ -10,11 +10,9 @@ import WorkerRuntime
 package struct DecodeProgram: WorkerProgram {
     /// The family, which names the program.
     package let family: CodecFamily
-    /// The formats that it decodes.
     package let codecs: [ImageCodec]
     /// Files that the warm-up decodes, at least one for each codec.
     let samples: [[UInt8]]
-    /// The rights that the program keeps.
     let policy: SandboxPolicy
     /// Does what the family's libraries can do only before the sandbox, and the samples do not trigger.
     let prepare: @Sendable () -> Void

@@ -4,12 +4,10 @@ package import SystemValues
 package struct Log: Sendable {
     /// The least severe level that is written.
     package let level: LogLevel
-    /// The name of the process.
     package let name: String
     package let format: LogFormat
     private let flood = Locked(LogFlood())
 
-    /// A log of process `name` that writes `level` and more severe levels.
     package init(name: String, level: LogLevel, format: LogFormat = LogFormat()) {
         (self.name, self.level, self.format) = (name, level, format)
     }

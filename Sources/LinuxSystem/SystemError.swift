@@ -43,28 +43,19 @@ package func lastErrorNumber() -> Int32 {
 }
 
 extension SystemError {
-    /// `EPIPE`: the other end has closed.
     package static var brokenPipe: Int32 { EPIPE }
-    /// `ENOMEM`: no memory is left.
     package static var outOfMemory: Int32 { ENOMEM }
-    /// `EACCES`: the user has no right to it.
     package static var accessDenied: Int32 { EACCES }
-    /// `ECONNREFUSED`: the socket has no listener.
     package static var connectionRefused: Int32 { ECONNREFUSED }
-    /// `EADDRINUSE`: the path exists.
     package static var addressInUse: Int32 { EADDRINUSE }
-    /// `EMFILE`: this process has reached its limit of open descriptors.
     package static var tooManyOpenFiles: Int32 { EMFILE }
-    /// `ENFILE`: the system has reached its limit of open files.
     package static var tooManyOpenFilesInSystem: Int32 { ENFILE }
     /// `ETOOMANYREFS`: too many descriptors are in flight, sent and not received.
     package static var tooManyReferences: Int32 { ETOOMANYREFS }
     /// `ENOBUFS`: the kernel lacks memory for a message.
     package static var noBufferSpace: Int32 { ENOBUFS }
-    /// `EBUSY`: in use.
     package static var busy: Int32 { EBUSY }
     /// `EBADF`: the descriptor does not permit it.
     package static var badDescriptor: Int32 { EBADF }
-    /// `EINVAL`: an argument is invalid.
     package static var invalidArgument: Int32 { EINVAL }
 }

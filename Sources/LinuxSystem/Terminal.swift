@@ -36,7 +36,6 @@ package struct Terminal {
     /// The size of the terminal behind standard error; nil when it is not a terminal.
     package static var ofStandardError: Size? { size(of: 2) }
 
-    /// Whether standard input is a terminal.
     package static var isStandardInput: Bool { isatty(0) == 1 }
 
     static func size(of raw: Int32) -> Size? {

@@ -5,7 +5,6 @@ import SystemValues
 /// The alternate screen of the terminal that controls this process, without its echo, and with keys as they are pressed.
 /// The terminal is as before when the object is released, and while the process is stopped.
 package final class TerminalScreen {
-    /// An event to react to.
     package enum Event: Equatable {
         /// Bytes that the terminal sent, of one or several keys.
         case keys([UInt8])
@@ -43,12 +42,9 @@ package final class TerminalScreen {
 
     deinit { leave() }
 
-    /// The size of the window.
     package var size: Terminal.Size? { Terminal.size(of: descriptor.raw) }
 
     /// Waits for events, for at most `milliseconds`.
-    ///
-    /// - Throws: `SystemError` of `epoll_wait`.
     package func wait(milliseconds: Int) throws(SystemError) -> [Event] {
         var found: [Event] = []
         for event in try events.wait(milliseconds: milliseconds) {

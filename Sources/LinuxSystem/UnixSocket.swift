@@ -9,15 +9,12 @@ package enum UnixSocket {
         /// Bytes written to the buffer, and the descriptors that arrived with them. `descriptorsLost`: the kernel
         /// dropped some, because this process has reached its limit of descriptors.
         case bytes(Int, descriptors: [FileDescriptor], descriptorsLost: Bool)
-        /// No bytes are available.
         case wouldBlock
-        /// The other end has closed.
         case end
     }
 
     /// The process at the other end when it connected (`SO_PEERCRED`).
     package struct PeerCredentials: Sendable, Equatable {
-        /// Process id.
         package let pid: Int32
         /// Effective user id.
         package let uid: UInt32
@@ -26,8 +23,6 @@ package enum UnixSocket {
     }
 
     /// Makes a connected pair. The first end is closed by `disposal`, if given.
-    ///
-    /// - Throws: `SystemError` of `socketpair`.
     package static func pair(
         disposal: (@Sendable (Int32) -> Void)? = nil
     ) throws(SystemError) -> (FileDescriptor, FileDescriptor) {
@@ -60,8 +55,6 @@ package enum UnixSocket {
 
     /// Binds `path` and listens there; the descriptor is nonblocking. The file gets `mode` and, if given, `group`. Until
     /// then it is accessible only to its owner, and connections are refused.
-    ///
-    /// - Throws: `SystemError` of `socket`, `bind`, `chown` or `listen`.
     package static func listen(
         at path: String, mode: UInt32, group: UInt32? = nil, backlog: Int32 = 1024
     ) throws(SystemError) -> FileDescriptor {
@@ -119,15 +112,11 @@ package enum UnixSocket {
     }
 
     /// The credentials of the process at the other end.
-    ///
-    /// - Throws: `SystemError` of `getsockopt`.
     package static func peerCredentials(of socket: FileDescriptor) throws(SystemError) -> PeerCredentials {
         try peerCredentials(of: socket.raw)
     }
 
     /// The credentials of the process at the other end of a socket that no object owns.
-    ///
-    /// - Throws: `SystemError` of `getsockopt`.
     package static func peerCredentials(of socket: Int32) throws(SystemError) -> PeerCredentials {
         var (pid, uid, gid): (pid_t, uid_t, gid_t) = (0, 0, 0)
         try retrying("getsockopt") { unsafe clinux_peer(socket, &pid, &uid, &gid) }
@@ -142,8 +131,6 @@ package enum UnixSocket {
     }
 
     /// The groups of the process at the other end when it connected (`SO_PEERCRED`, `SO_PEERGROUPS`).
-    ///
-    /// - Throws: `SystemError` of `getsockopt`.
     package static func peerGroups(of socket: FileDescriptor) throws(SystemError) -> [UInt32] {
         let own = try peerCredentials(of: socket).gid
         // The kernel's limit for a process.
@@ -170,8 +157,6 @@ package enum UnixSocket {
 
     /// Sends up to `count` bytes of `file` from `offset` on, without copying them into this process. Returns the bytes
     /// taken; nil when the socket is full.
-    ///
-    /// - Throws: `SystemError` of `sendfile`.
     package static func sendFile(
         _ file: FileDescriptor, at offset: Int, count: Int, on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
@@ -180,8 +165,6 @@ package enum UnixSocket {
     }
 
     /// Receives the available bytes, up to the buffer's size. Received descriptors are closed by `disposal`, if given.
-    ///
-    /// - Throws: `SystemError` of `recvmsg`.
     package static func receive(
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor,
         disposal: (@Sendable (Int32) -> Void)? = nil
@@ -215,15 +198,11 @@ package enum UnixSocket {
         case bytes(Int)
         /// Some of the bytes have descriptors.
         case bytesWithDescriptors
-        /// No bytes are available.
         case wouldBlock
-        /// The other end has closed.
         case end
     }
 
     /// Reads the available bytes, up to the buffer's size, and leaves them in the socket.
-    ///
-    /// - Throws: `SystemError` of `recvmsg`.
     package static func peek(
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
     ) throws(SystemError) -> Peeked {
@@ -308,14 +287,10 @@ package enum UnixSocket {
 extension UnixSocket {
     /// The identity of a file, independent of its name.
     package struct FileIdentity: Equatable, Sendable {
-        /// The file system's number.
         package let device: UInt64
-        /// The file's number in its file system.
         package let inode: UInt64
-        /// Whether it is a socket.
         package let isSocket: Bool
 
-        /// The identity of a known file.
         package init(device: UInt64, inode: UInt64, isSocket: Bool) {
             (self.device, self.inode, self.isSocket) = (device, inode, isSocket)
         }
@@ -331,8 +306,6 @@ extension UnixSocket {
 
     /// Waits up to `milliseconds` for the lock on a directory (flock); nil when another process keeps it. Closing the
     /// descriptor releases it.
-    ///
-    /// - Throws: `SystemError` of `open` or `flock`.
     package static func lock(directory path: String, milliseconds: Int) throws(SystemError) -> FileDescriptor? {
         let directory = try FileDescriptor.open(readingAt: path)
         let deadline = Instant.now.adding(milliseconds: milliseconds)

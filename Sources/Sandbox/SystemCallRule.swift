@@ -2,7 +2,6 @@ internal import Glibc
 
 /// The effect of a filter on one kind of system call.
 struct SystemCallRule: Equatable {
-    /// The kernel's action.
     enum Action: Equatable {
         case allow
         /// Kills the process with SIGSYS: only an attack makes this call.

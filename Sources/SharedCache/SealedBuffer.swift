@@ -9,8 +9,6 @@ package struct WritableBuffer: ~Copyable {
 
     /// Makes an empty memfd. `size`, if given, is final: the file cannot grow, and can shrink only with `mayShrink`; its
     /// pages are allocated as they are written. `name` appears only in `/proc/PID/fd`.
-    ///
-    /// - Throws: `SystemError` of `memfd_create`, `ftruncate` or `fcntl`.
     package init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
         let file = FileDescriptor(owning: try retrying("memfd_create") { unsafe clinux_memfd_create(name) })
         if let size {
@@ -34,8 +32,6 @@ package struct WritableBuffer: ~Copyable {
     }
 
     /// Makes a memfd of `size` bytes that can be written again and again: it can be neither resized nor sealed.
-    ///
-    /// - Throws: `SystemError` of `memfd_create`, `ftruncate` or `fcntl`.
     package static func reusable(name: String, size: Int) throws(SystemError) -> FileDescriptor {
         let file = try WritableBuffer(name: name, size: size).descriptor
         try retrying("fcntl") { clinux_add_seals(file.raw, clinux_seal_seals()) }
@@ -51,8 +47,6 @@ public struct SealedBuffer: Sendable {
     public let size: Int
 
     /// Makes a sealed memfd of `bytes`. `name` appears only in `/proc/PID/fd`.
-    ///
-    /// - Throws: `SystemError` of `memfd_create`, `pwrite` or `fcntl`.
     package init(copying bytes: UnsafeRawBufferPointer, name: String) throws(SystemError) {
         let buffer = try WritableBuffer(name: name)
         unsafe try buffer.descriptor.write(bytes, at: 0)
@@ -60,7 +54,6 @@ public struct SealedBuffer: Sendable {
         self.init(sealed: buffer.descriptor, size: bytes.count)
     }
 
-    /// A memfd with all seals.
     fileprivate init(sealed descriptor: FileDescriptor, size: Int) {
         self.descriptor = descriptor
         self.size = size
@@ -95,8 +88,6 @@ extension FileDescriptor {
     }
 
     /// Maps the first `size` bytes.
-    ///
-    /// - Throws: `SystemError` of `mmap`.
     func map(
         _ size: Int, access: Int32 = PROT_READ, flags: Int32 = MAP_SHARED
     ) throws(SystemError) -> UnsafeMutableRawPointer {
@@ -111,13 +102,10 @@ extension FileDescriptor {
 package struct Mapping: ~Copyable, @unchecked Sendable {
     // Read by any thread, never written.
     private let base: UnsafeMutableRawPointer?
-    /// The number of mapped bytes.
     package let count: Int
 
     /// Maps the first `buffer.size` bytes, read-only. The mapping is private because kernels before about 6.7 refuse a
     /// shared one of a sealed memfd; unwritten pages are shared all the same.
-    ///
-    /// - Throws: `SystemError` of `mmap`.
     package init(_ buffer: SealedBuffer) throws(SystemError) {
         count = buffer.size
         guard count > 0 else {
@@ -129,14 +117,11 @@ package struct Mapping: ~Copyable, @unchecked Sendable {
 
     /// Maps a segment, a memfd for which `isSegment` is true, read-only and shared, so that results which the broker adds are
     /// visible.
-    ///
-    /// - Throws: `SystemError` of `mmap`.
     package init(segment descriptor: FileDescriptor, size: Int) throws(SystemError) {
         count = size
         unsafe base = try descriptor.map(size)
     }
 
-    /// Passes the bytes to `body`.
     package borrowing func withBytes<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
         try unsafe body(UnsafeRawBufferPointer(start: base, count: count))
     }

@@ -7,13 +7,10 @@ package import LinuxSystem
 package final class Segment {
     /// The memfd, for clients.
     package let descriptor: FileDescriptor
-    /// The number of bytes.
     package let size: Int
     private let mapping: SegmentMapping
 
     /// Makes a segment of `size` bytes, of which none has pages yet.
-    ///
-    /// - Throws: `SystemError` of `memfd_create`, `ftruncate`, `mmap` or `fcntl`.
     package init(size: Int) throws(SystemError) {
         descriptor = try WritableBuffer(name: "imgbroker-segment", size: size).descriptor
         self.size = size
@@ -48,8 +45,6 @@ package final class Segment {
     }
 
     /// Copies bytes from another place, of this segment or another, to `offset`. The places do not overlap.
-    ///
-    /// - Throws: `SystemError` of `fallocate`.
     package func copy(_ range: Range<Int>, of source: Segment, to offset: Int) throws(SystemError) {
         unsafe try write(in: offset..<offset + range.count) { target in
             unsafe target.copyMemory(from: UnsafeRawBufferPointer(source.mapping.bytes(in: range)))

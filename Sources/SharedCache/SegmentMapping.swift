@@ -19,9 +19,6 @@ final class SegmentMapping: Sendable {
     /// The bytes behind those in use that get their pages on another thread.
     private static let ahead = 4 * chunk
 
-    /// Maps the `size` bytes of `descriptor`.
-    ///
-    /// - Throws: `SystemError` of `mmap`.
     init(_ descriptor: FileDescriptor, size: Int, isWritable: Bool) throws(SystemError) {
         unsafe base = try descriptor.map(size, access: isWritable ? PROT_READ | PROT_WRITE : PROT_READ)
         (self.descriptor, self.size, self.isWritable) = (descriptor, size, isWritable)
@@ -51,8 +48,6 @@ final class SegmentMapping: Sendable {
     }
 
     /// Provides the pages up to `end`. Two threads may do so at the same time: each makes sure of all that it needs.
-    ///
-    /// - Throws: `SystemError` of `fallocate`.
     fileprivate func provide(upTo end: Int) throws(SystemError) {
         var start = provided.load(ordering: .relaxed)
         while start < end {

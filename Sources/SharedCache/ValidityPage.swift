@@ -25,14 +25,11 @@ private enum Layout {
 package final class ValidityPage {
     /// The memfd, for clients.
     package let descriptor: FileDescriptor
-    /// The number of slots.
     package let slots: Int
     private let base: UnsafeMutableRawPointer
 
     /// Makes a page with `slots` invalid slots. The kernel marks the page when the calling thread exits for any reason.
     /// A process makes one page.
-    ///
-    /// - Throws: `SystemError` of `memfd_create`, `ftruncate`, `mmap`, `fcntl` or `set_robust_list`.
     package init(slots: Int) throws(SystemError) {
         guard let bytes = Layout.bytes(slots: slots) else {
             throw SystemError("mmap", code: SystemError.invalidArgument)
@@ -52,7 +49,6 @@ package final class ValidityPage {
         unsafe (base + Layout.ownerOffset).assumingMemoryBound(to: UInt32.self)
     }
 
-    /// Publishes the contents of a slot.
     package func store(_ word: ValidityWord, in slot: Int) {
         precondition((0..<slots).contains(slot))
         let place = unsafe (base + Layout.header).assumingMemoryBound(to: UInt64.self) + slot

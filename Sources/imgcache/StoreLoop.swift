@@ -190,7 +190,6 @@ struct StoreLoop {
         }
     }
 
-    /// The contents that came with an order.
     private func contents(_ descriptors: [FileDescriptor]) -> EntryBody {
         channel.frameBytes.map { .bytes($0) } ?? .file(descriptors[0])
     }

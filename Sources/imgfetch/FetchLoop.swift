@@ -215,7 +215,6 @@ import WorkerProtocol
         if nextStallCheck.map({ $0 <= now }) ?? true { nextStallCheck = now.adding(milliseconds: Self.stallCheckMs) }
     }
 
-    /// The time between two checks.
     private static let stallCheckMs = 100
 
     private func collectEnded() {

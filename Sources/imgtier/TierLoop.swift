@@ -23,7 +23,6 @@ struct TierLoop {
 
     private let channel: FrameChannel
     private let tier: Tier
-    /// The ports of the servers.
     let ports: [UInt16]
     private let queue: EventQueue
     private var waiting: ArraySlice<(order: TierOrder, body: Tier.Body)> = []

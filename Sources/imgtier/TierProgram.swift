@@ -28,7 +28,6 @@ struct TierProgram: WorkerProgram, Equatable {
         if servers.isEmpty { throw UsageError("--server is required") }
     }
 
-    /// The descriptor of the key.
     private static let keyDescriptor: Int32 = 4
 
     /// An error of libmemcached's memory.

@@ -16,7 +16,6 @@ struct PNMReader: RowReader {
     private var position: Int
     private(set) var failure = CODEC_TRUNCATED
 
-    /// Reads the header of `bytes`.
     init(_ bytes: Span<UInt8>, isWhole: Bool) throws(WireError) {
         let truncated = WireError(CODEC_TRUNCATED, format: .pnm)
         guard bytes.count > 2 else { throw truncated }

@@ -16,7 +16,6 @@ struct QOIReader: RowReader {
     /// The most pixels of one byte.
     private static let longestRun = 62
 
-    /// Reads the header of `bytes`.
     init(_ bytes: Span<UInt8>, isWhole: Bool) throws(WireError) {
         guard bytes.count >= 14, let width = bytes.integer(at: 4, bytes: 4, .big),
             let height = bytes.integer(at: 8, bytes: 4, .big)

@@ -4,7 +4,6 @@ import ImageDecoding
 
 /// The boxes of a JP2 file (ISO/IEC 15444-1, annex I), or a codestream without any.
 struct JP2Container: Equatable {
-    /// The colours of an image.
     enum Space: Equatable {
         /// Gray or RGB, by the number of channels.
         case unknown

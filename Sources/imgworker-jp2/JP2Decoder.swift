@@ -12,7 +12,6 @@ struct JP2Decoder: ImageDecoder {
     private let channels: JP2Channels
     private let reader: CodecReader
 
-    /// Reads the headers of `source`.
     init(_ source: ImageSource) throws(WireError) {
         let bytes = unsafe UnsafeBufferPointer(start: source.start, count: source.bytes.count)
         let container = unsafe try JP2Container(bytes.span)

@@ -13,7 +13,6 @@ struct SVGDecoder: ImageDecoder {
     /// The most pixels of a whole document that is rendered above its size.
     private static let mostEnlarged = Double(4 << 20)
 
-    /// Reads the document `source`.
     init(_ source: ImageSource, mostPixels: Int = 300_000_000) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .svg, create: codec_svg_reader_create, destroy: codec_svg_reader_destroy,

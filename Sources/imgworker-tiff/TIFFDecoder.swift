@@ -10,7 +10,6 @@ struct TIFFDecoder: ImageDecoder {
 
     private let reader: CodecReader
 
-    /// Reads the header of `source`.
     init(_ source: ImageSource) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .tiff, create: codec_tiff_reader_create, destroy: codec_tiff_reader_destroy,

@@ -30,9 +30,7 @@
 
 /// memfd_create with sealing allowed and, from kernel 6.3 on, without the right to be executed.
 int clinux_memfd_create(const char *name);
-/// Adds `seals` to a memfd; 0, or -1 with errno.
 int clinux_add_seals(int fd, int seals);
-/// The seals of a memfd, or -1 with errno.
 int clinux_get_seals(int fd);
 /// The number of the mount namespace of the process at the other end of a Unix socket; 0 if it cannot be read.
 uint64_t clinux_peer_mount_namespace(int socket);
@@ -58,13 +56,11 @@ int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int 
 int clinux_signalfd(const int *signals, size_t count);
 /// The next signal that `fd` reports, or 0.
 int clinux_signalfd_next(int fd);
-/// Whether this process ignores `signal`.
 int clinux_is_ignored(int signal);
 /// A descriptor of a timer on the monotonic clock, or -1.
 int clinux_timerfd(void);
 /// A descriptor that becomes readable when the time of day is set, or the machine resumes from a suspension; -1 with errno.
 int clinux_clock_watch(void);
-/// A nonblocking eventfd, or -1.
 int clinux_eventfd(void);
 /// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
 int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds);
@@ -140,7 +136,6 @@ int clinux_accept(int listener);
 /// with, and reading past them would close these.
 void clinux_keep_urgent_in_line(int socket);
 
-/// The process at the other end of a Unix socket: 0, or -1 with errno.
 int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid);
 // The supplementary groups of the other end: their number, or -1.
 int clinux_peer_groups(int socket, gid_t *groups, int capacity);
@@ -156,14 +151,12 @@ ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t
 /// `*with_descriptors` when descriptors belong to some of them, which only clinux_receive delivers.
 ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descriptors);
 
-/// Raises the soft limit of descriptors to the hard limit, and returns it.
 size_t clinux_raise_descriptor_limit(void);
 /// Gives this thread time slices of `nanoseconds`, and its children those of the kernel, unless it has a policy of its own:
 /// 0, or -1 with errno.
 int clinux_shorten_time_slice(uint64_t nanoseconds);
 /// Sets RLIMIT_CORE to 0, and makes the process undumpable: 0, or -1 with errno.
 int clinux_forbid_core_dumps(void);
-/// Changes to `uid` and `gid` irrevocably, without supplementary groups: 0, or -1 with errno.
 int clinux_become_user(uid_t uid, gid_t gid);
 
 /// A digest of the code of this process: of the build ids of the program and its libraries, or of the code of those
@@ -174,21 +167,17 @@ uint64_t clinux_code_digest(void);
 /// processes and timers send: 0, or an error number.
 int clinux_start_thread(const char *name, void *(*body)(void *), void *argument);
 
-/// The number of processors that this process may run on.
 int clinux_processors(void);
 
-/// Whether a descriptor is a Unix stream socket that listens: 1 or 0.
 int clinux_is_listening(int fd);
 
 /// Sends a datagram to the Unix socket at `path`, or of that abstract name after "@", with a descriptor unless that is -1; -1 and
 /// errno if that fails.
 int clinux_notify(const char *path, const char *text, int fd);
 
-/// `malloc_trim`: returns whole pages of freed heap memory to the kernel.
 void clinux_return_freed_memory(void);
 
 static inline void *clinux_map_failed(void) { return MAP_FAILED; }
-/// The calling thread's error number.
 static inline int clinux_errno(void) { return errno; }
 /// All four seals; the one of the seals; those of the size alone; the one against growing.
 int clinux_seal_all(void);

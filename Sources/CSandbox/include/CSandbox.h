@@ -41,7 +41,6 @@ void csandbox_filter_free(struct csandbox_filter *filter);
 /// Keeps this process and its children from gaining rights through execve; 0, or -1 with errno.
 int csandbox_no_new_privileges(void);
 
-/// The version of the kernel's Landlock; 0 without it.
 int csandbox_landlock_abi(void);
 /// A path with its descendants that stays permitted.
 struct csandbox_path {

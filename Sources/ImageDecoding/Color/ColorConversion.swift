@@ -21,7 +21,6 @@ final class ColorConversions {
         let order: codec_order
     }
 
-    /// The maximum number of cached conversions.
     static let most = 4
 
     private var kept: [(key: Key, conversion: ColorConversion)] = []

@@ -40,7 +40,6 @@ package struct CodecReader {
         unsafe self.message = message
     }
 
-    /// The object to pass to the codec's functions.
     package var pointer: OpaquePointer { unsafe handle.pointer }
 
     /// Throws the error for any status but `CODEC_OK`, with the reader's message.
@@ -63,7 +62,6 @@ package struct CodecReader {
         Orientation(rawValue: Int(unsafe find(pointer))) ?? .upright
     }
 
-    /// Returns the profile that a function of the codec finds.
     package func profile(
         _ find: (OpaquePointer?, UnsafeMutablePointer<Int>?) -> UnsafePointer<UInt8>?
     ) -> ColorProfile {

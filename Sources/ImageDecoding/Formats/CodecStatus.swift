@@ -21,7 +21,6 @@ extension WireError {
     /// Whether rows may be decoded all the same: bytes are missing or violate their format.
     package var isDamage: Bool { code == .truncated || code == .decodeFailed }
 
-    /// An allocation failed.
     package static var outOfMemory: WireError { WireError(.outOfMemory, "There is not enough memory for the image.") }
 }
 

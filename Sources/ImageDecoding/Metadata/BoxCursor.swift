@@ -2,16 +2,13 @@
 package struct Box: Equatable {
     /// The position of its type, four letters.
     package let type: Int
-    /// The range of its content.
     package let content: Range<Int>
 
-    /// Creates a box at known positions.
     package init(type: Int, content: Range<Int>) { (self.type, self.content) = (type, content) }
 
     /// Returns the range of a full box's content, without version and flags; nil if it has none.
     package var fields: Range<Int>? { content.count < 4 ? nil : content.lowerBound + 4..<content.upperBound }
 
-    /// Returns whether its type is `name`.
     package func named(_ name: StaticString, in bytes: Span<UInt8>) -> Bool { bytes.hasText(name, at: type) }
 
     /// Returns a full box's version; nil if it has none.

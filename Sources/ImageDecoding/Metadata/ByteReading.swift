@@ -1,4 +1,3 @@
-/// The byte order of a number.
 @usableFromInline package enum ByteOrder {
     case big, little
 }

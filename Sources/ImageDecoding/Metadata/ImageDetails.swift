@@ -27,7 +27,6 @@ package struct MetadataBlock: Equatable {
         self.bytes = bytes.count <= MetadataKind.longest ? bytes : nil
     }
 
-    /// A block whose bytes are too many.
     package init(tooLong length: Int) { (self.length, bytes) = (length, nil) }
 }
 

@@ -17,7 +17,6 @@ package enum Orientation: Int, CaseIterable {
     /// To be rotated 90° anticlockwise.
     case rotatedLeft
 
-    /// Whether width and height are exchanged.
     package var swapsSides: Bool { rawValue >= Orientation.transposed.rawValue }
 
     /// Returns the shown size for a stored one, or the stored size for a shown one.
@@ -67,6 +66,5 @@ package enum Orientation: Int, CaseIterable {
 }
 
 extension PixelGeometry {
-    /// The size with width and height exchanged.
     package var transposed: PixelGeometry { PixelGeometry(width: height, height: width) ?? self }
 }

@@ -28,7 +28,6 @@ struct ResultFile {
         return bytes.count
     }
 
-    /// Writes `bytes` like that.
     func write(_ bytes: [UInt8], at offset: Int) throws(WireError) {
         let outcome = unsafe bytes.withUnsafeBytes { bytes in
             Result { () throws(WireError) in unsafe try write(bytes, at: offset) }
@@ -44,7 +43,6 @@ struct ResultFile {
     }
 }
 
-/// The destination of a result.
 protocol ResultOutput {
     /// Returns the file. Called when the first rows are decoded.
     func destination() throws(WireError) -> ResultFile

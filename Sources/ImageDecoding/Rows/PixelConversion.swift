@@ -11,7 +11,6 @@ private func scaled(_ value: UInt8, by alpha: UInt16) -> UInt8 {
     UInt8(truncatingIfNeeded: (UInt16(value) &* alpha &+ 127) / 255)
 }
 
-/// Multiplies colour by alpha.
 package func premultiply(_ pixels: UnsafeMutableRawBufferPointer) {
     let bytes = unsafe channels(pixels)
     for pixel in stride(from: 0, to: bytes.count, by: 4) {

@@ -14,7 +14,6 @@ package struct RowBand {
         min(geometry.height, max(16, (64 << 10) / geometry.stride))
     }
 
-    /// Returns the number of bytes of a band.
     package static func bytes(of geometry: PixelGeometry) -> Int { rows(of: geometry) * geometry.stride }
 }
 

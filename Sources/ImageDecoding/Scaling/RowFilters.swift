@@ -150,13 +150,11 @@ struct FloatRows {
 
     static let bytesPerPixel = 4 * MemoryLayout<Float>.stride
 
-    /// The address of the row at `index`.
     subscript(index: Int) -> UnsafeMutablePointer<Float> {
         precondition(index >= 0 && index < count)
         return unsafe (memory.bytes.baseAddress! + index * pixels * Self.bytesPerPixel)
             .assumingMemoryBound(to: Float.self)
     }
 
-    /// Sets a row to zero.
     func clear(_ index: Int) { unsafe self[index].update(repeating: 0, count: pixels * 4) }
 }

@@ -3,7 +3,6 @@ import IPCProtocol
 
 /// The scaling of decoded rows to the result, before orientation is applied.
 struct Scaling {
-    /// The sizes of the decoded image and of the result.
     let source, result: PixelGeometry
     /// The part of the decoded image to use.
     let crop: Transform.Plan.Crop

@@ -18,7 +18,6 @@ struct StepSequence {
     /// The ratio in which a canvas is divided.
     private let focus: (x: Double, y: Double)
 
-    /// Creates the sequence for images that may be transparent or not.
     init(_ edits: Edits?, _ search: Transform.Plan.Search?, _ order: PixelFormat, isTransparent: Bool) {
         let steps = edits?.steps ?? []
         self.search = search.map(PartSearch.init)

@@ -3,7 +3,6 @@ internal import Glibc
 package import SystemValues
 
 extension Instant {
-    /// The current time.
     package static var now: Instant {
         let time = present(CLOCK_MONOTONIC)
         return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
@@ -70,8 +69,6 @@ package final class Timer {
     package let descriptor: FileDescriptor
 
     /// Makes a timer that is not set.
-    ///
-    /// - Throws: `SystemError` of `timerfd_create`.
     package init() throws(SystemError) {
         descriptor = FileDescriptor(owning: try retrying("timerfd_create") { clinux_timerfd() })
     }

@@ -4,13 +4,11 @@ package import SystemValues
 
 /// Waits for descriptors to become ready (epoll, level-triggered).
 package final class EventQueue {
-    /// An event of one descriptor.
     package struct Event {
         /// The token under which the descriptor was added.
         package let token: UInt64
         /// Bytes can be read, or the other end has closed.
         package let readable: Bool
-        /// Bytes can be written.
         package let writable: Bool
     }
 
@@ -19,45 +17,32 @@ package final class EventQueue {
     /// The last result, whose memory is reused when the caller has released it.
     private var ready: [Event] = []
 
-    /// Makes an empty queue.
-    ///
-    /// - Throws: `SystemError` of `epoll_create1`.
     package init() throws(SystemError) {
         queue = FileDescriptor(owning: try retrying("epoll_create1") { clinux_epoll_create() })
     }
 
     /// Watches `descriptor` under `token`. A closed descriptor leaves the queue, unless it was duplicated or sent to
     /// another process.
-    ///
-    /// - Throws: `SystemError` of `epoll_ctl`.
     package func add(
         _ descriptor: Int32, token: UInt64, reading: Bool = true, writing: Bool = false
     ) throws(SystemError) {
         try watch(descriptor, token, reading, writing, change: false)
     }
 
-    /// Changes the watched events of `descriptor`.
-    ///
-    /// - Throws: `SystemError` of `epoll_ctl`.
     package func change(_ descriptor: Int32, token: UInt64, reading: Bool, writing: Bool) throws(SystemError) {
         try watch(descriptor, token, reading, writing, change: true)
     }
 
     /// Watches a trigger of `MemoryPressure` under `token`.
-    ///
-    /// - Throws: `SystemError` of `epoll_ctl`.
     package func add(_ pressure: MemoryPressure, token: UInt64) throws(SystemError) {
         try retrying("epoll_ctl") { clinux_epoll_watch_urgent(queue.raw, pressure.descriptor.raw, token) }
     }
 
-    /// Stops watching `descriptor`.
     package func remove(_ descriptor: Int32) {
         _ = clinux_epoll_forget(queue.raw, descriptor)
     }
 
     /// Waits for events, for at most `milliseconds` (nil: no limit). Returns none after a signal or the timeout.
-    ///
-    /// - Throws: `SystemError` of `epoll_wait`.
     package func wait(milliseconds: Int? = nil) throws(SystemError) -> [Event] {
         let timeout = Int32(clamping: milliseconds ?? -1)
         let count = unsafe clinux_epoll_wait(queue.raw, &events, Int32(events.count), timeout)
@@ -73,8 +58,6 @@ package final class EventQueue {
     }
 
     /// Waits for events until `deadline` (nil: no limit). Returns none after a signal or at the deadline.
-    ///
-    /// - Throws: `SystemError` of `epoll_wait`.
     package func wait(until deadline: Instant?) throws(SystemError) -> [Event] {
         // Rounded up, so that the deadline has passed when the wait is over.
         try wait(milliseconds: deadline.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) })

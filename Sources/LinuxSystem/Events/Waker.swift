@@ -6,9 +6,6 @@ package final class Waker: Sendable {
     /// The eventfd, to be watched for reading.
     package let descriptor: FileDescriptor
 
-    /// Makes a waker.
-    ///
-    /// - Throws: `SystemError` of `eventfd`.
     package init() throws(SystemError) {
         descriptor = FileDescriptor(owning: try retrying("eventfd") { clinux_eventfd() })
     }

@@ -44,8 +44,6 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Opens `path`, closed on exec.
-    ///
-    /// - Throws: `SystemError` of `open`.
     static func open(_ path: String, _ flags: Int32, mode: UInt32 = 0) throws(SystemError) -> FileDescriptor {
         FileDescriptor(owning: try retrying("open") { unsafe Glibc.open(path, flags | O_CLOEXEC, mode) })
     }
@@ -60,59 +58,43 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Opens `path` for reading, without waiting for the writer of a pipe.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func open(readingWithoutWaitingAt path: String) throws(SystemError) -> FileDescriptor {
         try open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
     }
 
     /// A duplicate of standard input, with its position in the file. Sockets are possible too.
-    ///
-    /// - Throws: `SystemError` of `fcntl`.
     package static func standardInput() throws(SystemError) -> FileDescriptor {
         try duplicate(of: 0)
     }
 
     /// A duplicate of standard output, with its position in the file.
-    ///
-    /// - Throws: `SystemError` of `fcntl`.
     package static func standardOutput() throws(SystemError) -> FileDescriptor {
         try duplicate(of: 1)
     }
 
     /// Opens an existing file at `path` for reading and writing, without waiting.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func open(updatingAt path: String) throws(SystemError) -> FileDescriptor {
         try open(path, O_RDWR | O_NONBLOCK)
     }
 
     /// Opens the program at `path` for `ChildProcess`. It can be started as long as the descriptor is open, also when its
     /// file was removed or replaced by another.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func open(programAt path: String) throws(SystemError) -> FileDescriptor {
         FileDescriptor(owning: try retrying("open") { unsafe clinux_open_program(path) })
     }
 
     /// Creates or truncates the file at `path` and opens it for writing.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func create(at path: String, mode: UInt32 = 0o666) throws(SystemError) -> FileDescriptor {
         try open(path, O_RDWR | O_CREAT | O_TRUNC, mode: mode)
     }
 
     /// Creates a file for writing at a path that is free; not even a symbolic link may have it.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func create(atFree path: String) throws(SystemError) -> FileDescriptor {
         try open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o666)
     }
 
     /// Opens `path` for writing from the beginning, whatever kind of file it is. Creates the target of a symbolic link if
     /// necessary, and waits for the reader of a pipe.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func open(writingAt path: String) throws(SystemError) -> FileDescriptor {
         try open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, mode: 0o666)
     }
@@ -127,8 +109,6 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Duplicates the descriptor, closed on exec.
-    ///
-    /// - Throws: `SystemError` of `fcntl`.
     package func duplicate() throws(SystemError) -> FileDescriptor {
         try Self.duplicate(of: raw)
     }
@@ -138,8 +118,6 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Makes this number refer to the open file of `other`, and closes its previous file.
-    ///
-    /// - Throws: `SystemError` of `dup3`.
     package func replace(with other: FileDescriptor) throws(SystemError) {
         try retrying("dup3") { clinux_replace(other.raw, raw) }
     }
@@ -152,15 +130,11 @@ public final class FileDescriptor: Sendable {
     }
 
     /// The file's number in its file system. No two files in memory have the same.
-    ///
-    /// - Throws: `SystemError` of `fstat`.
     package func inode() throws(SystemError) -> Int {
         Int(bitPattern: UInt(try status().inode))
     }
 
     /// Keeps a descriptor open in the program that this process becomes.
-    ///
-    /// - Throws: `SystemError` of `fcntl`.
     package static func keepOnExec(_ raw: Int32) throws(SystemError) {
         try retrying("fcntl") { fcntl(raw, F_SETFD, 0) }
     }
@@ -211,9 +185,6 @@ public final class FileDescriptor: Sendable {
         }
     }
 
-    /// Sets the file's size, in bytes.
-    ///
-    /// - Throws: `SystemError` of `ftruncate`.
     package func truncate(to size: Int) throws(SystemError) {
         try retrying("ftruncate") { ftruncate(raw, off_t(size)) }
     }
@@ -267,8 +238,6 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Reads from `offset` until `buffer` is full or the file ends, and returns the number of bytes.
-    ///
-    /// - Throws: `SystemError` of `pread`.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
         var filled = 0
         while filled < buffer.count {
@@ -282,8 +251,6 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Reads `count` bytes from `offset` on, or fewer where the file ends.
-    ///
-    /// - Throws: `SystemError` of `pread`.
     package func read(_ count: Int, at offset: Int) throws(SystemError) -> [UInt8] {
         unsafe try [UInt8](unsafeUninitializedCapacity: count) { (buffer, filled) throws(SystemError) in
             filled = unsafe try read(into: UnsafeMutableRawBufferPointer(buffer), at: offset)
@@ -307,17 +274,12 @@ public final class FileDescriptor: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Makes reads and writes nonblocking.
-    ///
-    /// - Throws: `SystemError` of `fcntl`.
     package func setNonBlocking() throws(SystemError) {
         let flags = try retrying("fcntl") { fcntl(raw, F_GETFL) }
         try retrying("fcntl") { fcntl(raw, F_SETFL, flags | O_NONBLOCK) }
     }
 
     /// Copies `count` bytes of `source`, from `offset` on, to `place` in this file. Returns the number of bytes copied.
-    ///
-    /// - Throws: `SystemError` of `pread` or `pwrite`.
     @discardableResult
     package func copy(
         _ count: Int, from source: FileDescriptor, at offset: Int, to place: Int = 0
@@ -339,8 +301,6 @@ public final class FileDescriptor: Sendable {
 
     /// Writes what `source` brings from its present position to its end, at the present position; false when that is more than
     /// `limit` bytes. Pipes and terminals are possible too.
-    ///
-    /// - Throws: `SystemError` of `read` or `write`.
     package func appendAll(of source: FileDescriptor, upTo limit: Int) throws(SystemError) -> Bool {
         var copied = 0
         try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
@@ -359,15 +319,10 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Renames the file at `path`, and replaces an existing `target`.
-    ///
-    /// - Throws: `SystemError` of `rename`.
     package static func rename(_ path: String, to target: String) throws(SystemError) {
         try retrying("rename") { unsafe Glibc.rename(path, target) }
     }
 
-    /// Removes the file at `path`.
-    ///
-    /// - Throws: `SystemError` of `unlink`.
     package static func remove(_ path: String) throws(SystemError) {
         try retrying("unlink") { unsafe unlink(path) }
     }

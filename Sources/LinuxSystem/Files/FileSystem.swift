@@ -5,30 +5,22 @@ internal import Glibc
 package enum FileSystem {
     /// The metadata of a file.
     package struct Status: Equatable, Sendable {
-        /// The file system's number.
         package let device: UInt64
-        /// The file's number in its file system.
         package let inode: UInt64
-        /// The length in bytes.
         package let size: Int
         /// The time of the last modification, in milliseconds since 1970.
         package let modified: Int
         /// The times of the last modification and of the last change, in nanoseconds since 1970.
         package let modifiedNanoseconds: Int
         package let changedNanoseconds: Int
-        /// The user that owns the file.
         package let owner: UInt32
-        /// The id of its group.
         package let group: UInt32
         /// The bits of its mode that `chmod` sets.
         package let permissions: UInt32
         /// The number of its names; 0 once it is removed.
         package let links: Int
-        /// Whether it is a regular file.
         package let isRegular: Bool
-        /// Whether it is a directory.
         package let isDirectory: Bool
-        /// Whether its mode lets all users read it.
         package let isReadableByAll: Bool
 
         init(_ status: stat) {
@@ -78,8 +70,6 @@ package enum FileSystem {
     }
 
     /// The names in a directory, unordered, without "." and "..". Names that are not UTF-8 are left out.
-    ///
-    /// - Throws: `SystemError` of `opendir`.
     package static func names(in directory: String) throws(SystemError) -> [String] {
         guard let stream = unsafe opendir(directory) else { throw SystemError("opendir") }
         defer { unsafe closedir(stream) }
@@ -95,15 +85,11 @@ package enum FileSystem {
 
     /// Opens a file for reading that others may have put there. Symbolic links fail (`ELOOP`), and a pipe does not block
     /// the call.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func openUntrusted(_ path: String) throws(SystemError) -> FileDescriptor {
         try FileDescriptor.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
     }
 
     /// Opens a directory, whose files are then found beneath `path(of:)` even where its own path is out of reach.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func openDirectory(_ path: String) throws(SystemError) -> FileDescriptor {
         try FileDescriptor.open(path, O_RDONLY | O_DIRECTORY)
     }
@@ -121,23 +107,17 @@ package enum FileSystem {
     package static func path(ofDescriptor number: Int32) -> String { "/proc/self/fd/\(number)" }
 
     /// Creates a file that must not exist, for reading and writing.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func createNew(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
         try FileDescriptor.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode: mode)
     }
 
     /// Opens a file for reading and writing, and creates it if it does not exist.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func openOrCreate(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
         try FileDescriptor.open(path, O_RDWR | O_CREAT | O_NOFOLLOW, mode: mode)
     }
 
     /// Creates a nameless file, which is deleted with its last descriptor unless `link` gives it a name; nil when the
     /// file system does not support it.
-    ///
-    /// - Throws: `SystemError` of `open`.
     package static func createNameless(in directory: String, mode: UInt32) throws(SystemError) -> FileDescriptor? {
         do {
             return FileDescriptor(owning: try retrying("open") { unsafe clinux_open_temporary(directory, mode) })
@@ -161,18 +141,12 @@ package enum FileSystem {
         return overflowed ? .max : Int(clamping: bytes)
     }
 
-    /// Changes the owner of the file at `path`.
-    ///
-    /// - Throws: `SystemError` of `lchown`.
     package static func changeOwner(of path: String, uid: UInt32, gid: UInt32) throws(SystemError) {
         try retrying("lchown") { unsafe lchown(path, uid, gid) }
     }
 }
 
 extension FileDescriptor {
-    /// The file's status.
-    ///
-    /// - Throws: `SystemError` of `fstat`.
     package func status() throws(SystemError) -> FileSystem.Status {
         var status = stat()
         try retrying("fstat") { unsafe fstat(raw, &status) }
@@ -181,16 +155,12 @@ extension FileDescriptor {
 
     /// Takes the lock on the file (flock) without waiting; false when another process has it. Closing the descriptor
     /// releases it.
-    ///
-    /// - Throws: `SystemError` of `flock`.
     package func tryLock() throws(SystemError) -> Bool {
         try retrying("flock", nilFor: EWOULDBLOCK) { flock(raw, LOCK_EX | LOCK_NB) } != nil
     }
 
     /// Copies the first `count` bytes of `source` to the start of this file, within the kernel if possible; some file
     /// systems then share the blocks. Returns the number of bytes copied.
-    ///
-    /// - Throws: `SystemError` of `copy_file_range`, `pread` or `pwrite`.
     package func copyWithinKernel(_ count: Int, from source: FileDescriptor) throws(SystemError) -> Int {
         var copied = 0
         do {
@@ -210,8 +180,6 @@ extension FileDescriptor {
     }
 
     /// Sets the time of the last modification, in milliseconds since 1970.
-    ///
-    /// - Throws: `SystemError` of `futimens`.
     package func setModified(_ milliseconds: Int) throws(SystemError) {
         let time = timespec(tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
         let times = [time, time]
@@ -219,8 +187,6 @@ extension FileDescriptor {
     }
 
     /// Allocates blocks for `size` bytes of the file from `offset` on.
-    ///
-    /// - Throws: `SystemError` of `posix_fallocate`.
     package func allocate(_ size: Int, from offset: Int = 0) throws(SystemError) {
         var code: Int32
         // Returns its error instead of setting errno.
@@ -236,17 +202,12 @@ extension SystemError {
     package var isLackOfRights: Bool { [EROFS, EACCES, EPERM].contains(code) }
     /// Whether a path does not exist: `ENOENT`, or `ENOTDIR` when a parent is not a directory.
     package var isMissingPath: Bool { [ENOENT, ENOTDIR].contains(code) }
-    /// `EEXIST`: the path exists.
     package static var exists: Int32 { EEXIST }
-    /// `EISDIR`: it is a directory.
     package static var isDirectory: Int32 { EISDIR }
-    /// `ENOTDIR`: it is not a directory.
     package static var notDirectory: Int32 { ENOTDIR }
-    /// `EXDEV`: a path leads out of its folder.
     package static var leadsOut: Int32 { EXDEV }
     /// `ENXIO`: it is a socket, or a missing device.
     package static var noDevice: Int32 { ENXIO }
-    /// `ELOOP`: it is a symbolic link.
     package static var symbolicLink: Int32 { ELOOP }
     /// The system's message without the call: "No space left on device".
     package var sentence: String { unsafe String(cString: strerror(code)) }

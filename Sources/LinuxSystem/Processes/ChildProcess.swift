@@ -17,8 +17,6 @@ package final class ChildProcess {
     /// Starts `path` with `arguments` (without the program's name), a new environment, `control` as descriptor 3, and `more`, if
     /// given, as descriptor 4. Everything else is closed except standard output and error. With `program`, the file behind that
     /// descriptor (`FileDescriptor.open(programAt:)`) is started, unless it is a script, and `path` is only its name.
-    ///
-    /// - Throws: `SystemError` of `execve` or `pidfd_open`.
     package init(
         _ program: FileDescriptor? = nil, path: String, arguments: [String], environment: [String] = [],
         control: FileDescriptor, more: FileDescriptor? = nil

@@ -3,9 +3,7 @@ internal import Glibc
 
 /// The properties and rights of this process.
 package enum CurrentProcess {
-    /// The process id.
     package static var pid: Int32 { getpid() }
-    /// The id of the parent process.
     package static var parent: Int32 { getppid() }
     /// The effective user id.
     package static var uid: UInt32 { geteuid() }
@@ -65,15 +63,11 @@ package enum CurrentProcess {
     }
 
     /// Changes to another user irrevocably, without supplementary groups.
-    ///
-    /// - Throws: `SystemError` of `setresuid`.
     package static func become(uid: UInt32, gid: UInt32) throws(SystemError) {
         try retrying("setresuid") { clinux_become_user(uid, gid) }
     }
 
     /// Makes the kernel kill this process when its parent exits. A change of user clears this, so call it afterwards.
-    ///
-    /// - Throws: `SystemError` of `prctl`.
     package static func dieWithParent() throws(SystemError) {
         try retrying("prctl") { clinux_die_with_parent() }
     }
@@ -89,7 +83,6 @@ package enum CurrentProcess {
         return path.map { $0.hasSuffix(mark) && !exists($0) ? String($0.dropLast(mark.count)) : $0 }
     }
 
-    /// The value of an environment variable.
     package static func environment(_ name: String) -> String? {
         unsafe getenv(name).map { unsafe String(cString: $0) }
     }
@@ -97,7 +90,6 @@ package enum CurrentProcess {
     /// The environment, as `NAME=value`.
     package static var environmentWords: [String] { unsafe strings(environ) }
 
-    /// The number of open descriptors.
     package static var openDescriptors: Int {
         // Since Linux 6.2, the directory's size is their number.
         var status = stat()
@@ -117,18 +109,15 @@ package enum CurrentProcess {
         return (UInt64(status.st_dev), UInt64(status.st_ino))
     }
 
-    /// Writes `text` to standard error.
     package static func writeToStandardError(_ text: String) {
         var text = text
         text.withUTF8 { _ = unsafe write(2, $0.baseAddress, $0.count) }
     }
 
-    /// Whether a file with this path exists.
     package static func exists(_ path: String) -> Bool {
         unsafe access(path, F_OK) == 0
     }
 
-    /// Whether this process may search the directory at `path`.
     package static func maySearch(_ path: String) -> Bool {
         unsafe access(path, X_OK) == 0
     }
@@ -160,8 +149,6 @@ package enum CurrentProcess {
     }
 
     /// Makes a directory that belongs to `owner`, unless it exists.
-    ///
-    /// - Throws: `SystemError` of `mkdir` or `chown`.
     package static func makeDirectory(_ path: String, owner: (uid: UInt32, gid: UInt32)) throws(SystemError) {
         if exists(path) { return }
         try retrying("mkdir") { unsafe mkdir(path, 0o700) }
@@ -174,8 +161,6 @@ package enum CurrentProcess {
     }
 
     /// Becomes the program at `path`, with this process's environment. The first argument is the program's name.
-    ///
-    /// - Throws: `SystemError` of `execv`; otherwise it does not return.
     package static func become(program path: String, _ arguments: [String]) throws(SystemError) -> Never {
         throw unsafe withCStrings(arguments) { arguments in
             _ = unsafe execv(path, arguments)

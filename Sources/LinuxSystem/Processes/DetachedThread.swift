@@ -11,7 +11,6 @@ package enum DetachedThread {
     /// work as without this one.
     ///
     /// - Parameter name: at most 15 bytes.
-    /// - Throws: `SystemError` of `pthread_create`.
     package static func start(name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) {
         let context = unsafe Unmanaged.passRetained(Body(body))
         let code = unsafe clinux_start_thread(

@@ -7,8 +7,6 @@ package final class Signals {
     package let descriptor: FileDescriptor
 
     /// Blocks `signals` in this process and reports them through the descriptor. Must run before any thread is started.
-    ///
-    /// - Throws: `SystemError` of `signalfd`.
     package init(_ signals: [Int32]) throws(SystemError) {
         descriptor = FileDescriptor(
             owning: try retrying("signalfd") { unsafe clinux_signalfd(signals, signals.count) })

@@ -3,8 +3,6 @@ internal import Glibc
 
 extension CurrentProcess {
     /// Keeps the kernel from dumping this process's memory when it crashes, because it has data of users.
-    ///
-    /// - Throws: `SystemError` of `setrlimit`.
     package static func forbidCoreDumps() throws(SystemError) {
         try retrying("setrlimit") { clinux_forbid_core_dumps() }
     }
@@ -49,8 +47,6 @@ extension CurrentProcess {
     ///
     /// The C library's fork handlers do not run. With one thread they would only update the cached thread id, which the
     /// C library then takes from the parent where it does not ask the kernel.
-    ///
-    /// - Throws: `SystemError` of `clone`.
     package static func forkSibling() throws(SystemError) -> Int32? {
         let pid = try retrying("clone") { clinux_fork_sibling() }
         return pid == 0 ? nil : pid

@@ -27,13 +27,10 @@ struct CacheDirectory {
 
         """
 
-    /// The path of the index.
     var index: String { path + "/" + Self.indexName }
 
-    /// The path of the small entries.
     var small: String { path + "/" + Self.smallName }
 
-    /// The path of the quarantine, see `QuarantineFile`.
     var quarantine: String { path + "/" + Self.quarantineName }
 
     /// The path of the quarantine's successor while that is written.
@@ -41,13 +38,10 @@ struct CacheDirectory {
 
     private var lockFile: String { path + "/" + Self.lockName }
 
-    /// The directory of all entries of a kind.
     func directory(of kind: EntryKind) -> String { "\(path)/\(kind)" }
 
-    /// The directory of the entries of a kind whose file names begin with `prefix`.
     func directory(of kind: EntryKind, prefix: String) -> String { "\(directory(of: kind))/\(prefix)" }
 
-    /// The path of an entry's file.
     func file(_ name: EntryName) -> String { "\(directory(of: name.kind, prefix: name.prefix))/\(name.fileName)" }
 
     // MARK: Opening
@@ -74,8 +68,6 @@ struct CacheDirectory {
 
     /// Makes the directory and gives it to the user that this process is about to become, who may have no right to make
     /// it.
-    ///
-    /// - Throws: `Obstacle`.
     func make(for uid: UInt32, gid: UInt32) throws(Obstacle) {
         try make()
         do throws(SystemError) {
@@ -249,7 +241,6 @@ struct CacheDirectory {
         files(ofDatabase: path).contains { ((try? FileSystem.status(of: $0))?.links ?? 0) > 1 }
     }
 
-    /// Removes a database's files.
     static func remove(database path: String) {
         for file in files(ofDatabase: path) { try? FileDescriptor.remove(file) }
     }

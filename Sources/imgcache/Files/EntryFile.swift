@@ -8,11 +8,9 @@ import WorkerProtocol
 
 /// The reason why an entry cannot be read or written.
 enum EntryProblem: Error, CustomStringConvertible {
-    /// The file is missing.
     case absent
     /// The file is not that entry, or is not complete.
     case damaged(String)
-    /// The file has another version of the format.
     case outdated
     /// A system call failed; the entry may be intact.
     case system(SystemError)
@@ -33,8 +31,6 @@ enum EntryBody {
     case bytes([UInt8])
 
     /// The bytes as a file.
-    ///
-    /// - Throws: `SystemError` of `memfd_create`, `pwrite` or `fcntl`.
     func file() throws(SystemError) -> FileDescriptor {
         switch self {
         case .file(let file): return file
@@ -73,7 +69,6 @@ struct EntryFile {
     /// All bytes: the body, the trailer and the footer.
     private let contents: EntryBody
     let trailer: EntryTrailer
-    /// The number of all bytes.
     let size: Int
     /// The last known use, in milliseconds since 1970: of a file its modification time, of a small entry 0 where its database
     /// has it.
@@ -181,8 +176,6 @@ struct EntryFile {
 
     /// Writes an entry into an empty file: the first `trailer.bodySize` bytes of `body`, then the trailer. A raster's
     /// digest is computed during the copy; an original's must equal its record's.
-    ///
-    /// - Returns: The trailer as written, and the file's size.
     static func write(
         _ trailer: EntryTrailer, body: FileDescriptor, to file: FileDescriptor
     ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
@@ -195,8 +188,6 @@ struct EntryFile {
 
     /// Writes the entry into another, empty file with a new trailer. The body is copied without verification: damage is
     /// detected when it is read, as before. The file's modification time, which stands for the last use, is kept.
-    ///
-    /// - Returns: The trailer as written, and the file's size.
     func rewrite(
         as trailer: EntryTrailer, to file: FileDescriptor
     ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
@@ -220,8 +211,6 @@ struct EntryFile {
 
     /// The bytes of a small entry: the first `trailer.bodySize` bytes of `body`, then the trailer and the footer. A raster's
     /// digest is computed; an original's must equal its record's. Nil when these are more than `most` bytes.
-    ///
-    /// - Returns: The trailer as encoded, and the bytes.
     static func encode(
         _ trailer: EntryTrailer, body: EntryBody, most: Int
     ) throws(EntryProblem) -> (trailer: EntryTrailer, bytes: [UInt8])? {

@@ -28,7 +28,6 @@ struct ExtraDirectories {
         if hiddenCount > maximumHidden { hidden = [:] }
     }
 
-    /// Whether an entry is hidden.
     func hides(_ trailer: EntryTrailer) -> Bool {
         if hiddenCount > maximumHidden { return true }
         guard case .original(let record) = trailer.content, let owners = hidden[record.url] else { return false }

@@ -5,7 +5,6 @@
 ///
 /// Writes are collected in a transaction that `commit` ends.
 final class CacheIndex {
-    /// The row of an entry.
     struct Row: Equatable {
         var name: EntryName
         /// The file's size in bytes.
@@ -62,7 +61,6 @@ final class CacheIndex {
     private(set) var pendingBytes = 0
     /// The times of use that are not written yet, of entries with contents, by their rows.
     private var uses: [EntryKind: [Int: Int]] = [.originals: [:], .rasters: [:]]
-    /// The size of a page of the database.
     private let pageSize: Int
 
     /// Opens or creates the index at `path`; ":memory:" stands for one without a file.
@@ -207,7 +205,6 @@ final class CacheIndex {
         return (max(0, pages - free) * pageSize, free * pageSize)
     }
 
-    /// The sum of the entries' sizes.
     func sumOfSizes(_ kind: EntryKind) throws(SQLiteError) -> Int {
         try connection.integer("SELECT total(size) FROM \(tableOfUses(kind))") ?? 0
     }
@@ -264,12 +261,10 @@ final class CacheIndex {
         try originalsOfURL.map([.text(url), owner.map { .integer(Int($0)) } ?? .null]) { ($0.text(0), $0.text(1)) }
     }
 
-    /// The keys of the originals with this digest.
     func originals(ofDigest digest: String) throws(SQLiteError) -> [String] {
         try originalsOfDigest.map([.text(digest)]) { $0.text(0) }
     }
 
-    /// Whether any original has this digest.
     func hasOriginal(digest: String) throws(SQLiteError) -> Bool {
         try originalsOfDigest.first([.text(digest)]) { _ in true } ?? false
     }
@@ -331,7 +326,6 @@ final class CacheIndex {
     /// The number of times of use that are not written yet.
     var pendingUses: Int { uses.values.reduce(0) { $0 + $1.count } }
 
-    /// Writes the pending times of use.
     func writeUses() throws(SQLiteError) {
         for kind in EntryKind.allCases {
             guard let pending = uses[kind], !pending.isEmpty, let tables = table(kind).contents else { continue }
@@ -380,7 +374,6 @@ final class CacheIndex {
         }
     }
 
-    /// Commits the pending writes.
     func commit() throws(SQLiteError) {
         guard pendingWrites > 0 else { return }
         (pendingWrites, pendingBytes) = (0, 0)

@@ -12,7 +12,6 @@ struct SQLiteError: Error, CustomStringConvertible {
         SQLiteError(code: SQLITE_NOTADB, description: description)
     }
 
-    /// A database of another program.
     static let foreign = SQLiteError(code: SQLITE_AUTH, description: "it is the database of another program")
 
     /// Whether the database is another program's, and must stay as it is.
@@ -27,7 +26,6 @@ struct SQLiteError: Error, CustomStringConvertible {
         .contains(code & 0xFF) || code == SQLiteError.shortRead
     }
 
-    /// Whether no space is left.
     var isLackOfSpace: Bool { code & 0xFF == SQLITE_FULL }
 
     /// SQLITE_IOERR_SHORT_READ, a macro that is not imported: the file is shorter than its header says.
@@ -42,7 +40,6 @@ extension SQLiteError {
     }
 }
 
-/// An open database.
 @safe
 final class SQLiteConnection {
     private let handle: OpaquePointer
@@ -114,10 +111,8 @@ final class SQLiteConnection {
         return unsafe SQLiteStatement(owning: statement)
     }
 
-    /// Whether a transaction is open.
     var isInTransaction: Bool { unsafe sqlite3_get_autocommit(handle) == 0 }
 
-    /// The row that was inserted last.
     var lastRow: Int { Int(unsafe sqlite3_last_insert_rowid(handle)) }
 
     /// The number of rows that the last statement changed.
@@ -137,7 +132,6 @@ enum SQLiteValue {
     case null
 }
 
-/// A compiled statement.
 @safe
 struct SQLiteStatement: ~Copyable {
     private let handle: OpaquePointer

@@ -26,12 +26,10 @@ struct StillEntries {
         }
     }
 
-    /// The entries of the database at `path`, which may be missing.
     init(path: String) {
         self.path = path
     }
 
-    /// Whether there is a database.
     var mayExist: Bool { ((try? FileSystem.status(of: path)) ?? nil) != nil }
 
     /// The contents of an entry, and its last use; nil when it is missing, or cannot be read.

@@ -61,7 +61,6 @@ struct ClearOrders {
         orders[index].bytes += bytes
     }
 
-    /// Completes the first order.
     mutating func finishFirst() {
         answer(0)
         orders.removeFirst()
@@ -79,7 +78,6 @@ struct ClearOrders {
         orders[index].job = nil
     }
 
-    /// Takes the answers that are due.
     mutating func takeAnswers() -> [(job: Int, removed: Int, bytes: Int)] {
         defer { answers = [] }
         return answers

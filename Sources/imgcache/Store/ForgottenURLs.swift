@@ -26,7 +26,6 @@ struct ForgottenURLs {
         orders[url, default: []].append(Order(owner: owner, time: time, hasFailed: failed))
     }
 
-    /// Whether an order covers an entry.
     func contains(_ trailer: EntryTrailer) -> Bool {
         guard !orders.isEmpty, case .original(let record) = trailer.content else { return false }
         return (orders[record.url] ?? []).contains {
@@ -34,7 +33,6 @@ struct ForgottenURLs {
         }
     }
 
-    /// Takes the orders whose files could not be removed.
     mutating func takeFailed() -> [(url: String, owner: UInt32?)] {
         let failed = orders.flatMap { url, orders in orders.filter(\.hasFailed).map { (url, $0.owner) } }
         orders = orders.mapValues { $0.filter { !$0.hasFailed } }

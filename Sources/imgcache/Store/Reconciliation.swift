@@ -3,7 +3,6 @@ import LinuxSystem
 /// The progress of a comparison of the index with the files, which follows each start. It goes through the subdirectories in
 /// order of their names, one entry a step. See `Store.reconcile`.
 struct Reconciliation {
-    /// An entry to examine.
     enum Item {
         /// A file without a row, by its path below the directory of its kind.
         case unknownFile(EntryKind, String)
@@ -13,15 +12,12 @@ struct Reconciliation {
         case knownFile(EntryName)
     }
 
-    /// The result of a step.
     enum Step {
         /// The first step. Temporary files can be removed.
         case started
         /// Another subdirectory was listed.
         case advanced
-        /// An entry is to be examined.
         case item(Item)
-        /// All entries were examined.
         case finished
     }
 

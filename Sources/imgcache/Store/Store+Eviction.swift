@@ -28,7 +28,6 @@ extension Store {
 
     private var needsEviction: Bool { nextEviction.map { $0 <= .now } ?? false }
 
-    /// Evicts until no entry is due, or `deadline` is past.
     func evict(until deadline: Instant) {
         while needsEviction, Instant.now < deadline {
             if let kind = shrinking.first {

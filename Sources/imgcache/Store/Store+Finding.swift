@@ -3,7 +3,6 @@ import LinuxSystem
 import SystemValues
 
 extension Store {
-    /// The result of `find`.
     enum Found {
         case original(OriginalRecord, EntryBody)
         case raster(OriginalRecord, RasterRecord, EntryBody)
@@ -14,7 +13,6 @@ extension Store {
         let directory: CacheDirectory
         /// Its place among the extra directories; nil for the own one.
         var extra: Int?
-        /// Whether it is this process's own directory, and not an extra one.
         var isOwn: Bool { extra == nil }
     }
 
@@ -109,7 +107,6 @@ extension Store {
         }
     }
 
-    /// Whether an entry counts as removed.
     private func isGone(_ entry: EntryFile, _ name: EntryName, _ source: Source) -> Bool {
         source.isOwn
             ? forgotten.contains(entry.trailer) || orderToClear(entry, name) != nil

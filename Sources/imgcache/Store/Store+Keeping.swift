@@ -10,7 +10,6 @@ extension Store {
     private static let costlyCopy = 1 << 20
     private static let sameTime = 60_000
 
-    /// The result of storing an entry.
     enum Keeping {
         case kept, notKept
         /// It is stored with the next commit.

@@ -4,7 +4,6 @@ import WorkerProtocol
 // The keys are reported when the reconciliation has seen all files. When another index is opened later, files may have been
 // added that it does not know yet: the report is withdrawn until the next reconciliation is complete.
 extension Store {
-    /// Whether a message for `takeKeys` is due.
     var hasKeysToReport: Bool { keyReport.isWithdrawn || keyReport.next != nil }
 
     /// Notes that all entries are in the index.

@@ -4,7 +4,6 @@ import SystemValues
 // Files that are not in the index are added, rows without a file are removed, and rows whose file has another size are
 // replaced (the process was killed after it had replaced the file and before it committed). Half-written files are removed.
 extension Store {
-    /// Continues the reconciliation until `deadline` or its end.
     func reconcile(until deadline: Instant) {
         while var state = reconciliation, Instant.now < deadline {
             // A step may lose the index, which starts another reconciliation.

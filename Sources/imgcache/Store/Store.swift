@@ -65,7 +65,6 @@ final class Store {
         extraSmall = extras.directories.map { StillEntries(path: $0.small) }
     }
 
-    /// The state of the disk tier, for the broker.
     var report: DiskReport {
         let totals = EntryKind.allCases.map(total)
         return DiskReport(
@@ -137,7 +136,6 @@ final class Store {
         }
     }
 
-    /// Tries again when it is time.
     func retryIfDue() {
         guard let retryAt, retryAt <= .now else { return }
         // A missing directory cannot be made from within the sandbox.
@@ -171,7 +169,6 @@ final class Store {
         exitAt = max(.now, confinement.since.adding(milliseconds: min(options.retryInterval, 1000)))
     }
 
-    /// Sets the obstacle; nil for none.
     func setObstacle(_ new: Obstacle?) {
         // Another process exits without notice, so its lock is checked more often.
         let interval = new?.state == .locked ? min(options.retryInterval, 3000) : options.retryInterval
@@ -227,8 +224,6 @@ final class Store {
     }
 
     /// Opens the directory's index. If it cannot be used, the present index stays, or one in memory takes its place.
-    ///
-    /// - Returns: The obstacle; nil for none.
     private func openIndex() -> Obstacle? {
         let obstacle = open(database: directory.index, "the index") { () throws(SQLiteError) in
             try useIndex(at: directory.index)
@@ -258,8 +253,6 @@ final class Store {
     }
 
     /// Opens the small entries. If they cannot be written, they are read as they are.
-    ///
-    /// - Returns: The obstacle; nil for none.
     private func openSmall() -> Obstacle? {
         guard usesSmall else { return nil }
         let path = directory.small
@@ -365,7 +358,6 @@ final class Store {
         }
     }
 
-    /// The number of writes that are not committed.
     var pendingWrites: Int { (index?.pendingWrites ?? 0) + (small?.pendingWrites ?? 0) }
 
     /// Whether the pending writes are so many that the logs would exceed their size.
@@ -376,10 +368,8 @@ final class Store {
             || small?.pendingBytes ?? 0 >= options.indexLogBytes / 2
     }
 
-    /// The number of times of use that are not written.
     var pendingUses: Int { small?.pendingUses ?? 0 }
 
-    /// Commits the pending writes, with the times of use or without.
     func commit(withUses: Bool = true) {
         withIndex { (index) throws(SQLiteError) in try index.commit() }
         if withUses { withSmall { (small) throws(SQLiteError) in try small.writeUses() } }
@@ -405,7 +395,6 @@ final class Store {
 
     // MARK: Jobs
 
-    /// Whether jobs wait for a commit.
     var hasPendingKeeps: Bool { !keeps.pending.isEmpty }
 
     /// Notes that a job has written a small entry.
@@ -430,7 +419,6 @@ final class Store {
     /// The current time, moved so that no order to forget or to clear covers entries that are written now.
     var now: Int { max(forgotten.timeAfter(WallClock.milliseconds), clears.timeAfter(0)) }
 
-    /// The result of removing a file.
     enum Removal {
         case removed
         /// The file was missing.
@@ -443,7 +431,6 @@ final class Store {
     /// The time of day on 1 January 2026: before it, a machine has not set its clock yet.
     private static let earliestTime = 1_767_225_600_000
 
-    /// Whether the time of day can be right.
     var hasPlausibleClock: Bool { WallClock.milliseconds >= Self.earliestTime }
 
     /// Moves all times of use with the time of day, if that was set since the last check: a machine may start in 1970, and all
@@ -503,7 +490,6 @@ final class Store {
         noteSize(of: name.kind)
     }
 
-    /// The row of an entry.
     static func row(_ trailer: EntryTrailer, _ name: EntryName, size: Int, used: Int) -> CacheIndex.Row {
         switch trailer.content {
         case .original(let record):

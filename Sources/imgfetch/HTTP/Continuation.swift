@@ -4,9 +4,7 @@ import WorkerProtocol
 
 /// The part of a body in a response: `Content-Range` (RFC 9110, section 14.4).
 struct ContentRange: Equatable {
-    /// The offset of the part's first byte.
     let first: Int
-    /// The offset of its last byte.
     let last: Int
     /// The whole body's length, if known.
     let total: Int?

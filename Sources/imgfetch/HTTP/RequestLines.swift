@@ -5,7 +5,6 @@ import WorkerProtocol
 /// The header lines of a request in libcurl's form.
 enum RequestLines {
     enum Kind: Equatable {
-        /// For the whole body.
         case full
         /// For the whole body if it has changed.
         case conditional(RequestConditions)

@@ -3,9 +3,7 @@ import HTTPValues
 /// The header of a response, read line by line as libcurl passes it: informational responses first, the final one, and
 /// trailers after the body.
 struct ResponseHeaders {
-    /// The state after a line.
     enum Reading: Equatable {
-        /// More lines follow.
         case incomplete
         /// The line ended the final response's header.
         case complete
@@ -36,7 +34,6 @@ struct ResponseHeaders {
     /// Whether the body is compressed. Its length then does not say the length of the result.
     private(set) var isEncoded = false
 
-    /// Whether nothing was received.
     var isEmpty: Bool { bytes == 0 }
 
     private var bytes = 0

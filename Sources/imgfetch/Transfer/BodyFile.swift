@@ -2,7 +2,6 @@ internal import LinuxSystem
 
 /// A body that is being received: in memory, until it has a file.
 struct BodyFile: ~Copyable {
-    /// The number of bytes received.
     private(set) var received: Int
 
     private var file: FileDescriptor?

@@ -6,7 +6,6 @@ import WorkerProtocol
 struct CookieJar {
     /// The limit of lines that are loaded, and of those that are reported.
     static let mostLines = 300
-    /// The longest line, in bytes.
     static let longestLine = 8 << 10
     /// The limit of reported bytes. A report with as many fits into a frame.
     static let mostReportedBytes = 384 << 10

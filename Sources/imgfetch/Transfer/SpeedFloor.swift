@@ -13,7 +13,6 @@ struct SpeedFloor: Equatable {
     /// The time at which a period that is over is judged.
     private var decidedAt: Instant?
 
-    /// A floor of `bytesPerSecond`, checked every `seconds`.
     init(bytesPerSecond: Int = 1000, seconds: Int = 30) {
         (self.bytesPerSecond, self.seconds) = (bytesPerSecond, seconds)
     }

@@ -12,19 +12,15 @@ import WorkerProtocol
 @safe final class Transfer {
     /// The step after a hop.
     enum Outcome {
-        /// Start the next hop.
         case nextHop
         /// Send this final report, with the bytes of a complete body that has no file.
         case ended(FetchReport, body: [UInt8]? = nil)
     }
 
-    /// The result of a hop.
     private enum Verdict {
-        /// Continue at this URL.
         case redirected(TransferURL)
         /// Request the same URL again: for the whole body, or on a new connection.
         case again
-        /// The body is complete.
         case complete
         /// The stored body is still valid.
         case notModified
@@ -300,7 +296,6 @@ import WorkerProtocol
         return false
     }
 
-    /// The reaction to a piece of a body.
     enum Reception {
         case goesOn, ends
         /// libcurl passes the piece once more, after `curl_easy_pause`.

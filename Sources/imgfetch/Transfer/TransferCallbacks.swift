@@ -5,7 +5,6 @@ import HTTPValues
 // outlives its handle.
 
 extension Transfer {
-    /// Registers the transfer with its handle.
     func setCallbacks() {
         let this = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe ctransfer_set_private(handle.raw, this)

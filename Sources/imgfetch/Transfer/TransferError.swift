@@ -5,7 +5,6 @@ internal import IPCProtocol
 
 /// Mapping of transfer errors to wire errors: the only place with both libcurl's codes and the wire's.
 enum TransferError {
-    /// The wire's code for a code of libcurl.
     static func code(for code: CURLcode) -> ErrorCode {
         switch code {
         case CURLE_UNSUPPORTED_PROTOCOL: .unsupportedScheme
@@ -89,7 +88,6 @@ enum TransferError {
         WireError(.tooManyRedirects, "\(host) redirected the request for the \(limit + 1)th time.")
     }
 
-    /// The job's own URL is invalid.
     static func urlRefused(_ refusal: TransferURL.Refusal) -> WireError {
         switch refusal {
         case .scheme(let scheme): WireError(.unsupportedScheme, "URLs of scheme \(scheme) are not loaded.")
@@ -97,7 +95,6 @@ enum TransferError {
         }
     }
 
-    /// The target of a redirect is invalid.
     static func redirectRefused(_ refusal: TransferURL.Refusal, host: String) -> WireError {
         switch refusal {
         case .scheme(let scheme):

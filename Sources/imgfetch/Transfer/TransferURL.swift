@@ -5,7 +5,6 @@ import HTTPValues
 struct TransferURL: Equatable {
     /// The reason why a URL cannot be used.
     enum Refusal: Error, Equatable {
-        /// It cannot be parsed.
         case malformed
         /// Its scheme is neither http nor https.
         case scheme(String)
@@ -41,7 +40,6 @@ struct TransferURL: Equatable {
         return target
     }
 
-    /// The URL of the server's root.
     var root: String { "\(scheme)://\(host):\(port)/" }
 
     /// Whether both URLs have the same server, so that credentials for one may be sent to the other.

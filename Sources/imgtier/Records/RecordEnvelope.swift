@@ -13,10 +13,8 @@ struct RecordEnvelope {
     /// The first bytes, the version among them.
     static let magic = Array("imgtier1".utf8)
     private static let magicWord = unsafe magic.withUnsafeBytes { unsafe $0.loadUnaligned(as: UInt64.self) }
-    /// The longest metadata, in bytes.
     static let longestMetadata = 64 << 10
     private static let signatureLength = 32
-    /// The longest record, in bytes.
     static let longest = magic.count + 4 + longestMetadata + SharedRecord.largestBody + signatureLength
 
     /// The key by which records are signed; nil when they are not.

@@ -9,10 +9,8 @@ struct ServerHealth {
     /// Whether the last command was not answered in time.
     private var isLate = false
 
-    /// Whether the server is left out.
     func isEjected(at now: Instant) -> Bool { ejectedUntil.map { now < $0 } ?? false }
 
-    /// Notes that the server has answered.
     mutating func answered() { isLate = false }
 
     /// Notes that there is no connection, or an answer that makes no sense.

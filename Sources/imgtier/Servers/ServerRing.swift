@@ -15,7 +15,6 @@ import WorkerProtocol
 
     deinit { unsafe ctier_ring_free(raw) }
 
-    /// The index of a key's server.
     func server(of key: String) -> Int { unsafe Int(ctier_ring_server(raw, key, key.utf8.count)) }
 
     /// The parts of all keys that the servers have, in thousandths, as found with sample keys.

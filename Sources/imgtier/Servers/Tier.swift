@@ -44,10 +44,8 @@ final class Tier {
         }
     }
 
-    /// Whether the address of a server is not known.
     var hasUnknownAddress: Bool { connections.contains { !$0.hasAddress } }
 
-    /// The servers with their figures.
     var figures: [StatsReport.SharedServer] { connections.map(\.figures) }
 
     /// The names of items. A record and its lease are on the same server, so that one cannot be lost without the other.
@@ -212,7 +210,6 @@ final class Tier {
 
     // MARK: Writing
 
-    /// Writes a record. Returns whether it was written.
     func write(_ record: SharedRecord, body: Body) -> Bool {
         guard let bytes = encoded(record, body) else { return false }
         let milliseconds = record.expires - WallClock.milliseconds
@@ -252,7 +249,6 @@ final class Tier {
         remove(keys: [key])
     }
 
-    /// Removes the records with these keys.
     func remove(keys: [String]) {
         for key in keys { _ = connection(of: key).remove(Self.recordName(key)) }
     }

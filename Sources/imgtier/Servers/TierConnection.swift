@@ -6,10 +6,8 @@ import WorkerProtocol
 /// A server of the shared tier: its connection, its health and its figures. Each command is bounded in time, and none is sent
 /// while the server is left out.
 @safe final class TierConnection {
-    /// The outcome of a command.
     enum Outcome {
         case done
-        /// The item is missing.
         case missing
         /// The server works, and has refused the command.
         case refused
@@ -17,7 +15,6 @@ import WorkerProtocol
         case failed
     }
 
-    /// An item with its version.
     @unsafe struct Item {
         let bytes: UnsafeRawBufferPointer
         let version: UInt64
@@ -42,13 +39,11 @@ import WorkerProtocol
 
     deinit { if let raw = unsafe raw { unsafe ctier_connection_free(raw) } }
 
-    /// Whether the address of the server is known.
     var hasAddress: Bool { unsafe raw != nil }
 
     /// Whether commands are sent.
     var isUsable: Bool { unsafe raw != nil && !health.isEjected(at: .now) }
 
-    /// The figures at present.
     var figures: StatsReport.SharedServer {
         var figures = counts
         figures.state = isUsable ? "up" : "ejected"
@@ -107,7 +102,6 @@ import WorkerProtocol
                 raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds), version))
     }
 
-    /// Removes an item.
     func remove(_ key: String) -> Outcome {
         guard let raw = unsafe usable else { return .failed }
         return outcome(unsafe ctier_delete(raw, key, key.utf8.count))

@@ -53,6 +53,5 @@ extension Animation {
             data: start + 16..<max(start + 16, range.upperBound))
     }
 
-    /// Returns whether `frame` lies within the canvas.
     func fitsCanvas(_ frame: Frame) -> Bool { frame.x + frame.width <= width && frame.y + frame.height <= height }
 }

@@ -16,9 +16,7 @@ struct PNGFrame {
 
     /// The bytes of a chunk besides its data.
     private static let chunkBytes = 12
-    /// The maximum length of a palette in bytes.
     static let mostPalette = 3 * 256
-    /// The maximum length of tRNS in bytes.
     static let mostTransparency = 256
 
     /// Returns the file for `frame` of `animation`, whose bytes `source` contains. Throws `decode-failed` if a CRC is

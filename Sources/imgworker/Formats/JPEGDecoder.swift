@@ -8,7 +8,6 @@ struct JPEGDecoder: ImageDecoder {
 
     private let reader: CodecReader
 
-    /// Reads the header of `source`.
     init(_ source: ImageSource) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .jpeg, create: codec_jpeg_reader_create, destroy: codec_jpeg_reader_destroy,

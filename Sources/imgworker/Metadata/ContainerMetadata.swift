@@ -37,7 +37,6 @@ struct ContainerMetadata: Equatable {
         }
     }
 
-    /// Returns the orientation to apply to the image.
     func orientation(in bytes: Span<UInt8>) -> Orientation {
         guard let exif else { return .upright }
         return Orientation(exif: bytes.extracting(exif))
@@ -130,7 +129,6 @@ struct ContainerMetadata: Equatable {
         return position < chunk.upperBound ? position..<chunk.upperBound : nil
     }
 
-    /// Walks the chunks of a WebP's RIFF container.
     private mutating func walkWebP(_ bytes: Span<UInt8>) {
         guard let size = bytes.integer(at: 4, bytes: 4, .little) else { return }
         let end = min(bytes.count, size + 8)

@@ -2,7 +2,6 @@ import IPCProtocol
 import ImageDecoding
 
 extension ImageDetails {
-    /// Reads the details of files of a format.
     static func plain(_ format: ImageFormat) -> @Sendable (ImageSource, any ImageDecoder) -> ImageDetails {
         { source, _ in source.withSpan { ImageDetails(format, $0) } }
     }

@@ -25,7 +25,6 @@ extension PNGDecoder {
 }
 
 extension ColorProfile {
-    /// Reads the profile at `place` in `bytes`.
     fileprivate static func read(_ place: ContainerMetadata.ProfilePlace?, in bytes: Span<UInt8>) -> ColorProfile {
         guard let place else { return .none }
         let length = place.parts.reduce(0) { $0 + $1.count }
