@@ -3,7 +3,6 @@
 
 #include <grp.h>
 #include <malloc.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <linux/magic.h>
@@ -109,11 +108,6 @@ int clinux_clock_watch(void) {
 int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds) {
     struct itimerspec time = {.it_value = {.tv_sec = seconds, .tv_nsec = nanoseconds}};
     return timerfd_settime(fd, TFD_TIMER_ABSTIME, &time, NULL);
-}
-
-int clinux_wait_readable(int fd, int milliseconds) {
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    return poll(&poll_fd, 1, milliseconds);
 }
 
 int clinux_replace(int source, int target) { return dup3(source, target, O_CLOEXEC); }

@@ -53,19 +53,14 @@ package struct Log: Sendable {
     package var nextCount: Instant? { flood.withLock { $0.nextCount } }
 
     /// Writes the counts of the floods that are over.
-    package func writeCounts() {
-        put(flood.withLock { $0.takeCounts(at: .now) }.map(\.record))
-    }
+    package func writeCounts() { put(flood.withLock { $0.takeCounts(at: .now) }.map(\.record)) }
 
     /// Writes the counts of all floods.
-    package func end() {
-        put(flood.withLock { $0.takeAllCounts() }.map(\.record))
-    }
+    package func end() { put(flood.withLock { $0.takeAllCounts() }.map(\.record)) }
 
     private func put(_ records: [LogRecord]) {
         for record in records {
-            CurrentProcess.writeToStandardError(
-                format.line(record, process: name, unixMs: WallClock.milliseconds))
+            CurrentProcess.writeToStandardError(format.line(record, process: name, unixMs: WallClock.milliseconds))
         }
     }
 }

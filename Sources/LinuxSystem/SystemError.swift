@@ -1,4 +1,3 @@
-internal import CLinux
 internal import Glibc
 
 /// A failed system call and its error.
@@ -15,9 +14,7 @@ public struct SystemError: Error, Equatable, CustomStringConvertible {
     }
 
     /// The call and the system's message: "open: No such file or directory".
-    public var description: String {
-        "\(call): \(sentence)"
-    }
+    public var description: String { "\(call): \(sentence)" }
 }
 
 /// Repeats `body` while a signal interrupts it, and throws the error of `call` when it returns -1.
@@ -37,10 +34,8 @@ func retrying<Result: SignedInteger>(
     do { return try retrying(call, body) } catch  where error.code == code { return nil }
 }
 
-/// The calling thread's `errno`, a macro that Swift cannot import.
-package func lastErrorNumber() -> Int32 {
-    clinux_errno()
-}
+/// The calling thread's `errno`.
+package func lastErrorNumber() -> Int32 { errno }
 
 extension SystemError {
     package static var brokenPipe: Int32 { EPIPE }

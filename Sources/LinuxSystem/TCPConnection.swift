@@ -1,13 +1,10 @@
 internal import CLinux
 internal import Glibc
 
-/// Connections to servers of the network.
 package enum TCPConnection {
-    /// Connects to a server by its first IPv4 address, or its first address if it has no such, sends `request`, and returns the first
-    /// bytes of its answer; nil when its name is unknown, or it does not answer.
-    ///
-    /// - Parameter seconds: the longest time to connect, and the longest time for the answer. The time to look up its name is the
-    ///   resolver's.
+    /// Connects to a server by its first IPv4 address, or its first address if it has no such, sends `request`, and
+    /// returns the first bytes of its answer; nil when its name is unknown, or it does not answer. `seconds` is the
+    /// longest time to connect, and the longest time for the answer. The time to look up its name is the resolver's.
     package static func ask(host: String, port: UInt16, _ request: String, seconds: Int) -> [UInt8]? {
         var hints = unsafe addrinfo()
         unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -4,7 +4,6 @@ import SystemValues
 
 /// The terminal that controls this process (`/dev/tty`).
 package struct Terminal {
-    /// The size of a terminal's window.
     package struct Size: Equatable, Sendable {
         /// In characters.
         package var columns: Int
@@ -20,12 +19,8 @@ package struct Terminal {
 
     private let descriptor: FileDescriptor
 
-    /// Opens the terminal.
-    ///
-    /// - Throws: `SystemError` of `open`, for example for a process of a service.
-    package init() throws(SystemError) {
-        descriptor = try .open(updatingAt: "/dev/tty")
-    }
+    /// Opens the terminal. Throws `SystemError` of `open`, for example for a process of a service.
+    package init() throws(SystemError) { descriptor = try .open(updatingAt: "/dev/tty") }
 
     /// The size of the window; that of a VT100 for a terminal that reports none.
     package var size: Size? { Self.size(of: descriptor.raw) }
@@ -68,8 +63,7 @@ package struct Terminal {
         var answer: [UInt8] = []
         while !isComplete(answer), answer.count < 1024 {
             let left = end.microseconds(since: .now) / 1000
-            var entry = pollfd(fd: descriptor.raw, events: Int16(POLLIN), revents: 0)
-            guard left > 0, unsafe poll(&entry, 1, Int32(left)) > 0 else { break }
+            guard left > 0, descriptor.wait(milliseconds: Int32(left)) else { break }
             var byte: UInt8 = 0
             guard unsafe read(descriptor.raw, &byte, 1) == 1 else { break }
             answer.append(byte)

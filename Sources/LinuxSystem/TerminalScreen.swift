@@ -24,9 +24,8 @@ package final class TerminalScreen {
     private let events: EventQueue
     private let before: termios
 
-    /// Takes the screen. From then on, signals that end or stop the process are events.
-    ///
-    /// - Throws: `SystemError` of `open` or `tcgetattr` for a process without a terminal.
+    /// Takes the screen. From then on, signals that end or stop the process are events. Throws `SystemError` of `open`
+    /// or `tcgetattr` for a process without a terminal.
     package init() throws(SystemError) {
         let descriptor = try FileDescriptor.open(updatingAt: "/dev/tty")
         var before = termios()
@@ -44,7 +43,6 @@ package final class TerminalScreen {
 
     package var size: Terminal.Size? { Terminal.size(of: descriptor.raw) }
 
-    /// Waits for events, for at most `milliseconds`.
     package func wait(milliseconds: Int) throws(SystemError) -> [Event] {
         var found: [Event] = []
         for event in try events.wait(milliseconds: milliseconds) {
@@ -55,9 +53,7 @@ package final class TerminalScreen {
 
     /// Shows lines, which may have escape sequences, from the upper left corner on. They fill the screen,
     /// so that nothing is cleared and nothing flickers.
-    package func show(_ lines: [String]) {
-        write("\u{1B}[H" + lines.joined(separator: "\r\n"))
-    }
+    package func show(_ lines: [String]) { write("\u{1B}[H" + lines.joined(separator: "\r\n")) }
 
     private func readKeys() -> Event {
         let bytes = unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 64) { buffer -> [UInt8]? in

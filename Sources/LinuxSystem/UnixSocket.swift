@@ -4,7 +4,6 @@ internal import SystemValues
 
 /// Unix stream sockets: creation, and transfer of bytes with descriptors.
 package enum UnixSocket {
-    /// The result of `receive`.
     package enum Received {
         /// Bytes written to the buffer, and the descriptors that arrived with them. `descriptorsLost`: the kernel
         /// dropped some, because this process has reached its limit of descriptors.
@@ -16,9 +15,7 @@ package enum UnixSocket {
     /// The process at the other end when it connected (`SO_PEERCRED`).
     package struct PeerCredentials: Sendable, Equatable {
         package let pid: Int32
-        /// Effective user id.
         package let uid: UInt32
-        /// Effective group id.
         package let gid: UInt32
     }
 
@@ -37,11 +34,9 @@ package enum UnixSocket {
         return (FileDescriptor(owning: ends.0, disposal: disposal), FileDescriptor(owning: ends.1))
     }
 
-    /// Connects to the socket at `path`; the descriptor blocks.
-    ///
-    /// - Parameter milliseconds: the longest time that this call, and each send, waits for the other end; nil for no limit.
-    /// - Throws: `SystemError` of `socket` or `connect`; `ENAMETOOLONG` when the path does not fit into an address, `EAGAIN` when
-    ///   the time is over.
+    /// Connects to the socket at `path`; the descriptor blocks. `milliseconds` is the longest time that this call, and
+    /// each send, waits for the other end; nil for no limit. Throws `SystemError` of `socket` or `connect`;
+    /// `ENAMETOOLONG` when the path does not fit into an address, `EAGAIN` when the time is over.
     package static func connect(to path: String, milliseconds: Int? = nil) throws(SystemError) -> FileDescriptor {
         let socket = try open()
         if let milliseconds {
@@ -72,9 +67,8 @@ package enum UnixSocket {
         return socket
     }
 
-    /// Removes a socket's file without a listener.
-    ///
-    /// - Throws: `SystemError` of `bind`: `EADDRINUSE` for one with a listener, and for another file; of `connect`.
+    /// Removes a socket's file without a listener. Throws `SystemError` of `bind`: `EADDRINUSE` for one with a
+    /// listener, and for another file; of `connect`.
     package static func clear(_ path: String) throws(SystemError) {
         guard let file = identity(of: path) else { return }
         guard file.isSocket else { throw SystemError("bind", code: SystemError.addressInUse) }
@@ -86,17 +80,15 @@ package enum UnixSocket {
         throw SystemError("bind", code: SystemError.addressInUse)
     }
 
-    /// Sets the mode of a socket's file and, if given, its group. Follows no link.
-    ///
-    /// - Throws: `SystemError` of `chown`: `ENOTSOCK` for another file, `EPERM` without the right to give it to the group.
+    /// Sets the mode of a socket's file and, if given, its group. Follows no link. Throws `SystemError` of `chown`:
+    /// `ENOTSOCK` for another file, `EPERM` without the right to give it to the group.
     package static func setAccess(of path: String, mode: UInt32, group: UInt32?) throws(SystemError) {
         try retrying("chown") { unsafe clinux_set_socket_access(path, mode, group ?? .max) }
     }
 
-    /// Accepts the next connection; nil without one (or if it was closed again). The descriptor is nonblocking,
-    /// and closed by `disposal`, if given.
-    ///
-    /// - Throws: `SystemError` of `accept4`: `EMFILE` when this process has reached its limit of descriptors.
+    /// Accepts the next connection; nil without one (or if it was closed again). The descriptor is nonblocking, and
+    /// closed by `disposal`, if given. Throws `SystemError` of `accept4`: `EMFILE` when this process has reached its
+    /// limit of descriptors.
     package static func accept(
         from listener: FileDescriptor, disposal: (@Sendable (Int32) -> Void)? = nil
     ) throws(SystemError) -> FileDescriptor? {
@@ -111,7 +103,6 @@ package enum UnixSocket {
         }
     }
 
-    /// The credentials of the process at the other end.
     package static func peerCredentials(of socket: FileDescriptor) throws(SystemError) -> PeerCredentials {
         try peerCredentials(of: socket.raw)
     }
@@ -140,9 +131,7 @@ package enum UnixSocket {
     }
 
     /// Sends as many `bytes` as the socket takes, with the descriptors at the first byte. Returns the bytes taken; nil
-    /// when the socket is full.
-    ///
-    /// - Throws: `SystemError` of `sendmsg`: `EPIPE` when the other end has closed.
+    /// when the socket is full. Throws `SystemError` of `sendmsg`: `EPIPE` when the other end has closed.
     package static func send(
         _ bytes: UnsafeRawBufferPointer, descriptors: [FileDescriptor] = [], on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
@@ -169,11 +158,11 @@ package enum UnixSocket {
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor,
         disposal: (@Sendable (Int32) -> Void)? = nil
     ) throws(SystemError) -> Received {
-        while true {
-            var lost: Int32 = 0
-            var count = 0
-            var descriptors: [FileDescriptor] = []
-            let received = unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(CLINUX_MAX_DESCRIPTORS)) {
+        var lost: Int32 = 0
+        var count = 0
+        var descriptors: [FileDescriptor] = []
+        let received = try receiving {
+            unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(CLINUX_MAX_DESCRIPTORS)) {
                 let received = unsafe clinux_receive(
                     socket.raw, buffer.baseAddress!, buffer.count, $0.baseAddress!, &count, &lost)
                 if received >= 0 {
@@ -181,15 +170,14 @@ package enum UnixSocket {
                 }
                 return received
             }
-            if received > 0 { return .bytes(received, descriptors: descriptors, descriptorsLost: lost != 0) }
-            if received == 0 { return .end }
-            switch lastErrorNumber() {
-            case EINTR: continue
-            case EAGAIN: return .wouldBlock
-            case ECONNRESET: return .end
-            default: throw SystemError("recvmsg")
-            }
         }
+        guard let received else { return .wouldBlock }
+        return received == 0 ? .end : .bytes(received, descriptors: descriptors, descriptorsLost: lost != 0)
+    }
+
+    /// Returns what `recvmsg` does: 0 also when the connection was reset, and nil when nothing has arrived.
+    private static func receiving(_ body: () -> Int) throws(SystemError) -> Int? {
+        do { return try retrying("recvmsg", nilFor: EAGAIN, body) } catch  where error.code == ECONNRESET { return 0 }
     }
 
     /// The result of `peek`. A later `receive` delivers the same bytes.
@@ -206,24 +194,17 @@ package enum UnixSocket {
     package static func peek(
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
     ) throws(SystemError) -> Peeked {
-        while true {
-            var withDescriptors: Int32 = 0
-            let count = unsafe clinux_peek(socket.raw, buffer.baseAddress!, buffer.count, &withDescriptors)
-            if withDescriptors != 0 { return .bytesWithDescriptors }
-            if count > 0 { return .bytes(count) }
-            if count == 0 { return .end }
-            switch lastErrorNumber() {
-            case EINTR: continue
-            case EAGAIN: return .wouldBlock
-            case ECONNRESET: return .end
-            default: throw SystemError("recvmsg")
-            }
+        var withDescriptors: Int32 = 0
+        let count = try receiving {
+            unsafe clinux_peek(socket.raw, buffer.baseAddress!, buffer.count, &withDescriptors)
         }
+        guard let count else { return .wouldBlock }
+        if withDescriptors != 0 { return .bytesWithDescriptors }
+        return count == 0 ? .end : .bytes(count)
     }
 
     /// Receives up to the buffer's size of bytes that `peek` has reported without descriptors. Returns their number.
-    ///
-    /// - Throws: `SystemError` of `recv`; `EAGAIN` when none are available.
+    /// Throws `SystemError` of `recv`; `EAGAIN` when none are available.
     package static func take(
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
     ) throws(SystemError) -> Int {
@@ -249,21 +230,16 @@ package enum UnixSocket {
 
     /// Makes the other end's sends fail, and lets it read an end of file, even if other processes have this end. What both have
     /// sent before can still be received.
-    package static func shutDown(_ socket: Int32) {
-        _ = shutdown(socket, Int32(SHUT_RDWR))
-    }
+    package static func shutDown(_ socket: Int32) { _ = shutdown(socket, Int32(SHUT_RDWR)) }
 
     /// Whether epoll would report the socket as writable.
-    package static func isWritable(_ socket: FileDescriptor) -> Bool {
-        var entry = pollfd(fd: socket.raw, events: Int16(POLLOUT), revents: 0)
-        return unsafe poll(&entry, 1, 0) > 0
-    }
+    package static func isWritable(_ socket: FileDescriptor) -> Bool { socket.wait(for: POLLOUT, milliseconds: 0) }
 
     /// Waits until bytes can be received or the other end has closed. A thread that waits in `receive` is also woken
     /// whenever the other end has read; here it is not.
     @discardableResult
     package static func waitUntilReadable(_ socket: FileDescriptor, milliseconds: Int32 = -1) -> Bool {
-        clinux_wait_readable(socket.raw, milliseconds) > 0
+        socket.wait(milliseconds: milliseconds)
     }
 
     /// Whether bytes have arrived that were not received, or the other end has closed. Uses `recvmsg`, which a confined

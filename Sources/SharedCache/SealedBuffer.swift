@@ -19,10 +19,9 @@ package struct WritableBuffer: ~Copyable {
         descriptor = file
     }
 
-    /// Seals the memfd, unless the process that was given it has: no process, including this one, can change the bytes or
-    /// their number any more. `size`, if given, is the number of bytes to keep of a memfd that may shrink.
-    ///
-    /// - Throws: `SystemError` of `fcntl` or `ftruncate`: `EBUSY` while a process has the memfd mapped writable.
+    /// Seals the memfd, unless the process that was given it has: no process, including this one, can change the bytes
+    /// or their number any more. `size`, if given, is the number of bytes to keep of a memfd that may shrink. Throws
+    /// `SystemError` of `fcntl` or `ftruncate`: `EBUSY` while a process has the memfd mapped writable.
     package consuming func seal(keeping size: Int? = nil) throws(SystemError) -> SealedBuffer {
         if !descriptor.isSealed {
             if let size { try descriptor.truncate(to: size) }
@@ -67,9 +66,8 @@ public struct SealedBuffer: Sendable {
         self.init(sealed: buffer.descriptor, size: size)
     }
 
-    /// Verifies that `descriptor` is a sealed memfd of at least `count` bytes; the buffer is all of it.
-    ///
-    /// - Throws: `SystemError` of `fcntl` or `fstat`; `EINVAL` when a seal or a byte is missing.
+    /// Verifies that `descriptor` is a sealed memfd of at least `count` bytes; the buffer is all of it. Throws
+    /// `SystemError` of `fcntl` or `fstat`; `EINVAL` when a seal or a byte is missing.
     package init(verifying descriptor: FileDescriptor, atLeast count: Int) throws(SystemError) {
         let size = try descriptor.size()
         guard descriptor.isSealed, size >= count else {
@@ -92,7 +90,7 @@ extension FileDescriptor {
         _ size: Int, access: Int32 = PROT_READ, flags: Int32 = MAP_SHARED
     ) throws(SystemError) -> UnsafeMutableRawPointer {
         let address = unsafe mmap(nil, size, access, flags, raw, 0)
-        guard let address = unsafe address, unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
+        guard let address = unsafe address, unsafe address != MAP_FAILED else { throw SystemError("mmap") }
         return unsafe address
     }
 }
@@ -126,7 +124,5 @@ package struct Mapping: ~Copyable, @unchecked Sendable {
         try unsafe body(UnsafeRawBufferPointer(start: base, count: count))
     }
 
-    deinit {
-        if let base = unsafe base { unsafe munmap(base, count) }
-    }
+    deinit { if let base = unsafe base { unsafe munmap(base, count) } }
 }

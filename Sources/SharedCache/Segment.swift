@@ -18,9 +18,8 @@ package final class Segment {
         try retrying("fcntl") { clinux_add_seals(descriptor.raw, clinux_seal_foreign_writes()) }
     }
 
-    /// Takes over a segment of `size` bytes that another process has made, to read from it.
-    ///
-    /// - Throws: `SystemError` of `mmap`; `EINVAL` when it is no segment of this size.
+    /// Takes over a segment of `size` bytes that another process has made, to read from it. Throws `SystemError` of
+    /// `mmap`; `EINVAL` when it is no segment of this size.
     package init(inherited descriptor: FileDescriptor, size: Int) throws(SystemError) {
         guard descriptor.isSegment(of: size) else { throw SystemError("fcntl", code: SystemError.invalidArgument) }
         (self.descriptor, self.size) = (descriptor, size)
@@ -28,8 +27,7 @@ package final class Segment {
     }
 
     /// Passes the bytes in `range` to `fill`. They have pages, so that lack of memory is an error here and no signal.
-    ///
-    /// - Throws: `SystemError` of `fallocate`, or the error of `fill`; `EINVAL` for an inherited segment.
+    /// Throws `SystemError` of `fallocate`, or the error of `fill`; `EINVAL` for an inherited segment.
     package func write(
         in range: Range<Int>, _ fill: (UnsafeMutableRawBufferPointer) throws(SystemError) -> Void
     ) throws(SystemError) {

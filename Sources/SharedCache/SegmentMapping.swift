@@ -33,9 +33,8 @@ final class SegmentMapping: Sendable {
         return unsafe UnsafeMutableRawBufferPointer(start: base + range.lowerBound, count: range.count)
     }
 
-    /// Provides the pages up to `end`, and orders those of the next bytes.
-    ///
-    /// - Throws: `SystemError` of `fallocate`; `EINVAL` when this process may not write.
+    /// Provides the pages up to `end`, and orders those of the next bytes. Throws `SystemError` of `fallocate`;
+    /// `EINVAL` when this process may not write.
     func prepare(upTo end: Int) throws(SystemError) {
         if !isWritable { throw SystemError("mmap", code: SystemError.invalidArgument) }
         try provide(upTo: end)

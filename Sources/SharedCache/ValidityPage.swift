@@ -56,9 +56,7 @@ package final class ValidityPage {
     }
 
     /// Invalidates the whole page.
-    package func end() {
-        unsafe clinux_disown(owner)
-    }
+    package func end() { unsafe clinux_disown(owner) }
 
     // The page stays mapped as long as the process lives, because the kernel writes to it at the end.
 }
@@ -75,10 +73,8 @@ package final class ValidityView: @unchecked Sendable {
     /// Whether the page has a version that this code understands. Another one has no valid slots here.
     package let isKnown: Bool
 
-    /// Maps the page of a broker that reported `slots` slots.
-    ///
-    /// - Throws: `SystemError` of `fcntl`, `fstat` or `mmap`; `EINVAL` when it is not such a page, or another process than the
-    ///   broker could change it.
+    /// Maps the page of a broker that reported `slots` slots. Throws `SystemError` of `fcntl`, `fstat` or `mmap`;
+    /// `EINVAL` when it is not such a page, or another process than the broker could change it.
     package init(verifying descriptor: FileDescriptor, slots: Int) throws(SystemError) {
         let seals = try retrying("fcntl") { clinux_get_seals(descriptor.raw) }
         let needed = clinux_seal_foreign_writes()
@@ -94,9 +90,7 @@ package final class ValidityView: @unchecked Sendable {
         }
     }
 
-    deinit {
-        unsafe munmap(base, count)
-    }
+    deinit { unsafe munmap(base, count) }
 
     private static func owner(of base: UnsafeMutableRawPointer) -> UInt32 {
         unsafe clinux_load_acquire_32((base + Layout.ownerOffset).assumingMemoryBound(to: UInt32.self))

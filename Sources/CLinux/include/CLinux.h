@@ -88,9 +88,6 @@ int clinux_pidfd_send_signal(int pidfd, int signal);
 /// signal, `*peak` its peak memory in bytes; 0: still running; -1: errno.
 int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak);
 
-/// Waits up to `milliseconds` until `fd` is readable: 1, 0 on timeout, or -1 with errno.
-int clinux_wait_readable(int fd, int milliseconds);
-
 /// Asks the kernel to send SIGKILL to this process when its parent dies.
 int clinux_die_with_parent(void);
 /// openat2 with RESOLVE_BENEATH and without links of /proc: `path` must lead to a file beneath the directory `folder`, or it fails
@@ -177,8 +174,6 @@ int clinux_notify(const char *path, const char *text, int fd);
 
 void clinux_return_freed_memory(void);
 
-static inline void *clinux_map_failed(void) { return MAP_FAILED; }
-static inline int clinux_errno(void) { return errno; }
 /// All four seals; the one of the seals; those of the size alone; the one against growing.
 int clinux_seal_all(void);
 int clinux_seal_seals(void);

@@ -65,10 +65,8 @@ package struct SuspensionWatch {
 
 /// A timer on the monotonic clock that becomes readable when it is due.
 package final class Timer {
-    /// The timerfd, to be watched for reading.
     package let descriptor: FileDescriptor
 
-    /// Makes a timer that is not set.
     package init() throws(SystemError) {
         descriptor = FileDescriptor(owning: try retrying("timerfd_create") { clinux_timerfd() })
     }

@@ -5,7 +5,6 @@ package import SystemValues
 /// Waits for descriptors to become ready (epoll, level-triggered).
 package final class EventQueue {
     package struct Event {
-        /// The token under which the descriptor was added.
         package let token: UInt64
         /// Bytes can be read, or the other end has closed.
         package let readable: Bool
@@ -26,11 +25,15 @@ package final class EventQueue {
     package func add(
         _ descriptor: Int32, token: UInt64, reading: Bool = true, writing: Bool = false
     ) throws(SystemError) {
-        try watch(descriptor, token, reading, writing, change: false)
+        try retrying("epoll_ctl") {
+            clinux_epoll_watch(queue.raw, descriptor, token, reading ? 1 : 0, writing ? 1 : 0, 0)
+        }
     }
 
     package func change(_ descriptor: Int32, token: UInt64, reading: Bool, writing: Bool) throws(SystemError) {
-        try watch(descriptor, token, reading, writing, change: true)
+        try retrying("epoll_ctl") {
+            clinux_epoll_watch(queue.raw, descriptor, token, reading ? 1 : 0, writing ? 1 : 0, 1)
+        }
     }
 
     /// Watches a trigger of `MemoryPressure` under `token`.
@@ -38,9 +41,7 @@ package final class EventQueue {
         try retrying("epoll_ctl") { clinux_epoll_watch_urgent(queue.raw, pressure.descriptor.raw, token) }
     }
 
-    package func remove(_ descriptor: Int32) {
-        _ = clinux_epoll_forget(queue.raw, descriptor)
-    }
+    package func remove(_ descriptor: Int32) { _ = clinux_epoll_forget(queue.raw, descriptor) }
 
     /// Waits for events, for at most `milliseconds` (nil: no limit). Returns none after a signal or the timeout.
     package func wait(milliseconds: Int? = nil) throws(SystemError) -> [Event] {
@@ -62,12 +63,32 @@ package final class EventQueue {
         // Rounded up, so that the deadline has passed when the wait is over.
         try wait(milliseconds: deadline.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) })
     }
+}
 
-    private func watch(
-        _ descriptor: Int32, _ token: UInt64, _ reading: Bool, _ writing: Bool, change: Bool
-    ) throws(SystemError) {
-        try retrying("epoll_ctl") {
-            clinux_epoll_watch(queue.raw, descriptor, token, reading ? 1 : 0, writing ? 1 : 0, change ? 1 : 0)
-        }
+/// Wakes a thread that waits in an `EventQueue`, or in `wait`. Any thread may call it.
+package final class Waker: Sendable {
+    /// The eventfd, to be watched for reading.
+    package let descriptor: FileDescriptor
+
+    package init() throws(SystemError) {
+        descriptor = FileDescriptor(owning: try retrying("eventfd") { clinux_eventfd() })
+    }
+
+    /// Makes the descriptor readable.
+    package func wake() {
+        var one: UInt64 = 1
+        _ = unsafe write(descriptor.raw, &one, MemoryLayout<UInt64>.size)
+    }
+
+    /// Waits for a call of `wake`, up to `milliseconds` if that is given. Returns true when the time is over, too.
+    package func wait(milliseconds: Int?) -> Bool {
+        _ = descriptor.wait(milliseconds: milliseconds.map { Int32(clamping: $0) } ?? -1)
+        return true
+    }
+
+    /// Makes the descriptor unreadable until the next call of `wake`.
+    package func clear() {
+        var count: UInt64 = 0
+        _ = unsafe read(descriptor.raw, &count, MemoryLayout<UInt64>.size)
     }
 }

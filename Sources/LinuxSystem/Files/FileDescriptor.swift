@@ -11,9 +11,7 @@ public final class FileDescriptor: Sendable {
     private let disposal: (@Sendable (Int32) -> Void)?
 
     /// Takes ownership of an open descriptor.
-    public convenience init(owning raw: Int32) {
-        self.init(owning: raw, disposal: nil)
-    }
+    public convenience init(owning raw: Int32) { self.init(owning: raw, disposal: nil) }
 
     /// Takes ownership of an open descriptor. `disposal`, if given, closes it: closing one that another process has made may
     /// take a time of that process's choice.
@@ -22,9 +20,7 @@ public final class FileDescriptor: Sendable {
         self.disposal = disposal
     }
 
-    deinit {
-        if let disposal { disposal(raw) } else { Self.close(raw: raw) }
-    }
+    deinit { if let disposal { disposal(raw) } else { Self.close(raw: raw) } }
 
     /// Closes a descriptor that no object owns.
     package static func close(raw: Int32) { Glibc.close(raw) }
@@ -48,9 +44,8 @@ public final class FileDescriptor: Sendable {
         FileDescriptor(owning: try retrying("open") { unsafe Glibc.open(path, flags | O_CLOEXEC, mode) })
     }
 
-    /// Opens a path that leads out of `folder` neither by ".." nor by a symbolic link, closed on exec.
-    ///
-    /// - Throws: `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
+    /// Opens a path that leads out of `folder` neither by ".." nor by a symbolic link, closed on exec. Throws
+    /// `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
     static func open(
         _ path: String, _ flags: Int32, mode: UInt32 = 0, beneath folder: FileDescriptor
     ) throws(SystemError) -> FileDescriptor {
@@ -63,14 +58,10 @@ public final class FileDescriptor: Sendable {
     }
 
     /// A duplicate of standard input, with its position in the file. Sockets are possible too.
-    package static func standardInput() throws(SystemError) -> FileDescriptor {
-        try duplicate(of: 0)
-    }
+    package static func standardInput() throws(SystemError) -> FileDescriptor { try duplicate(of: 0) }
 
     /// A duplicate of standard output, with its position in the file.
-    package static func standardOutput() throws(SystemError) -> FileDescriptor {
-        try duplicate(of: 1)
-    }
+    package static func standardOutput() throws(SystemError) -> FileDescriptor { try duplicate(of: 1) }
 
     /// Opens an existing file at `path` for reading and writing, without waiting.
     package static func open(updatingAt path: String) throws(SystemError) -> FileDescriptor {
@@ -99,9 +90,8 @@ public final class FileDescriptor: Sendable {
         try open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, mode: 0o666)
     }
 
-    /// Opens a file for writing like `open(writingAt:)`, by a path that leads out of `folder` neither by ".." nor by a symbolic link.
-    ///
-    /// - Throws: `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
+    /// Opens a file for writing like `open(writingAt:)`, by a path that leads out of `folder` neither by ".." nor by a
+    /// symbolic link. Throws `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
     package static func open(writingAt path: String, beneath folder: FileDescriptor) throws(SystemError)
         -> FileDescriptor
     {
@@ -109,9 +99,7 @@ public final class FileDescriptor: Sendable {
     }
 
     /// Duplicates the descriptor, closed on exec.
-    package func duplicate() throws(SystemError) -> FileDescriptor {
-        try Self.duplicate(of: raw)
-    }
+    package func duplicate() throws(SystemError) -> FileDescriptor { try Self.duplicate(of: raw) }
 
     private static func duplicate(of raw: Int32) throws(SystemError) -> FileDescriptor {
         FileDescriptor(owning: try retrying("fcntl") { fcntl(raw, F_DUPFD_CLOEXEC, 0) })
@@ -125,23 +113,18 @@ public final class FileDescriptor: Sendable {
     /// The file's size in bytes.
     ///
     /// - Throws: `SystemError` of `fstat`.
-    public func size() throws(SystemError) -> Int {
-        try status().size
-    }
+    public func size() throws(SystemError) -> Int { try status().size }
 
     /// The file's number in its file system. No two files in memory have the same.
-    package func inode() throws(SystemError) -> Int {
-        Int(bitPattern: UInt(try status().inode))
-    }
+    package func inode() throws(SystemError) -> Int { Int(bitPattern: UInt(try status().inode)) }
 
     /// Keeps a descriptor open in the program that this process becomes.
     package static func keepOnExec(_ raw: Int32) throws(SystemError) {
         try retrying("fcntl") { fcntl(raw, F_SETFD, 0) }
     }
 
-    /// Closes a descriptor in the program that this process becomes, as all others are.
-    ///
-    /// - Throws: `SystemError` of `fcntl`: `EBADF` when it is not open.
+    /// Closes a descriptor in the program that this process becomes, as all others are. Throws `SystemError` of
+    /// `fcntl`: `EBADF` when it is not open.
     package static func closeOnExec(_ raw: Int32) throws(SystemError) {
         try retrying("fcntl") { fcntl(raw, F_SETFD, FD_CLOEXEC) }
     }
@@ -206,9 +189,7 @@ public final class FileDescriptor: Sendable {
         return seals >= 0 && seals & clinux_seal_all() == clinux_seal_all()
     }
 
-    /// Writes all of `bytes` at `offset`.
-    ///
-    /// - Throws: `SystemError` of `pwrite`; some of the bytes may have been written.
+    /// Writes all of `bytes` at `offset`. Throws `SystemError` of `pwrite`; some of the bytes may have been written.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(SystemError) {
         var written = 0
         while written < bytes.count {
@@ -218,16 +199,13 @@ public final class FileDescriptor: Sendable {
         }
     }
 
-    /// Writes all of `bytes` at `offset`.
-    ///
-    /// - Throws: `SystemError` of `pwrite`; some of the bytes may have been written.
+    /// Writes all of `bytes` at `offset`. Throws `SystemError` of `pwrite`; some of the bytes may have been written.
     package func write(_ bytes: Span<UInt8>, at offset: Int) throws(SystemError) {
         unsafe try bytes.withUnsafeBytes { (bytes) throws(SystemError) in unsafe try write(bytes, at: offset) }
     }
 
-    /// Writes all of `bytes` at the present position. Pipes and terminals are possible too.
-    ///
-    /// - Throws: `SystemError` of `write`; some of the bytes may have been written.
+    /// Writes all of `bytes` at the present position. Pipes and terminals are possible too. Throws `SystemError` of
+    /// `write`; some of the bytes may have been written.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         var written = 0
         while written < bytes.count {
@@ -257,9 +235,8 @@ public final class FileDescriptor: Sendable {
         }
     }
 
-    /// Reads from the present position to the end, as text. Pipes and terminals are possible too.
-    ///
-    /// - Throws: `SystemError` of `read`: `EISDIR` for a directory.
+    /// Reads from the present position to the end, as text. Pipes and terminals are possible too. Throws `SystemError`
+    /// of `read`: `EISDIR` for a directory.
     package func readToEnd() throws(SystemError) -> String {
         var bytes: [UInt8] = []
         try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
@@ -274,15 +251,23 @@ public final class FileDescriptor: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
+    /// Waits up to `milliseconds`, without a limit for -1, for an event of `poll`. Returns whether it has occurred.
+    func wait(for event: Int32 = POLLIN, milliseconds: Int32) -> Bool {
+        var entry = pollfd(fd: raw, events: Int16(event), revents: 0)
+        return unsafe poll(&entry, 1, milliseconds) > 0
+    }
+
     package func setNonBlocking() throws(SystemError) {
         let flags = try retrying("fcntl") { fcntl(raw, F_GETFL) }
         try retrying("fcntl") { fcntl(raw, F_SETFL, flags | O_NONBLOCK) }
     }
 
-    /// Copies `count` bytes of `source`, from `offset` on, to `place` in this file. Returns the number of bytes copied.
+    /// Copies `count` bytes of `source`, from `offset` on, to `place` in this file, and shows each part to `inspect`. Returns the number
+    /// of bytes copied.
     @discardableResult
     package func copy(
-        _ count: Int, from source: FileDescriptor, at offset: Int, to place: Int = 0
+        _ count: Int, from source: FileDescriptor, at offset: Int, to place: Int = 0,
+        inspect: (RawSpan) -> Void = { _ in }
     ) throws(SystemError) -> Int {
         var copied = 0
         try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
@@ -291,7 +276,9 @@ public final class FileDescriptor: Sendable {
                     let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
                     let read = unsafe try source.read(into: part, at: offset + copied)
                     if read == 0 { break }
-                    unsafe try write(UnsafeRawBufferPointer(rebasing: part.prefix(read)), at: place + copied)
+                    let bytes = unsafe UnsafeRawBufferPointer(rebasing: part.prefix(read))
+                    unsafe inspect(bytes.bytes)
+                    unsafe try write(bytes, at: place + copied)
                     copied += read
                 }
             }

@@ -3,7 +3,6 @@ internal import Glibc
 
 /// Files and directories by path. Each function is one system call or a short sequence.
 package enum FileSystem {
-    /// The metadata of a file.
     package struct Status: Equatable, Sendable {
         package let device: UInt64
         package let inode: UInt64
@@ -50,9 +49,8 @@ package enum FileSystem {
         }
     }
 
-    /// The status of the file at `path`, with symbolic links followed or not; nil when it does not exist.
-    ///
-    /// - Throws: `SystemError` of `stat`, except `ENOENT`.
+    /// The status of the file at `path`, with symbolic links followed or not; nil when it does not exist. Throws
+    /// `SystemError` of `stat`, except `ENOENT`.
     package static func status(of path: String, followingLinks: Bool = true) throws(SystemError) -> Status? {
         var status = stat()
         let result = try retrying("stat", nilFor: ENOENT) {
@@ -61,9 +59,8 @@ package enum FileSystem {
         return result == nil ? nil : Status(status)
     }
 
-    /// Makes a directory. Returns whether the path was free.
-    ///
-    /// - Throws: `SystemError` of `mkdir`, except `EEXIST`, also for an existing file.
+    /// Makes a directory. Returns whether the path was free. Throws `SystemError` of `mkdir`, except `EEXIST`, also for
+    /// an existing file.
     @discardableResult
     package static func makeDirectory(_ path: String, mode: UInt32) throws(SystemError) -> Bool {
         try retrying("mkdir", nilFor: EEXIST) { unsafe mkdir(path, mode) } != nil
@@ -94,9 +91,8 @@ package enum FileSystem {
         try FileDescriptor.open(path, O_RDONLY | O_DIRECTORY)
     }
 
-    /// Opens a directory whose path leads out of `folder` neither by ".." nor by a symbolic link.
-    ///
-    /// - Throws: `SystemError` of `openat2`; `EXDEV` when the path leads out of the folder.
+    /// Opens a directory whose path leads out of `folder` neither by ".." nor by a symbolic link. Throws `SystemError`
+    /// of `openat2`; `EXDEV` when the path leads out of the folder.
     package static func openDirectory(_ path: String, beneath folder: FileDescriptor) throws(SystemError)
         -> FileDescriptor
     {
@@ -126,9 +122,7 @@ package enum FileSystem {
         }
     }
 
-    /// Gives a name to a file from `createNameless`.
-    ///
-    /// - Throws: `SystemError` of `linkat`: `EEXIST` when the path exists.
+    /// Gives a name to a file from `createNameless`. Throws `SystemError` of `linkat`: `EEXIST` when the path exists.
     package static func link(_ file: FileDescriptor, as path: String) throws(SystemError) {
         try retrying("linkat") { unsafe clinux_link_temporary(file.raw, path) }
     }

@@ -42,9 +42,8 @@ package final class ChildProcess {
 
     deinit { Self.forget(pid) }
 
-    /// Adopts a child that another process has forked for this one.
-    ///
-    /// - Throws: `SystemError` of `pidfd_open`, or of `waitid` when `pid` is not a child of this process.
+    /// Adopts a child that another process has forked for this one. Throws `SystemError` of `pidfd_open`, or of
+    /// `waitid` when `pid` is not a child of this process.
     package init(adopting pid: Int32) throws(SystemError) {
         self.pid = pid
         descriptor = FileDescriptor(owning: try retrying("pidfd_open") { clinux_pidfd_open(pid) })
@@ -60,9 +59,7 @@ package final class ChildProcess {
     }
 
     /// Sends `signal` if the process still runs.
-    package func send(_ signal: Int32) {
-        _ = clinux_pidfd_send_signal(descriptor.raw, signal)
-    }
+    package func send(_ signal: Int32) { _ = clinux_pidfd_send_signal(descriptor.raw, signal) }
 
     /// Reaps the process if it has exited, and returns its exit also later; nil while it runs.
     package func reap() -> ProcessExit? {
@@ -111,7 +108,7 @@ package final class ChildProcess {
 
     /// Waits up to `milliseconds` for the process to exit, and reaps it; nil when it still runs.
     package func waitForExit(milliseconds: Int) -> ProcessExit? {
-        _ = clinux_wait_readable(descriptor.raw, Int32(clamping: milliseconds))
+        _ = descriptor.wait(milliseconds: Int32(clamping: milliseconds))
         return reap()
     }
 
@@ -136,9 +133,7 @@ package final class ChildProcess {
 }
 
 /// Calls `body` with a list of strings that ends with a null pointer.
-func withCStrings<Value>(
-    _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Value
-) -> Value {
+func withCStrings<Value>(_ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Value) -> Value {
     var pointers: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
     defer { unsafe pointers.forEach { unsafe free($0) } }
     unsafe pointers.append(nil)

@@ -9,16 +9,12 @@ package enum CurrentProcess {
     package static var uid: UInt32 { geteuid() }
 
     /// Raises the soft limit of descriptors to the hard limit, and returns it.
-    package static func raiseDescriptorLimit() -> Int {
-        clinux_raise_descriptor_limit()
-    }
+    package static func raiseDescriptorLimit() -> Int { clinux_raise_descriptor_limit() }
 
     /// Asks the kernel to run this thread soon after each wake-up, for a short time (`sched_setattr`, Linux 6.12 or later):
     /// it then need not wait until a process that computes has used up its time slice. The share of the processor stays the
     /// same, and children do not inherit it. A failure is ignored, because everything works without.
-    package static func preferShortTimeSlices() {
-        _ = clinux_shorten_time_slice(100_000)
-    }
+    package static func preferShortTimeSlices() { _ = clinux_shorten_time_slice(100_000) }
 
     /// Opens `/dev/null` as each standard stream that is closed, so that no other file gets its number.
     package static func openStandardDescriptors() {
@@ -34,7 +30,6 @@ package enum CurrentProcess {
         return unsafe entry.map { unsafe ($0.pointee.pw_uid, $0.pointee.pw_gid) }
     }
 
-    /// The name of a user; nil when there is no such user.
     package static func userName(_ uid: UInt32) -> String? {
         unsafe getpwuid(uid).map { unsafe String(cString: $0.pointee.pw_name) }
     }
@@ -114,30 +109,20 @@ package enum CurrentProcess {
         text.withUTF8 { _ = unsafe write(2, $0.baseAddress, $0.count) }
     }
 
-    package static func exists(_ path: String) -> Bool {
-        unsafe access(path, F_OK) == 0
-    }
+    package static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
-    package static func maySearch(_ path: String) -> Bool {
-        unsafe access(path, X_OK) == 0
-    }
+    package static func maySearch(_ path: String) -> Bool { unsafe access(path, X_OK) == 0 }
 
-    /// Whether this process may write to `path`, usually a directory.
-    package static func mayWrite(to path: String) -> Bool {
-        unsafe access(path, W_OK) == 0
-    }
+    package static func mayWrite(to path: String) -> Bool { unsafe access(path, W_OK) == 0 }
 
     /// The number of processors that this process may run on.
-    package static var processors: Int {
-        max(1, Int(clinux_processors()))
-    }
+    package static var processors: Int { max(1, Int(clinux_processors())) }
 
     /// Returns whole pages of freed heap memory to the kernel.
     package static func returnFreedMemory() { clinux_return_freed_memory() }
 
-    /// Writes `text` to standard output.
-    ///
-    /// - Throws: `SystemError` of `write`: `ENOSPC` when the disk is full, `EPIPE` when no process reads any more.
+    /// Writes `text` to standard output. Throws `SystemError` of `write`: `ENOSPC` when the disk is full, `EPIPE` when
+    /// no process reads any more.
     package static func writeToStandardOutput(_ text: String) throws(SystemError) {
         let bytes = Array(text.utf8)
         var written = 0
@@ -167,4 +152,57 @@ package enum CurrentProcess {
             return SystemError("execv")
         }
     }
+
+    // MARK: The start of a worker
+
+    /// Keeps the kernel from dumping this process's memory when it crashes, because it has data of users.
+    package static func forbidCoreDumps() throws(SystemError) {
+        try retrying("setrlimit") { clinux_forbid_core_dumps() }
+    }
+
+    /// Keeps others from reading files that this process creates, with any mode.
+    package static func createFilesForOwnerOnly() { umask(0o077) }
+
+    /// Makes the kernel's OOM killer prefer this process (`oom_score_adj`), because a worker is replaced at no cost. A
+    /// failure is ignored. A change of user may take the right to it away, so call it before.
+    package static func raiseOOMScore() {
+        try? FileDescriptor.open("/proc/self/oom_score_adj", O_WRONLY).write("800".utf8Span.span, at: 0)
+    }
+
+    /// A digest of the program and its libraries, as 16 hexadecimal digits.
+    package static var codeDigest: String {
+        let digits = String(clinux_code_digest(), radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    /// Sets this process's name in lists of processes. The kernel keeps 15 bytes.
+    package static func setName(_ name: String) { unsafe clinux_set_name(name) }
+
+    /// Sets this process's name in lists of processes to that of its program, which the kernel does not know when the
+    /// program was started by a descriptor.
+    package static func setNameOfProgram() {
+        let path = CommandLine.arguments.first ?? ""
+        setName(String(path[(path.lastIndex(of: "/").map(path.index(after:)) ?? path.startIndex)...]))
+    }
+
+    /// Removes the last argument from this process's command line in lists of processes.
+    package static func hideLastArgument() {
+        guard CommandLine.argc > 1, let last = unsafe CommandLine.unsafeArgv[Int(CommandLine.argc) - 1] else { return }
+        unsafe last.update(repeating: 0, count: strlen(last))
+    }
+
+    /// Forks a child of this process's parent, in a process group of its own. Returns its process id; nil in the child.
+    /// The process must have one thread, because the child gets only the calling one.
+    ///
+    /// The C library's fork handlers do not run. With one thread they would only update the cached thread id, which the
+    /// C library then takes from the parent where it does not ask the kernel.
+    package static func forkSibling() throws(SystemError) -> Int32? {
+        let pid = try retrying("clone") { clinux_fork_sibling() }
+        return pid == 0 ? nil : pid
+    }
+
+    package static func exit(_ status: Int32) -> Never { Glibc.exit(status) }
+
+    /// Exits without the handlers that libraries have registered (`_exit`).
+    package static func exitWithoutHandlers(_ status: Int32) -> Never { Glibc._exit(status) }
 }

@@ -7,10 +7,8 @@ package enum DetachedThread {
         init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
-    /// Starts a thread that runs `body`. Signals to the process are delivered to other threads, so that its handlers and blocking calls
-    /// work as without this one.
-    ///
-    /// - Parameter name: at most 15 bytes.
+    /// Starts a thread that runs `body`. Signals to the process are delivered to other threads, so that its handlers
+    /// and blocking calls work as without this one. `name` is at most 15 bytes.
     package static func start(name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) {
         let context = unsafe Unmanaged.passRetained(Body(body))
         let code = unsafe clinux_start_thread(

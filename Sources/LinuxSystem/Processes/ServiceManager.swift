@@ -2,12 +2,10 @@ internal import CLinux
 
 /// The service manager that has started this process: what it hands over, and what it is told (sd_listen_fds(3), sd_notify(3)).
 package enum ServiceManager {
-    /// Why a socket that was handed over cannot be used.
     package struct UnusableSocket: Error, CustomStringConvertible {
         package let description: String
     }
 
-    /// The descriptors that were handed over.
     package struct Handover {
         /// The listening socket, nonblocking; nil when there was none.
         package var listener: FileDescriptor?
@@ -17,14 +15,12 @@ package enum ServiceManager {
 
     /// The beginning of the names in the descriptor store.
     package static let storePrefix = "imgbroker-"
-    /// The first descriptor that is handed over.
     private static let firstDescriptor: Int32 = 3
     /// The most descriptors that are handed over; the service manager's own limit is lower.
     private static let mostDescriptors = 1 << 20
 
-    /// Takes the descriptors that were handed over. To be called once, before other descriptors are opened by a library.
-    ///
-    /// - Throws: `UnusableSocket` when there are several sockets, or it is not a listening Unix stream socket.
+    /// Takes the descriptors that were handed over. To be called once, before other descriptors are opened by a
+    /// library. Throws `UnusableSocket` when there are several sockets, or it is not a listening Unix stream socket.
     package static func takeDescriptors() throws(UnusableSocket) -> Handover {
         guard let pid = CurrentProcess.environment("LISTEN_PID"), Int32(pid) == CurrentProcess.pid,
             let text = CurrentProcess.environment("LISTEN_FDS"), let count = Int(text),

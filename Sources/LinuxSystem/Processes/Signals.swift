@@ -3,13 +3,11 @@ internal import Glibc
 
 /// Signals as readable events (signalfd).
 package final class Signals {
-    /// The signalfd, to be watched for reading.
     package let descriptor: FileDescriptor
 
     /// Blocks `signals` in this process and reports them through the descriptor. Must run before any thread is started.
     package init(_ signals: [Int32]) throws(SystemError) {
-        descriptor = FileDescriptor(
-            owning: try retrying("signalfd") { unsafe clinux_signalfd(signals, signals.count) })
+        descriptor = FileDescriptor(owning: try retrying("signalfd") { unsafe clinux_signalfd(signals, signals.count) })
     }
 
     /// Whether this process ignores `signal`, as its parent may have ordered (nohup).
