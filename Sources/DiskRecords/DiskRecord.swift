@@ -12,7 +12,6 @@ package struct OriginalRecord: Equatable, Sendable {
     package var owner: UInt32?
     /// The SHA-256 of the bytes, 64 hexadecimal digits.
     package var digest: String
-    /// The number of bytes.
     package var bytes: Int
     /// The origin's most recent response header.
     package var response: ResponseRecord
@@ -25,13 +24,8 @@ package struct OriginalRecord: Equatable, Sendable {
         key: String, url: String, owner: UInt32?, digest: String, bytes: Int, response: ResponseRecord,
         varyKey: String? = nil
     ) {
-        self.key = key
-        self.url = url
-        self.owner = owner
-        self.digest = digest
-        self.bytes = bytes
-        self.response = response
-        self.varyKey = varyKey
+        (self.key, self.url, self.owner) = (key, url, owner)
+        (self.digest, self.bytes, self.response, self.varyKey) = (digest, bytes, response, varyKey)
     }
 }
 
@@ -41,20 +35,15 @@ package struct RasterRecord: Equatable, Sendable {
     package var original: String
     /// The variant's description and the decoder's version; together with `original`, the raster's name.
     package var form: String
-    /// The original's header.
     package var header: ImageHeader
-    /// The raster's size in pixels.
     package var geometry: PixelGeometry
     /// The length of the file's contents in bytes.
     package var bytes: Int
 
     /// Creates a raster of the original with that digest; `bytes` defaults to the size of its pixels.
     package init(original: String, form: String, header: ImageHeader, geometry: PixelGeometry, bytes: Int? = nil) {
-        self.original = original
-        self.form = form
-        self.header = header
-        self.geometry = geometry
-        self.bytes = bytes ?? geometry.bytes
+        (self.original, self.form, self.header) = (original, form, header)
+        (self.geometry, self.bytes) = (geometry, bytes ?? geometry.bytes)
     }
 }
 

@@ -50,7 +50,6 @@ package enum KeyHash {
 }
 
 extension Fields {
-    /// Hashes of keys, as one string.
     package mutating func keyHashes(_ name: StaticString, _ hashes: inout [UInt64]) {
         var text = isReading ? "" : KeyHash.text(of: hashes)
         string(name, &text)

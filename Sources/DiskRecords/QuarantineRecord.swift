@@ -15,10 +15,7 @@ package struct QuarantineRecord: Equatable, Sendable {
     package var milliseconds: Int
 
     package init(digest: String, build: String, until: Int, milliseconds: Int) {
-        self.digest = digest
-        self.build = build
-        self.until = until
-        self.milliseconds = milliseconds
+        (self.digest, self.build, self.until, self.milliseconds) = (digest, build, until, milliseconds)
     }
 }
 

@@ -7,14 +7,8 @@ struct CacheControl: Equatable, Sendable {
     /// The maximum number of seconds; larger values are clamped to it (RFC 9111, section 1.2.2).
     static let mostSeconds = 1 << 31
 
-    /// `max-age`, in seconds.
-    private(set) var maxAge: Int?
-    /// `s-maxage`, in seconds.
-    private(set) var sharedMaxAge: Int?
-    /// `stale-while-revalidate`, in seconds.
-    private(set) var staleWhileRevalidate: Int?
-    /// `stale-if-error`, in seconds.
-    private(set) var staleIfError: Int?
+    /// The seconds of the directives of these names; nil without the directive.
+    private(set) var maxAge, sharedMaxAge, staleWhileRevalidate, staleIfError: Int?
     /// The supported directives that are present, including those with seconds.
     private var directives: Set<Directive> = []
 
@@ -53,9 +47,7 @@ struct CacheControl: Equatable, Sendable {
         }
     }
 
-    func contains(_ directive: Directive) -> Bool {
-        directives.contains(directive)
-    }
+    func contains(_ directive: Directive) -> Bool { directives.contains(directive) }
 
     private static func note(_ argument: String, in seconds: inout Int?, _ isRepeated: Bool) {
         let value = min(argument.decimal ?? 0, mostSeconds)
@@ -85,6 +77,4 @@ struct CacheControl: Equatable, Sendable {
     }
 }
 
-private func text(_ bytes: ArraySlice<UInt8>) -> String {
-    String(decoding: bytes, as: UTF8.self)
-}
+private func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }

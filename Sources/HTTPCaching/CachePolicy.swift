@@ -36,7 +36,6 @@ package struct CachePolicy: Equatable, Sendable {
     private var lifetimeSeconds: UInt32
     private var revalidateSeconds: UInt32
     private var errorSeconds: UInt32
-    /// The users for whom the response may be stored.
     package private(set) var storability: Storability
     /// Whether the response may not be used stale (RFC 9111, sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
     package private(set) var mustRevalidate: Bool
@@ -61,8 +60,7 @@ package struct CachePolicy: Equatable, Sendable {
         _ response: ResponseRecord, isShared: Bool, sendsCookiesFromJar: Bool = false,
         settings: CacheSettings = CacheSettings()
     ) {
-        self.init(
-            alone: response, isShared: isShared, sendsCookiesFromJar: sendsCookiesFromJar, settings: settings)
+        self.init(alone: response, isShared: isShared, sendsCookiesFromJar: sendsCookiesFromJar, settings: settings)
         for redirect in response.redirects {
             restrict(
                 by: CachePolicy(
@@ -107,8 +105,7 @@ package struct CachePolicy: Equatable, Sendable {
             || isShared && (control.contains(.proxyRevalidate) || control.sharedMaxAge != nil)
         alwaysRevalidate = control.contains(.noCache) || sendsCookiesFromJar && varying?.contains("cookie") == true
         let mayBeStale = !mustRevalidate && !alwaysRevalidate
-        revalidateSeconds =
-            mayBeStale ? Self.counted(control.staleWhileRevalidate ?? settings.staleWhileRevalidate) : 0
+        revalidateSeconds = mayBeStale ? Self.counted(control.staleWhileRevalidate ?? settings.staleWhileRevalidate) : 0
         errorSeconds = mayBeStale ? Self.counted(control.staleIfError ?? settings.staleIfError) : 0
 
         // RFC 9111, section 4.2.3; the first of several ages counts (section 5.1).
@@ -152,9 +149,7 @@ package struct CachePolicy: Equatable, Sendable {
     }
 
     /// Whether the response is fresh at an age in seconds (RFC 9111, section 4.2).
-    package func isFresh(atAge age: Int) -> Bool {
-        age < lifetime
-    }
+    package func isFresh(atAge age: Int) -> Bool { age < lifetime }
 
     /// Whether a response of this age may be served because the origin failed with `error` (RFC 5861, section 4).
     package func mayServeStale(atAge age: Int, after error: WireError) -> Bool {
@@ -167,15 +162,12 @@ package struct CachePolicy: Equatable, Sendable {
         return isFailureOfOrigin && staleIfError > 0 && age - lifetime < staleIfError
     }
 
-    /// Clamps seconds to 0...`CacheControl.mostSeconds`.
     private static func counted(_ seconds: Int) -> UInt32 {
         UInt32(min(max(seconds, 0), CacheControl.mostSeconds))
     }
 
     /// Clamps a time to the years 1970 to 9999, so that computations with it cannot overflow.
-    private static func bounded(_ unixMs: Int) -> Int {
-        min(max(unixMs, 0), 253_402_300_799_999)
-    }
+    private static func bounded(_ unixMs: Int) -> Int { min(max(unixMs, 0), 253_402_300_799_999) }
 }
 
 extension CachePolicy {

@@ -1,6 +1,6 @@
 extension StringProtocol {
     /// The value of a text of decimal digits only, else nil; `Int.max` when it exceeds the range of `Int`.
-    var decimal: Int? {
+    package var decimal: Int? {
         guard !isEmpty, utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else { return nil }
         return Int(self) ?? .max
     }

@@ -1,4 +1,3 @@
-/// Parsing of HTTP dates.
 package enum HTTPDate {
     /// Returns the seconds since 1970 of an HTTP-date in any of its three forms, in any case (RFC 9110, section 5.6.7;
     /// RFC 9111, section 4.2): "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
@@ -97,9 +96,7 @@ private struct DateText {
         return true
     }
 
-    private mutating func take(oneOf texts: [String]) -> Int? {
-        texts.firstIndex { take($0) }
-    }
+    private mutating func take(oneOf texts: [String]) -> Int? { texts.firstIndex { take($0) } }
 
     private mutating func take(digits count: Int) -> Int? {
         let digits = rest.prefix(count)
