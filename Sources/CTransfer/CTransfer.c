@@ -81,12 +81,8 @@ CURLMcode ctransfer_multi_set_timer_callback(CURLM *multi, curl_multi_timer_call
     return code == CURLM_OK ? curl_multi_setopt(multi, CURLMOPT_TIMERDATA, context) : code;
 }
 
-CURLMcode ctransfer_multi_set_multiplexing(CURLM *multi) {
-    return curl_multi_setopt(multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
-}
-
-CURLMcode ctransfer_multi_set_max_connections(CURLM *multi, long value) {
-    return curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, value);
+CURLMcode ctransfer_multi_set_number(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
 }
 
 CURLcode ctransfer_message_result(const CURLMsg *message) { return message->data.result; }

@@ -47,8 +47,8 @@ import WorkerProtocol
         let this = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe ctransfer_multi_set_socket_callback(multi, socketCallback, this)
         unsafe ctransfer_multi_set_timer_callback(multi, timerCallback, this)
-        unsafe ctransfer_multi_set_multiplexing(multi)
-        unsafe ctransfer_multi_set_max_connections(multi, Self.maxConnections)
+        unsafe ctransfer_multi_set_number(multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX)
+        unsafe ctransfer_multi_set_number(multi, CURLMOPT_MAXCONNECTS, Self.maxConnections)
     }
 
     deinit {

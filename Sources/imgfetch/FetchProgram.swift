@@ -33,7 +33,6 @@ struct FetchProgram: WorkerProgram, Equatable {
     /// The descriptor of the settings that are no arguments.
     private static let privateDescriptor: Int32 = 4
 
-    /// The reason why the program cannot run.
     private struct Failure: Error, CustomStringConvertible {
         let description: String
 

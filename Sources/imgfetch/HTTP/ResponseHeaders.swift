@@ -5,15 +5,12 @@ import HTTPValues
 struct ResponseHeaders {
     enum Reading: Equatable {
         case incomplete
-        /// The line ended the final response's header.
         case complete
-        /// All lines together exceed `limit`.
         case tooLong
     }
 
     /// The limit of all lines together, including those of informational responses and trailers, in bytes.
     static let limit = 256 << 10
-    /// The longest field value that is kept, in bytes.
     static let longestValue = ResponseRecord.longestValue
 
     /// The final response's status; 0 before it has arrived.

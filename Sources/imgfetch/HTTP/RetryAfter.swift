@@ -8,14 +8,7 @@ enum RetryAfter {
     /// The delay in milliseconds. `value` is a number of seconds or an HTTP-date, which is compared with `now` (seconds
     /// since 1970); nil when it is neither.
     static func milliseconds(_ value: String, now: Int) -> Int? {
-        let seconds: Int
-        if !value.isEmpty, value.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
-            seconds = Int(value) ?? .max
-        } else if let date = HTTPDate.seconds(value, now: now) {
-            seconds = date - now
-        } else {
-            return nil
-        }
+        guard let seconds = value.decimal ?? HTTPDate.seconds(value, now: now).map({ $0 - now }) else { return nil }
         return min(max(seconds, range.lowerBound / 1000), range.upperBound / 1000) * 1000
     }
 }

@@ -36,7 +36,6 @@ struct BodyFile: ~Copyable {
         if let file, try file.size() > 0 { try file.truncate(to: 0) }
     }
 
-    /// Makes room for a body of that length in memory.
     mutating func reserve(_ count: Int) { if isInMemory { memory.reserveCapacity(count) } }
 
     /// Ends a complete body: seals its file, or returns its bytes. If sealing fails, the broker tries it, and finds out why.

@@ -20,7 +20,6 @@ struct CookieJar {
         loaded = Set(handle.cookies)
     }
 
-    /// The changes since the beginning.
     func changes(in handle: EasyHandle) -> CookieChanges {
         Self.changes(given: given, loaded: loaded, now: handle.cookies, seconds: WallClock.milliseconds / 1000)
     }

@@ -7,7 +7,6 @@ import WorkerProtocol
     /// A limit well above the broker's own, for a transfer that the broker has lost.
     private static let connectTimeoutMs = 120_000
 
-    /// The handle itself, valid as long as this object.
     let raw: UnsafeMutableRawPointer
 
     /// Whether requests to http URLs go to a proxy that is asked for a whole URL.
@@ -22,30 +21,30 @@ import WorkerProtocol
         isThroughHTTPProxy = network.proxy?.lowercased().hasPrefix("http") == true
         unsafe errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         unsafe errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-        unsafe ctransfer_set_error_buffer(raw, errorText)
-        unsafe ctransfer_set_no_signal(raw, 1)
+        unsafe ctransfer_set_pointer(raw, CURLOPT_ERRORBUFFER, errorText)
+        unsafe ctransfer_set_number(raw, CURLOPT_NOSIGNAL, 1)
         // Without it the removal of a transfer waits until its name is resolved.
-        unsafe ctransfer_set_quick_exit(raw, 1)
-        unsafe ctransfer_set_protocols(raw, "http,https")
-        unsafe ctransfer_set_redirect_protocols(raw, "http,https")
-        unsafe ctransfer_set_follow_location(raw, 0)
+        unsafe ctransfer_set_number(raw, CURLOPT_QUICK_EXIT, 1)
+        unsafe ctransfer_set_text(raw, CURLOPT_PROTOCOLS_STR, "http,https")
+        unsafe ctransfer_set_text(raw, CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
+        unsafe ctransfer_set_number(raw, CURLOPT_FOLLOWLOCATION, 0)
         // Empty instead of unset, so that the environment can set neither a proxy nor exceptions.
-        unsafe ctransfer_set_proxy(raw, network.proxy ?? "")
+        unsafe ctransfer_set_text(raw, CURLOPT_PROXY, network.proxy ?? "")
         if let credentials = network.proxyCredentials {
-            unsafe ctransfer_set_proxy_username(raw, credentials.username)
-            unsafe ctransfer_set_proxy_password(raw, credentials.password)
+            unsafe ctransfer_set_text(raw, CURLOPT_PROXYUSERNAME, credentials.username)
+            unsafe ctransfer_set_text(raw, CURLOPT_PROXYPASSWORD, credentials.password)
         }
         unsafe network.roots?.apply(to: raw)
-        unsafe ctransfer_set_no_proxy(raw, "")
-        unsafe ctransfer_set_suppress_connect_headers(raw, 1)
-        unsafe ctransfer_set_http_version(raw, Int(CURL_HTTP_VERSION_2TLS))
+        unsafe ctransfer_set_text(raw, CURLOPT_NOPROXY, "")
+        unsafe ctransfer_set_number(raw, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        unsafe ctransfer_set_number(raw, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
         // libcurl shares a connection only between transfers with the same values of these two.
-        unsafe ctransfer_set_verify_peer(raw, allowingInvalidCertificates ? 0 : 1)
-        unsafe ctransfer_set_verify_host(raw, allowingInvalidCertificates ? 0 : 2)
-        unsafe ctransfer_set_connect_timeout_ms(raw, Self.connectTimeoutMs)
-        unsafe ctransfer_set_buffer_size(raw, 128 << 10)
+        unsafe ctransfer_set_number(raw, CURLOPT_SSL_VERIFYPEER, allowingInvalidCertificates ? 0 : 1)
+        unsafe ctransfer_set_number(raw, CURLOPT_SSL_VERIFYHOST, allowingInvalidCertificates ? 0 : 2)
+        unsafe ctransfer_set_number(raw, CURLOPT_CONNECTTIMEOUT_MS, Self.connectTimeoutMs)
+        unsafe ctransfer_set_number(raw, CURLOPT_BUFFERSIZE, 128 << 10)
         // Makes libcurl decode, although the header list asks for `identity`.
-        unsafe ctransfer_set_accept_encoding(raw, "gzip, deflate")
+        unsafe ctransfer_set_text(raw, CURLOPT_ACCEPT_ENCODING, "gzip, deflate")
     }
 
     deinit {
@@ -57,27 +56,27 @@ import WorkerProtocol
     /// Prepares the next request. `cookie` is sent together with the cookies of the handle.
     func prepare(url: TransferURL, credentials: Credentials?, cookie: String?, headerLines: [String]) {
         unsafe errorText.pointee = 0
-        unsafe ctransfer_set_url(raw, url.text)
+        unsafe ctransfer_set_text(raw, CURLOPT_URL, url.text)
         // A connection for each transfer would be made before the first one has agreed on HTTP/2. Without TLS nothing is
         // agreed on, and transfers would wait for the first answer.
-        unsafe ctransfer_set_pipe_wait(raw, url.scheme == "https" ? 1 : 0)
-        unsafe ctransfer_set_request_target(raw, url.requestTarget(isForProxy: isThroughHTTPProxy))
+        unsafe ctransfer_set_number(raw, CURLOPT_PIPEWAIT, url.scheme == "https" ? 1 : 0)
+        unsafe ctransfer_set_text(raw, CURLOPT_REQUEST_TARGET, url.requestTarget(isForProxy: isThroughHTTPProxy))
         // Basic alone, so that the first request has it.
-        unsafe ctransfer_set_http_authentication(raw, credentials == nil ? 0 : UInt(1))
-        unsafe ctransfer_set_username(raw, credentials?.username)
-        unsafe ctransfer_set_password(raw, credentials?.password)
-        unsafe ctransfer_set_cookie(raw, cookie)
+        unsafe ctransfer_set_number(raw, CURLOPT_HTTPAUTH, credentials == nil ? 0 : 1)
+        unsafe ctransfer_set_text(raw, CURLOPT_USERNAME, credentials?.username)
+        unsafe ctransfer_set_text(raw, CURLOPT_PASSWORD, credentials?.password)
+        unsafe ctransfer_set_text(raw, CURLOPT_COOKIE, cookie)
         let previous = unsafe headerList
         unsafe headerList = nil
         for line in headerLines {
             if let longer = unsafe curl_slist_append(headerList, line) { unsafe headerList = unsafe longer }
         }
-        unsafe ctransfer_set_headers(raw, headerList)
+        unsafe ctransfer_set_pointer(raw, CURLOPT_HTTPHEADER, headerList)
         unsafe curl_slist_free_all(previous)
     }
 
     /// Sets whether the next request is sent on a new connection, even if there is a kept one.
-    func useNewConnection(_ isNew: Bool) { unsafe ctransfer_set_fresh_connect(raw, isNew ? 1 : 0) }
+    func useNewConnection(_ isNew: Bool) { unsafe ctransfer_set_number(raw, CURLOPT_FRESH_CONNECT, isNew ? 1 : 0) }
 
     /// libcurl's message about the last failure; empty before one.
     var errorDetail: String { unsafe String(cString: errorText) }
@@ -85,7 +84,6 @@ import WorkerProtocol
     /// The address of the last connection, which is the proxy's if there is one; empty before.
     var remoteAddress: String { unsafe String(cString: ctransfer_remote_address(raw)) }
 
-    /// The parts of the last request's time.
     var times: FetchTimes {
         var since = ctransfer_times()
         unsafe ctransfer_times(raw, &since)
@@ -108,8 +106,8 @@ import WorkerProtocol
 
     /// Enables cookies, with these lines in Netscape's format.
     func useCookies(_ lines: [String]) {
-        unsafe ctransfer_set_cookie_file(raw, "")
-        for line in lines { unsafe ctransfer_set_cookie_list(raw, line) }
+        unsafe ctransfer_set_text(raw, CURLOPT_COOKIEFILE, "")
+        for line in lines { unsafe ctransfer_set_text(raw, CURLOPT_COOKIELIST, line) }
     }
 
     /// The present cookies, as lines in Netscape's format.
@@ -123,5 +121,35 @@ import WorkerProtocol
             unsafe item = unsafe line.pointee.next
         }
         return lines
+    }
+}
+
+/// The settings that all transfers of a process share, besides the address policy.
+struct NetworkSettings: Sendable {
+    /// The URL (http, https or socks5h) of the proxy that all transfers go through; nil for none.
+    var proxy: String?
+    /// The user name and password for the proxy; nil for those in its URL, or none.
+    var proxyCredentials: Credentials?
+    /// Root certificates that are trusted besides those of the system; nil for none.
+    var roots: RootCertificates?
+}
+
+/// Root certificates (PEM) in memory that libcurl may read as long as the process runs.
+@safe struct RootCertificates: @unchecked Sendable {
+    /// Never freed, because each handle refers to it.
+    private let bytes: UnsafeBufferPointer<UInt8>
+
+    /// A copy of `pem` and of the contents of the system's file, whose place the memory takes. The system's directory, in which
+    /// libcurl looks up certificates by their names, is used besides.
+    init(_ pem: String, systemFile: String?) {
+        let text = Array((pem + "\n" + (systemFile ?? "")).utf8)
+        let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: text.count)
+        _ = unsafe copy.initialize(from: text)
+        unsafe bytes = UnsafeBufferPointer(copy)
+    }
+
+    /// Has a handle trust them, for origins and for a proxy.
+    func apply(to handle: UnsafeMutableRawPointer) {
+        unsafe ctransfer_set_roots(handle, bytes.baseAddress, bytes.count)
     }
 }

@@ -50,7 +50,6 @@ import WorkerProtocol
     private var sendsCredentials = true
     /// The redirects that led to the present hop.
     private var redirects: [Redirect] = []
-    /// The parts of the time of all hops.
     private var times = FetchTimes()
 
     /// Whether the kept connection of an earlier hop was closed before its answer.

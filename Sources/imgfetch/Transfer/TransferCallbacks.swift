@@ -7,7 +7,7 @@ import HTTPValues
 extension Transfer {
     func setCallbacks() {
         let this = unsafe Unmanaged.passUnretained(self).toOpaque()
-        unsafe ctransfer_set_private(handle.raw, this)
+        unsafe ctransfer_set_pointer(handle.raw, CURLOPT_PRIVATE, this)
         unsafe ctransfer_set_header_callback(handle.raw, headerCallback, this)
         unsafe ctransfer_set_body_callback(handle.raw, bodyCallback, this)
         unsafe ctransfer_set_socket_callback(handle.raw, socketCallback, this)

@@ -69,8 +69,7 @@ enum TransferError {
     }
 
     static func tooSlow(_ floor: SpeedFloor, host: String) -> WireError {
-        WireError(
-            .timeout, "\(host) sent fewer than \(floor.bytesPerSecond) bytes a second for \(floor.seconds) s.")
+        WireError(.timeout, "\(host) sent fewer than \(floor.bytesPerSecond) bytes a second for \(floor.seconds) s.")
     }
 
     static func emptyBody(host: String) -> WireError { WireError(.emptyImage, "\(host) answered without a body.") }
