@@ -51,8 +51,7 @@ int csandbox_filter_add(
     int call = seccomp_syscall_resolve_name(name);
     if (call == __NR_SCMP_ERROR) return 0;
     for (unsigned i = 0; i < count; i++)
-        comparisons[i] =
-            SCMP_CMP(checks[i].argument, SCMP_CMP_MASKED_EQ, checks[i].mask, checks[i].value);
+        comparisons[i] = SCMP_CMP(checks[i].argument, SCMP_CMP_MASKED_EQ, checks[i].mask, checks[i].value);
     int status = seccomp_rule_add_array(filter, action_of(action, error), call, count, comparisons);
     // The fallback has the same effect.
     return status == -EACCES ? 0 : status;

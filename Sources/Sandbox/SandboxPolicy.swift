@@ -10,7 +10,6 @@ package struct SandboxPolicy: Sendable {
     var readable: [String] = []
     /// Directories beneath which files and directories can also be made, changed and removed. Nothing else is writable.
     var writable: [String] = []
-    /// Whether TCP connections are permitted.
     var connects = false
     /// The only ports that connections may lead to; none for any.
     var ports: [UInt16] = []
@@ -64,9 +63,47 @@ package struct SandboxPolicy: Sendable {
         // The number of processors, for the heap; random bytes on old systems.
         "/sys/devices/system/cpu", "/proc/stat", "/dev/urandom", "/dev/null",
     ]
+
+    /// The policy of the cache process: one directory to write in, others to read files in, and no network.
+    ///
+    /// A right applies to the directory that has the path now. When it is removed, a successor cannot be made.
+    package static func cache(directory: String, extraDirectories: [String]) -> SandboxPolicy {
+        SandboxPolicy(
+            rules: { SystemCallRule.cache(pid: $0) },
+            // Random bytes, for the database.
+            readable: extraDirectories + ["/dev/urandom"], writable: [directory], descriptors: 1024,
+            logsRefusals: false)
+    }
+
+    /// The policy of the process of the shared tier: TCP connections to the ports of its servers, memfds to pass on, and no
+    /// files. Kernels before 6.7 cannot restrict ports; there it may connect to any.
+    ///
+    /// Its descriptors are those of records that wait to be written and of bodies that it has found (`BrokerLimits.maxSharedWrites` and
+    /// `SharedTier.maximumLookups` of the core), and its connections.
+    package static func tier(ports: [UInt16]) -> SandboxPolicy {
+        SandboxPolicy(
+            rules: { SystemCallRule.tier(pid: $0) }, connects: true, ports: ports, descriptors: 1024,
+            logsRefusals: false)
+    }
+
+    /// The policy of the process that makes images over HTTP: connections to its listening socket and to sockets of this machine
+    /// that have a path, threads, and memfds. No files, and no connection to the network.
+    package static let http = SandboxPolicy(
+        rules: { SystemCallRule.http(pid: $0) }, descriptors: nil, startsThreads: true, logsRefusals: false)
+
+    /// The policy of the process that closes descriptors for the broker: its socket, and nothing else.
+    ///
+    /// The limit of descriptors stays that of the broker: a connection that found no place would be closed by the kernel,
+    /// while the broker waits.
+    package static let descriptors = SandboxPolicy(
+        rules: { SystemCallRule.descriptors(pid: $0) }, descriptors: nil, logsRefusals: true)
+
+    /// The policy of the process that receives descriptors for the broker, and reads the files behind them: the contents of
+    /// these files, too.
+    package static let files = SandboxPolicy(
+        rules: { SystemCallRule.files(pid: $0) }, descriptors: nil, logsRefusals: true)
 }
 
-/// The result of entering a sandbox.
 package struct SandboxOutcome: Sendable {
     /// The parts in force.
     package var report = SandboxReport()

@@ -50,7 +50,6 @@ extension SystemCallRule {
     /// abort() sends a signal to the process itself. Any other signal would look like an external one.
     static func abort(pid: Int32) -> SystemCallRule { allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)) }
 
-    /// These commands on descriptors.
     static func fcntl(_ commands: Int32...) -> [SystemCallRule] { commands.map { allow("fcntl", .equals(1, $0)) } }
 
     /// The start and the end of threads. The arguments of clone3 cannot be checked: it fails, and the C library calls clone.
@@ -65,7 +64,6 @@ extension SystemCallRule {
     /// Files that the C library looks for; Landlock permits none.
     static let noFiles = ["openat", "open"].map { fail($0, EACCES) }
 
-    /// The rules for all kinds.
     static var shared: [SystemCallRule] {
         let plain = [
             // Memory.
@@ -95,7 +93,6 @@ extension SystemCallRule {
         return plain.map { allow($0) } + attacks.map { kill($0) } + rules
     }
 
-    /// Calls that only an attacker makes.
     private static let attacks = [
         // Other programs, other processes.
         "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise",
@@ -125,8 +122,7 @@ extension SystemCallRule {
         let plain = [
             // Sockets, and wake-ups of other threads.
             "connect", "bind", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom",
-            "sendmmsg",
-            "shutdown", "pipe2", "eventfd2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
+            "sendmmsg", "shutdown", "pipe2", "eventfd2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
             "poll", "ppoll", "read", "readv", "write", "writev", "nanosleep", "clock_nanosleep",
             // Files that Landlock permits.
             "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
@@ -152,6 +148,107 @@ extension SystemCallRule {
         ]
         return shared + plain.map { allow($0) } + threads + rules
             + fcntl(F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC, Kernel.getSeals, Kernel.addSeals)
+    }
+
+    /// The calls of the cache process: its socket, files beneath its directory, memfds to pass on.
+    static func cache(pid: Int32) -> [SystemCallRule] {
+        let plain = [
+            // The socket to the broker, and waiting for it.
+            "epoll_ctl", "epoll_wait", "epoll_pwait", "poll", "ppoll", "clock_nanosleep", "nanosleep",
+            // Files and directories that Landlock permits.
+            "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
+            "readlinkat", "getcwd", "getdents64", "mkdir", "mkdirat", "unlink", "unlinkat", "rename", "renameat",
+            "renameat2", "linkat", "flock", "lseek", "read", "ftruncate", "fallocate", "copy_file_range",
+            // SQLite gives a new file the database's mode and, if made by root, its owner. Landlock does not check these
+            // calls. They take a descriptor, so they reach only files that it permits to open.
+            "fchmod", "fchown",
+            // Synchronisation, and the C library's allocation on file systems without fallocate.
+            "fsync", "fdatasync", "fstatfs",
+            // Memory for copies that are passed on.
+            "memfd_create",
+            // Users and memory sizes.
+            "getuid", "geteuid", "getgid", "getegid", "sysinfo", "sched_getaffinity",
+        ]
+        let rules: [SystemCallRule] = [
+            // No process, no thread, no socket of its own, no device.
+            .kill("clone"), .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"), .kill("ioctl"),
+            .allow("mmap", .bits(2, PROT_EXEC, are: false)),
+            messages, ownLimits,
+            // A file's times, by descriptor: Landlock would not restrict a path.
+            .allow("utimensat", .isNull(1)),
+        ]
+        // It makes memfds in its sandbox.
+        return shared.filter { $0.name != "memfd_create" } + plain.map { allow($0) } + rules
+            // Seals, and SQLite's locks.
+            + fcntl(Kernel.addSeals, Kernel.getSeals, F_SETLK, F_GETLK, F_GETFD, F_SETFD, F_GETFL)
+    }
+
+    /// The calls of the process of the shared tier: its socket to the broker, TCP connections, memfds.
+    static func tier(pid: Int32) -> [SystemCallRule] {
+        let plain = [
+            // The socket to the broker, and waiting for it and for servers.
+            "epoll_ctl", "epoll_wait", "epoll_pwait", "poll", "ppoll",
+            // Connections.
+            "connect", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom", "shutdown",
+            "read",
+            "memfd_create", "ftruncate",
+            // The library's hash of the time and of the process.
+            "getuid", "geteuid", "sched_getaffinity", "sysinfo",
+        ]
+        let rules: [SystemCallRule] = [
+            // No process, no thread, no device.
+            .kill("clone"), .kill("socketpair"), .kill("ioctl"),
+            .allow("mmap", .bits(2, PROT_EXEC, are: false)),
+            messages,
+            .allow("socket", .equals(0, AF_INET), .isOfType(1, SOCK_STREAM)),
+            .allow("socket", .equals(0, AF_INET6), .isOfType(1, SOCK_STREAM)),
+            // Numeric addresses need no resolver; the C library asks for the kernel's addresses and does without.
+            .fail("socket", EAFNOSUPPORT, .equals(0, AF_NETLINK)), .fail("socket", EAFNOSUPPORT, .equals(0, AF_UNIX)),
+            abort(pid: pid), ownLimits,
+        ]
+        // It makes memfds in its sandbox, as the cache process does.
+        return shared.filter { $0.name != "memfd_create" } + plain.map { allow($0) } + rules + noFiles
+            + fcntl(F_GETFL, F_SETFL, F_GETFD, F_SETFD, Kernel.getSeals, Kernel.addSeals)
+    }
+
+    /// The calls of the process that makes images over HTTP.
+    static func http(pid: Int32) -> [SystemCallRule] {
+        let plain = [
+            // Connections, of clients and to the broker.
+            "accept", "accept4", "connect", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto",
+            "recvfrom", "shutdown", "poll", "ppoll",
+            // Wake-ups of other threads.
+            "eventfd2", "pipe2", "read", "write",
+            "memfd_create", "ftruncate",
+            // The signal that ends the process.
+            "rt_sigtimedwait",
+            "getuid", "geteuid", "getgid", "getegid", "sysinfo",
+        ]
+        let rules: [SystemCallRule] = [
+            .kill("socketpair"), .kill("ioctl"),
+            // To the broker, by a path.
+            .allow("socket", .equals(0, AF_UNIX), .isOfType(1, SOCK_STREAM)),
+            .fail("socket", EAFNOSUPPORT, .equals(0, AF_INET)), .fail("socket", EAFNOSUPPORT, .equals(0, AF_INET6)),
+            .allow("mmap", .bits(2, PROT_EXEC, are: false)),
+            noProcess, abort(pid: pid), ownLimits,
+        ]
+        let own: Set = ["accept", "accept4", "memfd_create"]
+        return shared.filter { !own.contains($0.name) } + plain.map { allow($0) } + threads + rules + noFiles
+            + fcntl(F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_DUPFD_CLOEXEC, Kernel.getSeals, Kernel.addSeals)
+    }
+
+    /// The calls of a process that closes descriptors: those of a decode worker, without the contents of files.
+    static func descriptors(pid: Int32) -> [SystemCallRule] {
+        decode(pid: pid).filter { $0.name != "pread64" && $0.name != "pwrite64" }
+    }
+
+    /// The calls of a process that receives descriptors and reads files: those of a decode worker, and the metadata of a file.
+    /// Paths lead nowhere, because Landlock permits none; statx only reveals whether one exists.
+    static func files(pid: Int32) -> [SystemCallRule] {
+        decode(pid: pid) + [
+            .allow("fcntl", .equals(1, F_GETFL)), .allow("fstatfs"),
+            .allow("statx", .bits(2, Kernel.emptyPath, are: true)),
+        ]
     }
 }
 

@@ -31,7 +31,6 @@ struct SystemCallRule: Equatable {
         /// bits; nor MAP_GROWSDOWN, because the data limit does not count such memory.
         static let mapsPrivately = Check(argument: 3, mask: 0x103, value: 2)
 
-        /// The argument is a null pointer.
         static func isNull(_ argument: UInt32) -> Check { Check(argument: argument, mask: .max, value: 0) }
 
         /// The argument has all, or none, of these bits.

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/// The effect of a rule on a system call.
 enum csandbox_action {
     CSANDBOX_ALLOW,
     /// Kills the process with SIGSYS.
