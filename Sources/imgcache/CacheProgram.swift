@@ -12,7 +12,6 @@ struct CacheProgram: WorkerProgram, Equatable {
     /// The directories and limits of the disk tier. `--directory`, `--disk-limit` and `--raster-limit` are required.
     private(set) var store = StoreOptions(directory: "", diskLimit: -1, rasterLimit: -1, maxAge: defaultMaxAge)
 
-    /// Seven days, in milliseconds.
     private static let defaultMaxAge = 7 * 86_400 * 1000
 
     static func == (one: CacheProgram, other: CacheProgram) -> Bool { one.store == other.store }
@@ -63,8 +62,7 @@ struct CacheProgram: WorkerProgram, Equatable {
         if let opened, (try? FileSystem.status(of: options.directory)) == nil {
             options.directory = FileSystem.path(ofDescriptor: opened.raw)
         }
-        SQLiteConnection.useOneThread()
-        SQLiteConnection.keepPaths()
+        SQLiteConnection.configure()
         let store = Store(options, log: log, holding: opened)
         store.prepare()
         return try StoreLoop(channel: channel, store: store)
@@ -77,9 +75,7 @@ extension StoreLoop: WorkerService {
     }
 
     /// Lets SQLite do what it does once.
-    func warmUp() {
-        _ = try? CacheIndex(path: ":memory:", holdsContents: true)
-    }
+    func warmUp() { _ = try? CacheIndex(path: ":memory:", holdsContents: true) }
 
     /// Opens the directory. Others may have written any file in it, the index among them, so this is the first read.
     func didEnterSandbox(_ report: SandboxReport) {

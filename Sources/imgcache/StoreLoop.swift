@@ -52,9 +52,8 @@ struct StoreLoop {
         store.willOpenFile = { _ = try? channel.flush() }
     }
 
-    /// Serves until the broker closes the channel, or another process is to take over.
-    ///
-    /// - Throws: `FrameChannel.Failure`, `SystemError`.
+    /// Serves until the broker closes the channel, or another process is to take over. Throws `FrameChannel.Failure`,
+    /// `SystemError`.
     mutating func serve() throws {
         defer { store.commit() }
         let quarantined = QuarantineFile(in: store.directory).read()
@@ -126,8 +125,7 @@ struct StoreLoop {
         if pending == 0, uses == 0 { return }
         // Between two slices of background work the loop is not idle.
         let isPause = isIdle && !store.hasWork
-        let withUses =
-            isPause || uses >= Self.usesAtOnce || lastUses.adding(milliseconds: Self.useInterval) <= .now
+        let withUses = isPause || uses >= Self.usesAtOnce || lastUses.adding(milliseconds: Self.useInterval) <= .now
         let isLate = lastCommit.adding(milliseconds: Self.commitInterval) <= .now
         // Large transactions would make the logs large.
         let isLarge = pending >= Self.commitWrites || store.isLogDue

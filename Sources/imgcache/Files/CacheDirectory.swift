@@ -105,9 +105,7 @@ struct CacheDirectory {
         throw Obstacle(.off, "\(path) holds files that are not a cache's")
     }
 
-    private func lock(
-        holding held: FileDescriptor?, _ writing: inout Obstacle?
-    ) throws(Obstacle) -> FileDescriptor? {
+    private func lock(holding held: FileDescriptor?, _ writing: inout Obstacle?) throws(Obstacle) -> FileDescriptor? {
         if let held, isLocked(by: held) { return held }
         var file: FileDescriptor?
         do throws(SystemError) {
@@ -157,16 +155,13 @@ struct CacheDirectory {
 
     // MARK: Entries
 
-    /// A file that is being written.
     struct TemporaryFile {
         let descriptor: FileDescriptor
         /// Its path; nil where the file system does without (O_TMPFILE).
         let path: String?
 
         /// Removes the file, unless it was published.
-        func discard() {
-            if let path { try? FileDescriptor.remove(path) }
-        }
+        func discard() { if let path { try? FileDescriptor.remove(path) } }
     }
 
     /// Creates a file to be filled and published as `name`, in the directory of that name: version 1 of Landlock cannot

@@ -10,9 +10,7 @@ struct Confinement {
 
     /// Records the directories that have these paths now.
     init(_ paths: [String]) {
-        for path in paths {
-            directories[path] = (try? FileSystem.status(of: path)) ?? nil
-        }
+        for path in paths { directories[path] = (try? FileSystem.status(of: path)) ?? nil }
     }
 
     /// Whether the directory at this path is the one that can be reached. A path without a directory, then as now,

@@ -6,7 +6,6 @@ import LinuxSystem
 import SharedCache
 import WorkerProtocol
 
-/// The reason why an entry cannot be read or written.
 enum EntryProblem: Error, CustomStringConvertible {
     case absent
     /// The file is not that entry, or is not complete.
@@ -30,12 +29,10 @@ enum EntryBody {
     case file(FileDescriptor)
     case bytes([UInt8])
 
-    /// The bytes as a file.
     func file() throws(SystemError) -> FileDescriptor {
         switch self {
         case .file(let file): return file
-        case .bytes(let bytes):
-            return try Self.sealed(bytes[...])
+        case .bytes(let bytes): return try Self.sealed(bytes[...])
         }
     }
 
@@ -106,9 +103,7 @@ struct EntryFile {
     }
 
     /// Reads the trailer of a small entry, which was last used at `used`, or is in `row` of the own database.
-    init(
-        _ bytes: [UInt8], used: Int = 0, row: Int? = nil, as name: EntryName, largestBody: Int
-    ) throws(EntryProblem) {
+    init(_ bytes: [UInt8], used: Int = 0, row: Int? = nil, as name: EntryName, largestBody: Int) throws(EntryProblem) {
         contents = .bytes(bytes)
         (size, modified, self.row) = (bytes.count, used, row)
         trailer = try Self.readTrailer(size: bytes.count) { (count) throws(EntryProblem) in Array(bytes.suffix(count)) }
@@ -140,7 +135,6 @@ struct EntryFile {
         return trailer
     }
 
-    /// The last `count` bytes of a file of `size` bytes.
     private static func read(
         _ count: Int, of file: FileDescriptor, endingAt size: Int
     ) throws(EntryProblem) -> [UInt8] {
@@ -248,7 +242,6 @@ struct EntryFile {
         }
     }
 
-    /// The trailer and the footer.
     private static func end(_ trailer: EntryTrailer) throws(EntryProblem) -> [UInt8] {
         let text = trailer.encoded
         guard let footer = DiskFileFooter(of: text) else { throw .damaged("its record is too long") }
@@ -271,20 +264,7 @@ struct EntryFile {
         _ count: Int, from source: FileDescriptor, to target: FileDescriptor
     ) throws(SystemError) -> String? {
         var hash = SHA256()
-        var copied = 0
-        try unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 64) { buffer in
-            Result { () throws(SystemError) in
-                while copied < count {
-                    let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
-                    let read = unsafe try source.read(into: part, at: copied)
-                    if read == 0 { break }
-                    let bytes = unsafe UnsafeRawBufferPointer(rebasing: part.prefix(read))
-                    unsafe hash.update(bytes)
-                    unsafe try target.write(bytes, at: copied)
-                    copied += read
-                }
-            }
-        }.get()
+        let copied = try target.copy(count, from: source, at: 0) { unsafe $0.withUnsafeBytes { unsafe hash.update($0) } }
         return copied == count ? hash.hexadecimalDigest() : nil
     }
 }

@@ -17,11 +17,8 @@ struct EntryName: Hashable {
     let fileName: String
 
     /// The original with a key; nil when the key has characters that are not allowed in a file name.
-    static func original(key: String) -> EntryName? {
-        EntryName(kind: .originals, fileName: key)
-    }
+    static func original(key: String) -> EntryName? { EntryName(kind: .originals, fileName: key) }
 
-    /// The raster of an original's digest in a form.
     static func raster(original digest: String, form: String) -> EntryName {
         // Digests have one length, so no two pairs of digest and form concatenate to the same text.
         EntryName(kind: .rasters, fileName: SHA256.hexadecimalDigest(of: (digest + form).utf8))!

@@ -16,7 +16,6 @@ struct Obstacle: Error, Equatable {
         self.reason = reason
     }
 
-    /// A failed write in `directory`.
     init(writing directory: String, _ error: SystemError) {
         // Entries can still be read after any failed write.
         state = error.isLackOfSpace ? .full : .readOnly

@@ -14,9 +14,7 @@ struct QuarantineFile {
 
     private let directory: CacheDirectory
 
-    init(in directory: CacheDirectory) {
-        self.directory = directory
-    }
+    init(in directory: CacheDirectory) { self.directory = directory }
 
     /// Reads the records that a broker may have written. Others may have written the file.
     func read() -> [QuarantineRecord] {

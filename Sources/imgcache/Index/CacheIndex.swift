@@ -51,11 +51,9 @@ final class CacheIndex {
     private let freePageCount: SQLiteStatement
     /// Whether the entries' contents are in the database, too.
     private let holdsContents: Bool
-    /// The present entries.
     private(set) var totals: [EntryKind: Total]
     /// Whether any original belongs, or has belonged, to one user alone.
     private(set) var mayHaveOwned = false
-    /// The number of writes since the last commit.
     private(set) var pendingWrites = 0
     /// The bytes of contents written since the last commit.
     private(set) var pendingBytes = 0
@@ -63,11 +61,8 @@ final class CacheIndex {
     private var uses: [EntryKind: [Int: Int]] = [.originals: [:], .rasters: [:]]
     private let pageSize: Int
 
-    /// Opens or creates the index at `path`; ":memory:" stands for one without a file.
-    ///
-    /// - Parameters:
-    ///   - logBytes: the size from which the write-ahead log is moved to the index; it keeps no more for long.
-    ///   - holdsContents: whether the entries' contents are in the database, too.
+    /// Opens or creates the index at `path`; ":memory:" stands for one without a file. `logBytes` is the size from which the
+    /// write-ahead log is moved to the index; it keeps no more for long.
     init(path: String, logBytes: Int = 1 << 22, holdsContents: Bool = false) throws(SQLiteError) {
         connection = try SQLiteConnection(path: path)
         self.holdsContents = holdsContents
@@ -160,24 +155,18 @@ final class CacheIndex {
                 """)
     }
 
-    /// The name of the table with the times of use.
     private func tableOfUses(_ kind: EntryKind) -> String { holdsContents ? "\(kind)_uses" : "\(kind)" }
 
-    private func table(_ kind: EntryKind) -> IndexTable {
-        kind == .originals ? originals : rasters
-    }
+    private func table(_ kind: EntryKind) -> IndexTable { kind == .originals ? originals : rasters }
 
     // MARK: Reading
 
-    /// Frees the pages of the file that are kept in memory.
     func releaseMemory() { connection.releaseMemory() }
 
-    /// The size of an entry's file; nil when the entry is not in the index.
     func size(of name: EntryName) throws(SQLiteError) -> Int? {
         try table(name.kind).integers(name.fileName)?.size
     }
 
-    /// The last use of an entry; nil when the entry is not in the index.
     func lastUse(of name: EntryName) throws(SQLiteError) -> Int? {
         guard let row = try table(name.kind).integers(name.fileName) else { return nil }
         return uses[name.kind]?[row.id] ?? row.used
@@ -188,12 +177,10 @@ final class CacheIndex {
         try table(name.kind).contents?.find.first([.text(name.fileName)]) { ($0.bytes(0), $0.integer(1)) }
     }
 
-    /// The time at which an entry was made; nil when the entry is not in the index.
     func created(_ name: EntryName) throws(SQLiteError) -> Int? {
         try table(name.kind).integers(name.fileName)?.created
     }
 
-    /// The digest of an original's bytes; nil when the original is not in the index.
     func digest(ofOriginal name: EntryName) throws(SQLiteError) -> String? {
         try originals.digest.first([.text(name.fileName)]) { $0.text(0) }
     }
@@ -237,7 +224,6 @@ final class CacheIndex {
         return name
     }
 
-    /// The file names of a kind that begin with `prefix`.
     func fileNames(_ kind: EntryKind, prefix: String) throws(SQLiteError) -> [String] {
         let fileNames = try table(kind).range.map([.text(prefix), .text(prefix + "\u{7F}")]) { $0.text(0) }
         for fileName in fileNames { _ = try Self.entry(kind, fileName) }
@@ -301,7 +287,6 @@ final class CacheIndex {
         totals[row.name.kind]!.bytes += Self.allocated(row.size) - Self.allocated(old ?? 0)
     }
 
-    /// Removes an entry if it exists.
     func remove(_ name: EntryName) throws(SQLiteError) {
         guard let (size, _, _, id) = try table(name.kind).integers(name.fileName) else { return }
         try begin()
@@ -319,11 +304,8 @@ final class CacheIndex {
     }
 
     /// Sets the last use of the entry with contents in a row to `time`. It is written by `writeUses`.
-    func touch(_ kind: EntryKind, row: Int, at time: Int) {
-        uses[kind]![row] = time
-    }
+    func touch(_ kind: EntryKind, row: Int, at time: Int) { uses[kind]![row] = time }
 
-    /// The number of times of use that are not written yet.
     var pendingUses: Int { uses.values.reduce(0) { $0 + $1.count } }
 
     func writeUses() throws(SQLiteError) {
@@ -411,8 +393,7 @@ private final class ContentsTable {
     let touch: SQLiteStatement
 
     init(_ kind: EntryKind, _ connection: SQLiteConnection) throws(SQLiteError) {
-        find = try connection.prepare(
-            "SELECT bytes, id FROM \(kind) JOIN \(kind)_contents USING (id) WHERE word = ?")
+        find = try connection.prepare("SELECT bytes, id FROM \(kind) JOIN \(kind)_contents USING (id) WHERE word = ?")
         insert = try connection.prepare("INSERT OR REPLACE INTO \(kind)_contents VALUES (?, ?)")
         remove = try connection.prepare("DELETE FROM \(kind)_contents WHERE id = ?")
         insertUse = try connection.prepare("INSERT OR REPLACE INTO \(kind)_uses VALUES (?, ?, ?)")
@@ -421,7 +402,6 @@ private final class ContentsTable {
     }
 }
 
-/// The statements of one kind's table.
 private final class IndexTable {
     let insert: SQLiteStatement
     let remove: SQLiteStatement
@@ -439,8 +419,7 @@ private final class IndexTable {
         let uses = holdsContents ? "\(kind)_uses" : "\(kind)"
         let count = (kind == .originals ? 7 : 5) - (holdsContents ? 1 : 0)
         let columns = Array(repeating: "?", count: count) + (holdsContents ? ["NULL"] : [])
-        insert = try connection.prepare(
-            "INSERT OR REPLACE INTO \(kind) VALUES (\(columns.joined(separator: ", ")))")
+        insert = try connection.prepare("INSERT OR REPLACE INTO \(kind) VALUES (\(columns.joined(separator: ", ")))")
         remove = try connection.prepare("DELETE FROM \(kind) WHERE word = ?")
         touch = try connection.prepare("UPDATE \(uses) SET used = ?2 WHERE \(holdsContents ? "id" : "word") = ?1")
         // CROSS JOIN: the times of use come first.

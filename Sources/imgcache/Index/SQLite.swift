@@ -1,10 +1,7 @@
 import CSQLite
 
-/// A failed call of SQLite.
 struct SQLiteError: Error, CustomStringConvertible {
-    /// The extended result code.
     let code: Int32
-    /// SQLite's message.
     let description: String
 
     /// A database that this program must not use.
@@ -81,18 +78,18 @@ final class SQLiteConnection {
     /// The bytes of the longest value: more than a small entry, and than the longest text of a row.
     private static let longestValue: Int32 = 4 << 20
 
-    /// Lets SQLite do without locks and statistics, because this process has one thread. No database must have been opened yet.
-    static func useOneThread() { _ = csqlite_use_one_thread() }
-
-    /// Has SQLite use the paths of databases as they are, with links. A database that is itself a link is not opened.
-    static func keepPaths() { _ = csqlite_keep_paths() }
+    /// Lets SQLite do without locks and statistics, because this process has one thread, and use the paths of databases as they
+    /// are, with links: a database that is itself a link is not opened. No database must have been opened yet.
+    static func configure() {
+        _ = csqlite_use_one_thread()
+        _ = csqlite_keep_paths()
+    }
 
     deinit {
         // Statements may still exist; SQLite closes the connection with the last of them.
         unsafe sqlite3_close_v2(handle)
     }
 
-    /// Runs statements and ignores their results.
     func execute(_ sql: String) throws(SQLiteError) {
         let code = unsafe sqlite3_exec(handle, sql, nil, nil, nil)
         if code != SQLITE_OK { throw unsafe SQLiteError(handle, code: code) }
@@ -124,7 +121,6 @@ final class SQLiteConnection {
     }
 }
 
-/// A value for a statement's parameter.
 enum SQLiteValue {
     case text(String)
     case integer(Int)
@@ -136,22 +132,16 @@ enum SQLiteValue {
 struct SQLiteStatement: ~Copyable {
     private let handle: OpaquePointer
 
-    fileprivate init(owning handle: OpaquePointer) {
-        unsafe self.handle = handle
-    }
+    fileprivate init(owning handle: OpaquePointer) { unsafe self.handle = handle }
 
-    deinit {
-        unsafe sqlite3_finalize(handle)
-    }
+    deinit { unsafe sqlite3_finalize(handle) }
 
     /// One row of a result, valid until the next one.
     @safe
     struct Row: ~Copyable {
         fileprivate let handle: OpaquePointer
 
-        fileprivate init(handle: OpaquePointer) {
-            unsafe self.handle = handle
-        }
+        fileprivate init(handle: OpaquePointer) { unsafe self.handle = handle }
 
         func integer(_ column: Int32) -> Int { Int(unsafe sqlite3_column_int64(handle, column)) }
 
@@ -169,7 +159,6 @@ struct SQLiteStatement: ~Copyable {
         }
     }
 
-    /// Runs the statement and ignores its rows.
     borrowing func run(_ values: [SQLiteValue]) throws(SQLiteError) {
         try forEach(values) { _ in true }
     }
@@ -186,7 +175,6 @@ struct SQLiteStatement: ~Copyable {
         return first
     }
 
-    /// Runs the statement and returns what `read` makes of each row.
     borrowing func map<Value>(
         _ values: [SQLiteValue], _ read: (borrowing Row) -> Value
     ) throws(SQLiteError) -> [Value] {
@@ -199,9 +187,7 @@ struct SQLiteStatement: ~Copyable {
     }
 
     /// Runs the statement and passes each row to `body`, until that returns false.
-    private borrowing func forEach(
-        _ values: [SQLiteValue], _ body: (borrowing Row) -> Bool
-    ) throws(SQLiteError) {
+    private borrowing func forEach(_ values: [SQLiteValue], _ body: (borrowing Row) -> Bool) throws(SQLiteError) {
         defer {
             unsafe sqlite3_reset(handle)
             unsafe sqlite3_clear_bindings(handle)

@@ -26,9 +26,7 @@ struct StillEntries {
         }
     }
 
-    init(path: String) {
-        self.path = path
-    }
+    init(path: String) { self.path = path }
 
     var mayExist: Bool { ((try? FileSystem.status(of: path)) ?? nil) != nil }
 

@@ -18,9 +18,7 @@ struct ClearOrders {
     var isStalled = false
 
     /// A time for new entries, at least `now`, that no pending order covers.
-    func timeAfter(_ now: Int) -> Int {
-        max(now, latest + 1)
-    }
+    func timeAfter(_ now: Int) -> Int { max(now, latest + 1) }
 
     /// Takes the order to clear everything that was written or used until `time`; without a job, it has no answer.
     mutating func insertAll(job: Int?, until time: Int) {
@@ -34,16 +32,12 @@ struct ClearOrders {
     }
 
     /// Answers an order that can never be carried out.
-    mutating func answer(job: Int?) {
-        if let job { answers.append((job, 0, 0)) }
-    }
+    mutating func answer(job: Int?) { if let job { answers.append((job, 0, 0)) } }
 
     var isEmpty: Bool { orders.isEmpty }
 
-    /// Last-use cut-off of the oldest pending order; nil without orders.
     var next: Int? { orders.first?.usedUntil }
 
-    /// The latest last-use cut-off of all orders; nil without orders.
     var latestUse: Int? { orders.map(\.usedUntil).max() }
 
     /// The index of the first order that covers an entry. `created` is when the entry was written, `used` its last use

@@ -13,9 +13,7 @@ struct ForgottenURLs {
     private var latest = 0
 
     /// A creation time for new entries, at least `now`, that no order covers.
-    func timeAfter(_ now: Int) -> Int {
-        max(now, latest + 1)
-    }
+    func timeAfter(_ now: Int) -> Int { max(now, latest + 1) }
 
     /// Marks entries of a URL as removed: those that are public or belong to `owner` (without an owner: all of them) and
     /// were written until `time`. `hasFailed` marks an order whose files could not be removed.

@@ -15,7 +15,6 @@ struct Reconciliation {
     enum Step {
         /// The first step. Temporary files can be removed.
         case started
-        /// Another subdirectory was listed.
         case advanced
         case item(Item)
         case finished
@@ -31,11 +30,8 @@ struct Reconciliation {
     /// The entries of the present subdirectory that remain.
     private var items: [Item] = []
 
-    /// Does the next step in `directory`.
-    ///
-    /// - Parameters:
-    ///   - firstRow: Returns the index's first file name of a kind that is not below another name.
-    ///   - rows: Returns the index's file names of a kind with a prefix.
+    /// Does the next step in `directory`. `firstRow` returns the index's first file name of a kind that is not below another
+    /// name, `rows` its file names of a kind with a prefix.
     mutating func next(
         in directory: CacheDirectory, firstRow: (EntryKind, String) -> String?, rows: (EntryKind, String) -> [String]
     ) -> Step {
@@ -74,9 +70,7 @@ struct Reconciliation {
         return known
     }
 
-    private mutating func compare(
-        _ kind: EntryKind, _ prefix: String, in directory: CacheDirectory, _ rows: [String]
-    ) {
+    private mutating func compare(_ kind: EntryKind, _ prefix: String, in directory: CacheDirectory, _ rows: [String]) {
         let files = (try? FileSystem.names(in: directory.directory(of: kind, prefix: prefix))) ?? []
         let (known, existing) = (Set(rows), Set(files))
         items = files.filter { !known.contains($0) }.map { .unknownFile(kind, "\(prefix)/\($0)") }

@@ -19,11 +19,8 @@ extension Store {
         if !canClear || clears.isStalled { clears.stall() }
     }
 
-    private var canClear: Bool {
-        index != nil && (obstacle == nil || obstacle?.state == .full)
-    }
+    private var canClear: Bool { index != nil && (obstacle == nil || obstacle?.state == .full) }
 
-    /// Whether an order is pending that can be carried out.
     var needsClearing: Bool { !clears.isEmpty && !clears.isStalled }
 
     /// Carries out orders until all are complete or `deadline` is past.
@@ -68,7 +65,6 @@ extension Store {
         return nil
     }
 
-    /// Removes an entry that an order covers.
     func clear(_ name: EntryName, size: Int, forOrder order: Int) {
         switch discard(name) {
         case .removed: clears.count(name.kind, bytes: size, forOrder: order)
@@ -80,7 +76,6 @@ extension Store {
     /// The index of the order that covers an entry; nil for none. A covered entry counts as removed.
     func orderToClear(_ entry: EntryFile, _ name: EntryName) -> Int? {
         guard !clears.isEmpty else { return nil }
-        return clears.orderCovering(
-            created: entry.trailer.created, used: lastUse(of: name), modified: entry.modified)
+        return clears.orderCovering(created: entry.trailer.created, used: lastUse(of: name), modified: entry.modified)
     }
 }

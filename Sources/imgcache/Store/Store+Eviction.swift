@@ -7,9 +7,7 @@ import WorkerProtocol
 extension Store {
     /// The size to which a kind is evicted once it is over its limit. The distance to the limit keeps each new entry
     /// from evicting one.
-    func target(_ kind: EntryKind) -> Int {
-        options.limit(kind) / 20 * 19
-    }
+    func target(_ kind: EntryKind) -> Int { options.limit(kind) / 20 * 19 }
 
     /// Starts eviction of a kind if it is over its limit.
     func noteSize(of kind: EntryKind) {
@@ -89,13 +87,11 @@ extension Store {
         mayOverrun = false
     }
 
-    /// Whether the database of small entries has more free pages than it needs.
     private var needsVacuum: Bool {
         guard obstacle == nil, small != nil else { return false }
         return freeBytes > Self.sparePages + EntryKind.allCases.reduce(0) { $0 + total($1).bytes } / Self.spareShare
     }
 
-    /// Returns free pages to the file system.
     private func vacuum() {
         let bytes = min(freeBytes, Self.vacuumBytes)
         freeBytes -= bytes

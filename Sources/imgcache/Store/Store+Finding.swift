@@ -20,7 +20,6 @@ extension Store {
     /// entries from looking unused after the index was lost.
     private static let markInterval = 3_600_000
 
-    /// The directories in search order.
     var sources: [Source] {
         [Source(directory: directory)] + extras.directories.enumerated().map { Source(directory: $1, extra: $0) }
     }
@@ -175,12 +174,6 @@ extension Store {
         if entry.modified < now - Self.markInterval { try? entry.descriptor?.setModified(now) }
     }
 
-    /// Sets the modification time of an entry's file, by descriptor: the sandbox cannot restrict where a path leads.
-    private func markFile(_ name: EntryName, at time: Int) {
-        guard let file = try? FileSystem.openUntrusted(directory.file(name)) else { return }
-        try? file.setModified(time)
-    }
-
     /// Records a use of the originals of these keys, and of their rasters.
     func touch(keys: [String]) {
         let now = now
@@ -201,7 +194,10 @@ extension Store {
             }
             withIndex(touchRasters)
             if obstacle == nil { withSmall(touchRasters) }
-            if let last, last < now - Self.markInterval { markFile(name, at: now) }
+            // By descriptor: the sandbox cannot restrict where a path leads.
+            if let last, last < now - Self.markInterval {
+                try? FileSystem.openUntrusted(directory.file(name)).setModified(now)
+            }
         }
     }
 }

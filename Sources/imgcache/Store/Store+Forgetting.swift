@@ -1,8 +1,6 @@
 extension Store {
     /// Removes the originals of a URL that are public or belong to `owner` (without an owner: all of them), and the
-    /// rasters that only they led to.
-    ///
-    /// - Returns: The originals' keys.
+    /// rasters that only they led to. Returns the originals' keys.
     func forget(url: String, owner: UInt32?) -> [String] {
         extras.hide(url: url, owner: owner)
         guard obstacle?.isOutOfReach != true else { return [] }

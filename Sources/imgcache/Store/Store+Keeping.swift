@@ -32,8 +32,13 @@ extension Store {
             log.warning(.entry, "not kept: \(error)")
             return .notKept
         }
-        guard let file = try? body.file() else { return .notKept }
-        return keepFile(trailer, name, body: file, used: now) ? .kept : .notKept
+        guard let file = try? body.file(), let status = try? file.status(), status.isRegular,
+            status.size >= trailer.bodySize
+        else { return .notKept }
+        let isKept = publish(name, bodySize: trailer.bodySize, used: now) { (new) throws(EntryProblem) in
+            try EntryFile.write(trailer, body: file, to: new)
+        }
+        return isKept ? .kept : .notKept
     }
 
     /// Writes a small entry, which is stored with the next commit; false when it is not.
@@ -51,13 +56,6 @@ extension Store {
             discardFile(name)
         }
         return true
-    }
-
-    private func keepFile(_ trailer: EntryTrailer, _ name: EntryName, body: FileDescriptor, used now: Int) -> Bool {
-        guard let status = try? body.status(), status.isRegular, status.size >= trailer.bodySize else { return false }
-        return publish(name, bodySize: trailer.bodySize, used: now) { (file) throws(EntryProblem) in
-            try EntryFile.write(trailer, body: body, to: file)
-        }
     }
 
     /// Updates the record of a stored original. Does nothing when that was removed or has other bytes. The new file

@@ -21,7 +21,6 @@ extension Store {
     /// Whether all entries that can be found are in an index: not those of a database that can only be read.
     private var usesIndexOfAll: Bool { small != nil || !stillSmall.mayExist }
 
-    /// The next message of the report.
     func takeKeys() -> StoreReport? {
         if keyReport.isWithdrawn {
             keyReport.isWithdrawn = false

@@ -85,8 +85,7 @@ extension Store {
         let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
         if known != nil { return }
         do throws(EntryProblem) {
-            let entry = try EntryFile(
-                opening: directory.file(name), as: name, largestBody: options.largestBody)
+            let entry = try EntryFile(opening: directory.file(name), as: name, largestBody: options.largestBody)
             if forgotten.contains(entry.trailer) {
                 discard(name)
             } else if let order = orderToClear(entry, name) {

@@ -56,9 +56,7 @@ final class Store {
 
     /// - Parameter opened: the directory, if `options.directory` leads through a descriptor of it.
     init(_ options: StoreOptions, log: Log, holding opened: FileDescriptor? = nil) {
-        self.options = options
-        self.opened = opened
-        self.log = log
+        (self.options, self.opened, self.log) = (options, opened, log)
         directory = CacheDirectory(path: options.directory)
         extras = ExtraDirectories(options.extraDirectories.filter { $0 != options.directory })
         stillSmall = StillEntries(path: directory.small)
@@ -74,9 +72,8 @@ final class Store {
             mayHaveOwned: index?.mayHaveOwned == true || small?.mayHaveOwned == true || reconciliation != nil)
     }
 
-    /// Replaces the limits. Entries beyond them are evicted from now on.
-    ///
-    /// - Parameter maxAge: the time, in milliseconds, for which an entry is kept after its last use; nil for no limit.
+    /// Replaces the limits. Entries beyond them are evicted from now on. `maxAge` is the time, in milliseconds, for
+    /// which an entry is kept after its last use; nil for no limit.
     func replaceLimits(originals: Int, rasters: Int, maxAge: Int?) {
         options.diskLimit = originals
         options.rasterLimit = rasters
@@ -150,9 +147,7 @@ final class Store {
     // MARK: The sandbox
 
     /// Records which directories can be reached from now on.
-    func confine() {
-        confinement = Confinement([options.directory] + options.extraDirectories)
-    }
+    func confine() { confinement = Confinement([options.directory] + options.extraDirectories) }
 
     /// Reacts to a file that could not be opened: its directory may be newer than the sandbox.
     func noteRefusal(_ error: SystemError) {
@@ -397,7 +392,6 @@ final class Store {
 
     var hasPendingKeeps: Bool { !keeps.pending.isEmpty }
 
-    /// Notes that a job has written a small entry.
     func addPendingKeep(_ job: Int) {
         // It may have been committed at once.
         if small?.pendingWrites ?? 0 > 0 { keeps.pending.append(job) } else { keeps.ended.append((job, true)) }
@@ -421,7 +415,6 @@ final class Store {
 
     enum Removal {
         case removed
-        /// The file was missing.
         case absent
         case failed
     }
@@ -460,7 +453,6 @@ final class Store {
         return mayHaveFile(name) && discardFile(name) == .failed ? .failed : .removed
     }
 
-    /// Whether a file of an entry may exist.
     func mayHaveFile(_ name: EntryName) -> Bool {
         if reconciliation != nil, (try? FileSystem.status(of: directory.file(name))) != .some(nil) { return true }
         return withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil != nil

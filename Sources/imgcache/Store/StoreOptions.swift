@@ -1,4 +1,3 @@
-/// The configuration of the disk tier.
 struct StoreOptions: Equatable {
     var directory: String
     /// The limit of the originals' size, in bytes.
@@ -20,17 +19,12 @@ struct StoreOptions: Equatable {
     static let largestSmallEntry = 1 << 20
 
     /// The size of the index's log: small for a small cache, of which it is a part.
-    var indexLogBytes: Int {
-        min(max(totalLimit / 64, 1 << 16), 1 << 22)
-    }
+    var indexLogBytes: Int { min(max(totalLimit / 64, 1 << 16), 1 << 22) }
 
-    /// The limit of all entries together, in bytes.
     var totalLimit: Int {
         let (sum, overflow) = diskLimit.addingReportingOverflow(rasterLimit)
         return overflow ? .max : sum
     }
 
-    func limit(_ kind: EntryKind) -> Int {
-        kind == .originals ? diskLimit : rasterLimit
-    }
+    func limit(_ kind: EntryKind) -> Int { kind == .originals ? diskLimit : rasterLimit }
 }
