@@ -160,8 +160,7 @@ enum ctier_status ctier_next(struct ctier_connection *connection, struct ctier_i
 enum ctier_status ctier_set(
     struct ctier_connection *connection, const char *key, size_t key_length, const void *value, size_t length,
     uint32_t seconds) {
-    return named(
-        connection, memcached_set(connection->server, key, key_length, value, length, (time_t)seconds, 0));
+    return named(connection, memcached_set(connection->server, key, key_length, value, length, (time_t)seconds, 0));
 }
 
 /// Lets the next commands wait for answers or not.
@@ -173,8 +172,7 @@ enum ctier_status ctier_claim(
     struct ctier_connection *connection, const char *key, size_t key_length, const void *value, size_t length,
     uint32_t seconds) {
     reply(connection, 0);
-    memcached_return_t outcome =
-        memcached_add(connection->server, key, key_length, value, length, (time_t)seconds, 0);
+    memcached_return_t outcome = memcached_add(connection->server, key, key_length, value, length, (time_t)seconds, 0);
     reply(connection, 1);
     return named(connection, outcome);
 }
@@ -187,8 +185,7 @@ enum ctier_status ctier_replace(
     uint32_t seconds, uint64_t version) {
     time_t expiry = seconds ? (time_t)seconds : long_ago;
     reply(connection, 0);
-    memcached_return_t outcome =
-        memcached_cas(connection->server, key, key_length, value, length, expiry, 0, version);
+    memcached_return_t outcome = memcached_cas(connection->server, key, key_length, value, length, expiry, 0, version);
     reply(connection, 1);
     return named(connection, outcome);
 }
@@ -209,8 +206,7 @@ int ctier_resolve(const char *name, char *address, size_t length) {
             break;
         }
     }
-    int status = getnameinfo(
-        chosen->ai_addr, chosen->ai_addrlen, address, (socklen_t)length, NULL, 0, NI_NUMERICHOST);
+    int status = getnameinfo(chosen->ai_addr, chosen->ai_addrlen, address, (socklen_t)length, NULL, 0, NI_NUMERICHOST);
     freeaddrinfo(found);
     return status == 0 ? 0 : -1;
 }

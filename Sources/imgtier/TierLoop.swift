@@ -41,9 +41,8 @@ struct TierLoop {
         try queue.add(channel.socket.raw, token: 0)
     }
 
-    /// Serves until the broker closes the channel, or another process is to look for addresses.
-    ///
-    /// - Throws: `FrameChannel.Failure`, `SystemError`.
+    /// Serves until the broker closes the channel, or another process is to look for addresses. Throws
+    /// `FrameChannel.Failure`, `SystemError`.
     mutating func serve() throws {
         while exitAt.map({ .now < $0 || !waiting.isEmpty }) ?? true {
             try report()

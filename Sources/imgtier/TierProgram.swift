@@ -30,7 +30,6 @@ struct TierProgram: WorkerProgram, Equatable {
 
     private static let keyDescriptor: Int32 = 4
 
-    /// An error of libmemcached's memory.
     struct NoMemory: Error, CustomStringConvertible {
         let description = "there is no memory for the ring of servers"
     }

@@ -6,10 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// The outcome of a command.
 enum ctier_status {
     CTIER_DONE = 0,
-    /// There is no such item.
     CTIER_MISSING = 1,
     /// The server works and has refused the command: the item exists, has changed, or is too large.
     CTIER_REFUSED = 2,
@@ -53,8 +51,7 @@ struct ctier_item {
 void ctier_close(struct ctier_connection *connection);
 
 /// Asks for several items with one message, whose keys lie one after the other; `ctier_next` receives them.
-enum ctier_status ctier_ask(
-    struct ctier_connection *connection, const char *keys, const size_t *lengths, size_t count);
+enum ctier_status ctier_ask(struct ctier_connection *connection, const char *keys, const size_t *lengths, size_t count);
 /// Receives the next item that exists. CTIER_MISSING after the last one.
 enum ctier_status ctier_next(struct ctier_connection *connection, struct ctier_item *item);
 

@@ -7,10 +7,7 @@ struct ItemNames {
     /// The offset of each text, and of the end.
     private var starts = [0]
 
-    /// Creates an empty list.
-    /// - Parameters:
-    ///   - count: the number of names that are expected.
-    ///   - length: the length of each in bytes.
+    /// Creates an empty list; `count` names of `length` bytes each are expected.
     init(expecting count: Int = 0, length: Int = 0) {
         texts.reserveCapacity(count * length)
         lengths.reserveCapacity(count)

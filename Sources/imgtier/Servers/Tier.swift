@@ -21,7 +21,6 @@ final class Tier {
         let token: String
     }
 
-    /// A lookup that waits for its turn.
     struct Lookup {
         let job: Int
         let key: String
@@ -34,7 +33,6 @@ final class Tier {
     private let ring: ServerRing
     private let connections: [TierConnection]
     private let envelope: RecordEnvelope
-    /// The leases that are to be ended.
     private var unneeded: [Lease] = []
 
     init(ring: ServerRing, connections: [TierConnection], envelope: RecordEnvelope) {
@@ -161,7 +159,6 @@ final class Tier {
     /// Has a lease ended, by `releaseUnneeded`.
     func release(key: String, token: String) { unneeded.append(Lease(key: key, token: token)) }
 
-    /// The number of leases that are to be ended.
     var unneededLeases: Int { unneeded.count }
 
     /// Ends the leases that are not needed, if they still have their tokens. Without an answer of their server it is tried once more; then

@@ -1,6 +1,7 @@
 internal import CTier
 import IPCProtocol
 internal import LinuxSystem
+import SystemValues
 import WorkerProtocol
 
 /// A server of the shared tier: its connection, its health and its figures. Each command is bounded in time, and none is sent
@@ -90,8 +91,7 @@ import WorkerProtocol
     /// Writes an item unless it exists. The next `get` shows what exists.
     func claim(_ key: String, _ value: String, seconds: Int) -> Outcome {
         guard let raw = unsafe usable else { return .failed }
-        return outcome(
-            unsafe ctier_claim(raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds)))
+        return outcome(unsafe ctier_claim(raw, key, key.utf8.count, value, value.utf8.count, UInt32(clamping: seconds)))
     }
 
     /// Writes an item if it still has a version; with 0 seconds it expires at once. It is not known whether it had.
@@ -121,4 +121,26 @@ import WorkerProtocol
             return .failed
         }
     }
+}
+
+/// Whether a server is asked. One that has failed is left out for a while, so that its keys cost no time.
+struct ServerHealth {
+    static let ejectionMs = 30_000
+
+    private var ejectedUntil: Instant?
+    private var isLate = false
+
+    func isEjected(at now: Instant) -> Bool { ejectedUntil.map { now < $0 } ?? false }
+
+    mutating func answered() { isLate = false }
+
+    /// Notes that there is no connection, or an answer that makes no sense.
+    mutating func failed(at now: Instant) {
+        ejectedUntil = now.adding(milliseconds: Self.ejectionMs)
+        isLate = false
+    }
+
+    /// Notes that the server has not answered in time. It is left out the second time in a row, because once a machine with too
+    /// much to do is late, too.
+    mutating func late(at now: Instant) { if isLate { failed(at: now) } else { isLate = true } }
 }
