@@ -196,8 +196,7 @@ codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_head
 
 codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_t index, codec_header *header) {
     heif_item_id items[CODEC_HEIF_MAXIMUM_THUMBNAILS];
-    int count =
-        heif_image_handle_get_list_of_thumbnail_IDs(reader->handle, items, CODEC_HEIF_MAXIMUM_THUMBNAILS);
+    int count = heif_image_handle_get_list_of_thumbnail_IDs(reader->handle, items, CODEC_HEIF_MAXIMUM_THUMBNAILS);
     if (count < 0 || index >= (uint32_t)count) return CODEC_EMPTY;
     struct heif_image_handle *thumbnail = NULL;
     errno = 0;

@@ -48,7 +48,6 @@ static inline const uint8_t *next_block(const uint8_t *bytes, size_t count, uint
 
 typedef uint8_t four_pixels __attribute__((vector_size(16)));
 
-/// Whether all pixels of a block are opaque.
 static inline int is_opaque(const uint8_t *bytes) {
     four_pixels common = {0};
     common = ~common;

@@ -23,7 +23,6 @@ static inline void pack(pixel value, uint8_t *bytes) {
     memcpy(bytes, &packed, sizeof packed);
 }
 
-/// Multiplies colour by alpha.
 static inline pixel multiplied(pixel value) {
     float alpha = value[3];
     value *= all(alpha * (1.0f / 255));

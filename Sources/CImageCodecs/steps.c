@@ -17,7 +17,6 @@ static inline pixel clamped(pixel value, pixel most) {
     return (pixel)((whole_pixel)value & positive);
 }
 
-/// Divides colour by alpha.
 static inline pixel divided(pixel value) {
     float alpha = value[3];
     value *= all(alpha > 0 ? 255 / alpha : 0);

@@ -29,7 +29,6 @@ struct codec_jp2_reader {
     codec_order order;
     int accepts_damage;
     uint32_t width, height;
-    /// The next row.
     uint32_t row;
     char message[160];
 };

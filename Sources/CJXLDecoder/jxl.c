@@ -167,8 +167,7 @@ static codec_status check(codec_jxl_reader *reader) {
 
 /// Reads the headers of all frames that are shown.
 static codec_status find_frames(codec_jxl_reader *reader) {
-    codec_status status =
-        restart(reader, JXL_DEC_BASIC_INFO | JXL_DEC_COLOR_ENCODING | JXL_DEC_FRAME, JXL_TRUE);
+    codec_status status = restart(reader, JXL_DEC_BASIC_INFO | JXL_DEC_COLOR_ENCODING | JXL_DEC_FRAME, JXL_TRUE);
     while (status == CODEC_OK) {
         JxlDecoderStatus event = JxlDecoderProcessInput(reader->decoder);
         JxlFrameHeader frame;
@@ -381,7 +380,6 @@ void codec_jxl_reader_destroy(codec_jxl_reader *reader) {
 const char *codec_jxl_version(void) {
     static char text[32];
     uint32_t version = JxlDecoderVersion();
-    snprintf(
-        text, sizeof text, "libjxl %u.%u.%u", version / 1000000, version / 1000 % 1000, version % 1000);
+    snprintf(text, sizeof text, "libjxl %u.%u.%u", version / 1000000, version / 1000 % 1000, version % 1000);
     return text;
 }

@@ -93,8 +93,7 @@ static void find_size(codec_svg_reader *reader, int is_stretched) {
     gboolean has_width, has_height, has_box;
     RsvgLength width = {0}, height = {0};
     RsvgRectangle box = {0};
-    rsvg_handle_get_intrinsic_dimensions(
-        reader->handle, &has_width, &width, &has_height, &height, &has_box, &box);
+    rsvg_handle_get_intrinsic_dimensions(reader->handle, &has_width, &width, &has_height, &height, &has_box, &box);
     int knows_width = has_width && width.unit != RSVG_UNIT_PERCENT;
     int knows_height = has_height && height.unit != RSVG_UNIT_PERCENT;
     double ratio = has_box && !is_stretched && box.width > 0 && box.height > 0 ? box.width / box.height : 0;

@@ -42,7 +42,6 @@ struct codec_tiff_reader {
     /// A row of tiles, as pixels, and the number of its rows.
     uint8_t *band;
     uint32_t band_rows;
-    /// The next row.
     uint32_t row;
     /// Whether libjpeg has warned about damaged pixels.
     int is_damaged;
@@ -311,7 +310,6 @@ codec_status codec_tiff_reader_start(codec_tiff_reader *reader, codec_order orde
     return reader->tile && reader->band ? CODEC_OK : CODEC_NO_MEMORY;
 }
 
-/// Returns the sample at `index` of a row.
 static inline uint32_t sample(const uint8_t *row, size_t index, unsigned bits) {
     if (bits == 8) return row[index];
     if (bits == 16) {

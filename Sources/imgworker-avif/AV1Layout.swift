@@ -66,7 +66,6 @@ private struct BitReader {
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Whether bits beyond the end were read.
     var isExhausted: Bool { position > 8 * bytes.count }
 
     mutating func skip(_ count: Int) { position += count }

@@ -18,7 +18,6 @@ struct AV1Sample: Equatable {
 
     /// The units that may still be read, and the last sequence header's promise for the frames that follow.
     struct Progress: Equatable {
-        /// The number of units that may be read.
         var units: Int
         /// Whether frame headers are reduced: each frame is a key frame that is shown.
         var isReduced = false
@@ -80,7 +79,6 @@ private struct PieceCursor {
     private let pieces: [Range<Int>]
     private var piece = 0
     private var position: Int
-    /// The number of bytes left.
     private(set) var rest: Int
 
     init(_ pieces: [Range<Int>]) {

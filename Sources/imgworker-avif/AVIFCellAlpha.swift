@@ -70,7 +70,6 @@ enum AVIFCellAlpha: Equatable {
         zip(items, items.dropFirst()).allSatisfy { ranks[$0] ?? 0 < ranks[$1] ?? 0 }
     }
 
-    /// A reference of an item to others.
     private struct Reference {
         enum Kind { case auxiliary, derived, multiplied }
 

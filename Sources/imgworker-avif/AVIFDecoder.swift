@@ -2,13 +2,13 @@ import CAVIFDecoder
 import CImageCodecs
 import IPCProtocol
 import ImageDecoding
+import WorkerProtocol
 
 /// Decodes AVIF with libavif, which holds the whole image in its stored depth; of a sequence, the requested frames one
 /// after the other.
 struct AVIFDecoder: ImageDecoder {
     let header: StoredHeader
     let metadata: ImageMetadata
-    /// The frames of a sequence; nil for a still image.
     let animation: Animation?
 
     /// The bytes of a copy of the file that was made for this decoder.
@@ -17,9 +17,7 @@ struct AVIFDecoder: ImageDecoder {
 
     /// Reads the header of `source`, and counts the frames to be decoded for `selection`, hidden ones included: they may
     /// have at most `mostPixels` pixels.
-    init(
-        _ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max
-    ) throws(WireError) {
+    init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
         let reader = unsafe try CodecReader(
             of: source, .avif, create: codec_avif_reader_create, destroy: codec_avif_reader_destroy,
             message: codec_avif_reader_message)
@@ -166,4 +164,20 @@ private struct AVIFWork {
         let most = "a sample has more than \(AV1Sample.mostFrames) frames, or too many units"
         throw WireError(CODEC_TOO_LARGE, format: .avif, message: most)
     }
+}
+
+extension DecodeProgram {
+    /// AVIF, decoded by libavif with the codec that it was built with.
+    static let avif = DecodeProgram(
+        .avif,
+        unsafe ImageCodec(
+            .avif, library: codec_avif_version(), orientation: "irot, imir", hasFrames: true,
+            details: { source, _ in source.withSpan { ItemFile($0).details($0) } },
+            previews: { AVIFDecoder.previews($0, of: $1, $2) }
+        ) {
+            (source, job) throws(WireError) in
+            // libavif decides whether a file is a sequence.
+            let decoder = try AVIFDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
+            return ImageCodec.Opened(decoder, decoder.animation)
+        }, samples: [smallAVIF], prepare: { codec_silence() })
 }

@@ -8,7 +8,6 @@ struct AVIFSequence: Equatable {
     private(set) var animation = Animation()
     /// The ranges of the frames' alpha; empty without alpha.
     private(set) var alpha: [Range<Int>] = []
-    /// The number of runs of equal durations.
     private(set) var durationRuns = 0
 
     /// Reads the `moov` box in `bytes`; nil without one.
@@ -189,9 +188,7 @@ private struct AVIFTrack {
             let uniform = bytes.integer(at: sampleSizes.lowerBound, bytes: 4, .big)
         else { throw damage }
         let width = hasLongOffsets ? 8 : 4
-        let (chunks, entries) = (
-            Self.count(bytes, chunkOffsets, of: width), Self.count(bytes, chunkLengths, of: 12)
-        )
+        let (chunks, entries) = (Self.count(bytes, chunkOffsets, of: width), Self.count(bytes, chunkLengths, of: 12))
         let sizes = uniform == 0 ? Self.count(bytes, sampleSizes.dropFirst(4), of: 4) : 0
         guard let chunks, let entries, let sizes else { throw damage }
         var samples: [Range<Int>] = []

@@ -26,7 +26,6 @@ struct BMPReader: RowReader {
     var hasAlpha: Bool { usesAlpha || maskStart != nil }
     var heldBytes: Int { (rows?.count ?? 0) * MemoryLayout<RowStart?>.stride }
 
-    /// Reads the headers and the palette of a BMP.
     init(_ bytes: Span<UInt8>, isWhole: Bool) throws(WireError) {
         guard let place = bytes.integer(at: 10, bytes: 4, .little) else {
             throw WireError(CODEC_TRUNCATED, format: .bmp)
@@ -86,7 +85,6 @@ struct BMPReader: RowReader {
         usesAlpha = header.masks.last.map { $0 != 0 } == true
     }
 
-    /// Whether any pixel has alpha.
     private func hasOpacity(_ bytes: Span<UInt8>) -> Bool {
         let size = header.bits / 8
         for row in 0..<geometry.height {

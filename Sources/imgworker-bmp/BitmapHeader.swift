@@ -4,7 +4,6 @@ import ImageDecoding
 
 /// The header of a bitmap in a BMP or an icon: BITMAPCOREHEADER, BITMAPINFOHEADER and its versions 2 to 5, or that of OS/2 2.x.
 struct BitmapHeader {
-    /// How pixels are stored.
     enum Coding {
         case plain, runs
     }

@@ -97,7 +97,6 @@ struct PNMReader: RowReader {
     }
 }
 
-/// The fields of a header.
 private struct PAMFields {
     var (width, height, samples, most) = (0, 0, 0, 0)
 
@@ -153,7 +152,6 @@ private struct PNMText {
         return value
     }
 
-    /// Reads a number of the header.
     mutating func number(_ bytes: Span<UInt8>) throws(WireError) -> Int {
         let number = sample(bytes, isBit: false)
         // More digits may be missing.

@@ -6,7 +6,6 @@ import ImageDecoding
 protocol RowReader {
     var geometry: PixelGeometry { get }
     var hasAlpha: Bool { get }
-    /// The bytes of the tables that the reader holds.
     var heldBytes: Int { get }
     /// The place of an ICC profile in the file; nil for none.
     var profile: Range<Int>? { get }

@@ -23,7 +23,6 @@ struct TGAReader: RowReader {
 
     var heldBytes: Int { (rows?.count ?? 0) * MemoryLayout<RowStart>.stride }
 
-    /// Reads the header and the palette of `bytes`, and finds the beginnings of rows.
     init(_ bytes: Span<UInt8>, isWhole: Bool) throws(WireError) {
         let truncated = WireError(CODEC_TRUNCATED, format: .tga)
         guard bytes.count >= 18, let width = bytes.integer(at: 12, bytes: 2, .little),

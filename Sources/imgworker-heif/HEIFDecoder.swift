@@ -2,6 +2,7 @@ import CHEIFDecoder
 import CImageCodecs
 import IPCProtocol
 import ImageDecoding
+import WorkerProtocol
 
 /// Decodes the primary image of a HEIC, which is held as luma and chroma in its stored depth.
 struct HEIFDecoder: ImageDecoder {
@@ -36,4 +37,18 @@ struct HEIFDecoder: ImageDecoder {
         try reader.check(unsafe codec_heif_reader_start(reader.pointer, format.codecOrder))
         unsafe try reader.decodeRows(of: header.geometry, into: &sink, by: codec_heif_reader_read_rows)
     }
+}
+
+extension DecodeProgram {
+    /// HEIC, of which libheif reads the container and libde265 the pixels.
+    static let heif = DecodeProgram(
+        .heif,
+        unsafe ImageCodec(
+            .heif, library: codec_heif_version(), orientation: "irot, imir",
+            details: { source, _ in source.withSpan { ItemFile($0).details($0) } },
+            previews: { source, _, offer in HEIFDecoder.previews(source, offer) }
+        ) {
+            (source, _) throws(WireError) in
+            ImageCodec.Opened(try HEIFDecoder(source))
+        }, samples: [smallHEIF], prepare: { codec_silence() })
 }

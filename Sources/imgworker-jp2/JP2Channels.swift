@@ -20,8 +20,7 @@ struct JP2Channels: Equatable {
     /// Assigns the components of a codestream as the boxes of its file say. Without them, one or two channels are gray, three or
     /// more are RGB, and a channel that follows the colours is alpha. Throws `decode-failed`, `unsupported-format`.
     init(_ container: JP2Container, _ components: [JP2Codestream.Component]) throws(WireError) {
-        let channels =
-            container.channels ?? components.indices.map { JP2Container.Channel(component: $0, column: nil) }
+        let channels = container.channels ?? components.indices.map { JP2Container.Channel(component: $0, column: nil) }
         space = container.space
         // Writers also call one channel sRGB.
         if space == .unknown || (space == .rgb && channels.count < 3) { space = channels.count < 3 ? .gray : .rgb }

@@ -44,7 +44,6 @@ struct JP2Codestream {
     /// The first irregularity; nil if the codestream is complete, up to its end marker.
     private(set) var damage: codec_status?
 
-    /// The number of bytes of the codestream.
     private let length: Int
     /// The maxima of all coding styles: layers, resolutions, precincts of a resolution, and bytes of a component's structures.
     private var layers = 1, resolutions = 1, precincts = 1, structureBytes = 0
@@ -93,8 +92,7 @@ struct JP2Codestream {
                 let rows = reader.next(bytes, 1)
             else { throw Self.error(CODEC_TRUNCATED) }
             guard columns > 0, rows > 0 else { throw Self.error(CODEC_DAMAGED, "a component has no samples") }
-            components.append(
-                Component(depth: depth & 127 + 1, isSigned: depth > 127, columns: columns, rows: rows))
+            components.append(Component(depth: depth & 127 + 1, isSigned: depth > 127, columns: columns, rows: rows))
         }
         self.components = components
         missing = [Bool](repeating: true, count: horizontal.tiles * vertical.tiles)

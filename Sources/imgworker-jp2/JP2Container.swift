@@ -29,7 +29,6 @@ struct JP2Container: Equatable {
         let column: Int?
     }
 
-    /// The meaning of a channel.
     struct Definition: Equatable {
         let channel, kind, association: Int
     }

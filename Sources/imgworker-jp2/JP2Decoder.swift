@@ -2,6 +2,7 @@ import CImageCodecs
 import CJP2Decoder
 import IPCProtocol
 import ImageDecoding
+import WorkerProtocol
 
 /// Decodes JPEG 2000, which OpenJPEG holds as samples of 32 bits, in a resolution that suffices.
 struct JP2Decoder: ImageDecoder {
@@ -113,4 +114,13 @@ struct JP2Decoder: ImageDecoder {
             }
         }
     }
+}
+
+extension DecodeProgram {
+    static let jp2 = DecodeProgram(
+        .jp2,
+        unsafe ImageCodec(.jp2, library: codec_jp2_version(), orientation: "none") {
+            (source, _) throws(WireError) in
+            ImageCodec.Opened(try JP2Decoder(source))
+        }, samples: [smallJP2], prepare: { codec_silence() })
 }

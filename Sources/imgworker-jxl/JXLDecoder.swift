@@ -2,21 +2,19 @@ import CImageCodecs
 import CJXLDecoder
 import IPCProtocol
 import ImageDecoding
+import WorkerProtocol
 
 /// Decodes JPEG XL with libjxl, which composes the frames of an animation itself.
 struct JXLDecoder: ImageDecoder {
     let header: StoredHeader
     let metadata: ImageMetadata
-    /// The frames of an animation; nil for a still image.
     let animation: Animation?
 
     private let reader: CodecReader
 
     /// Reads the headers of `source`, and counts the pixels of all layers up to the last frame of `selection`: there may be at
     /// most `mostPixels`.
-    init(
-        _ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max
-    ) throws(WireError) {
+    init(_ source: ImageSource, _ selection: FrameSelection = .one(0), mostPixels: Int = .max) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .jxl, create: codec_jxl_reader_create, destroy: codec_jxl_reader_destroy,
             message: codec_jxl_reader_message)
@@ -66,4 +64,14 @@ struct JXLDecoder: ImageDecoder {
         if format.codecOrder == CODEC_BGRA { unsafe swapRedAndBlue(raster.bytes) }
         unsafe try sink.takeWhole(raster.bytes, header.geometry)
     }
+}
+
+extension DecodeProgram {
+    static let jxl = DecodeProgram(
+        .jxl,
+        unsafe ImageCodec(.jxl, library: codec_jxl_version(), orientation: "its own", hasFrames: true) {
+            (source, job) throws(WireError) in
+            let decoder = try JXLDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
+            return ImageCodec.Opened(decoder, decoder.animation)
+        }, samples: [smallJXL], prepare: { codec_silence() })
 }

@@ -10,16 +10,13 @@
 typedef struct codec_avif_reader codec_avif_reader;
 
 codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length);
-/// Reads the boxes. The size is that of the clean aperture (clap). Allocates nothing proportional to the image's area.
+/// Reads the boxes. The size is that of the clean aperture (clap).
 codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header);
 /// Adds alpha, which is the image that the file describes with the `length` bytes of `meta` in place of the content of its box of this
 /// name at `start`. Call after reading the header. Does nothing if libavif has found alpha.
 codec_status codec_avif_reader_add_alpha(
     codec_avif_reader *reader, uint64_t start, const uint8_t *meta, size_t length, int is_premultiplied);
-/// Returns the orientation, as a value of EXIF's tag Orientation. Call after reading the header.
 int codec_avif_reader_orientation(const codec_avif_reader *reader);
-/// Returns the ICC profile: the file's, or one made from the code points of its colour space; NULL for sRGB. Call after
-/// reading the header. Valid as long as the reader.
 const uint8_t *codec_avif_reader_profile(const codec_avif_reader *reader, size_t *length);
 /// Returns whether the images are those of a sequence. Call after reading the header.
 int codec_avif_reader_is_sequence(const codec_avif_reader *reader);
@@ -38,7 +35,6 @@ uint64_t codec_avif_reader_held_bytes(
 void codec_avif_reader_select(codec_avif_reader *reader, uint32_t first, uint32_t wanted);
 /// Decodes the image; of a sequence, the next selected one.
 codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order);
-/// Converts the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
 const char *codec_avif_reader_message(const codec_avif_reader *reader);

@@ -12,20 +12,16 @@
 typedef struct codec_heif_reader codec_heif_reader;
 
 codec_heif_reader *codec_heif_reader_create(const uint8_t *bytes, size_t length);
-/// Reads the boxes. The size is the shown one: libheif applies `clap`, `irot` and `imir`. Allocates nothing proportional to
-/// the image's area.
+/// Reads the boxes. The size is the shown one: libheif applies `clap`, `irot` and `imir`.
 codec_status codec_heif_reader_read_header(codec_heif_reader *reader, codec_header *header);
 /// The most thumbnails of an image that are found.
 #define CODEC_HEIF_MAXIMUM_THUMBNAILS 8
 /// Lets the reader, whose header is read, decode the image's thumbnail with an index below CODEC_HEIF_MAXIMUM_THUMBNAILS instead,
 /// and describes that. CODEC_EMPTY if the image has no such thumbnail.
 codec_status codec_heif_reader_show_thumbnail(codec_heif_reader *reader, uint32_t index, codec_header *header);
-/// Returns the ICC profile: the file's, or one made from the code points of its colour space; NULL for sRGB. Call after
-/// reading the header. Valid as long as the reader.
 const uint8_t *codec_heif_reader_profile(const codec_heif_reader *reader, size_t *length);
 /// Decodes the image, which is then held as luma and chroma.
 codec_status codec_heif_reader_start(codec_heif_reader *reader, codec_order order);
-/// Converts the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_heif_reader_read_rows(codec_heif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
 const char *codec_heif_reader_message(const codec_heif_reader *reader);

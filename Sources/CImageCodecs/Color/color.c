@@ -30,7 +30,6 @@ static int is_same(const uint8_t *left, const uint8_t *right, size_t count) {
     return 1;
 }
 
-/// Returns whether the transform leaves colours unchanged.
 static int is_identity(cmsHTRANSFORM transform) {
     uint8_t row[PROBES * 4], converted[sizeof row];
     for (int red = 0; red < PROBES; red++) {

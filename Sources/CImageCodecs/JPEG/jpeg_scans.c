@@ -182,8 +182,7 @@ static int begins_skippable(const struct jpeg_decompress_struct *jpeg, const jpe
         is_one_sample(&jpeg->comp_info[scan.components[0]]);
 }
 
-size_t jpeg_count_until_skipped(
-    const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end) {
+size_t jpeg_count_until_skipped(const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end) {
     const uint8_t *next = start;
     for (jpeg_segment segment; next_segment(&next, end, &segment) && segment.length > 0;) {
         if (begins_skippable(jpeg, &segment)) return (size_t)(segment.start - start);

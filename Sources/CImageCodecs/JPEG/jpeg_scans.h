@@ -24,8 +24,7 @@ size_t jpeg_complete_scans(const struct jpeg_decompress_struct *jpeg, uint32_t *
 int jpeg_can_skip_scans(const struct jpeg_decompress_struct *jpeg);
 
 /// Returns the number of bytes from `start` to the next skippable scan, or to `end`.
-size_t jpeg_count_until_skipped(
-    const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end);
+size_t jpeg_count_until_skipped(const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end);
 
 /// Returns the position after the scan at `start` and all skippable scans that follow it.
 const uint8_t *jpeg_skip_scans(const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end);

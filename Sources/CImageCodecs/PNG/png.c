@@ -177,7 +177,6 @@ codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order)
     return CODEC_OK;
 }
 
-/// Returns whether every row of every pass has been read.
 static int all_rows_read(const codec_png_reader *reader) {
     return reader->passes > 1 ? png_get_current_pass_number(reader->png) >= 7
                               : png_get_current_row_number(reader->png) >= reader->height;
@@ -286,8 +285,7 @@ codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec
     return writer;
 }
 
-codec_status codec_png_writer_write_rows(
-    codec_png_writer *writer, const uint8_t *rows, size_t stride, uint32_t count) {
+codec_status codec_png_writer_write_rows(codec_png_writer *writer, const uint8_t *rows, size_t stride, uint32_t count) {
     if (setjmp(png_jmpbuf(writer->png))) return writing_status(writer);
     if (!writer->started) {
         writer->started = 1;

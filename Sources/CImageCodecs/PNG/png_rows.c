@@ -168,7 +168,6 @@ static codec_status inflate_into(png_rows *reader, uint8_t *bytes, size_t count,
     return CODEC_OK;
 }
 
-/// Inflates the next batch of rows.
 static codec_status inflate_rows(png_rows *reader) {
     if (!reader->has_stream) {
         codec_status status = start(reader);

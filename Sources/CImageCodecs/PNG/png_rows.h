@@ -21,9 +21,7 @@ png_rows *png_rows_create(
 codec_status png_rows_read(png_rows *reader, uint8_t *rows, size_t stride, uint32_t count);
 /// Returns the number of the file's bytes that were read and are not read again.
 size_t png_rows_position(const png_rows *reader);
-/// Returns the message of the last error.
 const char *png_rows_message(const png_rows *reader);
-/// Frees the reader, which may be NULL.
 void png_rows_destroy(png_rows *reader);
 
 #endif

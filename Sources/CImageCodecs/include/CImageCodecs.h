@@ -6,9 +6,13 @@
 // Pixels have four channels of 8 bits and straight alpha. After any status other than CODEC_OK, a reader or writer
 // accepts only the calls that return its message and destroy it.
 //
-// Where readers and writers have these functions, they do the same: `create` makes one, a reader of the `length` bytes; it returns NULL
-// without memory. `message` returns the text of the last error. `destroy` frees one, which may be NULL. `version` returns
-// the library's name and version, as loaded where the library reports it.
+// Where readers and writers have these functions, they do the same: `create` makes one, a reader of the `length` bytes;
+// it returns NULL without memory. `read_header` describes the image, and allocates nothing proportional to its area.
+// After it, `orientation` returns a value of EXIF's tag Orientation, and `profile` the ICC profile of rows as long as
+// the reader exists: the file's, or one made from its colour space; NULL for sRGB. `read_rows` writes the next `count`
+// rows to `rows`, `stride` bytes apart. `position` returns the number of bytes that were read and are not read again.
+// `message` returns the text of the last error. `destroy` frees one, which may be NULL. `version` returns the library's
+// name and version, as loaded where the library reports it.
 #ifndef CIMAGECODECS_H
 #define CIMAGECODECS_H
 
@@ -63,7 +67,7 @@ void codec_silence(void);
 typedef struct codec_png_reader codec_png_reader;
 
 codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length);
-/// Reads up to the first IDAT chunk. Allocates nothing proportional to the image's area.
+/// Reads up to the first IDAT chunk.
 codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header);
 /// Accepts an incomplete file, whose last bytes may belong to an incomplete chunk. Call before reading the header.
 void codec_png_reader_take_part(codec_png_reader *reader);
@@ -74,14 +78,13 @@ void codec_png_reader_accept_damage(codec_png_reader *reader);
 uint64_t codec_png_reader_rows_read(const codec_png_reader *reader);
 /// Prepares for reading rows; allocates a few rows.
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order);
-/// Reads the next `count` rows of the current pass into `rows`, `stride` bytes apart.
+/// Reads rows of the current pass.
 codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 /// Counts the complete passes, instead of reading rows.
 codec_status codec_png_reader_count_passes(codec_png_reader *reader, uint32_t *complete);
 /// Reads one pass, all rows of it into the memory of the passes before, instead of reading rows. Each pixel of a later
 /// pass is filled with the nearest pixel to its left and above.
 codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *rows, size_t stride);
-/// Returns the number of bytes that were read and are not read again.
 size_t codec_png_reader_position(const codec_png_reader *reader);
 /// Returns the CRC-32 that PNG chunks end with.
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length);
@@ -92,7 +95,7 @@ void codec_png_reader_destroy(codec_png_reader *reader);
 typedef struct codec_jpeg_reader codec_jpeg_reader;
 
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length);
-/// Reads up to the first scan. Allocates nothing proportional to the image's area.
+/// Reads up to the first scan.
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header);
 /// Limits an incomplete file to its complete scans, and counts them. Call after reading the header. CODEC_UNSUPPORTED if
 /// the file has one scan; CODEC_TRUNCATED if no scan is complete.
@@ -103,10 +106,8 @@ void codec_jpeg_reader_accept_damage(codec_jpeg_reader *reader);
 /// Prepares for reading rows of an image whose sides are `eighths`/8 of the stored ones, rounded up (1 … 8). Reads a file
 /// with several scans to its end and holds it as coefficients, without the scans that do not affect this size.
 codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths);
-/// Reads the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t count);
-/// Returns the number of bytes that were read and are not read again.
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader);
 
 const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader);
@@ -133,7 +134,6 @@ codec_status codec_webp_decode_rows(
 
 // MARK: Reading GIF, one frame at a time: create, start, read_rows until all rows are read, destroy.
 
-/// A frame of a GIF.
 typedef struct {
     /// The offset of its image descriptor.
     size_t position;
@@ -175,8 +175,7 @@ typedef struct codec_png_writer codec_png_writer;
 
 /// Returns a writer of an image with or without alpha; NULL without memory.
 codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order, int has_alpha);
-codec_status codec_png_writer_write_rows(
-    codec_png_writer *writer, const uint8_t *rows, size_t stride, uint32_t count);
+codec_status codec_png_writer_write_rows(codec_png_writer *writer, const uint8_t *rows, size_t stride, uint32_t count);
 codec_status codec_png_writer_finish(codec_png_writer *writer);
 const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *length);
 

@@ -14,7 +14,6 @@ typedef struct codec_jp2_reader codec_jp2_reader;
 /// What the first three channels of a pixel are, or all four if these are inks.
 typedef enum { CODEC_JP2_RGB = 0, CODEC_JP2_YCC, CODEC_JP2_INKS } codec_jp2_colors;
 
-/// Returns a reader of a codestream of `length` bytes; NULL without memory.
 codec_jp2_reader *codec_jp2_reader_create(const uint8_t *bytes, size_t length);
 /// Lets missing data be no error. Call before the start.
 void codec_jp2_reader_accept_damage(codec_jp2_reader *reader);
@@ -29,7 +28,7 @@ codec_status codec_jp2_reader_set_channel(
 codec_status codec_jp2_reader_start(
     codec_jp2_reader *reader, codec_order order, codec_jp2_colors colors, uint32_t reduction, uint32_t width,
     uint32_t height);
-/// Converts the next `count` rows into `rows`, `stride` bytes apart. A component with fewer samples is repeated.
+/// A component with fewer samples is repeated.
 codec_status codec_jp2_reader_read_rows(codec_jp2_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
 const char *codec_jp2_reader_message(const codec_jp2_reader *reader);

@@ -11,14 +11,11 @@ typedef struct codec_jxl_reader codec_jxl_reader;
 codec_jxl_reader *codec_jxl_reader_create(const uint8_t *bytes, size_t length);
 /// Lets an incomplete file consist of its complete frames, or of the decodable part of the first one. Call before reading the header.
 void codec_jxl_reader_accept_damage(codec_jxl_reader *reader);
-/// Reads the headers of the image and of all frames. `frames` is the number of frames that are shown. Allocates nothing
-/// proportional to the image's area.
+/// Reads the headers of the image and of all frames. `frames` is the number of frames that are shown.
 codec_status codec_jxl_reader_read_header(codec_jxl_reader *reader, codec_header *header);
-/// Returns the orientation, as a value of EXIF's tag Orientation. Call after reading the header, as all below.
 int codec_jxl_reader_orientation(const codec_jxl_reader *reader);
-/// Returns the ICC profile of rows: the file's, or one made from its colour space; NULL for sRGB. Valid as long as the reader.
 const uint8_t *codec_jxl_reader_profile(const codec_jxl_reader *reader, size_t *length);
-/// Returns whether the file is an animation.
+// Call after reading the header, as all below.
 int codec_jxl_reader_is_animation(const codec_jxl_reader *reader);
 /// Returns the number of times that the animation is shown; 0 for endless.
 uint32_t codec_jxl_reader_loops(const codec_jxl_reader *reader);

@@ -19,8 +19,7 @@ void codec_svg_load_encodings(void);
 void codec_svg_await_threads(void);
 codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length);
 /// Reads the document. The size is the intrinsic one in CSS pixels, as browsers compute it for an image, rounded: width and
-/// height, or one of them and the ratio of `viewBox`, or the largest size of that ratio within 300 × 150. Allocates nothing
-/// proportional to the image's area.
+/// height, or one of them and the ratio of `viewBox`, or the largest size of that ratio within 300 × 150.
 codec_status codec_svg_reader_read_header(codec_svg_reader *reader, codec_header *header);
 /// Renders a part of the document into `pixels`, rows of `width` × `height` pixels without padding: blue, green, red and alpha,
 /// which the others are multiplied by. The part begins at `x` and `y`, in pixels of the header's size, of which each becomes `horizontal` × `vertical`

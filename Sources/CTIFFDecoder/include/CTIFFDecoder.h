@@ -11,16 +11,12 @@ typedef struct codec_tiff_reader codec_tiff_reader;
 codec_tiff_reader *codec_tiff_reader_create(const uint8_t *bytes, size_t length);
 /// Lets strips and tiles that cannot be decoded be transparent, unless that are all. Call before reading the header.
 void codec_tiff_reader_accept_damage(codec_tiff_reader *reader);
-/// Reads the first directory. `held_bytes` are those of a row of strips or tiles. Allocates nothing proportional to the
-/// image's area.
+/// Reads the first directory. `held_bytes` are those of a row of strips or tiles.
 codec_status codec_tiff_reader_read_header(codec_tiff_reader *reader, codec_header *header);
-/// Returns the value of the tag Orientation. Call after reading the header, as all below.
 int codec_tiff_reader_orientation(const codec_tiff_reader *reader);
-/// Returns the ICC profile; NULL without one. Valid as long as the reader.
 const uint8_t *codec_tiff_reader_profile(const codec_tiff_reader *reader, size_t *length);
 /// Prepares for reading rows; allocates a row of strips or tiles.
 codec_status codec_tiff_reader_start(codec_tiff_reader *reader, codec_order order);
-/// Decodes the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_tiff_reader_read_rows(codec_tiff_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
 
 const char *codec_tiff_reader_message(const codec_tiff_reader *reader);

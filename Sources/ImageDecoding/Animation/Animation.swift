@@ -23,7 +23,6 @@ package struct Animation: Equatable {
         package var disposal: Disposal
         /// Whether it is blended over the canvas instead of replacing it.
         package var isBlended: Bool
-        /// The range of its data in the file.
         package var data: Range<Int>
         /// GIF only: the transparent index.
         package var transparentIndex: UInt8?
@@ -58,7 +57,6 @@ package struct Animation: Equatable {
     /// Whether the frames before damage, or before the end of the bytes, are shown.
     package let toleratesDamage: Bool
 
-    /// The declared number of frames, or the number found.
     package var count: Int { announced ?? frames.count }
 
     /// Checks the result of a walk: a file without frames has a fault.

@@ -49,7 +49,6 @@ package struct CodecReader {
             status, format: format, message: unsafe message(pointer).map { unsafe String(cString: $0) } ?? "")
     }
 
-    /// Returns the header that a function of the codec reads.
     package func header(
         _ read: (OpaquePointer?, UnsafeMutablePointer<codec_header>?) -> codec_status
     ) throws(WireError) -> codec_header {

@@ -3,7 +3,6 @@ package import WorkerProtocol
 
 /// A supported format: an entry in the table of the program that decodes it.
 package struct ImageCodec: Sendable {
-    /// An image whose header is read.
     package struct Opened {
         let decoder: any ImageDecoder
         let animation: Animation?

@@ -56,14 +56,11 @@ package struct DecodedSize: Equatable {
     package let geometry: PixelGeometry
     /// The unrounded number of decoded pixels per stored pixel in each direction.
     package let horizontal, vertical: Double
-    /// The rows that are used.
     package var rows: Range<Int>
     /// The place in the stored image where the decoded part begins, in stored pixels. It is 0 unless a decoder renders.
     package let left, top: Double
 
-    private init(
-        _ geometry: PixelGeometry, horizontal: Double, vertical: Double, left: Double = 0, top: Double = 0
-    ) {
+    private init(_ geometry: PixelGeometry, horizontal: Double, vertical: Double, left: Double = 0, top: Double = 0) {
         (self.geometry, rows) = (geometry, 0..<geometry.height)
         (self.horizontal, self.vertical, self.left, self.top) = (horizontal, vertical, left, top)
     }
@@ -126,9 +123,7 @@ package struct StoredHeader {
     package let heldBytes: Int
     /// The size of the decompressed data if the header implies it, else 0.
     package let inflatedBytes: Int
-    /// Whether the codec can scale the image down.
     package let canScale: Bool
-    /// The colour space of rows.
     package let space: codec_space
 
     /// Validates a codec's header, before anything proportional to the size is allocated. Throws `too-many-pixels`.

@@ -11,9 +11,7 @@ package struct PNGDecoder: ImageDecoder {
     private var passes: Int?
 
     /// Reads the header of `source`, whose metadata `readMetadata` reads; it is given the number of frames.
-    package init(
-        _ source: ImageSource, readMetadata: @escaping (ImageSource, Int) -> ImageMetadata
-    ) throws(WireError) {
+    package init(_ source: ImageSource, readMetadata: @escaping (ImageSource, Int) -> ImageMetadata) throws(WireError) {
         reader = unsafe try CodecReader(
             of: source, .png, create: codec_png_reader_create, destroy: codec_png_reader_destroy,
             message: codec_png_reader_message)
@@ -57,9 +55,7 @@ package struct PNGDecoder: ImageDecoder {
         return rows + (isInterlaced ? size.bytes : RowBand.bytes(of: size))
     }
 
-    package func decode(
-        _ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink
-    ) throws(WireError) {
+    package func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         try reader.check(unsafe codec_png_reader_start(reader.pointer, format.codecOrder))
         let geometry = header.geometry
         var kept = 0

@@ -3,9 +3,7 @@ import WorkerProtocol
 
 /// An image whose header and metadata are read, and whose pixels are not.
 struct DescribedImage {
-    /// The plan, with the facts.
     let plan: DecodePlan
-    /// The metadata blocks that the job requests.
     let blocks: [UInt8]
 
     /// Reads the header of `source`. Of the formats, only JPEG can be described by a part of the file: its metadata precede the

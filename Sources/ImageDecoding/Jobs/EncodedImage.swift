@@ -4,7 +4,6 @@ import LinuxSystem
 import SystemValues
 import WorkerProtocol
 
-/// An image whose header is read.
 struct OpenedImage {
     /// Nil for stored pixels.
     fileprivate let codec: ImageCodec?
@@ -40,11 +39,9 @@ struct EncodedImage {
     private let opened: OpenedImage?
     /// Nil unless the job accepts damage.
     private let attempt: Attempt?
-    /// The metadata blocks that follow the result.
     private let blocks: [UInt8]
     /// The job of an image whose preview is decoded: without it, if the preview turns out to be damaged. Nil for the image itself.
     private let withoutPreview: Attempt?
-    /// The time that reading the header took.
     private let headerMicroseconds: Int
 
     /// A decoding of an image that may be damaged. The first one accepts no damage, so that a sound image has the same result as
@@ -95,9 +92,7 @@ struct EncodedImage {
         return try? EncodedImage(attempt, acceptsDamage: true)
     }
 
-    private init(
-        _ attempt: Attempt, acceptsDamage: Bool, after earlier: OpenedImage? = nil
-    ) throws(WireError) {
+    private init(_ attempt: Attempt, acceptsDamage: Bool, after earlier: OpenedImage? = nil) throws(WireError) {
         self.attempt = acceptsDamage ? attempt : nil
         let (source, job) = (attempt.source, attempt.job)
         let begun = Instant.now
@@ -105,8 +100,7 @@ struct EncodedImage {
             if let earlier, earlier.goesOn(with: job) { (earlier.codec, earlier.image) } else {
                 try Self.open(source, for: job, attempt.codecs)
             }
-        self.opened =
-            !acceptsDamage && job.transform.frames.isRange ? OpenedImage(codec: codec, image: opened) : nil
+        self.opened = !acceptsDamage && job.transform.frames.isRange ? OpenedImage(codec: codec, image: opened) : nil
         let format = codec?.format ?? .pixels
         let animation = opened.animation
         var decoder = opened.decoder

@@ -90,10 +90,9 @@ package final class ImageSource {
         (memory, self.whole) = (whole.memory, whole)
     }
 
-    /// Releases the pages from `start` to `position`, which the decoder no longer needs, once there are `releaseStep` bytes
-    /// of them. A mapped file keeps its contents and no longer counts towards this process's memory; copied bytes are lost.
-    ///
-    /// - Returns: the offset of the first byte kept, to pass as `start` to the next call.
+    /// Releases the pages from `start` to `position`, which the decoder no longer needs, once there are `releaseStep`
+    /// bytes of them. A mapped file keeps its contents and no longer counts towards this process's memory; copied bytes
+    /// are lost. Returns the offset of the first byte kept, to pass as `start` to the next call.
     package func release(from start: Int, to position: Int) -> Int {
         if isReadAgain, memory != nil { return position }
         guard position - start >= Self.releaseStep else { return start }
@@ -138,7 +137,6 @@ package final class ImageSource {
         return hash.hexadecimalDigest()
     }
 
-    /// The address of the first byte.
     package var start: UnsafePointer<UInt8> { unsafe bytes.baseAddress!.assumingMemoryBound(to: UInt8.self) }
 
     /// Calls `body` with the bytes as a bounds-checked span.

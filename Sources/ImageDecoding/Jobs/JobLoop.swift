@@ -85,9 +85,7 @@ final class JobLoop {
 
     /// Reports the digest of bytes, and decodes their image if that is ordered and the image is small. Of any other image, and of a
     /// broken one, only the digest is reported: the broker has it decoded as usual then.
-    private func identify(
-        _ job: Int, _ file: FileDescriptor?, _ early: EarlyDecode?, into output: ResultFile?
-    ) throws {
+    private func identify(_ job: Int, _ file: FileDescriptor?, _ early: EarlyDecode?, into output: ResultFile?) throws {
         do {
             let source = try source(file)
             let digest = source.digest

@@ -11,7 +11,6 @@ package struct Box: Equatable {
 
     package func named(_ name: StaticString, in bytes: Span<UInt8>) -> Bool { bytes.hasText(name, at: type) }
 
-    /// Returns a full box's version; nil if it has none.
     package func version(in bytes: Span<UInt8>) -> Int? {
         content.count < 4 ? nil : bytes.integer(at: content.lowerBound, bytes: 1, .big)
     }

@@ -27,7 +27,6 @@ package struct ExifDirectory {
         value(of: 0x0112, in: first, block).flatMap(Orientation.init)
     }
 
-    /// The resolution of the image in dots per inch.
     func density(in block: Span<UInt8>) -> ImageFacts.Density? {
         guard let x = ratio(of: 0x011A, block), let y = ratio(of: 0x011B, block) else { return nil }
         let unit = value(of: 0x0128, in: first, block) ?? 2

@@ -20,7 +20,6 @@ package struct MetadataBlock: Equatable {
         bytes = joined
     }
 
-    /// A block that is in memory.
     package init?(_ bytes: [UInt8]) {
         if bytes.isEmpty { return nil }
         length = bytes.count
@@ -32,9 +31,7 @@ package struct MetadataBlock: Equatable {
 
 /// Properties of a file that decoding does not need.
 package struct ImageDetails {
-    /// The bits of a channel.
     package var bitDepth: Int?
-    /// The resolution that the file states.
     package var density: ImageFacts.Density?
     /// The EXIF block, a TIFF structure without a prefix.
     package var exif: MetadataBlock?

@@ -2,7 +2,6 @@
 package struct ImageMetadata {
     package var orientation: Orientation
     package var profile: ColorProfile
-    /// The number of images that the file declares.
     package var frameCount: Int
 
     /// Creates metadata from known values, by default those of a file without any.

@@ -14,7 +14,6 @@ package struct ItemFile {
     /// The most items, references or properties to look at.
     private static let most = 4096
 
-    /// Reads the `meta` box of a file.
     package init(_ bytes: Span<UInt8>) {
         guard let children = BoxCursor.first("meta", in: 0..<bytes.count, of: bytes)?.fields else { return }
         primary = Self.primary(bytes, children)

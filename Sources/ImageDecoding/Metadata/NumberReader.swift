@@ -1,6 +1,5 @@
 /// Reads numbers that follow one another in a range of a file.
 package struct NumberReader {
-    /// The range that is not read yet.
     package private(set) var rest: Range<Int>
 
     /// Creates a reader of `range`, which lies in the file.

@@ -3,7 +3,6 @@ import IPCProtocol
 import LinuxSystem
 import WorkerProtocol
 
-/// Encodes a raster as an image file.
 struct ImageEncoder {
     private let encoding: Encoding
     private let geometry: PixelGeometry

@@ -65,7 +65,6 @@ final class AwaitedOutput: ResultOutput {
     /// The broker's answer to the header.
     enum Answer {
         case file(ResultFile)
-        /// The result is not wanted.
         case refusal
     }
 

@@ -38,7 +38,6 @@ struct RowEncoder {
         unsafe write(writer.pointer, rows.start, stride, UInt32(count))
     }
 
-    /// Encodes the end of the file.
     func finish() -> codec_status { unsafe writeEnd(writer.pointer) }
 
     /// Returns the bytes encoded since the last call, valid until the next call of any function.
@@ -48,6 +47,5 @@ struct RowEncoder {
         return unsafe UnsafeRawBufferPointer(start: bytes, count: length)
     }
 
-    /// The codec's message about its last error.
     var message: String { unsafe lastMessage(writer.pointer).map { unsafe String(cString: $0) } ?? "" }
 }

@@ -89,8 +89,7 @@ struct RowWriter: RowSink {
         let result = unsafe columns.bytes.bindMemory(to: UInt32.self)
         let (width, height) = (stored.width, stored.height)
         // Whether the first stored row becomes the rightmost column, and the first stored column the bottom row.
-        let fromRight = orientation == .rotatedRight || orientation == .transversed
-        let fromBottom = orientation == .transversed || orientation == .rotatedLeft
+        let (fromRight, fromBottom) = orientation.isMirrored
         let tile = 32
         for top in stride(from: 0, to: count, by: tile) {
             for left in stride(from: 0, to: width, by: tile) {

@@ -39,13 +39,7 @@ struct ImageFrequencies {
     /// The frequencies of the image as shown: sides may be swapped, and a mirrored side changes the sign of its odd frequencies.
     func shown(_ orientation: Orientation) -> ImageFrequencies {
         if orientation == .upright { return self }
-        let (mirrorsX, mirrorsY) =
-            switch orientation {
-            case .upright, .transposed: (false, false)
-            case .mirrored, .rotatedRight: (true, false)
-            case .flipped, .rotatedLeft: (false, true)
-            case .rotatedHalf, .transversed: (true, true)
-            }
+        let (mirrorsX, mirrorsY) = orientation.isMirrored
         var result = self
         for place in coefficients.indices {
             let (x, y) = (place % Self.count, place / Self.count)

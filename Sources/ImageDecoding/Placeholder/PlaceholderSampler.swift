@@ -17,7 +17,6 @@ final class PlaceholderGrid {
     fileprivate var rows: [Int]
     private let order: PixelFormat
 
-    /// Creates a grid for the rows of a decoded image.
     init(_ geometry: PixelGeometry, order: PixelFormat) {
         let longest = max(geometry.width, geometry.height)
         let cells = min(Self.longestSide, longest)
@@ -49,7 +48,6 @@ final class PlaceholderGrid {
     }
 }
 
-/// Samples rows for a placeholder and passes them on.
 struct PlaceholderSampler: RowSink {
     private let grid: PlaceholderGrid
     private let geometry: PixelGeometry
@@ -57,7 +55,6 @@ struct PlaceholderSampler: RowSink {
     private var row = 0
     private var next: any RowSink
 
-    /// Creates a sampler of an image of this size that passes rows on to `next`.
     init(_ grid: PlaceholderGrid, _ geometry: PixelGeometry, hasAlpha: Bool, next: any RowSink) {
         (self.grid, self.geometry, self.hasAlpha, self.next) = (grid, geometry, hasAlpha, next)
     }

@@ -48,7 +48,6 @@ enum ThumbHash {
 
     /// The low frequencies of one channel.
     private struct Spectrum {
-        /// The channel's mean.
         let constant: Double
         /// The largest absolute value of the other coefficients.
         let largest: Double

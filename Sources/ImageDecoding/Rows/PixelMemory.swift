@@ -11,8 +11,7 @@ package final class PixelMemory {
     package init(count: Int, zeroed: Bool = false) throws(WireError) {
         let size = max(count, 1)
         isMapped = size >= Self.leastMapped
-        let start =
-            isMapped ? unsafe Self.map(size) : unsafe zeroed ? calloc(size, 1) : malloc(size)
+        let start = isMapped ? unsafe Self.map(size) : unsafe zeroed ? calloc(size, 1) : malloc(size)
         guard let start = unsafe start else { throw .outOfMemory }
         unsafe bytes = UnsafeMutableRawBufferPointer(start: start, count: count)
     }

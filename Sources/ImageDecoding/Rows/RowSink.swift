@@ -5,7 +5,6 @@ package import IPCProtocol
 package struct RowBand {
     /// The rows' bytes, without padding. A sink may modify them.
     package let bytes: UnsafeMutableRawBufferPointer
-    /// The number of rows.
     package let count: Int
 
     /// Returns the number of rows in a band: about 64 KiB, to fit the processor's cache, and at least 16, which a JPEG

@@ -10,13 +10,11 @@ struct FilterTaps {
     let used: Range<Int>
     /// The start of each result pixel's run, relative to `used`. Never decreases.
     let starts: [UInt32]
-    /// The length of each run.
     let counts: [UInt32]
     /// The weights of all result pixels, `stride` apart.
     let weights: [Float]
     /// The number of weights per result pixel: a multiple of four, padded with zeros.
     let stride: Int
-    /// The maximum length of a run.
     let longestRun: Int
 
     private static let lobes = 3.0
@@ -53,7 +51,6 @@ struct FilterTaps {
         (self.counts, self.weights, self.stride, self.longestRun) = (counts, weights, stride, longestRun)
     }
 
-    /// The number of result pixels.
     var count: Int { starts.count }
 
     /// The number of multiplications for one row.

@@ -25,8 +25,7 @@ struct HorizontalFilter<Next: FilteredRowSink>: FilteredRowSink {
     }
 
     mutating func take(_ row: UnsafePointer<Float>) throws(WireError) {
-        unsafe filter_across(
-            row, result[0], taps.count, taps.starts, taps.counts, taps.weights, taps.stride)
+        unsafe filter_across(row, result[0], taps.count, taps.starts, taps.counts, taps.weights, taps.stride)
         try unsafe next.take(result[0])
     }
 
@@ -49,7 +48,6 @@ struct VerticalFilter<Next: FilteredRowSink>: FilteredRowSink {
     /// The number of result rows whose sums were started.
     private var begun = 0
 
-    /// Creates a filter for rows of `pixels` pixels.
     init(_ taps: FilterTaps, pixels: Int, next: Next) throws(WireError) {
         (self.taps, self.pixels) = (taps, pixels)
         let (sums, run) = (taps.mostOverlapping, taps.longestRun)

@@ -4,12 +4,10 @@ import IPCProtocol
 /// The scaling of decoded rows to the result, before orientation is applied.
 struct Scaling {
     let source, result: PixelGeometry
-    /// The part of the decoded image to use.
     let crop: Transform.Plan.Crop
     /// Whether to filter linear light instead of sRGB values.
     let isLight: Bool
 
-    /// An upper estimate of the bytes that the filters hold.
     var workingBytes: Int {
         let taps =
             FilterTaps.bytes(count: result.width, from: source.width, extent: crop.width)

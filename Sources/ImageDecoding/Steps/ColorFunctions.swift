@@ -20,11 +20,9 @@ struct ColorFunctions {
     /// Applies them to pixels with straight alpha.
     func apply(to pixels: UnsafeMutableRawBufferPointer) {
         let bytes = unsafe pixels.bindMemory(to: UInt8.self)
-        unsafe steps_apply(
-            bytes.baseAddress, bytes.count / PixelGeometry.bytesPerPixel, functions, functions.count)
+        unsafe steps_apply(bytes.baseAddress, bytes.count / PixelGeometry.bytesPerPixel, functions, functions.count)
     }
 
-    /// Returns the function of a step; nil for other steps.
     private static func function(of step: Step) -> ColorMatrix? {
         switch step {
         case .function(let function, let amount): ColorMatrix(function, Float(amount))

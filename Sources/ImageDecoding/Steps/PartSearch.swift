@@ -85,8 +85,7 @@ struct PartSearch {
 
     private static func scaling(of geometry: PixelGeometry) -> Scaling? {
         guard let grid = PixelGeometry(width: gridSide, height: gridSide) else { return nil }
-        let whole = Transform.Plan.Crop(
-            x: 0, y: 0, width: Double(geometry.width), height: Double(geometry.height))
+        let whole = Transform.Plan.Crop(x: 0, y: 0, width: Double(geometry.width), height: Double(geometry.height))
         return Scaling(source: geometry, result: grid, crop: whole, isLight: false)
     }
 
@@ -96,8 +95,7 @@ struct PartSearch {
     ) throws(WireError) -> (left: Int, top: Int) {
         guard let scaling = scaling(of: raster.geometry) else { return (0, 0) }
         let memory = try PixelMemory(count: scaling.result.bytes)
-        let writer = try RowWriter(
-            scaling.result, orientation: .upright, premultiplies: false, output: .memory(memory))
+        let writer = try RowWriter(scaling.result, orientation: .upright, premultiplies: false, output: .memory(memory))
         var sink = try scaling.sink(for: writer, hasAlpha: true, alpha: .premultiplied)
         unsafe try sink.takeWhole(raster.memory.bytes, raster.geometry)
         let red = order == .bgra8 ? 2 : 0
@@ -116,7 +114,6 @@ struct PartSearch {
         return (place(best % gridSide, width, size.width), place(best / gridSide, height, size.height))
     }
 
-    /// Returns the score of each cell of the grid.
     private static func scores(of colors: [XYZ]) -> [Double] {
         colors.indices.map { index in
             let color = colors[index]

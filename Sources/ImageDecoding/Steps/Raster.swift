@@ -12,7 +12,6 @@ struct Raster {
         memory = try PixelMemory(count: geometry.bytes)
     }
 
-    /// Turns or mirrors the image.
     mutating func turn(_ orientation: Orientation) throws(WireError) {
         let result = try Raster(orientation.turned(geometry))
         var writer = try RowWriter(
@@ -23,7 +22,6 @@ struct Raster {
 
     // MARK: Blur
 
-    /// The bytes that blurring an image of this size takes.
     static func blurBytes(_ geometry: PixelGeometry) -> Int {
         steps_blur_scratch(geometry.width, geometry.height) * MemoryLayout<Float>.stride
     }
@@ -44,7 +42,6 @@ struct Raster {
 
     // MARK: Shape
 
-    /// The bytes that rounding an image of this size takes.
     static func coverageBytes(_ geometry: PixelGeometry) -> Int { 2 * geometry.width * MemoryLayout<Float>.stride }
 
     /// Makes the corners transparent outside quarters of circles; the radius is at most half a side, as in CSS.
@@ -67,7 +64,6 @@ struct Raster {
         try round(Double(square.width) / 2)
     }
 
-    /// Crops to a part of this size, which is within the image.
     mutating func crop(to size: PixelGeometry, left: Int, top: Int) throws(WireError) {
         // Of its own size, because others go by the memory's.
         let result = try Raster(size)

@@ -12,7 +12,6 @@ struct WarmUp {
     private let broker: FrameChannel
     private let loop: JobLoop
     private let originals: [FileDescriptor]
-    /// The buffer of all jobs.
     private let output: FileDescriptor
 
     /// Makes the sockets and memfds that the jobs need, which a confined process cannot make. Throws `SystemError`.

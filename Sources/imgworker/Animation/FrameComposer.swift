@@ -12,7 +12,6 @@ struct FrameComposer: RowSink {
     private var row = 0
     private var isFirst = true
 
-    /// Creates a transparent canvas.
     init(_ geometry: PixelGeometry) throws(WireError) {
         self.geometry = geometry
         canvas = try PixelMemory(count: geometry.bytes, zeroed: true)
@@ -56,7 +55,6 @@ struct FrameComposer: RowSink {
 
     mutating func finish() throws(WireError) {}
 
-    /// Passes a copy of the canvas to `sink`.
     func show(to sink: inout some RowSink) throws(WireError) {
         var shown = 0
         unsafe try sink.takeBands(of: geometry) { (rows, _) throws(WireError) in

@@ -42,8 +42,7 @@ struct JPEGDecoder: ImageDecoder {
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        try reader.check(
-            unsafe codec_jpeg_reader_start(reader.pointer, format.codecOrder, Int32(size.horizontal * 8)))
+        try reader.check(unsafe codec_jpeg_reader_start(reader.pointer, format.codecOrder, Int32(size.horizontal * 8)))
         let geometry = size.geometry
         try skip(size.rows.lowerBound, geometry)
         var kept = 0

@@ -6,7 +6,6 @@ import ImageDecoding
 struct ContainerMetadata: Equatable {
     /// The range of the EXIF block, a TIFF structure without a prefix.
     var exif: Range<Int>?
-    /// The position of the ICC profile.
     var profile: ProfilePlace?
     /// The range of the XMP packet; nil if it is compressed.
     var xmp: Range<Int>?
@@ -14,7 +13,6 @@ struct ContainerMetadata: Equatable {
     var density: Int?
     /// The range of the index of a JPEG's further images, a TIFF structure (CIPA DC-007).
     var pictures: Range<Int>?
-    /// The bits of a channel.
     var bitDepth: Int?
 
     /// The parts of an ICC profile in a file, in order.
@@ -22,7 +20,6 @@ struct ContainerMetadata: Equatable {
         var parts: [Range<Int>]
         /// Whether the parts form a zlib stream.
         var isDeflated = false
-        /// Whether all parts are present.
         var isComplete = true
     }
 
@@ -77,8 +74,7 @@ struct ContainerMetadata: Equatable {
                 // Its offsets are counted from here, to the end of the file.
                 pictures = position + 6..<bytes.count
             } else if marker == 0xE2, length >= 16, bytes.hasText("ICC_PROFILE\0", at: position + 2) {
-                parts.add(
-                    number: bytes[position + 14], of: bytes[position + 15], position + 16..<position + length)
+                parts.add(number: bytes[position + 14], of: bytes[position + 15], position + 16..<position + length)
             }
             position += length
         }

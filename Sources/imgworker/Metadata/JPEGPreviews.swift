@@ -4,7 +4,6 @@ import ImageDecoding
 /// The previews in a JPEG: the thumbnail of its EXIF block, and the smaller images that follow it (CIPA DC-007).
 struct JPEGPreviews {
     private let source: ImageSource
-    /// Their ranges in the file.
     private(set) var places: [Range<Int>] = []
 
     /// The most images to look at.
@@ -26,7 +25,6 @@ struct JPEGPreviews {
         }
     }
 
-    /// Opens the previews that have a valid header.
     func open(_ offer: (any ImageDecoder) -> Void) {
         for place in places {
             if let decoder = try? JPEGDecoder(ImageSource(place, of: source)) { offer(decoder) }
