@@ -264,7 +264,9 @@ struct EntryFile {
         _ count: Int, from source: FileDescriptor, to target: FileDescriptor
     ) throws(SystemError) -> String? {
         var hash = SHA256()
-        let copied = try target.copy(count, from: source, at: 0) { unsafe $0.withUnsafeBytes { unsafe hash.update($0) } }
+        let copied = try target.copy(count, from: source, at: 0) { bytes in
+            unsafe bytes.withUnsafeBytes { unsafe hash.update($0) }
+        }
         return copied == count ? hash.hexadecimalDigest() : nil
     }
 }
