@@ -346,7 +346,7 @@ codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order orde
     while (result == AVIF_RESULT_OK && decoder->imageIndex < (int)reader->next) result = avifDecoderNextImage(decoder);
     if (result != AVIF_RESULT_OK) return failed(reader, result);
     const avifImage *image = decoder->image;
-    // Depth and subsampling are those of the data, whatever the container declares.
+    // Depth and subsampling are those of the data, not those that the container declares.
     if (image->width != reader->width || image->height != reader->height) return CODEC_DAMAGED;
     reader->next++;
     reader->order = order;

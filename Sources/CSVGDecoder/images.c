@@ -236,7 +236,7 @@ static codec_status draw_document(codec_bytes *file, double scale, codec_image_b
     return status;
 }
 
-/// Whether a text is one of the words, whatever their case.
+/// Whether a text is one of the words, in any case.
 static int is_one_of(codec_text text, const char *first, const char *second) {
     size_t length = (size_t)(text.end - text.start);
     return (length == strlen(first) && strncasecmp((const char *)text.start, first, length) == 0) ||

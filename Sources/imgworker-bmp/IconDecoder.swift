@@ -28,7 +28,7 @@ struct IconDecoder: ImageDecoder {
     private let images: [Image]
     private let source: ImageSource
 
-    /// Reads the directory of `source` and the headers of its images; those that are none are left out. Throws
+    /// Reads the directory of `source` and the headers of its images; other entries are left out. Throws
     /// `truncated` if the file ends before a header, `too-many-pixels`, `decode-failed` and the like.
     init(_ source: ImageSource) throws(WireError) {
         let file = unsafe UnsafeBufferPointer(start: source.start, count: source.bytes.count)

@@ -60,7 +60,7 @@ final class JobLoop {
         case .memory: memory = descriptors[0]
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
-        // Next to a longer job, sending its report takes no time, and whoever waits for the image gets it sooner.
+        // Next to a longer job, sending its report takes no time, and its waiters get the image sooner.
         let isLong = Instant.now.microseconds(since: begun) >= Self.collectedMicroseconds
         if isLong || channel.bufferedBytes == 0 { try channel.flushMessages() }
         return true

@@ -84,8 +84,8 @@ public final class FileDescriptor: Sendable {
         try open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o666)
     }
 
-    /// Opens `path` for writing from the beginning, whatever kind of file it is. Creates the target of a symbolic link if
-    /// necessary, and waits for the reader of a pipe.
+    /// Opens a file of any kind for writing from the beginning. Creates the target of a symbolic link if necessary, and
+    /// waits for the reader of a pipe.
     package static func open(writingAt path: String) throws(SystemError) -> FileDescriptor {
         try open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, mode: 0o666)
     }

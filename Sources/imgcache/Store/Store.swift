@@ -355,7 +355,7 @@ final class Store {
 
     var pendingWrites: Int { (index?.pendingWrites ?? 0) + (small?.pendingWrites ?? 0) }
 
-    /// Whether the pending writes are so many that the logs would exceed their size.
+    /// Whether the pending writes would let the logs exceed their size.
     var isLogDue: Bool {
         // A write changes a few pages, some of which others change, too.
         let writes = options.indexLogBytes / (4 * CacheIndex.block)

@@ -262,7 +262,7 @@ import WorkerProtocol
         if url.text.utf8.count <= SourceURL.maximumLength {
             record.finalURL = url.text
         } else {
-            // Nobody will know whom the validators are for.
+            // It will not be known which server the validators are for.
             (record.etag, record.lastModified) = (nil, nil)
         }
         return record

@@ -2,7 +2,7 @@ internal import CTier
 import WorkerProtocol
 
 /// The ring that determines the server of each key (ketama). It has the servers' names, so that all brokers with the same list
-/// find the same places, whatever addresses the names have.
+/// find the same places, also where the names have other addresses.
 @safe final class ServerRing {
     private let raw: OpaquePointer
 

@@ -198,7 +198,7 @@ final class Tier {
         return outcome
     }
 
-    /// The token that is the value of a lease; nil for a value that is none, because it is too long.
+    /// The token that is the value of a lease; nil for a value that is too long for one.
     private static func token(in bytes: UnsafeRawBufferPointer) -> String? {
         bytes.count > longestToken ? nil : unsafe String(decoding: bytes, as: UTF8.self)
     }
