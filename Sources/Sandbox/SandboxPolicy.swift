@@ -38,7 +38,7 @@ package struct SandboxPolicy: Sendable {
         logsRefusals: false)
 
     /// The files that fontconfig reads. Those in home directories are not among them: another user's document must not show
-    /// a user's own fonts.
+    /// which fonts a user has.
     private static let fontFiles = [
         "/etc/fonts", "/usr/share/fontconfig", "/usr/share/fonts", "/usr/local/share/fonts", "/var/cache/fontconfig",
     ]
