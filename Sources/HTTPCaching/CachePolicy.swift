@@ -33,9 +33,7 @@ package struct CachePolicy: Equatable, Sendable {
     // policies.
     private let receivedAt: Int
     private let initialMs: Int
-    private var lifetimeSeconds: UInt32
-    private var revalidateSeconds: UInt32
-    private var errorSeconds: UInt32
+    private var lifetimeSeconds, revalidateSeconds, errorSeconds: UInt32
     package private(set) var storability: Storability
     /// Whether the response may not be used stale (RFC 9111, sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
     package private(set) var mustRevalidate: Bool

@@ -6,7 +6,9 @@ package enum HTTPDate {
     /// since 1970.
     package static func seconds(_ text: String, now: Int) -> Int? {
         let text = DateText(text)
-        guard let date = text.usual ?? text.ofRFC850 ?? text.ofAsctime else { return nil }
+        let usual = text.withZone(DateText.days, separator: " ", yearDigits: 4)
+        guard let date = usual ?? text.withZone(DateText.longDays, separator: "-", yearDigits: 2) ?? text.ofAsctime
+        else { return nil }
         let years = date.isShortYear ? [date.year + 2100, date.year + 2000, date.year + 1900] : [date.year]
         let dates = years.filter { (1...lastDay(ofMonth: date.month, in: $0)).contains(date.day) }.map { year in
             days(toYear: year, month: date.month, day: date.day) * 86_400 + date.second
@@ -51,8 +53,8 @@ private struct DateText {
         var second = 0
     }
 
-    private static let days = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-    private static let longDays = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+    static let days = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    static let longDays = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
     private var rest: ArraySlice<UInt8>
 
@@ -60,24 +62,15 @@ private struct DateText {
         rest = text.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }[...]
     }
 
-    /// "Sun, 06 Nov 1994 08:49:37 GMT".
-    var usual: Parts? {
+    /// "Sun, 06 Nov 1994 08:49:37 GMT", or "Sunday, 06-Nov-94 08:49:37 GMT".
+    func withZone(_ days: [String], separator: String, yearDigits: Int) -> Parts? {
         var text = self
-        guard text.take(oneOf: Self.days) != nil, text.take(", "), let day = text.take(digits: 2), text.take(" "),
-            let month = text.take(oneOf: HTTPDate.months), text.take(" "), let year = text.take(digits: 4),
-            text.take(" "), let second = text.takeClock(), text.take(" gmt"), text.rest.isEmpty
+        guard text.take(oneOf: days) != nil, text.take(", "), let day = text.take(digits: 2), text.take(separator),
+            let month = text.take(oneOf: HTTPDate.months), text.take(separator),
+            let year = text.take(digits: yearDigits), text.take(" "), let second = text.takeClock(),
+            text.take(" gmt"), text.rest.isEmpty
         else { return nil }
-        return Parts(year: year, month: month + 1, day: day, second: second)
-    }
-
-    /// "Sunday, 06-Nov-94 08:49:37 GMT".
-    var ofRFC850: Parts? {
-        var text = self
-        guard text.take(oneOf: Self.longDays) != nil, text.take(", "), let day = text.take(digits: 2), text.take("-"),
-            let month = text.take(oneOf: HTTPDate.months), text.take("-"), let year = text.take(digits: 2),
-            text.take(" "), let second = text.takeClock(), text.take(" gmt"), text.rest.isEmpty
-        else { return nil }
-        return Parts(year: year, isShortYear: true, month: month + 1, day: day, second: second)
+        return Parts(year: year, isShortYear: yearDigits == 2, month: month + 1, day: day, second: second)
     }
 
     /// "Sun Nov  6 08:49:37 1994".

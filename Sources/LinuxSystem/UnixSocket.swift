@@ -15,8 +15,7 @@ package enum UnixSocket {
     /// The process at the other end when it connected (`SO_PEERCRED`).
     package struct PeerCredentials: Sendable, Equatable {
         package let pid: Int32
-        package let uid: UInt32
-        package let gid: UInt32
+        package let uid, gid: UInt32
     }
 
     /// Makes a connected pair. The first end is closed by `disposal`, if given.
@@ -263,8 +262,7 @@ package enum UnixSocket {
 extension UnixSocket {
     /// The identity of a file, independent of its name.
     package struct FileIdentity: Equatable, Sendable {
-        package let device: UInt64
-        package let inode: UInt64
+        package let device, inode: UInt64
         package let isSocket: Bool
 
         package init(device: UInt64, inode: UInt64, isSocket: Bool) {

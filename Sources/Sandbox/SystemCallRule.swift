@@ -13,8 +13,7 @@ struct SystemCallRule: Equatable {
     /// A condition: the argument's bits of `mask` equal `value`.
     struct Check: Equatable {
         var argument: UInt32
-        var mask: UInt64
-        var value: UInt64
+        var mask, value: UInt64
 
         /// The argument equals `value`. Compares the lower half, as the kernel does for an `int`.
         static func equals(_ argument: UInt32, _ value: Int32) -> Check {

@@ -66,8 +66,7 @@ package final class ValidityPage {
 package final class ValidityView: @unchecked Sendable {
     // Read by any thread; the broker writes one word at a time.
     private let base: UnsafeMutableRawPointer
-    private let count: Int
-    private let slots: Int
+    private let count, slots: Int
     private let owner: UInt32
 
     /// Whether the page has a version that this code understands. Another one has no valid slots here.

@@ -4,23 +4,19 @@ internal import Glibc
 /// Files and directories by path. Each function is one system call or a short sequence.
 package enum FileSystem {
     package struct Status: Equatable, Sendable {
-        package let device: UInt64
-        package let inode: UInt64
+        package let device, inode: UInt64
         package let size: Int
         /// The time of the last modification, in milliseconds since 1970.
         package let modified: Int
         /// The times of the last modification and of the last change, in nanoseconds since 1970.
         package let modifiedNanoseconds: Int
         package let changedNanoseconds: Int
-        package let owner: UInt32
-        package let group: UInt32
+        package let owner, group: UInt32
         /// The bits of its mode that `chmod` sets.
         package let permissions: UInt32
         /// The number of its names; 0 once it is removed.
         package let links: Int
-        package let isRegular: Bool
-        package let isDirectory: Bool
-        package let isReadableByAll: Bool
+        package let isRegular, isDirectory, isReadableByAll: Bool
 
         init(_ status: stat) {
             device = UInt64(status.st_dev)

@@ -41,14 +41,9 @@ final class CacheIndex {
     private static let application = 0x696d_6762
 
     private let connection: SQLiteConnection
-    private let originals: IndexTable
-    private let rasters: IndexTable
-    private let originalsOfURL: SQLiteStatement
-    private let originalsOfDigest: SQLiteStatement
-    private let rastersOfDigest: SQLiteStatement
-    private let touchRasters: SQLiteStatement
-    private let pageCount: SQLiteStatement
-    private let freePageCount: SQLiteStatement
+    private let originals, rasters: IndexTable
+    private let originalsOfURL, originalsOfDigest, rastersOfDigest, touchRasters: SQLiteStatement
+    private let pageCount, freePageCount: SQLiteStatement
     /// Whether the entries' contents are in the database, too.
     private let holdsContents: Bool
     private(set) var totals: [EntryKind: Total]
@@ -385,12 +380,7 @@ final class CacheIndex {
 
 /// The statements of the contents of one kind's entries, and of their times of use.
 private final class ContentsTable {
-    let find: SQLiteStatement
-    let insert: SQLiteStatement
-    let remove: SQLiteStatement
-    let insertUse: SQLiteStatement
-    let removeUse: SQLiteStatement
-    let touch: SQLiteStatement
+    let find, insert, remove, insertUse, removeUse, touch: SQLiteStatement
 
     init(_ kind: EntryKind, _ connection: SQLiteConnection) throws(SQLiteError) {
         find = try connection.prepare("SELECT bytes, id FROM \(kind) JOIN \(kind)_contents USING (id) WHERE word = ?")
@@ -403,17 +393,10 @@ private final class ContentsTable {
 }
 
 private final class IndexTable {
-    let insert: SQLiteStatement
-    let remove: SQLiteStatement
-    let touch: SQLiteStatement
-    let oldest: SQLiteStatement
-    let range: SQLiteStatement
-    let next: SQLiteStatement
-    let digest: SQLiteStatement
+    let insert, remove, touch, oldest, range, next, digest: SQLiteStatement
     /// Nil for a database without contents.
     let contents: ContentsTable?
-    private let lookup: SQLiteStatement
-    private let sum: SQLiteStatement
+    private let lookup, sum: SQLiteStatement
 
     init(_ kind: EntryKind, _ connection: SQLiteConnection, holdsContents: Bool) throws(SQLiteError) {
         let uses = holdsContents ? "\(kind)_uses" : "\(kind)"

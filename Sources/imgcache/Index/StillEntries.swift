@@ -9,8 +9,7 @@ struct StillEntries {
 
     /// A connection and its statements.
     private final class Reader {
-        let originals: SQLiteStatement
-        let rasters: SQLiteStatement
+        let originals, rasters: SQLiteStatement
 
         init(_ path: String) throws(SQLiteError) {
             let connection = try SQLiteConnection(readingStill: path)

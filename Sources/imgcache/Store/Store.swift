@@ -29,8 +29,7 @@ final class Store {
     private var keeps: (pending: [Int], ended: [(job: Int, isKept: Bool)]) = ([], [])
     /// The time of day less that since the machine's start, as of the last check.
     private var clockOffset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
-    private var lastRebuild: Instant?
-    private var lastSmallLoss: Instant?
+    private var lastRebuild, lastSmallLoss: Instant?
     /// Whether the size on disk is to be compared with the limits.
     var mayOverrun = false
     /// The bytes of free pages among the small entries.

@@ -4,8 +4,7 @@ import WorkerProtocol
 
 /// The part of a body in a response: `Content-Range` (RFC 9110, section 14.4).
 struct ContentRange: Equatable {
-    let first: Int
-    let last: Int
+    let first, last: Int
     /// The whole body's length, if known.
     let total: Int?
 

@@ -22,8 +22,7 @@ struct RecordEnvelope {
 
     /// The metadata's text and the body of a record.
     @unsafe struct Parts {
-        let text: UnsafeRawBufferPointer
-        let body: UnsafeRawBufferPointer
+        let text, body: UnsafeRawBufferPointer
         /// The body follows the text.
         var both: UnsafeRawBufferPointer {
             unsafe UnsafeRawBufferPointer(start: text.baseAddress, count: text.count + body.count)

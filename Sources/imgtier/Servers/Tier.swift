@@ -17,8 +17,7 @@ final class Tier {
 
     /// A lease as its item is named and valued.
     struct Lease {
-        let key: String
-        let token: String
+        let key, token: String
     }
 
     struct Lookup {
