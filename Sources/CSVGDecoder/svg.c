@@ -1,11 +1,9 @@
 #include <cairo.h>
-#include <dirent.h>
 #include <librsvg/rsvg.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "CSVGDecoder.h"
 #include "document.h"
@@ -32,23 +30,6 @@ struct codec_svg_reader {
 
 // librsvg's filters work in the pool of threads of the library rayon, which runs nothing in the calling thread.
 void codec_svg_limit_threads(void) { setenv("RAYON_NUM_THREADS", "1", 1); }
-
-/// Returns the number of threads of this process; 0 when it is unknown.
-static int count_threads(void) {
-    DIR *directory = opendir("/proc/self/task");
-    if (!directory) return 0;
-    int count = 0;
-    while (readdir(directory)) count++;
-    closedir(directory);
-    // Without "." and "..".
-    return count - 2;
-}
-
-void codec_svg_await_threads(void) {
-    // Pango looks for fonts in a thread that ends some time after the document is freed.
-    struct timespec pause = {0, 1000000};
-    for (int tries = 0; tries < 2000 && count_threads() > 1; tries++) nanosleep(&pause, NULL);
-}
 
 codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length) {
     codec_svg_reader *reader = calloc(1, sizeof *reader);

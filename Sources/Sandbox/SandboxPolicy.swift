@@ -198,7 +198,7 @@ extension SandboxPolicy {
     }
 
     /// The number of threads of this process; 0 when it is unknown.
-    private static var threads: Int {
+    package static var threads: Int {
         guard let directory = unsafe opendir("/proc/self/task") else { return 0 }
         defer { unsafe closedir(directory) }
         var count = 0

@@ -1,5 +1,6 @@
 import CImageCodecs
 import CSVGDecoder
+import Glibc
 import IPCProtocol
 import ImageDecoding
 import Sandbox
@@ -61,7 +62,13 @@ extension DecodeProgram {
         prepare: {
             codec_silence()
             codec_svg_load_encodings()
-            codec_svg_await_threads()
+            // Pango looks for fonts in a thread that ends some time after the document is freed, within two seconds. A sandbox
+            // confines only the thread that enters it.
+            var tries = 0
+            while SandboxPolicy.threads > 1, tries < 2000 {
+                usleep(1000)
+                tries += 1
+            }
         })
 
     /// Shapes, a gradient and text, for which fonts are found. It has no filter: the first one starts a thread, which is confined

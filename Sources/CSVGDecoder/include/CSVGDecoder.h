@@ -14,9 +14,6 @@ typedef struct codec_svg_reader codec_svg_reader;
 void codec_svg_limit_threads(void);
 /// Loads the tables of encodings other than UTF-8 and UTF-16, which a sandbox prevents.
 void codec_svg_load_encodings(void);
-/// Waits until threads that earlier renderings have started are gone, for at most two seconds: a sandbox confines only the thread
-/// that enters it.
-void codec_svg_await_threads(void);
 codec_svg_reader *codec_svg_reader_create(const uint8_t *bytes, size_t length);
 /// Reads the document. The size is the intrinsic one in CSS pixels, as browsers compute it for an image, rounded: width and
 /// height, or one of them and the ratio of `viewBox`, or the largest size of that ratio within 300 × 150.
