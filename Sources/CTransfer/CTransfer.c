@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 CURLcode ctransfer_global_init(void) {
     // The memory of a transfer is freed at its end, and the next one begins at once: the heap must not be returned to the
@@ -81,12 +80,6 @@ CURLMcode ctransfer_multi_set_timer_callback(CURLM *multi, curl_multi_timer_call
     return code == CURLM_OK ? curl_multi_setopt(multi, CURLMOPT_TIMERDATA, context) : code;
 }
 
-CURLMcode ctransfer_multi_set_number(CURLM *multi, CURLMoption option, long value) {
-    return curl_multi_setopt(multi, option, value);
-}
-
-CURLcode ctransfer_message_result(const CURLMsg *message) { return message->data.result; }
-
 size_t ctransfer_address_bytes(const struct curl_sockaddr *address, unsigned char bytes[16]) {
     // Copied, because the address within libcurl's structure may not be aligned for its type.
     if (address->family == AF_INET && address->addrlen >= sizeof(struct sockaddr_in)) {
@@ -104,9 +97,4 @@ size_t ctransfer_address_bytes(const struct curl_sockaddr *address, unsigned cha
         return 16;
     }
     return 0;
-}
-
-curl_socket_t ctransfer_open_socket(const struct curl_sockaddr *address) {
-    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
 }

@@ -223,7 +223,7 @@ import WorkerProtocol
             guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle,
                 let transfer = unsafe Transfer.of(handle)
             else { continue }
-            finishHop(transfer, transfer.outcome(endedWith: unsafe ctransfer_message_result(message)))
+            finishHop(transfer, transfer.outcome(endedWith: unsafe message.pointee.data.result))
         }
     }
 

@@ -55,13 +55,11 @@ struct curl_slist *ctransfer_cookie_list(CURL *handle);
 // Options of the set of transfers.
 CURLMcode ctransfer_multi_set_socket_callback(CURLM *multi, curl_socket_callback callback, void *context);
 CURLMcode ctransfer_multi_set_timer_callback(CURLM *multi, curl_multi_timer_callback callback, void *context);
-CURLMcode ctransfer_multi_set_number(CURLM *multi, CURLMoption option, long value);
-
-CURLcode ctransfer_message_result(const CURLMsg *message);
+static inline CURLMcode ctransfer_multi_set_number(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
 
 /// Copies the address, 4 or 16 bytes, and returns the length; 0 when it is not an Internet address.
 size_t ctransfer_address_bytes(const struct curl_sockaddr *address, unsigned char bytes[16]);
-/// Opens a socket for the address, closed on exec; CURL_SOCKET_BAD on failure.
-curl_socket_t ctransfer_open_socket(const struct curl_sockaddr *address);
 
 #endif

@@ -1,4 +1,5 @@
 internal import CTransfer
+internal import Glibc
 import HTTPValues
 
 // libcurl calls these during `curl_multi_socket_action` and `curl_multi_add_handle`. The context is the transfer, which
@@ -41,7 +42,9 @@ private let socketCallback: curl_opensocket_callback = { context, _, address in
     var bytes = [UInt8](repeating: 0, count: 16)
     let count = unsafe ctransfer_address_bytes(address, &bytes)
     guard transfer.mayConnect(to: IPAddress(bytes: Array(bytes.prefix(count)))) else { return CURL_SOCKET_BAD }
-    return unsafe ctransfer_open_socket(address)
+    let type = unsafe address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
+    let socket = unsafe socket(address.pointee.family, type, address.pointee.protocol)
+    return socket < 0 ? CURL_SOCKET_BAD : socket
 }
 
 private func transfer(behind context: UnsafeMutableRawPointer?) -> Transfer? {
