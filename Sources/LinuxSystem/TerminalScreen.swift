@@ -1,6 +1,4 @@
-internal import CLinux
 internal import Glibc
-import SystemValues
 
 /// The alternate screen of the terminal that controls this process, without its echo, and with keys as they are pressed.
 /// The terminal is as before when the object is released, and while the process is stopped.

@@ -1,5 +1,3 @@
-import ImageDecoding
-
 /// The frames in a sample of AV1, counted in the headers of its open bitstream units (AV1 specification, section 5.3)
 /// without decoding them. A decoder takes time and memory for each frame, and shows only one of a sample.
 struct AV1Sample: Equatable {

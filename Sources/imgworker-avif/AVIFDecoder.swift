@@ -1,5 +1,4 @@
 import CAVIFDecoder
-import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 import WorkerProtocol

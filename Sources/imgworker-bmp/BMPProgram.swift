@@ -1,4 +1,3 @@
-import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 import WorkerProtocol

@@ -1,5 +1,4 @@
 import CHEIFDecoder
-import CImageCodecs
 import IPCProtocol
 import ImageDecoding
 import WorkerProtocol

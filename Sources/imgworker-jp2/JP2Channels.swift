@@ -1,6 +1,5 @@
 import CImageCodecs
 import IPCProtocol
-import ImageDecoding
 
 /// The source of each channel of a pixel: a component, and the eight bits for each of its values.
 struct JP2Channels: Equatable {

@@ -1,4 +1,3 @@
-import CImageCodecs
 import CJP2Decoder
 import IPCProtocol
 import ImageDecoding

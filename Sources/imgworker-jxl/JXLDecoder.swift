@@ -1,4 +1,3 @@
-import CImageCodecs
 import CJXLDecoder
 import IPCProtocol
 import ImageDecoding

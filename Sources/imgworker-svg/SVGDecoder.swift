@@ -1,4 +1,3 @@
-import CImageCodecs
 import CSVGDecoder
 import Glibc
 import IPCProtocol

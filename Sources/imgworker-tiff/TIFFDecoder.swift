@@ -1,4 +1,3 @@
-import CImageCodecs
 import CTIFFDecoder
 import IPCProtocol
 import ImageDecoding

@@ -1,5 +1,3 @@
-import IPCProtocol
-
 /// The items of a HEIC or AVIF (ISO/IEC 14496-12, section 8.11; ISO/IEC 23008-12) besides its pixels: metadata blocks and
 /// thumbnails. Invalid parts are left out.
 package struct ItemFile {

@@ -1,7 +1,5 @@
 import CImageCodecs
 import IPCProtocol
-import LinuxSystem
-import WorkerProtocol
 
 struct ImageEncoder {
     private let encoding: Encoding

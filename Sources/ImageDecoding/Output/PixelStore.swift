@@ -1,5 +1,4 @@
 import IPCProtocol
-import LinuxSystem
 
 /// The destination of a raster: rows from the top, without padding.
 enum PixelStore {

@@ -1,5 +1,4 @@
 internal import CTransfer
-internal import Glibc
 import HTTPValues
 
 // libcurl calls these during `curl_multi_socket_action` and `curl_multi_add_handle`. The context is the transfer, which
