@@ -1,3 +1,4 @@
+import CImageCodecs
 import IPCProtocol
 
 /// The last sink: applies the orientation, packs rows to the result's pixel format, and writes them to their place.
@@ -101,6 +102,56 @@ struct RowWriter: RowSink {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The conversion of pixels with straight alpha to a format without alpha, over a background.
+struct PixelPacking {
+    let format: PixelFormat
+    private let background: Color
+
+    /// Creates the conversion to the pixel format of `transform`; nil for a format with alpha.
+    init?(_ transform: Transform) {
+        if transform.pixelFormat.hasAlpha { return nil }
+        (format, background) = (transform.pixelFormat, transform.background)
+    }
+
+    /// Converts pixels in place, and returns the bytes that remain.
+    func pack(_ pixels: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer {
+        let count = pixels.count / PixelGeometry.bytesPerPixel
+        let bytes = unsafe pixels.bindMemory(to: UInt8.self)
+        if let start = bytes.baseAddress {
+            let pack = format == .gray8 ? unsafe pixels_pack_gray : unsafe pixels_pack_rgb
+            unsafe pack(start, count, background.red, background.green, background.blue)
+        }
+        return unsafe UnsafeMutableRawBufferPointer(rebasing: pixels.prefix(count * format.bytesPerPixel))
+    }
+}
+
+/// The destination of a raster: rows from the top, without padding.
+enum PixelStore {
+    /// A file, from its beginning.
+    case file(any ResultOutput)
+    /// Memory of this process, to be encoded from.
+    case memory(PixelMemory)
+
+    /// The capacity in bytes; nil when it cannot be determined.
+    var size: Int? {
+        switch self {
+        case .file(let output): try? output.destination().room
+        case .memory(let memory): unsafe memory.bytes.count
+        }
+    }
+
+    /// Writes rows at `offset`, with the errors of `ResultFile`.
+    func write(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(WireError) {
+        switch self {
+        case .file(let output):
+            unsafe try output.destination().write(UnsafeRawBufferPointer(bytes), at: offset)
+        case .memory(let memory):
+            unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes[offset..<offset + bytes.count])
+                .copyMemory(from: UnsafeRawBufferPointer(bytes))
         }
     }
 }
