@@ -99,7 +99,6 @@ static uint64_t structure_bytes(const uint8_t *bytes, uint64_t length, int depth
     return sum;
 }
 
-/// Returns whether the last box of the file is incomplete.
 static int is_cut_off(const uint8_t *bytes, uint64_t length) {
     uint64_t size;
     box box = {0};

@@ -19,7 +19,6 @@ static struct heif_error failure(const char *message) {
 
 // MARK: Frames
 
-/// Copies a channel of a frame.
 static struct heif_error copy(
     const struct de265_image *frame, int channel, struct heif_image *image, enum heif_channel target) {
     int width = de265_get_image_width(frame, channel), height = de265_get_image_height(frame, channel);
@@ -78,7 +77,6 @@ typedef struct {
     const uint8_t *bytes;
     size_t length, byte;
     int bit, zeros;
-    /// Whether more bits were read than there are.
     int is_over;
 } bits;
 

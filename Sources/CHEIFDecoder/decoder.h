@@ -8,7 +8,6 @@
 typedef struct {
     /// The number of pixels that may still be decoded.
     uint64_t pixels;
-    /// Whether more were demanded.
     int is_exceeded;
 } codec_heif_budget;
 

@@ -90,7 +90,6 @@ static int structure_contains(const codec_heif_reader *reader, const char *text)
     return 0;
 }
 
-/// Returns how often four letters occur in the file.
 static uint64_t count_type(const codec_heif_reader *reader, const char *type) {
     uint64_t count = 0;
     const uint8_t *end = reader->bytes + reader->length, *place = reader->bytes;
@@ -139,7 +138,6 @@ static codec_status read_profile(codec_heif_reader *reader) {
     return status;
 }
 
-/// Describes the image of the reader's handle.
 static codec_status describe(codec_heif_reader *reader, codec_header *header) {
     int width = heif_image_handle_get_width(reader->handle), height = heif_image_handle_get_height(reader->handle);
     int stored_width = heif_image_handle_get_ispe_width(reader->handle);

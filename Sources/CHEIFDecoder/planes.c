@@ -13,7 +13,6 @@ static const luma_weights weights[] = {
 
 enum { IDENTITY = 0, YCGCO = 8, WEIGHTS = sizeof weights / sizeof *weights };
 
-/// Returns the shares for a matrix; NULL for others.
 static const luma_weights *find_weights(int matrix) {
     for (int i = 0; i < WEIGHTS; i++) {
         if (weights[i].number == matrix) return &weights[i];

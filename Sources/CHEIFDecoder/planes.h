@@ -13,7 +13,6 @@ typedef struct {
     int depth;
 } codec_plane;
 
-/// A decoded image.
 typedef struct {
     uint32_t width, height;
     /// Luma and both chroma planes; or green, blue and red; or luma alone.

@@ -38,7 +38,6 @@ struct codec_jxl_reader {
 
 static const JxlPixelFormat pixel_format = {4, JXL_TYPE_UINT8, JXL_NATIVE_ENDIAN, 0};
 
-/// Starts to read the file from its beginning.
 static codec_status restart(codec_jxl_reader *reader, int events, JXL_BOOL composes) {
     if (reader->decoder) JxlDecoderDestroy(reader->decoder);
     // Without a runner it uses no other thread.

@@ -9,7 +9,6 @@
 /// The most bytes of a document, of which librsvg makes a tree of ten times the size.
 #define CODEC_MAXIMUM_DOCUMENT (16u << 20)
 
-/// A range of bytes.
 typedef struct {
     const uint8_t *start, *end;
 } codec_text;

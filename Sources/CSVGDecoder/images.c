@@ -18,7 +18,6 @@
 #define MAXIMUM_PIXELS (16u << 20)
 #define MAXIMUM_ENLARGED (4u << 20)
 
-/// A `data:` URL in a text.
 typedef struct {
     codec_text value;
     /// The media type without parameters, and the data.

@@ -7,7 +7,6 @@
 /// The pixels of surfaces that a rendering may make.
 typedef struct {
     uint64_t pixels;
-    /// Whether more were demanded.
     int is_exceeded;
 } codec_surface_budget;
 

@@ -15,7 +15,6 @@
 struct codec_tiff_reader {
     const uint8_t *bytes;
     size_t length;
-    /// The place to read from.
     uint64_t position;
     TIFF *file;
     uint32_t width, height;
@@ -349,7 +348,6 @@ static void convert_lab(const codec_tiff_reader *reader, const uint32_t *values,
     }
 }
 
-/// Converts a row of samples to pixels.
 static void convert_row(const codec_tiff_reader *reader, const uint8_t *samples, size_t plane, uint32_t count, uint8_t *pixels) {
     unsigned bits = reader->bits;
     uint32_t most = (1u << bits) - 1;

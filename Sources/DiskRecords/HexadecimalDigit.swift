@@ -5,7 +5,6 @@ package enum HexadecimalDigit {
         text.utf8.count == 64 && text.utf8.allSatisfy { value(of: $0) != nil }
     }
 
-    /// The value of a digit; nil for any other byte.
     static func value(of digit: UInt8) -> UInt64? {
         switch digit {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt64(digit - UInt8(ascii: "0"))

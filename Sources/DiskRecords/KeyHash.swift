@@ -31,7 +31,6 @@ package enum KeyHash {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The hashes in a text; nil for other texts.
     package static func hashes(in text: String) -> [UInt64]? {
         guard text.utf8.count.isMultiple(of: digits) else { return nil }
         var (hashes, hash, count): ([UInt64], UInt64, Int) = ([], 0, 0)

@@ -44,7 +44,6 @@ extension ResponseRecord {
         return record
     }
 
-    /// Whether a value is valid in a request header.
     private static func isSendable(_ value: String) -> Bool {
         !value.isEmpty && value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
     }

@@ -102,7 +102,6 @@ typedef struct {
     int first, last, high, low;
 } jpeg_scan;
 
-/// Reads the header of a scan; returns 0 if it is invalid.
 static int read_scan(const struct jpeg_decompress_struct *jpeg, const jpeg_segment *segment, jpeg_scan *scan) {
     const uint8_t *content = segment->content;
     if (segment->length < 3 || content[2] < 1 || content[2] > MAX_COMPS_IN_SCAN) return 0;

@@ -23,7 +23,6 @@ struct codec_png_reader {
     uint32_t cut_length;
     /// A read exceeded the end of the bytes.
     int ran_out;
-    /// An allocation of libpng failed.
     int no_memory;
     uint32_t width, height;
     int passes;

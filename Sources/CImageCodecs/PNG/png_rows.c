@@ -23,7 +23,6 @@ struct png_rows {
     int ran_out;
     z_stream stream;
     int has_stream;
-    /// The end of the compressed data was reached.
     int has_ended;
     uint32_t width;
     uint32_t rows_left;

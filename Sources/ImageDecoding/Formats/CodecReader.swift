@@ -69,7 +69,6 @@ package struct CodecReader {
         return unsafe ColorProfile(UnsafeBufferPointer(start: bytes, count: count))
     }
 
-    /// Passes all rows, which a function of the codec reads, to `sink`.
     package func decodeRows(
         of geometry: PixelGeometry, into sink: inout some RowSink,
         by read: (OpaquePointer?, UnsafeMutablePointer<UInt8>?, Int, UInt32) -> codec_status

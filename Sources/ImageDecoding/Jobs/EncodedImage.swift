@@ -8,7 +8,6 @@ struct OpenedImage {
     fileprivate let codec: ImageCodec?
     fileprivate let image: ImageCodec.Opened
 
-    /// Whether the next frames that it would decode are those of `job`.
     fileprivate func goesOn(with job: DecodeJob) -> Bool {
         image.decoder.goesOn(with: job.transform.frames, mostPixels: job.maxSourcePixels)
     }
@@ -61,7 +60,6 @@ struct EncodedImage {
         init(_ decoder: any ImageDecoder) { self.decoder = decoder }
     }
 
-    /// Whether the file has a colour profile that cannot be used.
     var ignoresProfile: Bool { color.ignoresProfile }
 
     /// Reads the header of `source` and plans `job`. Allocates no memory proportional to the image's area. If the job's frames follow

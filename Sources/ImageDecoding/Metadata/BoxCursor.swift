@@ -45,7 +45,6 @@ package struct BoxCursor {
         return Box(type: rest.lowerBound + 4, content: rest.lowerBound + header..<end)
     }
 
-    /// Returns the first box named `name` in `range`; nil without one.
     package static func first(_ name: StaticString, in range: Range<Int>, of bytes: Span<UInt8>) -> Box? {
         var cursor = BoxCursor(range)
         while let box = cursor.next(bytes) { if box.named(name, in: bytes) { return box } }

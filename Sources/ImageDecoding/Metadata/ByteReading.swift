@@ -14,7 +14,6 @@ extension Span where Element == UInt8 {
         return value
     }
 
-    /// Returns whether the bytes at `offset` equal `text`.
     @inlinable package func hasText(_ text: StaticString, at offset: Int) -> Bool {
         let length = text.utf8CodeUnitCount
         guard offset >= 0, length <= count, offset <= count - length else { return false }

@@ -22,7 +22,6 @@ struct ImageDescription {
         for (kind, block) in blocks { facts.metadata[kind] = block.length }
     }
 
-    /// The blocks of these kinds, one after the other.
     func bytes(of kinds: MetadataKinds) -> [UInt8] {
         kinds.kinds.reduce(into: []) { $0 += blocks[$1]?.bytes ?? [] }
     }

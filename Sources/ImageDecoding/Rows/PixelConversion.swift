@@ -1,6 +1,5 @@
 // Arithmetic on rows of four-byte pixels, alpha last. All functions round to the nearest value.
 
-/// Returns the bytes as channels, four per pixel.
 private func channels(_ pixels: UnsafeMutableRawBufferPointer) -> UnsafeMutableBufferPointer<UInt8> {
     unsafe pixels.bindMemory(to: UInt8.self)
 }

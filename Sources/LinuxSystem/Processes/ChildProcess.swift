@@ -11,7 +11,6 @@ package final class ChildProcess {
     package let descriptor: FileDescriptor
     /// The process's peak memory in bytes, including shared memory; 0 until it is reaped.
     package private(set) var peakBytes = 0
-    /// The exit, once it is reaped.
     private var exit: ProcessExit?
 
     /// Starts `path` with `arguments` (without the program's name), a new environment, `control` as descriptor 3, and `more`, if

@@ -13,7 +13,6 @@ package final class Signals {
     /// Whether this process ignores `signal`, as its parent may have ordered (nohup).
     package static func isIgnored(_ signal: Int32) -> Bool { clinux_is_ignored(signal) != 0 }
 
-    /// The next pending signal; nil when there is no other.
     package func next() -> Int32? {
         let signal = clinux_signalfd_next(descriptor.raw)
         return signal == 0 ? nil : signal

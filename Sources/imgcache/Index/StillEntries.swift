@@ -7,7 +7,6 @@ struct StillEntries {
     private var file: FileSystem.Status?
     private var reader: Reader?
 
-    /// A connection and its statements.
     private final class Reader {
         let originals, rasters: SQLiteStatement
 

@@ -37,7 +37,6 @@ struct ResponseHeaders {
     private var contentLength: Int?
     private var isChunked = false
 
-    /// The body's length, if the header says it.
     var expectedLength: Int? { isEncoded || isChunked ? nil : contentLength }
 
     /// The fields that are stored. The request began and the header ended at these times.

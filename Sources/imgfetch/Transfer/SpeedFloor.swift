@@ -36,6 +36,5 @@ struct SpeedFloor: Equatable {
         return isFast
     }
 
-    /// Begins the measurement of another body.
     mutating func startOver() { (begunAt, received, decidedAt) = (nil, 0, nil) }
 }

@@ -59,7 +59,6 @@ struct PNGFrame {
         return true
     }
 
-    /// Writes a chunk whose data `body` writes.
     private mutating func chunk(_ name: StaticString, _ body: (inout PNGFrame) -> Void) {
         let start = count
         put(0)

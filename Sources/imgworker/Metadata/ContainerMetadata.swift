@@ -160,7 +160,6 @@ private struct JPEGProfileParts {
         parts[number] = part
     }
 
-    /// The profile's position; nil without any part.
     var place: ContainerMetadata.ProfilePlace? {
         guard let count else { return nil }
         let isComplete = !isContradictory && parts.count == Int(count)
