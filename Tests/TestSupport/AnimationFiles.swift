@@ -97,15 +97,8 @@ extension TestAnimation {
 
     /// Returns indices of 8 bits as LZW data in sub-blocks.
     private static func blocks(_ pixels: [SIMD4<UInt8>], _ palette: [SIMD4<UInt8>]) -> [UInt8] {
-        var (bytes, held, count, size): ([UInt8], Int, Int, Int) = ([], 0, 0, 9)
-        func put(_ code: Int) {
-            held |= code << count
-            count += size
-            while count >= 8 {
-                bytes.append(UInt8(truncatingIfNeeded: held))
-                (held, count) = (held >> 8, count - 8)
-            }
-        }
+        var (writer, size) = (BitWriter(), 9)
+        func put(_ code: Int) { writer.put(code, size) }
         var (codes, next): ([[Int]: Int], Int) = ([:], 258)
         var run: [Int] = []
         put(256)
@@ -128,7 +121,7 @@ extension TestAnimation {
         }
         if !run.isEmpty { put(run.count == 1 ? run[0] : codes[run]!) }
         put(257)
-        if count > 0 { bytes.append(UInt8(truncatingIfNeeded: held)) }
+        let bytes = writer.filled
         var blocks: [UInt8] = [8]
         for start in stride(from: 0, to: bytes.count, by: 255) {
             let block = bytes[start..<min(start + 255, bytes.count)]
@@ -156,50 +149,33 @@ extension TestAnimation {
 
     /// Returns a lossless bitstream without transforms and cache, with 8-bit codes for all values of a channel.
     private static func bitstream(of picture: TestPicture) -> [UInt8] {
-        var (bytes, held, count): ([UInt8], Int, Int) = ([], 0, 0)
-        func put(_ value: Int, _ bits: Int) {
-            held |= value << count
-            count += bits
-            while count >= 8 {
-                bytes.append(UInt8(truncatingIfNeeded: held))
-                (held, count) = (held >> 8, count - 8)
-            }
-        }
-        put(0x2F, 8)
-        put(picture.width - 1, 14)
-        put(picture.height - 1, 14)
-        put(1, 1)
+        var writer = BitWriter()
+        writer.put(0x2F, 8)
+        writer.put(picture.width - 1, 14)
+        writer.put(picture.height - 1, 14)
+        writer.put(1, 1)
         // Version; no transform, no cache, no prefix code groups.
-        put(0, 6)
+        writer.put(0, 6)
         for _ in 0..<4 {
             // A prefix code of length 8, the twelfth in the order of lengths, for the first 256 symbols.
-            put(0, 1)
-            put(12 - 4, 4)
-            for index in 0..<12 { put(index == 11 ? 1 : 0, 3) }
-            put(1, 1)
-            put(5 - 1, 3)
-            put(256 - 2, 10)
+            writer.put(0, 1)
+            writer.put(12 - 4, 4)
+            for index in 0..<12 { writer.put(index == 11 ? 1 : 0, 3) }
+            writer.put(1, 1)
+            writer.put(5 - 1, 3)
+            writer.put(256 - 2, 10)
         }
         // Distances: one symbol of no bits.
-        put(0b0001, 4)
+        writer.put(0b0001, 4)
         for y in 0..<picture.height {
             for x in 0..<picture.width {
                 let pixel = picture[x, y]
                 for value in [pixel.y, pixel.x, pixel.z, pixel.w] {
                     // Codes are stored with their highest bit first.
-                    for bit in (0..<8).reversed() { put(Int(value) >> bit & 1, 1) }
+                    for bit in (0..<8).reversed() { writer.put(Int(value) >> bit & 1, 1) }
                 }
             }
         }
-        if count > 0 { bytes.append(UInt8(truncatingIfNeeded: held)) }
-        return TestExif.riffChunk("VP8L", bytes)
+        return TestExif.riffChunk("VP8L", writer.filled)
     }
-}
-
-private func big(_ value: Int, _ bytes: Int) -> [UInt8] {
-    (0..<bytes).reversed().map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
-}
-
-private func little(_ value: Int, _ bytes: Int) -> [UInt8] {
-    (0..<bytes).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
 }

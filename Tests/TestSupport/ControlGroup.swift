@@ -11,8 +11,6 @@ package final class ControlGroup {
     package static let isPossible: Bool = (try? ControlGroup(memory: 1 << 26)) != nil
 
     /// Makes a group of version 1, or else of version 2, with a limit of memory in bytes and without swap.
-    ///
-    /// - Throws: `SystemError`, `TestFailure`.
     package init(memory bytes: Int) throws {
         let isOld = CurrentProcess.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")
         let parent = isOld ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup"
@@ -52,7 +50,6 @@ package final class ControlGroup {
         return 0
     }
 
-    /// The memory in use, in bytes.
     package var usedBytes: Int {
         ["memory.usage_in_bytes", "memory.current"].compactMap { name in
             Int(text(ofFile: directory + "/" + name).prefix { $0 != "\n" })

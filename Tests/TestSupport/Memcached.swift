@@ -9,7 +9,6 @@ package final class Memcached {
         FileManager.default.isExecutableFile(atPath: $0)
     }
 
-    /// The port.
     package let port: Int
     private let process = Process()
     private let directory: TemporaryDirectory
@@ -43,7 +42,6 @@ package final class Memcached {
 
     deinit { kill() }
 
-    /// Kills it.
     package func kill() {
         if process.isRunning { Glibc.kill(process.processIdentifier, SIGKILL) }
     }
@@ -90,12 +88,10 @@ package final class Memcached {
         return Array(answer[(line + 1)..<(line + 1 + count)])
     }
 
-    /// Deletes an item if it exists.
     package func delete(_ name: String) throws {
         _ = try ask(Array("delete \(name)\r\n".utf8), until: "\r\n")
     }
 
-    /// Writes an item.
     package func set(_ name: String, _ value: [UInt8], seconds: Int = 60) throws {
         let line = Array("set \(name) 0 \(seconds) \(value.count)\r\n".utf8)
         _ = try ask(line + value + [13, 10], until: "STORED\r\n")

@@ -3,7 +3,6 @@ internal import LinuxSystem
 
 /// A file system mounted for one test; needs root.
 package final class Mount {
-    /// The path of the mount point.
     package let path: String
 
     /// Whether this process may mount file systems; in some containers root may not.
@@ -13,8 +12,6 @@ package final class Mount {
     }()
 
     /// Mounts an empty file system in memory.
-    ///
-    /// - Throws: `SystemError`.
     package init(memoryOf bytes: Int, at path: String) throws {
         self.path = path
         try FileSystem.makeDirectory(path, mode: 0o755)
@@ -22,8 +19,6 @@ package final class Mount {
     }
 
     /// Mounts a directory at a second path, read-only.
-    ///
-    /// - Throws: `SystemError`.
     package init(readingOnly directory: String, at path: String) throws {
         self.path = path
         try FileSystem.makeDirectory(path, mode: 0o755)

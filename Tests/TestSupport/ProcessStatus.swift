@@ -3,15 +3,12 @@ internal import Glibc
 
 /// The status of a process, from `/proc`.
 package struct ProcessStatus: Hashable, Sendable {
-    /// The process id.
     package let pid: Int32
 
-    /// Creates the status of the process with that id.
     package init(pid: Int32) {
         self.pid = pid
     }
 
-    /// The status of this process.
     package static var current: ProcessStatus { ProcessStatus(pid: getpid()) }
 
     private var folder: String { "/proc/\(pid)" }
@@ -33,7 +30,6 @@ package struct ProcessStatus: Hashable, Sendable {
     /// Whether it exists and is not a zombie.
     package var isAlive: Bool { state.map { !"ZX".contains($0) } ?? false }
 
-    /// The number of its threads.
     package var threads: Int? { field("Threads").flatMap { Int($0) } }
 
     /// The number of times that it has given the processor up to wait for something; of its first thread.
@@ -78,7 +74,6 @@ package struct ProcessStatus: Hashable, Sendable {
             .compactMap { Int32($0) }.map { ProcessStatus(pid: $0) }
     }
 
-    /// The effective user id.
     package var user: Int? {
         field("Uid").flatMap { $0.split(separator: "\t").dropFirst().first }.flatMap { Int($0) }
     }

@@ -9,16 +9,12 @@ internal import SharedCache
 package final class RawClient {
     /// A received frame with its descriptors and its payload.
     package struct Incoming {
-        /// The JSON text.
         package let text: String
-        /// The decoded message.
         package let reply: Reply
         /// The descriptors that the frame announced.
         package let descriptors: [FileDescriptor]
-        /// The payload after the frame.
         package let payload: [UInt8]
 
-        /// The members of the JSON object.
         package var fields: [String: Any] {
             (try? JSONSerialization.jsonObject(with: Data(text.utf8))) as? [String: Any] ?? [:]
         }
@@ -55,9 +51,6 @@ package final class RawClient {
     package var receivedBuffers: Int { buffers.count }
     private var lastID = 0
 
-    /// Connects to the broker at `path`.
-    ///
-    /// - Throws: `SystemError`.
     package init(_ path: String) throws {
         let socket = try UnixSocket.connect(to: path)
         try socket.setNonBlocking()
@@ -66,8 +59,6 @@ package final class RawClient {
 
     /// Connects to the broker at `path` as another user, which requires root: the kernel reports the credentials at the time
     /// of `connect`.
-    ///
-    /// - Throws: `SystemError`.
     package convenience init(_ path: String, connectingAs uid: UInt32) throws {
         guard ctest_set_effective_user(uid) == 0 else { throw SystemError("setresuid") }
         defer { if ctest_set_effective_user(0) != 0 { fatalError("The thread stays user \(uid).") } }
@@ -79,7 +70,6 @@ package final class RawClient {
         socket = nil
     }
 
-    /// Shuts down the sending direction.
     package func shutDownSending() {
         if let socket { UnixSocket.shutDownSending(socket) }
     }
@@ -108,8 +98,6 @@ package final class RawClient {
     }
 
     /// Sends as much of `bytes` as the socket accepts at once.
-    ///
-    /// - Throws: `SystemError`.
     package func sendWhatIsTaken(_ bytes: [UInt8]) throws {
         guard let socket else { throw Closed() }
         var sent = 0
@@ -128,16 +116,11 @@ package final class RawClient {
         return [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: bytes.count >> $0) } + bytes
     }
 
-    /// Sends a frame with `text`.
-    ///
-    /// - Throws: as `send(_:descriptors:)`.
     package func send(_ text: String) throws {
         try send(Self.frame(text))
     }
 
     /// Requests the image at `url` with further members, written as JSON. Returns the request's id.
-    ///
-    /// - Throws: as `send(_:descriptors:)`.
     @discardableResult
     package func get(_ url: String, _ members: String = "") throws -> Int {
         let id = newID()
@@ -146,8 +129,6 @@ package final class RawClient {
     }
 
     /// Stores an image whose bytes are the payload, and waits for the reply.
-    ///
-    /// - Throws: as `next`.
     package func store(_ url: String, _ bytes: [UInt8], contentType: String = "image/png") throws -> Incoming {
         let id = newID()
         try send(Self.frame(Self.storeText(id, url, #""payload":\#(bytes.count)"#, contentType: contentType)) + bytes)
@@ -155,8 +136,6 @@ package final class RawClient {
     }
 
     /// Stores an image by its descriptor, and waits for the reply.
-    ///
-    /// - Throws: as `next`.
     package func store(_ url: String, _ file: FileDescriptor, contentType: String = "image/png") throws -> Incoming {
         let id = newID()
         try send(Self.frame(Self.storeText(id, url, #""fds":1"#, contentType: contentType)), descriptors: [file])
@@ -171,8 +150,6 @@ package final class RawClient {
     }
 
     /// Requests an image and returns all frames of the request, the last one included.
-    ///
-    /// - Throws: as `next`.
     package func frames(_ url: String, _ members: String = "") throws -> [Incoming] {
         let id = try get(url, members)
         var frames = [try answer(to: id, orProgress: true)]
@@ -181,8 +158,6 @@ package final class RawClient {
     }
 
     /// Waits for events until one satisfies `isLast`, and returns them all. Other frames are kept for later.
-    ///
-    /// - Throws: as `next`.
     package func events(until isLast: (BrokerEvent) -> Bool) throws -> [BrokerEvent] {
         let deadline = Deadline(seconds: patience)
         var events: [BrokerEvent] = []
@@ -199,12 +174,10 @@ package final class RawClient {
         }
     }
 
-    /// The text of a `get`.
     package static func getText(_ id: Int, _ url: String, _ members: String = "") -> String {
         #"{"type":"get","id":\#(id),"url":"\#(url)"\#(members.isEmpty ? "" : "," + members)}"#
     }
 
-    /// A new request id.
     package func newID() -> Int {
         lastID += 1
         return lastID
@@ -221,8 +194,6 @@ package final class RawClient {
     }
 
     /// Takes the next frame that has arrived; nil without one.
-    ///
-    /// - Throws: as `next`.
     package func nextIfThere() throws -> Incoming? {
         if !stash.isEmpty { return stash.removeFirst() }
         while true {
@@ -234,8 +205,6 @@ package final class RawClient {
     }
 
     /// Waits for the reply to request `id`, or with `progress` for any frame of it. Other frames are kept for later.
-    ///
-    /// - Throws: as `next`.
     package func answer(to id: Int, orProgress: Bool = false, within seconds: Double = patience) throws -> Incoming {
         func isMeant(_ incoming: Incoming) -> Bool {
             incoming.reply.id == id && (orProgress || incoming.reply.isTerminal)
@@ -250,8 +219,6 @@ package final class RawClient {
     }
 
     /// Requests an image and waits for it.
-    ///
-    /// - Throws: as `next`; the broker's error.
     package func load(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> Incoming {
         let incoming = try answer(to: try get(url, members), within: seconds)
         if let error = incoming.error { throw error }
@@ -259,8 +226,6 @@ package final class RawClient {
     }
 
     /// Requests an image that must fail, and returns the error.
-    ///
-    /// - Throws: as `next`; `TestFailure` when it succeeds.
     package func failure(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> WireError {
         let incoming = try answer(to: try get(url, members), within: seconds)
         guard let error = incoming.error else { throw TestFailure("no error: \(incoming.text)") }
@@ -269,8 +234,6 @@ package final class RawClient {
 
     /// Sends a message of `type` with further members, written as JSON, and with a file if it is about one, and waits for the
     /// reply.
-    ///
-    /// - Throws: as `next`.
     package func ask(_ type: String, _ members: String = "", of file: FileDescriptor? = nil) throws -> Incoming {
         let id = newID()
         let members = (file == nil ? "" : #","fds":1"#) + (members.isEmpty ? "" : "," + members)
@@ -279,18 +242,12 @@ package final class RawClient {
         return try answer(to: id)
     }
 
-    /// Requests the broker's figures.
-    ///
-    /// - Throws: as `next`.
     package func stats() throws -> StatsReport {
         let incoming = try ask("stats")
         guard case .stats(_, let report) = incoming.reply else { throw TestFailure("no stats: \(incoming.text)") }
         return report
     }
 
-    /// Sends `hello` and returns the reply.
-    ///
-    /// - Throws: as `next`.
     package func hello() throws -> HelloReply {
         let incoming = try ask("hello", #""protocol":1,"client":"test/1""#)
         guard case .hello(_, let hello) = incoming.reply else { throw TestFailure("no hello: \(incoming.text)") }
@@ -298,15 +255,10 @@ package final class RawClient {
     }
 
     /// Maps segments from now on.
-    ///
-    /// - Throws: as `next`.
     package func mapSegments() throws {
         guard try ask("hello", #""protocol":1,"segments":true"#).error == nil else { throw TestFailure("no hello") }
     }
 
-    /// Releases one lease of each buffer.
-    ///
-    /// - Throws: as `send(_:descriptors:)`.
     package func release(_ buffers: [Int]) throws {
         try send(#"{"type":"release","buffers":\#(buffers)}"#)
     }
@@ -379,8 +331,6 @@ package final class RawClient {
 
     /// The bytes of an image, from its buffer or inline. Buffers are kept as long as the client, because their descriptors are
     /// sent only once.
-    ///
-    /// - Throws: `TestFailure`, `SystemError`.
     package func bytes(of incoming: Incoming) throws -> [UInt8] {
         let image = try incoming.image()
         if image.payload > 0 { return incoming.payload }
@@ -398,9 +348,6 @@ package final class RawClient {
         }
     }
 
-    /// The pixels of an image.
-    ///
-    /// - Throws: as `bytes`; `TestFailure` when the sizes are inconsistent.
     package func picture(_ incoming: Incoming) throws -> TestPicture {
         let image = try incoming.image()
         let bytes = try bytes(of: incoming)

@@ -32,7 +32,6 @@ package final class TLSServer {
         """
 
     package let url: String
-    /// The path of its certificate.
     package var certificate: String { folder.appending(path: "certificate.pem").path }
     private let process = Process()
     /// The server exits when this is closed, at the latest with the tests.

@@ -16,8 +16,6 @@ package final class TemporaryDirectory: Sendable {
     private static let removesAtExit = atexit { TemporaryDirectory.removeAll() }
 
     /// Creates an empty directory that other users may read but not change.
-    ///
-    /// - Throws: an error of the file system.
     package init() throws {
         let number = UInt32.random(in: .min ... .max)
         path = Self.parent + "/ib-" + String(number, radix: 36)
@@ -47,7 +45,6 @@ package final class TemporaryDirectory: Sendable {
         for path in existing.withLock({ $0 }) { remove(path) }
     }
 
-    /// The path of `name` in it.
     package func file(_ name: String) -> String { path + "/" + name }
 
     /// The names of its entries, sorted.
@@ -83,7 +80,6 @@ package enum BuiltProducts {
         return ".build/debug"
     }()
 
-    /// The path of the package.
     package static let package: String = {
         var folder = Self.folder
         while let slash = folder.lastIndex(of: "/") {
@@ -96,11 +92,8 @@ package enum BuiltProducts {
 
 /// The exit status and output of a program.
 package struct ProgramResult: Sendable {
-    /// The exit status or signal.
     package let exit: ProcessExit
-    /// Its standard output.
     package let output: String
-    /// Its standard error.
     package let errors: String
 }
 

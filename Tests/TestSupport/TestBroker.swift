@@ -18,9 +18,7 @@ package final class TestBroker {
 
     /// The directory with its socket and its log.
     package let directory: TemporaryDirectory
-    /// The path of its socket.
     package let socketPath: String
-    /// The process itself.
     package let status: ProcessStatus
 
     /// The number of workers of each kind when none is missing, the spares included.
@@ -93,12 +91,8 @@ package final class TestBroker {
     /// The last 2,000 characters of its log.
     package var logTail: String { String(text(ofFile: directory.file("log")).suffix(2000)) }
 
-    /// The lines of its log.
     package var logLines: [Substring] { text(ofFile: directory.file("log")).split(separator: "\n") }
 
-    /// Requests its figures.
-    ///
-    /// - Throws: `ClientError`.
     package func stats() throws -> StatsReport { try process.stats() }
 
     /// Its running workers of a kind, the spare included.
@@ -113,8 +107,6 @@ package final class TestBroker {
     }
 
     /// Waits until a worker of a kind runs a job, and returns it.
-    ///
-    /// - Throws: `TestFailure`.
     package func busyWorker(_ kind: Worker) throws -> ProcessStatus {
         var worker: ProcessStatus?
         try eventually("one \(kind.rawValue) has a job") {
@@ -128,8 +120,6 @@ package final class TestBroker {
     package var hasFullCrew: Bool { Worker.allCases.allSatisfy { workers($0).count == crew[$0] } }
 
     /// Waits until no worker of a kind is missing, and returns all, the spare included.
-    ///
-    /// - Throws: `TestFailure`.
     package func allWorkers(_ kind: Worker) throws -> [ProcessStatus] {
         try eventually("no \(kind.rawValue) is missing") { workers(kind).count == crew[kind] }
         return workers(kind)
@@ -139,8 +129,6 @@ package final class TestBroker {
     private var fullChildren: Int { crew.values.reduce(1, +) + (forkServer == nil ? 0 : 1) }
 
     /// Waits until it has exactly its child processes, none of them a zombie, and returns them.
-    ///
-    /// - Throws: `TestFailure`.
     @discardableResult
     package func allChildren() throws -> [ProcessStatus] {
         var children: [ProcessStatus] = []
@@ -161,8 +149,6 @@ package final class TestBroker {
     package var forkServer: ProcessStatus? { status.children.first { $0.name == "imgworker-fork" && $0.isAlive } }
 
     /// Waits until all its workers are ready and nothing is queued or running.
-    ///
-    /// - Throws: `TestFailure`.
     @discardableResult
     package func waitUntilIdle(workers: Int = 2) throws -> StatsReport {
         var report = StatsReport()
@@ -182,8 +168,6 @@ package final class TestBroker {
     }
 
     /// Waits until it has `count` descriptors open again.
-    ///
-    /// - Throws: `TestFailure` that lists the open files.
     package func waitForDescriptors(_ count: Int) throws {
         do {
             try eventually("\(count) descriptors") { status.descriptors == count }
@@ -203,7 +187,6 @@ package final class TestBroker {
 
     // MARK: Signals and shutdown
 
-    /// Sends it a signal.
     package func signal(_ signal: Int32) {
         process.signal(signal)
     }
@@ -215,8 +198,6 @@ package final class TestBroker {
     }
 
     /// Stops all workers of a kind with SIGSTOP, the spare included.
-    ///
-    /// - Throws: `TestFailure`.
     @discardableResult
     package func stopAll(_ kind: Worker) throws -> [ProcessStatus] {
         let workers = try allWorkers(kind)
@@ -225,8 +206,6 @@ package final class TestBroker {
     }
 
     /// Stops a worker with SIGSTOP and waits until it is stopped.
-    ///
-    /// - Throws: `TestFailure`.
     package func stop(_ worker: ProcessStatus) throws {
         signal(worker, SIGSTOP)
         try eventually("the worker is stopped") { worker.state == "T" }

@@ -19,14 +19,10 @@ package func patterned(_ count: Int, seed: Int) -> [UInt8] {
 
 /// A small image: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
 package struct TestPicture: Equatable, Sendable {
-    /// The width in pixels.
     package let width: Int
-    /// The height in pixels.
     package let height: Int
-    /// The pixels, without padding.
     package var bytes: [UInt8]
 
-    /// Creates an image from its bytes.
     package init(width: Int, height: Int, bytes: [UInt8]) {
         precondition(bytes.count == width * height * 4)
         self.width = width
@@ -72,7 +68,6 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The pixel at (x, y).
     package subscript(x: Int, y: Int) -> SIMD4<UInt8> {
         let start = (y * width + x) * 4
         return SIMD4(bytes[start], bytes[start + 1], bytes[start + 2], bytes[start + 3])
@@ -96,7 +91,6 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The image with colour multiplied by alpha.
     package var premultiplied: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let pixel = self[x, y]
@@ -106,7 +100,6 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The image with red and blue exchanged.
     package var bgra: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let pixel = self[x, y]
@@ -173,7 +166,6 @@ package struct TestPNG: Sendable {
         case grayAlpha = 4
         case rgba = 6
 
-        /// The valid depths.
         package var depths: [Int] {
             switch self {
             case .gray: [1, 2, 4, 8, 16]
@@ -197,7 +189,7 @@ package struct TestPNG: Sendable {
         width: Int, height: Int, kind: Kind, depth: Int, interlaced: Bool = false, sample: (Int, Int) -> [Int]
     ) {
         header =
-            Self.bigEndian(width) + Self.bigEndian(height) + [UInt8(depth), kind.rawValue, 0, 0, interlaced ? 1 : 0]
+            big(width, 4) + big(height, 4) + [UInt8(depth), kind.rawValue, 0, 0, interlaced ? 1 : 0]
         // Adam7: the start and the steps of each pass.
         let passes =
             interlaced
@@ -230,7 +222,6 @@ package struct TestPNG: Sendable {
         if !alpha.isEmpty { before.append(Self.chunk("tRNS", alpha)) }
     }
 
-    /// The complete file.
     package var file: [UInt8] {
         [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + Self.chunk("IHDR", header) + before.flatMap { $0 }
             + pixels + after.flatMap { $0 } + Self.chunk("IEND", [])
@@ -243,13 +234,9 @@ package struct TestPNG: Sendable {
         }
     }
 
-    /// A chunk with its length and checksum.
     package static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] { PNGFile.chunk(name, payload) }
 
-    /// `bytes` as a zlib stream of stored blocks.
     package static func stored(_ bytes: [UInt8]) -> [UInt8] { PNGFile.zlibStream(bytes) }
-
-    private static func bigEndian(_ value: Int) -> [UInt8] { PNGFile.number(value, bytes: 4) }
 }
 
 /// EXIF blocks with an orientation, and files that contain one.
@@ -274,14 +261,13 @@ package enum TestExif {
     package static func inserted(
         _ exif: [UInt8], intoWebP file: [UInt8], width: Int, height: Int, alpha: Bool = false
     ) -> [UInt8] {
-        let size = [width - 1, height - 1].flatMap { side in [0, 8, 16].map { UInt8(truncatingIfNeeded: side >> $0) } }
+        let size = little(width - 1, 3) + little(height - 1, 3)
         let extended = riffChunk("VP8X", [alpha ? 0x18 : 0x08, 0, 0, 0] + size)
         let body = Array("WEBP".utf8) + extended + file.dropFirst(12) + riffChunk("EXIF", exif)
         return riffChunk("RIFF", body)
     }
 
     static func riffChunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
-        let length = [0, 8, 16, 24].map { UInt8(truncatingIfNeeded: payload.count >> $0) }
-        return Array(name.utf8) + length + payload + (payload.count % 2 == 1 ? [0] : [])
+        Array(name.utf8) + little(payload.count, 4) + payload + (payload.count % 2 == 1 ? [0] : [])
     }
 }

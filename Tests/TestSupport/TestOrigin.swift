@@ -24,6 +24,5 @@ package final class TestOrigin: Sendable {
         origin.wait(for: path, seconds: seconds, until: isTrue)
     }
 
-    /// Stops it early.
     package func stop() { origin.stop() }
 }

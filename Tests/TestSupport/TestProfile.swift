@@ -25,7 +25,7 @@ package enum TestProfile {
             let light = value <= 0.04045 ? value / 12.92 : pow((value + 0.055) / 1.055, 2.4)
             return UInt16((light * 65535).rounded())
         }
-        let curve = Array("curv".utf8) + [0, 0, 0, 0] + number(1024, 4) + table.flatMap { number(Int($0), 2) }
+        let curve = Array("curv".utf8) + [0, 0, 0, 0] + big(1024, 4) + table.flatMap { big(Int($0), 2) }
         return ICCProfile.rgb(ICCProfile.standard, curve: curve)
     }
 
@@ -43,7 +43,7 @@ package enum TestProfile {
             let lightness = max(0, 240 - 60 * c - 70 * m - 20 * y) / (k == 1 ? 8 : 1)
             table += [UInt8(lightness), UInt8(128 - 40 * c + 60 * m), UInt8(128 - 35 * c + 70 * y)]
         }
-        let identity = [1, 0, 0, 0, 1, 0, 0, 0, 1].flatMap { number($0 << 16, 4) }
+        let identity = [1, 0, 0, 0, 1, 0, 0, 0, 1].flatMap { big($0 << 16, 4) }
         let lut =
             Array("mft1".utf8) + [0, 0, 0, 0, 4, 3, 2, 0] + identity + (0..<4).flatMap { _ in straight } + table
             + (0..<3).flatMap { _ in straight }
@@ -59,7 +59,7 @@ package enum TestProfile {
         let count = (profile.count + step - 1) / step
         var segments = (0..<count).map { index in
             let part = profile[index * step..<min((index + 1) * step, profile.count)]
-            return [0xFF, 0xE2] + number(part.count + 16, 2) + Array("ICC_PROFILE\0".utf8)
+            return [0xFF, 0xE2] + big(part.count + 16, 2) + Array("ICC_PROFILE\0".utf8)
                 + [UInt8(index + 1), UInt8(count)] + part
         }
         if let leavingOut { segments.remove(at: leavingOut) }
@@ -75,16 +75,8 @@ package enum TestProfile {
 
     /// Converts a simple WebP to an extended one with `profile` before the image.
     package static func inserted(_ profile: [UInt8], intoWebP file: [UInt8], width: Int, height: Int) -> [UInt8] {
-        let size = [width - 1, height - 1].flatMap { side in [0, 8, 16].map { UInt8(truncatingIfNeeded: side >> $0) } }
-        let extended = TestExif.riffChunk("VP8X", [0x20, 0, 0, 0] + size)
+        let extended = TestExif.riffChunk("VP8X", [0x20, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3))
         let body = Array("WEBP".utf8) + extended + TestExif.riffChunk("ICCP", profile) + file.dropFirst(12)
         return TestExif.riffChunk("RIFF", body)
-    }
-
-    // MARK: Parts
-
-    /// The lowest bytes of `value` in network byte order.
-    private static func number(_ value: Int, _ bytes: Int) -> [UInt8] {
-        (0..<bytes).reversed().map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
     }
 }

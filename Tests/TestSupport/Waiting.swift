@@ -4,10 +4,8 @@ internal import SystemValues
 
 /// The reason why a test cannot continue.
 package struct TestFailure: Error, CustomStringConvertible {
-    /// The reason in words.
     package let description: String
 
-    /// Creates a failure with its reason.
     package init(_ description: String) {
         self.description = description
     }
@@ -17,14 +15,12 @@ package struct TestFailure: Error, CustomStringConvertible {
 package struct Deadline: Sendable {
     private let end: Instant
 
-    /// Creates the point `seconds` from now.
     package init(seconds: Double) {
         end = Instant.now.adding(milliseconds: Int(seconds * 1000))
     }
 
     /// The remaining milliseconds, rounded up; 0 when it is past.
     package var milliseconds: Int { max(0, (end.microseconds(since: .now) + 999) / 1000) }
-    /// Whether it is past.
     package var isPast: Bool { milliseconds == 0 }
 }
 
@@ -32,8 +28,6 @@ package struct Deadline: Sendable {
 package let patience = 90.0
 
 /// Polls until `isTrue`, for at most `seconds`.
-///
-/// - Throws: `TestFailure` that names `what`; the errors of `isTrue`.
 package func eventually(
     _ what: String, within seconds: Double = patience, _ isTrue: () throws -> Bool
 ) throws {
