@@ -27,6 +27,15 @@ HOSTS = {
 }
 
 
+def wait_until(is_done, process, failure):
+    """Waits for at most 30 s, while the process runs."""
+    deadline = time.monotonic() + 30
+    while not is_done():
+        if time.monotonic() > deadline or process.poll() is not None:
+            raise TimeoutError(failure())
+        time.sleep(0.02)
+
+
 def picture(number, size):
     """Returns a picture of hills under a sky as a JPEG file; each number has other ones."""
     dice = random.Random(number)
@@ -111,11 +120,7 @@ class SharedServer:
         self.process = subprocess.Popen(
             words + (["-u", "root"] if os.geteuid() == 0 else []), env={**os.environ, "MEMCACHED_PORT_FILENAME": str(file)},
             stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 30
-        while not (file.exists() and "TCP INET: " in file.read_text()):
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                raise TimeoutError("memcached does not listen")
-            time.sleep(0.02)
+        wait_until(lambda: file.exists() and "TCP INET: " in file.read_text(), self.process, lambda: "memcached does not listen")
         self.name = "127.0.0.1:" + file.read_text().split("TCP INET: ")[1].split()[0]
 
     def kill(self):
@@ -181,14 +186,12 @@ class Setting:
             [PRODUCTS / "imgbroker", "--socket", self.socket, "--socket-mode", "0666", "--proxy", self.origins.proxy,
              "--cache-dir", f"{self.folder}/cache", "--memory-limit", memory, "--log-level", "error", *options],
             stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 30
-        while True:
+
+        def listens():
             with socket.socket(socket.AF_UNIX) as probe:
-                if probe.connect_ex(self.socket) == 0:
-                    return
-            if time.monotonic() > deadline or self.broker.poll() is not None:
-                raise TimeoutError("the broker does not listen")
-            time.sleep(0.02)
+                return probe.connect_ex(self.socket) == 0
+
+        wait_until(listens, self.broker, lambda: "the broker does not listen")
 
     def start_shared_servers(self, count):
         """Starts servers of a shared tier, which the next broker uses."""
@@ -201,15 +204,9 @@ class Setting:
         with open(log, "wb") as file:
             self.exporter = subprocess.Popen(
                 [PRODUCTS / "imgbroker", "exporter", "--socket", self.socket, "--listen", "127.0.0.1:0", *options], stderr=file)
-        deadline = time.monotonic() + 30
-        while True:
-            text = pathlib.Path(log).read_text()
-            if "serving " in text:
-                self.url = text.split("serving ")[1].split()[0]
-                return
-            if time.monotonic() > deadline or self.exporter.poll() is not None:
-                raise TimeoutError("the exporter does not listen: " + text)
-            time.sleep(0.02)
+        text = pathlib.Path(log).read_text
+        wait_until(lambda: "serving " in text(), self.exporter, lambda: "the exporter does not listen: " + text())
+        self.url = text().split("serving ")[1].split()[0]
 
     def fill_shared_servers(self):
         """Lets a former broker with another cache load images, which the shared tier has then."""

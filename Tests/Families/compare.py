@@ -437,6 +437,11 @@ def difference(ours, theirs):
     return both.max()
 
 
+def last_line(error):
+    """Returns the end of what a program that has failed has said."""
+    return error.stderr.decode().strip().splitlines()[-1][:150]
+
+
 def over_white(pixels):
     pixels = rgba(pixels).astype(float)
     return pixels[..., :3] * pixels[..., 3:] / 255 + 255 - pixels[..., 3:]
@@ -482,7 +487,7 @@ def main():
                 try:
                     yield name, load(name)
                 except subprocess.CalledProcessError as error:
-                    report(name, error.stderr.decode().strip().splitlines()[-1][:150], False)
+                    report(name, last_line(error), False)
 
         try:
             for name, ours in loaded(cases):
@@ -543,7 +548,7 @@ def main():
                     load(f"bomb-{name}")
                     text, is_right = "decoded", name in documents.HARMLESS
                 except subprocess.CalledProcessError as error:
-                    text, is_right = error.stderr.decode().strip().splitlines()[-1][:110], True
+                    text, is_right = last_line(error)[:110], True
                 elapsed = time.monotonic() - begun
                 report(f"bomb-{name}", f"{elapsed:.1f} s: {text}", is_right and elapsed < 30)
         finally:
@@ -566,7 +571,7 @@ def compare_simple(load, report, sheet, bitmaps, icons, plain):
         try:
             ours = load(name, *options)
         except subprocess.CalledProcessError as error:
-            report(name, error.stderr.decode().strip().splitlines()[-1][:150], False)
+            report(name, last_line(error), False)
             continue
         # A canvas multiplies colours by alpha.
         others = [(expected, 0)] if expected is not None else []
