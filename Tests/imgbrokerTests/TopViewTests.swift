@@ -94,13 +94,16 @@ struct TopViewTests {
         return (now, before)
     }()
 
+    /// The line on memory.
+    private static func memory(_ now: StatsReport, _ before: StatsReport?) -> String {
+        view(120, nil, now, since: before).lines.first { $0.text.hasPrefix("Memory") }?.text ?? ""
+    }
+
     @Test func `memory is too small for what was decoded in the period, not since the start`() {
         func memory(decodes: Int, remade: Int, since before: StatsReport? = Self.before) -> String {
             var now = Self.now
             (now[.decodes], now[.remadeAfterEviction]) = (decodes, remade)
-            let view = TopView(
-                change: StatsChange(to: now, from: before, seconds: 10), columns: 120, rows: nil)
-            return view.lines.first { $0.text.hasPrefix("Memory") }?.text ?? ""
+            return Self.memory(now, before)
         }
         #expect(memory(decodes: 20, remade: 3).contains("too small"))
         #expect(!memory(decodes: 20, remade: 2).contains("too small"))
@@ -118,8 +121,7 @@ struct TopViewTests {
             before[.evictions] = now[.evictions]
             now[.evictions] += evictions
             now[.descriptorEvictions] = byDescriptors
-            let view = TopView(change: StatsChange(to: now, from: before, seconds: 10), columns: 120, rows: nil)
-            return view.lines.first { $0.text.hasPrefix("Memory") }?.text ?? ""
+            return Self.memory(now, before)
         }
         #expect(memory(evictions: 10, byDescriptors: 6).contains("too few descriptors"))
         #expect(!memory(evictions: 10, byDescriptors: 5).contains("too few descriptors"))
@@ -187,13 +189,9 @@ struct TopViewTests {
 
     @Test func goldenStates() throws {
         try Self.check("top-once", Self.view(132, nil, since: nil))
-        try Self.check(
-            "top-empty",
-            Self.view(
-                80, 24,
-                {
-                    var report = StatsReport(); report[.openDescriptors] = 1; return report
-                }(), since: nil))
+        var empty = StatsReport()
+        empty[.openDescriptors] = 1
+        try Self.check("top-empty", Self.view(80, 24, empty, since: nil))
         try Self.check("top-huge", Self.view(80, 24, Self.huge, since: nil))
         var own = Self.now
         own[.openDescriptors] = 0
