@@ -172,25 +172,18 @@ final class FetchWorker {
     func waitForAny() throws -> (job: Int, run: Run) {
         while true {
             let report = try nextReport()
-            switch report {
-            case .responded, .ready, .needsFile, .redirected, .progress: try note(report)
-            case .finished(let job, _), .failed(let job, _), .notModified(let job, _), .stopped(let job, _):
-                let bytes = channel.frameBytes
-                let report = noteBeginning(report)
-                let ended = bodies.removeValue(forKey: job)
-                let descriptor = try #require(ended)
-                return (
-                    job,
-                    Run(
-                        end: report, progress: progress[job] ?? [], beginnings: beginnings[job] ?? [],
-                        body: try bytes ?? Self.contents(of: descriptor))
-                )
-            }
+            guard let job = try note(report) else { continue }
+            let bytes = channel.frameBytes
+            let end = noteBeginning(report)
+            let ended = bodies.removeValue(forKey: job)
+            let descriptor = try #require(ended)
+            let body = try bytes ?? Self.contents(of: descriptor)
+            return (job, Run(end: end, progress: progress[job] ?? [], beginnings: beginnings[job] ?? [], body: body))
         }
     }
 
-    /// Notes a report that ends no job. A file that is needed is sent at once, unless files are held back.
-    private func note(_ report: FetchReport) throws {
+    /// Notes a report, and returns the job that it ends. A file that is needed is sent at once, unless files are held back.
+    private func note(_ report: FetchReport) throws -> Int? {
         switch report {
         case .responded(let job, let response, let beginning):
             #expect(progress[job] == nil)
@@ -206,13 +199,16 @@ final class FetchWorker {
         case .progress(let job, let received, let expected):
             progress[job, default: []].append((received, expected))
             #expect(received == 0 || fileRequests.contains(job) || offsets[job] != nil)
-        case .finished, .failed, .notModified, .stopped: Issue.record("an end")
+        case .finished(let job, _), .failed(let job, _), .notModified(let job, _), .stopped(let job, _): return job
         }
+        return nil
     }
 
     /// Waits until a transfer needs a file.
     func waitForFileRequest(of job: Int) throws {
-        while !fileRequests.contains(job) { try note(nextReport()) }
+        while !fileRequests.contains(job) {
+            if let ended = try note(nextReport()) { throw TestFailure("job \(ended) has ended") }
+        }
     }
 
     /// Sends the file that a transfer needs.
@@ -245,7 +241,6 @@ final class FetchWorker {
         }
     }
 
-    /// Waits for the process to exit.
     func waitForExit() throws -> ProcessExit {
         guard let exit = process.waitForExit(milliseconds: 20_000) else { throw TookTooLong() }
         return exit

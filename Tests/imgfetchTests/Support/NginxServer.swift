@@ -25,10 +25,6 @@ final class NginxServer {
         case shortLived
     }
 
-    struct Failure: Error {
-        let description: String
-    }
-
     /// The root certificate, which no system trusts.
     let root: String
 
@@ -56,7 +52,7 @@ final class NginxServer {
                 Self.run(["curl", "-skf", "--noproxy", "*", url("/id", at: .old)], in: directory.path)
             }
         } catch {
-            throw Failure(description: "nginx did not start: \(text(ofFile: directory.file("errors")))")
+            throw TestFailure("nginx did not start: \(text(ofFile: directory.file("errors")))")
         }
     }
 
@@ -79,8 +75,7 @@ final class NginxServer {
         for (name, address, days) in [
             ("valid", "IP:127.0.0.1", "2"), ("expired", "IP:127.0.0.1", "-1"), ("otherName", "DNS:other.test", "2"),
         ] {
-            try "subjectAltName=\(address)".write(
-                toFile: directory.file("\(name).ext"), atomically: true, encoding: .utf8)
+            try Data("subjectAltName=\(address)".utf8).write(to: URL(filePath: directory.file("\(name).ext")))
             commands.append(
                 ["openssl", "req"] + key + ["-subj", "/CN=server", "-keyout", "\(name).key", "-out", "\(name).csr"])
             commands.append(
@@ -88,7 +83,7 @@ final class NginxServer {
                     + ["-CAcreateserial", "-days", days, "-extfile", "\(name).ext", "-out", "\(name).pem"])
         }
         for command in commands where !Self.run(command, in: directory.path) {
-            throw Failure(description: "failed: \(command.joined(separator: " "))")
+            throw TestFailure("failed: \(command.joined(separator: " "))")
         }
     }
 

@@ -32,10 +32,6 @@ import WorkerProtocol
         #expect((run.result?.bytes, run.progress.first?.expected) == (picture.count, .some(nil)))
     }
 
-    @Test func `203 is a success`() throws {
-        #expect(try fetch(.ok(picture).with { $0.status = 203 }).body == picture)
-    }
-
     @Test func `progress is reported with the first byte and at a limited rate`() throws {
         let origin = try TestOrigin { _ in
             .ok([UInt8](repeating: 7, count: 120)).with { ($0.pieceBytes, $0.pauseMs) = (1, 2) }
