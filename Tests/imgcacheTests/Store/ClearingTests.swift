@@ -90,8 +90,7 @@ import class TestSupport.Mount
         let (old, touched, found, confirmed) = (TestOriginal(1), TestOriginal(2), TestOriginal(3), TestOriginal(4))
         try cache.keepAll([old, touched, found, confirmed], rasters: { $0.raster() })
         let bytes = try [old, confirmed].reduce(0) {
-            $0 + (try FileDescriptor.open(readingAt: cache.path($1)).size())
-                + (try FileDescriptor.open(readingAt: cache.path($1.raster())).size())
+            $0 + (try size(of: cache.path($1))) + (try size(of: cache.path($1.raster())))
         }
         #expect(try cache.clear(olderThanSeconds: 3600).removed == 0)
         pause(milliseconds: 5100)

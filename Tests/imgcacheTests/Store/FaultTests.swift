@@ -123,31 +123,17 @@ import func TestSupport.run
     /// After a time with occasional failures the process finds and stores entries as before.
     @Test(arguments: [EIO, ENOSPC, EMFILE, EROFS]) func recovery(_ error: Int32) throws {
         let faults = try Faults(directory)
-        var cache = try CacheProcess(directory, retryInterval: 20, environment: faults.environment)
+        let failing = FailingCache(
+            faults, try CacheProcess(directory, retryInterval: 20, environment: faults.environment))
         faults.plan(.error(error), from: 5, stride: 7)
-        var failed = 0
-        func attempt(_ body: () throws -> Bool) throws -> Bool {
-            do {
-                return try body()
-            } catch is CacheProcess.Ended {
-                // A directory whose status cannot be read is left to the next process.
-                failed += faults.failed
-                faults.stop()
-                cache = try cache.successor()
-                return false
-            }
-        }
         for _ in 0..<10 {
-            let isDone = try attempt {
-                try work(cache)
-                return true
-            }
-            if !isDone { faults.plan(.error(error), from: 5, stride: 7) }
+            if try failing.attempt(work) == nil { faults.plan(.error(error), from: 5, stride: 7) }
         }
         // The number depends on the number of retries.
-        #expect(failed + faults.failed >= 3)
+        #expect(failing.failed >= 3)
         faults.stop()
-        try eventually { try attempt { try cache.keep(Self.originals[0]) } }
+        try eventually { try failing.attempt { try $0.keep(Self.originals[0]) } == true }
+        let cache = failing.process
         try cache.keepAll(Self.originals)
         try cache.findAll(Self.originals)
         try cache.close()

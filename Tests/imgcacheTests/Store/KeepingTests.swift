@@ -28,9 +28,7 @@ import WorkerProtocol
         #expect(try cache.keep(original))
         #expect(try cache.keep(raster))
         let state = try cache.waitForState(.on, entries: 2)
-        let sizes = try [cache.path(original), cache.path(raster)].map {
-            try FileDescriptor.open(readingAt: $0).size()
-        }
+        let sizes = try [cache.path(original), cache.path(raster)].map(size)
         #expect(state.bytes == CacheIndex.allocated(sizes[0]) + CacheIndex.allocated(sizes[1]))
         #expect(files(below: directory).contains("CACHEDIR.TAG"))
         let tag = String(decoding: try contents(of: directory + "/CACHEDIR.TAG"), as: UTF8.self)
@@ -38,9 +36,7 @@ import WorkerProtocol
     }
 
     @Test(arguments: [0, 1, 80, 4096, 300_000, 3_000_000]) func sizes(_ size: Int) throws {
-        let cache = try CacheProcess(directory)
-        let original = TestOriginal(7, size: size)
-        try cache.store(original)
+        try CacheProcess(directory).store(TestOriginal(7, size: size))
     }
 
     @Test func restartFindsEverything() throws {

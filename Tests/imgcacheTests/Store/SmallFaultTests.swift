@@ -46,16 +46,9 @@ import class TestSupport.Mount
 
     /// Everything found is right, before and after another start, and entries can be stored.
     private func expectRight(_ directory: String) throws {
-        var counts: [Int] = []
-        for _ in 0...1 {
-            let cache = try start(directory)
-            try cache.waitForState(.on)
-            try cache.waitForKnown()
-            counts.append(try Self.possible.findAll(in: cache))
-            if counts.count == 2 { #expect(try cache.keep(Self.originals[1]) && cache.has(Self.originals[1])) }
-            try cache.close()
+        try expectSame(Self.possible, startedBy: { try start(directory) }) { cache, number throws in
+            if number == 1 { #expect(try cache.keep(Self.originals[1]) && cache.has(Self.originals[1])) }
         }
-        #expect(counts[0] == counts[1])
         #expect(files(below: directory).filter { $0.contains(".tmp") } == [])
     }
 
@@ -186,32 +179,20 @@ import class TestSupport.Mount
     /// A disk that fails loses no small entry.
     @Test(arguments: [ENOSPC, EIO, EROFS]) func failedWritesLoseNothing(_ error: Int32) throws {
         let faults = try Faults(directory)
-        var cache = try start(directory, faults.environment)
+        let cache = FailingCache(faults, try start(directory, faults.environment))
         let (first, second) = (TestOriginal(1, size: 3000), TestOriginal(2, size: 3000))
-        #expect(try cache.keep(first))
-        var failed = 0
-        /// Uses the process; nil when that exits meanwhile: a directory whose status cannot be read is left to the next.
-        func attempt<Value>(_ body: (CacheProcess) throws -> Value) throws -> Value? {
-            do {
-                return try body(cache)
-            } catch is CacheProcess.Ended {
-                failed += faults.failed
-                faults.stop()
-                cache = try cache.successor()
-                return nil
-            }
-        }
+        #expect(try cache.process.keep(first))
         faults.plan(.error(error), from: 1)
         // Nothing is stored, and what is found is right.
-        if let isKept = try attempt({ try $0.keep(second) }) { #expect(!isKept) }
-        _ = try attempt { try $0.has(first) }
-        #expect(failed + faults.failed > 0)
+        if let isKept = try cache.attempt({ try $0.keep(second) }) { #expect(!isKept) }
+        _ = try cache.attempt { try $0.has(first) }
+        #expect(cache.failed > 0)
         faults.stop()
-        try eventually { try attempt { try $0.keep(second) } == true }
+        try eventually { try cache.attempt { try $0.keep(second) } == true }
         // The process that failed may exit only now.
         var found: Bool?
-        while found == nil { found = try attempt { try $0.has(first) && $0.has(second) } }
+        while found == nil { found = try cache.attempt { try $0.has(first) && $0.has(second) } }
         #expect(found == true)
-        try cache.close()
+        try cache.process.close()
     }
 }

@@ -36,9 +36,7 @@ import WorkerProtocol
             #expect(try first.query(keys: [original.record.key]) == confirmed.record)
             #expect(try first.has(original.raster(), of: confirmed))
         }
-        let sizes = try [first.path(original), first.path(original.raster())].map {
-            try FileDescriptor.open(readingAt: $0).size()
-        }
+        let sizes = try [first.path(original), first.path(original.raster())].map { try imgcacheTests.size(of: $0) }
         try first.waitForState { $0.entries == 2 && $0.bytes == sizes.map(CacheIndex.allocated).reduce(0, +) }
         try first.close()
         #expect(files(below: directory).filter { $0.contains(".tmp") } == [])

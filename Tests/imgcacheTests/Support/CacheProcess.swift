@@ -17,7 +17,6 @@ import struct TestSupport.TestFailure
 import let TestSupport.patience
 import func TestSupport.patterned
 
-/// Removes a directory with its contents.
 func removeTree(_ path: String) { try? FileManager.default.removeItem(atPath: path) }
 
 /// The files below a directory, by their relative paths, sorted.
@@ -34,7 +33,6 @@ func files(below path: String, _ prefix: String = "") -> [String] {
     return found.sorted()
 }
 
-/// The contents of a file.
 func contents(of file: FileDescriptor) throws -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: try file.size())
     let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
@@ -43,7 +41,8 @@ func contents(of file: FileDescriptor) throws -> [UInt8] {
 
 func contents(of path: String) throws -> [UInt8] { try contents(of: try FileDescriptor.open(readingAt: path)) }
 
-/// Replaces the contents of a file.
+func size(of path: String) throws -> Int { try FileDescriptor.open(readingAt: path).size() }
+
 func overwrite(_ path: String, with bytes: [UInt8]) throws {
     let file = try FileDescriptor.create(at: path)
     unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
@@ -104,7 +103,6 @@ final class CacheProcess {
     private var job = 0
     private let (arguments, environment): ([String], [String])
 
-    /// The process has exited or was killed.
     struct Ended: Error {}
 
     /// Starts a process and waits until it is ready. All entries are files unless `smallEntry` says otherwise.
@@ -213,12 +211,14 @@ final class CacheProcess {
         return true
     }
 
+    private func takeNext() throws {
+        guard let (report, _) = try receive() else { throw Ended() }
+        _ = take(report)
+    }
+
     /// Waits until all keys have been reported, or until that was withdrawn.
     func waitForKnown(isComplete: Bool = true) throws {
-        while known.isComplete != isComplete {
-            guard let (report, _) = try receive() else { throw Ended() }
-            _ = take(report)
-        }
+        while known.isComplete != isComplete { try takeNext() }
     }
 
     /// Waits for a matching state.
@@ -226,8 +226,7 @@ final class CacheProcess {
     func waitForState(_ isWanted: (DiskReport) -> Bool) throws -> DiskReport {
         while true {
             if let state, isWanted(state) { return state }
-            guard let (report, _) = try receive() else { throw Ended() }
-            _ = take(report)
+            try takeNext()
         }
     }
 
@@ -300,7 +299,6 @@ final class CacheProcess {
         return true
     }
 
-    /// Whether this raster is found with the right bytes.
     func has(_ raster: TestRaster, of original: TestOriginal) throws -> Bool {
         switch try find(original, form: raster.record.form) {
         case .raster(let record, let rasterRecord, let bytes):
@@ -375,7 +373,6 @@ final class CacheProcess {
     }
 }
 
-/// Waits until `condition` holds.
 func eventually(_ condition: () throws -> Bool) throws {
     let end = Instant.now.adding(milliseconds: Int(patience * 1000))
     while Instant.now < end {

@@ -96,7 +96,6 @@ func allContents(below path: String) throws -> [String: [UInt8]] {
     return found
 }
 
-/// Damages a file.
 func flipBit(ofByte place: Int, at path: String) throws {
     var bytes = try contents(of: path)
     bytes[place] ^= 1

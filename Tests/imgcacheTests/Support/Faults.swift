@@ -121,9 +121,7 @@ final class Faults {
         }
     }
 
-    /// The number of calls so far.
     var calls: Int { Int(self[.calls]) }
-    /// The number of calls that have failed.
     var failed: Int { Int(self[.failed]) }
 
     /// Restarts the count, and lets calls fail from number `first` to number `last`, or every `stride`th of them.
@@ -191,8 +189,8 @@ struct Possible {
 /// Starts a process without faults and checks that every result is right, that nothing is left behind, and that the
 /// index is right in the end.
 @discardableResult
-func expectSound(_ directory: String, _ possible: Possible, more: [String] = []) throws -> Int {
-    let cache = try CacheProcess(directory, more: more)
+func expectSound(_ directory: String, _ possible: Possible) throws -> Int {
+    let cache = try CacheProcess(directory)
     let count = try possible.findAll(in: cache)
     // All files have been compared with the index, and damaged entries removed.
     try cache.waitForKnown()
@@ -202,6 +200,45 @@ func expectSound(_ directory: String, _ possible: Possible, more: [String] = [])
     #expect(files(below: directory).filter { $0.contains(".tmp") } == [])
     try expectIndexAgrees(directory)
     return count
+}
+
+/// Checks that two processes, one after the other, find the same, that every result is right, and what `check` checks of
+/// each.
+func expectSame(
+    _ possible: Possible, startedBy start: () throws -> CacheProcess, _ check: (CacheProcess, Int) throws -> Void
+) throws {
+    var counts: [Int] = []
+    for number in 0...1 {
+        let cache = try start()
+        try cache.waitForState(.on)
+        try cache.waitForKnown()
+        counts.append(try possible.findAll(in: cache))
+        try check(cache, number)
+        try cache.close()
+    }
+    #expect(counts[0] == counts[1])
+}
+
+/// A process whose calls fail, and its successors: a directory whose status cannot be read is left to the next process.
+final class FailingCache {
+    private let faults: Faults
+    private(set) var process: CacheProcess
+    private var failedBefore = 0
+    var failed: Int { failedBefore + faults.failed }
+
+    init(_ faults: Faults, _ process: CacheProcess) { (self.faults, self.process) = (faults, process) }
+
+    /// Uses the process; nil when it exits meanwhile.
+    func attempt<Value>(_ body: (CacheProcess) throws -> Value) throws -> Value? {
+        do {
+            return try body(process)
+        } catch is CacheProcess.Ended {
+            failedBefore += faults.failed
+            faults.stop()
+            process = try process.successor()
+            return nil
+        }
+    }
 }
 
 /// The entries' files by their names, with their sizes.
