@@ -120,7 +120,9 @@ class SharedServer:
         self.process = subprocess.Popen(
             words + (["-u", "root"] if os.geteuid() == 0 else []), env={**os.environ, "MEMCACHED_PORT_FILENAME": str(file)},
             stderr=subprocess.DEVNULL)
-        wait_until(lambda: file.exists() and "TCP INET: " in file.read_text(), self.process, lambda: "memcached does not listen")
+        wait_until(
+            lambda: file.exists() and "TCP INET: " in file.read_text(), self.process,
+            lambda: "memcached does not listen")
         self.name = "127.0.0.1:" + file.read_text().split("TCP INET: ")[1].split()[0]
 
     def kill(self):

@@ -182,7 +182,8 @@ final class FetchWorker {
         }
     }
 
-    /// Notes a report, and returns the job that it ends. A file that is needed is sent at once, unless files are held back.
+    /// Notes a report, and returns the job that it ends. A file that is needed is sent at once, unless files are held
+    /// back.
     private func note(_ report: FetchReport) throws -> Int? {
         switch report {
         case .responded(let job, let response, let beginning):
