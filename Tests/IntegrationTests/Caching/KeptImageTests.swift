@@ -26,11 +26,9 @@ import Testing
         init(_ setting: Setting, _ url: String, in directory: TemporaryDirectory, name: String) throws {
             file = try FileDescriptor.create(at: directory.file(name))
             try file.truncate(to: 24)
-            let (_, control) = try UnixSocket.pair()
             child = try ChildProcess(
-                path: BuiltProducts.folder + "/imgprobe",
-                arguments: ["watch", setting.broker.socketPath, url, directory.file(name)],
-                environment: ["PATH=/usr/bin:/bin"], control: control)
+                BuiltProducts.folder + "/imgprobe", ["watch", setting.broker.socketPath, url, directory.file(name)],
+                environment: ["PATH=/usr/bin:/bin"])
         }
 
         deinit { child.send(SignalNumber.kill) }
@@ -53,23 +51,21 @@ import Testing
     }
 
     private func picture(_ version: Int, maxAge: Int = 1000) -> LocalOrigin.Response {
-        var response = png(tile(version))
-        response.headers.append(.init("Cache-Control", "max-age=\(maxAge)"))
-        return response
+        png(tile(version), maxAge: maxAge)
     }
 
-    private func write(_ picture: TestPicture, to path: String) throws {
-        try Data(picture.png).write(to: URL(filePath: path))
-        // Before that, results are not kept.
+    /// Writes an image to a file, and waits until results from it are kept.
+    private func write(_ picture: TestPicture, in directory: TemporaryDirectory) throws -> String {
+        let path = try directory.write(picture.png, to: "image.png")
         usleep(30_000)
+        return path
     }
 
     /// The image of an unchanged file needs no request, and that of a changed one does.
     @Test func keptFiles() throws {
         let setting = try Setting(routes: [:])
         let directory = try TemporaryDirectory()
-        let path = directory.file("image.png")
-        try write(tile(1), to: path)
+        let path = try write(tile(1), in: directory)
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
         let file = try FileDescriptor.open(readingAt: path)
         #expect(broker.kept(file: file) == nil)
@@ -89,12 +85,8 @@ import Testing
         // A descriptor that the broker would refuse gets nothing.
         let writing = unsafe FileDescriptor(owning: open(path, O_WRONLY | O_CLOEXEC))
         #expect(broker.kept(file: writing) == nil)
-        var options = GetOptions()
-        options.variant.width = 4
-        #expect(try broker.get(path: path, options).reply.width == 4)
-        options = GetOptions()
-        options.cache = .reload
-        #expect(try broker.get(path: path, options) !== first)
+        #expect(try broker.get(path: path, GetOptions { $0.variant.width = 4 }).reply.width == 4)
+        #expect(try broker.get(path: path, GetOptions { $0.cache = .reload }) !== first)
         #expect(broker.kept(file: file) == nil)
         let second = try broker.get(path: path)
         #expect(broker.kept(file: file) === second)
@@ -109,9 +101,8 @@ import Testing
         let path = directory.file("image.png")
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
         for version in 1...30 {
-            let bytes = tile(version % 7, side: 8).png
             let file = try FileDescriptor.create(at: path)
-            try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
+            try file.write(tile(version % 7, side: 8).png)
             if version % 3 == 0 { try file.setModified(1_600_000_000_000) }
             if version % 2 == 0 { usleep(30_000) }
             for _ in 0..<3 {
@@ -123,13 +114,12 @@ import Testing
     @Test func tasksKeepFiles() async throws {
         let setting = try Setting(routes: [:])
         let directory = try TemporaryDirectory()
-        let path = directory.file("image.png")
-        try write(tile(1), to: path)
+        let path = try write(tile(1), in: directory)
         let broker = AsyncImageBroker(path: setting.broker.socketPath)
         let first = try await broker.image(atPath: path)
         #expect(try await broker.image(atPath: path) === first)
         #expect(try await broker.image(in: FileDescriptor.open(readingAt: path)) === first)
-        try write(tile(2), to: path)
+        _ = try write(tile(2), in: directory)
         let second = try await broker.image(atPath: path)
         #expect(second !== first && second.seed == 2)
     }
@@ -150,15 +140,12 @@ import Testing
         }
         #expect(first.reply.source == .memory)
         #expect(try setting.broker.stats()[.requests] == before)
-        var options = GetOptions()
-        options.variant.width = 8
+        let options = GetOptions { $0.variant.width = 8 }
         let small = try [broker.get(url, options), broker.get(url, options), broker.get(url, options)]
         #expect(small.map(\.reply.width) == [8, 8, 8])
         #expect(small[1] === small[2])
         #expect(try broker.get(url) === first)
-        options = GetOptions()
-        options.cache = .reload
-        #expect(try broker.get(url, options).reply.source == .network)
+        #expect(try broker.get(url, GetOptions { $0.cache = .reload }).reply.source == .network)
         try eventually("the broker counts the hits") {
             _ = try broker.get(url)
             return try setting.broker.stats()[.mappedHits] > 10_000
@@ -169,11 +156,9 @@ import Testing
     @Test func hitMakesNoSystemCall() throws {
         let setting = try Setting { _ in picture(1) }
         func exit(_ more: [String] = []) throws -> ProcessExit? {
-            let (_, control) = try UnixSocket.pair()
-            return try ChildProcess(
-                path: BuiltProducts.folder + "/imgprobe",
-                arguments: ["hits", setting.broker.socketPath, setting.url("/a")] + more,
-                environment: ["PATH=/usr/bin:/bin"], control: control
+            try ChildProcess(
+                BuiltProducts.folder + "/imgprobe", ["hits", setting.broker.socketPath, setting.url("/a")] + more,
+                environment: ["PATH=/usr/bin:/bin"]
             ).waitForExit(milliseconds: 60_000)
         }
         // The library reports hits to the broker once a second, by a system call: a process that did not run for a
@@ -202,8 +187,7 @@ import Testing
         let setting = try Setting { picture($0["accept-language"] == "de" ? 2 : 1) }
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
         func get(_ language: String) throws -> Int {
-            var options = GetOptions()
-            options.headers = [HeaderField(name: "accept-language", value: language)]
+            let options = GetOptions { $0.headers = [HeaderField(name: "accept-language", value: language)] }
             return try broker.get(setting.url("/a"), options).seed
         }
         for _ in 0..<3 {
@@ -218,8 +202,7 @@ import Testing
         let url = try SourceURL(setting.url("/a"))
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
         let other = try ImageBroker(path: setting.broker.socketPath)
-        var reload = GetOptions()
-        reload.cache = .reload
+        let reload = GetOptions { $0.cache = .reload }
         let ways: [() throws -> Void] = [
             { _ = try other.remove(url) }, { _ = try other.clear(.memory) },
             { _ = try other.get(url.text, reload) },
@@ -240,10 +223,7 @@ import Testing
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
         let first = try (broker.get(url), broker.get(url)).1
         let next = current.advance()
-        try eventually("the new version is loaded") {
-            let image = try broker.get(url)
-            return image.seed == next
-        }
+        try eventually("the new version is loaded") { try broker.get(url).seed == next }
         #expect(first.seed == 1)
     }
 
@@ -283,8 +263,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let watchers = try (0..<2).map { try Watcher(setting, url.text, in: directory, name: "watcher\($0)") }
         let broker = try ImageBroker(path: setting.broker.socketPath)
-        var reload = GetOptions()
-        reload.cache = .reload
+        let reload = GetOptions { $0.cache = .reload }
         func waitUntilSeen(_ version: Int) throws {
             let counts = try watchers.map { try $0.seen }
             try eventually("version \(version) is seen by all") {

@@ -115,7 +115,7 @@ import Testing
             let image = try load(number, #""cache":"only-if-cached""#).image()
             #expect((image.source, image.descriptors) == (.memory, 1))
         }
-        #expect(try client.picture(client.load(setting.url("/0"), #""delivery":"inline""#)) == tile(0, side: 64))
+        #expect(try client.picture(of: setting.url("/0"), #""delivery":"inline""#) == tile(0, side: 64))
         try setting.idle()
         let report = try client.stats()
         #expect(report[.memoryEntries] >= numbers.count)

@@ -21,9 +21,7 @@ import Testing
         let setting = try Setting(
             environment: [try clockShim(in: directory), "BOOT_CLOCK=" + directory.file("ahead")]
         ) { _ in
-            png(tile(versions.add(1, ordering: .sequentiallyConsistent).newValue)).with {
-                $0.headers.append(.init("Cache-Control", "max-age=3600"))
-            }
+            png(tile(versions.add(1, ordering: .sequentiallyConsistent).newValue), maxAge: 3600)
         }
         let url = setting.url("/a")
         let keeping = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
@@ -32,7 +30,7 @@ import Testing
         #expect(try keeping.get(url) === kept)
 
         let client = try setting.client()
-        #expect(try client.picture(try client.load(url)) == tile(1))
+        #expect(try client.picture(of: url) == tile(1))
 
         // The first reply after the suspension shows that the broker has noticed it: no slot is valid any more.
         try setAhead(hours: 2)
@@ -44,10 +42,10 @@ import Testing
 
         // The first request after the suspension is not answered from memory either.
         try setAhead(hours: 4)
-        #expect(try client.picture(try client.load(url)) == tile(3))
+        #expect(try client.picture(of: url) == tile(3))
         #expect(try keeping.get(url).seed == 3)
         // Without a suspension in between, slots and responses last.
-        #expect(try client.picture(try client.load(url)) == tile(3))
+        #expect(try client.picture(of: url) == tile(3))
         #expect(versions.load(ordering: .sequentiallyConsistent) == 3)
     }
 }

@@ -51,7 +51,7 @@ import Testing
         unsafe memset(address!, 0, 4096)
         unsafe munmap(address!, 4096)
         let other = try setting.client()
-        #expect(try other.picture(try other.load(setting.url("/a"))) == tile(5, side: 64))
+        #expect(try other.picture(of: setting.url("/a")) == tile(5, side: 64))
     }
 }
 

@@ -98,8 +98,7 @@ import Testing
     @Test(.enabled("there is a release build") { FileManager.default.isExecutableFile(atPath: folder + "/imgbroker") })
     func allocationsOfAHit() throws {
         let counter = try AllocationCounter()
-        let origin = try LocalOrigin(routes: ["/picture-with-a-name-of-some-length.png": png(tile(1))])
-        defer { origin.stop() }
+        let origin = try TestOrigin(routes: ["/picture-with-a-name-of-some-length.png": png(tile(1))])
         let broker = try TestBroker(environment: counter.environment, folder: Self.folder, in: counter.directory)
         let client = try RawClient(broker.socketPath)
         try client.mapSegments()

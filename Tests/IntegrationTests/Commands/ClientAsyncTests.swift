@@ -10,10 +10,6 @@ import TestSupport
 import Testing
 
 @Suite(.blocking, .timeLimit(.minutes(5))) struct ClientAsyncTests {
-    private static func fresh(_ picture: TestPicture) -> LocalOrigin.Response {
-        png(picture).with { $0.headers.append(.init("Cache-Control", "max-age=60")) }
-    }
-
     private func code(_ body: () async throws -> Void) async -> ErrorCode? {
         do { try await body() } catch ClientError.refused(let error) { return error.code } catch {}
         return nil
@@ -160,8 +156,7 @@ import Testing
         try setting.broker.wait(for: "the request is cancelled") { $0[.cancelled] == 1 }
         setting.origin.gate("/a").open()
         try setting.broker.wait(for: "the image is decoded") { $0[.decodes] == 1 }
-        var options = GetOptions()
-        options.cache = .onlyIfCached
+        let options = GetOptions { $0.cache = .onlyIfCached }
         #expect(try await broker.image(at: setting.url("/a"), options: options).copiedBytes == tile(1, side: 64).bytes)
         #expect(setting.origin.statistics("/a").requests == 1)
     }
@@ -191,8 +186,7 @@ import Testing
         let file = TestPicture.gradient(width: 300, height: 200).jpeg(.progressive, quality: 90)
         let setting = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) } }
         let broker = AsyncImageBroker(path: setting.broker.socketPath)
-        var options = GetOptions()
-        options.progressive = true
+        let options = GetOptions { $0.progressive = true }
         var parts = 0
         for try await update in broker.load(setting.url("/a"), options: options) {
             switch update {
@@ -208,7 +202,7 @@ import Testing
     }
 
     @Test func `a kept image takes no message`() async throws {
-        let setting = try Setting { _ in Self.fresh(tile(1)) }
+        let setting = try Setting { _ in png(tile(1), maxAge: 60) }
         let broker = AsyncImageBroker(path: setting.broker.socketPath)
         let url = setting.url("/a")
         #expect(broker.keptImage(at: url) == nil)
@@ -216,8 +210,7 @@ import Testing
         let first = try await broker.image(at: url, width: 8)
         #expect(broker.keptImage(at: url) == nil)
         #expect(broker.keptImage(at: url, width: 8) === first)
-        var narrow = GetOptions()
-        narrow.variant.width = 8
+        let narrow = GetOptions { $0.variant.width = 8 }
         let requests = try await broker.stats()[.requests]
         for _ in 0..<100 { #expect(try await broker.image(at: url, width: 8) === first) }
         for try await update in broker.load(url, options: narrow) {
@@ -256,8 +249,7 @@ import Testing
 
     @Test func `requests in flight are sent to the next broker`() async throws {
         let directory = try TemporaryDirectory()
-        let origin = try LocalOrigin { $0.number == 1 && $0.path == "/a" ? .silent : Self.fresh(tile(1)) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { $0.number == 1 && $0.path == "/a" ? .silent : png(tile(1), maxAge: 60) }
         let first = try TestBroker(in: directory)
         let broker = AsyncImageBroker(path: first.socketPath)
         for _ in 0..<2 { _ = try await broker.image(at: origin.url("/b")) }
@@ -351,8 +343,7 @@ import Testing
         #expect(await code { try await broker.store([1, 2, 3], as: stored) } == .unsupportedFormat)
         #expect(await code { _ = try await broker.image(at: "ftp://a/") } == .unsupportedScheme)
         let directory = try TemporaryDirectory()
-        let path = directory.file("a.png")
-        try Data(tile(4).png).write(to: URL(filePath: path))
+        let path = try directory.write(tile(4).png, to: "a.png")
         #expect(try await broker.image(atPath: path).copiedBytes == tile(4).bytes)
         for try await update in broker.load(try FileDescriptor.open(readingAt: path)) {
             if case .final(let image) = update { #expect(image.copiedBytes == tile(4).bytes) }

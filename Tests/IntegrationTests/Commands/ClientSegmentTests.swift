@@ -8,6 +8,12 @@ import SharedCache
 import TestSupport
 import Testing
 
+/// Lets a segment be mapped for reading alone from now on. 1033 is F_ADD_SEALS.
+private func sealed(_ file: FileDescriptor) throws -> FileDescriptor {
+    try #require(fcntl(file.raw, 1033, 0b1_0111) == 0)
+    return file
+}
+
 /// The client library with images in segments, and a broker that the test plays.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct ClientSegmentTests {
     /// The broker's end of one connection.
@@ -94,9 +100,7 @@ import Testing
             self.size = size
             let file = try WritableBuffer(name: name, size: size).descriptor
             unsafe base = try #require(mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.raw, 0))
-            // 1033 is F_ADD_SEALS.
-            try #require(fcntl(file.raw, 1033, 0b1_0111) == 0)
-            descriptor = file
+            descriptor = try sealed(file)
         }
 
         deinit { unsafe munmap(base, size) }
@@ -131,6 +135,13 @@ import Testing
 
     private static let url = "http://a.test/"
 
+    /// A buffer of 64 equal bytes.
+    private func own(_ byte: UInt8) throws -> FileDescriptor {
+        try unsafe [UInt8](repeating: byte, count: 64).withUnsafeBytes {
+            try unsafe SealedBuffer(copying: $0, name: "own").descriptor
+        }
+    }
+
     private func reply(
         buffer: Int, segment: Int? = 3, offset: Int, bytes: Int = 64, segmentBytes: Int? = nil, slot: Int? = nil
     ) -> ImageReply {
@@ -143,6 +154,14 @@ import Testing
         image.descriptors = segmentBytes == nil && segment != nil ? 0 : 1
         image.slot = slot.map { .init(number: $0, generation: 1) }
         return image
+    }
+
+    /// Sends an image in the segment, with the segment's descriptor.
+    private func sendFirst(_ id: Int, buffer: Int = 7, offset: Int = 0, _ broker: PlayedBroker, _ segment: TestSegment)
+        throws
+    {
+        let image = reply(buffer: buffer, offset: offset, segmentBytes: segment.size)
+        try broker.send(.image(id: id, image), segment.takeDescriptor())
     }
 
     private func image(_ client: ImageBroker) throws -> BrokerImage {
@@ -171,7 +190,7 @@ import Testing
         segment.fill(64..<128, 1)
         segment.fill(8192..<12_288, 2)
         let (client, id) = try connected(to: broker)
-        try broker.send(.image(id: id, reply(buffer: 7, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
+        try sendFirst(id, offset: 64, broker, segment)
         let first = try image(client)
         try broker.send(.image(id: try get(client, of: broker), reply(buffer: 8, offset: 8192, bytes: 4096)))
         let second = try image(client)
@@ -187,7 +206,7 @@ import Testing
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
         let (client, id) = try connected(to: broker)
         let copy = try #require(segment.descriptor).duplicate()
-        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try sendFirst(id, broker, segment)
         try broker.send(
             .image(id: try get(client, of: broker), reply(buffer: 8, offset: 64, segmentBytes: 16_384)), [copy])
         let images = [try image(client), try image(client)]
@@ -200,7 +219,7 @@ import Testing
     @Test func `a segment that has ended is dropped with its last lease`() throws {
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
         let (client, id) = try connected(to: broker)
-        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try sendFirst(id, broker, segment)
         try broker.send(.image(id: try get(client, of: broker), reply(buffer: 8, offset: 64)))
         var images = [try image(client), try image(client)]
         try broker.send(.segmentEnded(3))
@@ -225,7 +244,7 @@ import Testing
         segment.fill(0..<64, 4)
         func load() throws -> BrokerImage {
             let (client, id) = try connected(to: broker)
-            try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+            try sendFirst(id, broker, segment)
             return try image(client)
         }
         var loaded: BrokerImage? = try load()
@@ -253,8 +272,7 @@ import Testing
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
         let (client, id) = try connected(to: broker)
         // More than the address space.
-        let huge = try WritableBuffer(name: "huge", size: 1 << 48).descriptor
-        #expect(fcntl(huge.raw, 1033, 0b1_0111) == 0)
+        let huge = try sealed(WritableBuffer(name: "huge", size: 1 << 48).descriptor)
         let next = try get(client, of: broker)
         try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 1 << 48)), [huge])
         try broker.send(.image(id: next, reply(buffer: 8, offset: 64)))
@@ -265,7 +283,7 @@ import Testing
         #expect(try broker.receive() == .release(buffers: [7, 8]))
         #expect(try broker.receive() == .forgetSegments([3]))
         #expect(try broker.receive().id == last)
-        try broker.send(.image(id: last, reply(buffer: 8, offset: 64, segmentBytes: 16_384)), segment.takeDescriptor())
+        try sendFirst(last, buffer: 8, offset: 64, broker, segment)
         #expect(try image(client).copiedBytes == [UInt8](repeating: 0, count: 64))
         // It is known again, and not forgotten once more.
         try client.returnLeases()
@@ -278,11 +296,8 @@ import Testing
         let broker = try PlayedBroker()
         let (client, other) = try connected(to: broker)
         // More than the address space.
-        let huge = try WritableBuffer(name: "huge", size: 1 << 48).descriptor
-        #expect(fcntl(huge.raw, 1033, 0b1_0111) == 0)
-        let own = try unsafe [UInt8](repeating: 3, count: 64).withUnsafeBytes {
-            try unsafe SealedBuffer(copying: $0, name: "own").descriptor
-        }
+        let huge = try sealed(WritableBuffer(name: "huge", size: 1 << 48).descriptor)
+        let own = try own(3)
         // Before the request, whose reply is awaited then.
         let awaited = other + 1
         var partial = reply(buffer: 7, offset: 0, segmentBytes: 1 << 48)
@@ -307,7 +322,7 @@ import Testing
         }
         try broker.send(.hello(id: hello, HelloReply(server: "played/1", formats: [], limits: [:])))
         let id = try #require(broker.receive().id)
-        try broker.send(.image(id: id, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try sendFirst(id, broker, segment)
         try eventually("the image has come") { received.withLock { $0 != nil } }
         received.withLock { $0 = nil }
         #expect(try broker.receive() == .release(buffers: [7]))
@@ -336,7 +351,7 @@ import Testing
         greeting.slots = Self.slots
         try broker.send(.hello(id: hello, greeting), [try page()])
         let first = try #require(broker.receive().id)
-        try broker.send(.image(id: first, reply(buffer: 7, offset: 0, segmentBytes: 16_384)), segment.takeDescriptor())
+        try sendFirst(first, broker, segment)
         let second = try #require(broker.receive().id)
         try broker.send(.image(id: second, reply(buffer: 8, offset: 64, slot: 1)))
         let pending = try #require(broker.receive().id)
@@ -384,18 +399,13 @@ import Testing
         words[1] = UInt64(Self.slots) << 32 | 1
         words[2] = 4711
         unsafe try words.withUnsafeBytes { unsafe try file.write($0, at: 0) }
-        try #require(fcntl(file.raw, 1033, 0b1_0111) == 0)
-        return file
+        return try sealed(file)
     }
 
     /// Images in a segment count among all, and others among those that take a descriptor.
     @Test func `kept images in a segment take no descriptor`() throws {
         let (broker, segment) = (try PlayedBroker(), try TestSegment())
-        let own = try (0..<4).map { number in
-            try unsafe [UInt8](repeating: UInt8(number), count: 64).withUnsafeBytes {
-                try unsafe SealedBuffer(copying: $0, name: "own").descriptor
-            }
-        }
+        let own = try (0..<4).map { try self.own($0) }
         // Requests 1 to 4 have memfds, the others a segment.
         broker.serve(page: try page()) { [self] id in
             if id <= 4 { return (reply(buffer: id, segment: nil, offset: 0, slot: id), [own[id - 1]]) }

@@ -7,8 +7,6 @@ import TestSupport
 import Testing
 
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ControlCommandTests {
-    static let program = BuiltProducts.folder + "/imgbroker"
-
     private func ctl(_ setting: Setting, _ words: String...) throws -> ProgramResult {
         try setting.broker.run(["ctl"] + words)
     }
@@ -17,7 +15,7 @@ import Testing
     private func object(_ setting: Setting, _ words: String...) throws -> [String: Any] {
         let result = try setting.broker.run(["ctl"] + words + ["--json"])
         #expect((result.exit, result.errors.isEmpty) == (.status(0), true), "\(words): \(result.errors)")
-        return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
+        return try jsonObject(result.output)
     }
 
     @Test(arguments: [
@@ -80,7 +78,7 @@ import Testing
     @Test func cancelAll() throws {
         let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let ids = try ["/a", "/b"].map { try client.get(setting.url($0)) }
-        for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
+        for path in ["/a", "/b"] { setting.origin.expectHeld(path) }
         #expect(try ctl(setting, "cancel-all").exit == .status(0))
         for id in ids { #expect(try client.answer(to: id).error?.code == .cancelled) }
         #expect(try object(setting, "cancel-all")["cancelled"] as? Bool == true)
@@ -89,9 +87,7 @@ import Testing
     @Test func prefetch() throws {
         let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile($0.path.utf8.count, side: 64)) }
         let directory = try TemporaryDirectory()
-        let list = directory.file("list")
-        func write(_ text: String) throws { try Data(text.utf8).write(to: URL(filePath: list)) }
-        try write("# pictures\n\n  \(setting.url("/a"))\r\n\(setting.url("/bb"))")
+        let list = try directory.write("# pictures\n\n  \(setting.url("/a"))\r\n\(setting.url("/bb"))", to: "list")
         let good = try object(setting, "prefetch", list, "--width", "8")
         #expect(good as? [String: Int] == ["done": 2, "failed": 0, "total": 2])
         let client = try setting.client()
@@ -99,7 +95,7 @@ import Testing
         #expect(try setting.broker.stats()[.decodes] == 2)
         #expect(try ctl(setting, "stats").output.contains("prefetched"))
 
-        try write("\(setting.url("/none"))\nno URL\n\(setting.url("/ccc"))\n")
+        try directory.write("\(setting.url("/none"))\nno URL\n\(setting.url("/ccc"))\n", to: "list")
         let bad = try ctl(setting, "prefetch", list)
         #expect((bad.exit, bad.output) == (.status(1), "1 loaded, 2 failed of 3\n"))
         #expect(bad.errors.contains("line 2: ") && bad.errorLines.count == 1, "\(bad)")
@@ -116,10 +112,9 @@ import Testing
             for i in $(seq 1100); do echo "$1"; done | cat - "$2" | "$0" ctl prefetch - --json --socket "$3"
             """
         let directory = try TemporaryDirectory()
-        try Data("\(setting.url("/none"))\n".utf8).write(to: URL(filePath: directory.file("last")))
-        let result = try run(
-            "/bin/sh",
-            ["-c", script, Self.program, setting.url("/a"), directory.file("last"), setting.broker.socketPath])
+        let last = try directory.write("\(setting.url("/none"))\n", to: "last")
+        let words = [program, setting.url("/a"), last, setting.broker.socketPath]
+        let result = try run("/bin/sh", ["-c", script] + words)
         #expect((result.exit, result.output) == (.status(1), #"{"done":1100,"failed":1,"total":1101}"# + "\n"))
         #expect(setting.origin.statistics("/a").requests == 1)
     }
@@ -146,8 +141,7 @@ import Testing
             some.lines.contains { $0.contains("\"pid\":\(worker.pid)") }
         }
         for line in some.lines {
-            let event = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
-            #expect(["failed", "worker"].contains(event?["event"] as? String))
+            #expect(["failed", "worker"].contains(try jsonObject(line)["event"] as? String))
         }
         #expect(all.exit(after: SignalNumber.interrupt) == .signal(SIGINT))
         #expect(try setting.broker.stop() == .status(0))
@@ -156,7 +150,7 @@ import Testing
 
     /// Runs a command as user nobody with one group.
     private func asNobody(group: String, _ words: [String], _ broker: TestBroker) throws -> ProgramResult {
-        let program = ["--reuid=nobody", "--regid=\(group)", "--clear-groups", Self.program, "ctl"]
+        let program = ["--reuid=nobody", "--regid=\(group)", "--clear-groups", program, "ctl"]
         return try run("/usr/bin/setpriv", program + words + ["--socket", broker.socketPath])
     }
 
@@ -182,7 +176,7 @@ import Testing
         for more in [[], ["--user", "daemon"]] {
             let broker = try TestBroker(["--socket-group", "mail"] + more)
             let attributes = try FileManager.default.attributesOfItem(atPath: broker.socketPath)
-            #expect(attributes[.posixPermissions] as? Int == 0o660)
+            #expect(try mode(of: broker.socketPath) == 0o660)
             #expect((attributes[.groupOwnerAccountID] as? Int).map(UInt32.init) == CurrentProcess.findGroup("mail"))
             #expect(try asNobody(group: "mail", ["stats"], broker).exit == .status(0))
             #expect(try asNobody(group: "daemon", ["stats"], broker).exit == .status(3))

@@ -37,7 +37,7 @@ import Testing
         let client = try setting.client()
         let url = "http://given.test/\(client.newID())"
         _ = try client.store(url, answer.body)
-        return try client.picture(client.load(url))
+        return try client.picture(of: url)
     }
 
     /// What imgproxy's documentation says, with the sizes of its own tests for an image of 200 × 100.

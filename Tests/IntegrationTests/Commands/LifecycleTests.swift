@@ -9,10 +9,6 @@ import Testing
 
 /// Start-up and shutdown, and what remains afterwards.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LifecycleTests {
-    private static func processes(of broker: TestBroker) -> [ProcessStatus] {
-        [broker.status] + broker.status.children
-    }
-
     @Test(arguments: [SIGTERM, SIGINT]) func exitsOnSignal(_ signal: Int32) throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         _ = try setting.client().load(setting.url("/a"))
@@ -33,14 +29,14 @@ import Testing
         }.withClient()
         let broker = setting.broker
         let id = try client.get(setting.url("/a"))
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
-        let processes = Self.processes(of: broker)
+        setting.origin.expectHeld("/a")
+        let processes = [broker.status] + broker.status.children
         broker.signal(SIGTERM)
         // New connections are refused; connected clients get an error for new requests.
         try eventually("the broker has stopped listening") { !broker.directory.names.contains("s") }
         #expect(try client.failure(setting.url("/c")).code == .shuttingDown)
         setting.origin.gate("/a").open()
-        #expect(try client.picture(try client.answer(to: id)) == tile(1))
+        #expect(try client.picture(answering: id) == tile(1))
         // Nothing is left to wait for: it exits before the 80 s that draining may take by its clock.
         #expect(try broker.waitForExit() == .status(0))
         try waitForExit(of: processes)
@@ -63,7 +59,7 @@ import Testing
     @Test func workersExitWithAKilledBroker() throws {
         let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         try client.get(setting.url("/a"))
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        setting.origin.expectHeld("/a")
         try setting.idleWorkers()
         // Also a stopped worker, which cannot notice it.
         try setting.broker.stop(try #require(setting.broker.workers(.decode).first))
@@ -87,13 +83,12 @@ import Testing
 
     @Test func secondBrokerRefuses() throws {
         let broker = try TestBroker()
-        let second = try run(BuiltProducts.folder + "/imgbroker", ["--socket", broker.socketPath, "--disk-limit", "0"])
+        let second = try broker.run(["--disk-limit", "0"])
         #expect((second.exit, second.errorLines.count) == (.status(1), 1))
         #expect(second.errors.contains("in use"))
         #expect(try RawClient(broker.socketPath).stats()[.requests] == 0)
-        let path = broker.directory.file("file")
-        #expect(FileManager.default.createFile(atPath: path, contents: Data("keep".utf8)))
-        #expect(try run(BuiltProducts.folder + "/imgbroker", ["--socket", path]).exit == .status(1))
+        let path = try broker.directory.write("keep", to: "file")
+        #expect(try imgbroker(["--socket", path]).exit == .status(1))
         #expect(text(ofFile: path) == "keep")
     }
 
@@ -104,21 +99,12 @@ import Testing
         first.signal(SIGKILL)
         try first.waitForExit()
         var children: [ChildProcess] = []
-        defer {
-            for child in children {
-                child.send(SIGKILL)
-                _ = child.waitForExit(milliseconds: 5000)
-            }
-        }
+        defer { for child in children { child.kill() } }
+        let script = #"exec "$0" --workers 1 --socket "$1" 2>/dev/null 3<&-"#
         for _ in 0..<5 {
-            let (_, control) = try UnixSocket.pair()
             children.append(
                 try ChildProcess(
-                    path: "/bin/sh",
-                    arguments: [
-                        "-c", #"exec "$0" --workers 1 --socket "$1" 2>/dev/null 3<&-"#,
-                        BuiltProducts.folder + "/imgbroker", directory.file("s"),
-                    ], environment: ["PATH=/usr/bin:/bin"], control: control))
+                    "/bin/sh", ["-c", script, program, directory.file("s")], environment: ["PATH=/usr/bin:/bin"]))
         }
         var ended: [ProcessExit] = []
         try eventually("four brokers have exited") {
@@ -178,12 +164,11 @@ import Testing
         let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let broker = setting.broker
         let id = try client.get(setting.url("/a"))
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        setting.origin.expectHeld("/a")
         let processes = [broker.status] + broker.status.children
-        let took = try milliseconds {
+        let took = try milliseconds { () throws in
             broker.signal(SIGTERM)
-            let error = try client.answer(to: id).error
-            #expect(error?.code == .shuttingDown)
+            #expect(try client.answer(to: id).error?.code == .shuttingDown)
             #expect(try broker.waitForExit() == .status(0))
         }
         #expect(took < Self.soon)
@@ -198,10 +183,7 @@ import Testing
         let id = try client.get(setting.url("/a"))
         try setting.broker.wait(for: "the decoding is running") { $0[.reservedBytes] > 0 && $0[.running] == 1 }
         let processes = [setting.broker.status] + setting.broker.status.children
-        let took = try milliseconds {
-            let exit = try setting.broker.stop()
-            #expect(exit == .status(0))
-        }
+        let took = try milliseconds { () throws in #expect(try setting.broker.stop() == .status(0)) }
         #expect(took < Self.soon)
         #expect(try client.answer(to: id).error?.code == .shuttingDown)
         try waitForExit(of: processes)

@@ -9,17 +9,12 @@ import WorkerProtocol
 
 /// Load options of `get`, and the broker's flags that affect them.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LoadCommandTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
-
     private func get(_ setting: Setting, _ path: String, _ words: String...) throws -> ProgramResult {
-        let url = path.hasPrefix("/") ? setting.url(path) : path
-        return try imgbroker(["get", url, "--socket", setting.broker.socketPath] + words)
+        try setting.broker.run(["get", path.hasPrefix("/") ? setting.url(path) : path] + words)
     }
 
     private func fields(_ setting: Setting, _ path: String, _ words: String...) throws -> [String: Any] {
-        let url = path.hasPrefix("/") ? setting.url(path) : path
-        let result = try imgbroker(["get", url, "--json", "--socket", setting.broker.socketPath] + words)
-        return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
+        try jsonObject(try setting.broker.run(["get", setting.url(path), "--json"] + words).output)
     }
 
     private func picture(_ number: Int = 1, _ headers: (String, String)...) -> LocalOrigin.Response {
@@ -43,7 +38,7 @@ import WorkerProtocol
     /// A terminal that reports no size is taken for one of 80 columns and 24 rows.
     @Test func previewInATerminalWithoutSize() throws {
         let setting = try Setting(routes: ["/a": picture()])
-        let command = "\(Self.program) get \(setting.url("/a")) --preview --socket \(setting.broker.socketPath)"
+        let command = "\(program) get \(setting.url("/a")) --preview --socket \(setting.broker.socketPath)"
         let result = try run("/usr/bin/script", ["-qec", "stty rows 0 cols 0; \(command)", "/dev/null"])
         #expect(result.exit == .status(0) && result.output.contains("16 × 16"), "\(result.output)")
     }
@@ -153,18 +148,17 @@ import WorkerProtocol
         let setting = try Setting(["--queue-order", order]) { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let client = try setting.client()
         for number in 1...6 { _ = try client.get(setting.url("/\(number)")) }
-        for number in 1...6 { #expect(setting.origin.wait(for: "/\(number)", seconds: patience) { $0.held == 1 }) }
+        for number in 1...6 { setting.origin.expectHeld("/\(number)") }
         for path in ["/a", "/b", "/c"] { _ = try client.get(setting.url(path)) }
         try setting.broker.wait(for: "three requests are queued") { $0[.queued] == 3 }
         setting.origin.gate("/1").open()
-        #expect(setting.origin.wait(for: first, seconds: patience) { $0.held == 1 })
+        setting.origin.expectHeld(first)
         #expect(setting.origin.requests.count == 7)
     }
 
     /// The proxy resolves the name, so the broker checks no address.
     @Test func proxy() throws {
-        let origin = try LocalOrigin { $0.path == "http://pictures.example/a" ? png(tile(1)) : .status(404) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { $0.path == "http://pictures.example/a" ? png(tile(1)) : .status(404) }
         let (_, client) = try TestBroker(["--proxy", "http://127.0.0.1:\(origin.port)"], allowed: []).withClient()
         #expect(try client.load("http://pictures.example/a").image().width == 16)
         #expect(origin.requests.first?["Host"] == "pictures.example")

@@ -8,9 +8,7 @@ import WorkerProtocol
 
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LogTests {
     private func lines(_ setting: Setting) throws -> [[String: Any]] {
-        try setting.broker.logLines.map {
-            try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any], "\($0)")
-        }
+        try setting.broker.logLines.map { try jsonObject($0) }
     }
 
     private func load(_ setting: Setting) throws {
@@ -97,12 +95,10 @@ import WorkerProtocol
     @Test func `the workers of a broker with the journal write priorities`() throws {
         let directory = try TemporaryDirectory()
         // The file is the journal if the variable names it.
-        let log = directory.file("log")
-        #expect(FileManager.default.createFile(atPath: log, contents: nil))
+        let log = try directory.write("", to: "log")
         let file = try FileManager.default.attributesOfItem(atPath: log)
         let name = "\(try #require(file[.systemNumber] as? Int)):\(try #require(file[.systemFileNumber] as? Int))"
-        let setting = try LocalOrigin { _ in png(tile(1)) }
-        defer { setting.stop() }
+        let setting = try TestOrigin { _ in png(tile(1)) }
         let broker = try TestBroker(["--log-level", "debug"], environment: ["JOURNAL_STREAM=\(name)"], in: directory)
         #expect(try RawClient(broker.socketPath).load(setting.url("/1")).image().width > 0)
         #expect(broker.logLines.contains { $0.hasPrefix("<5>process=imgbroker event=started") }, "\(broker.logTail)")

@@ -7,12 +7,9 @@ import Testing
 
 /// The client library with a broker that does not follow the protocol.
 @Suite(.blocking, .timeLimit(.minutes(1))) struct LyingBrokerTests {
-    /// A socket whose first connection gets `reply` for its first bytes, and then `payload`.
-    private func loading(_ reply: String, payload: [UInt8] = []) throws -> Result<BrokerImage, ClientError> {
-        let directory = try TemporaryDirectory()
-        let path = directory.file("s")
+    /// A socket whose first connection gets these bytes for its first ones.
+    private func serve(_ answer: [UInt8], at path: String) throws {
         let listener = try UnixSocket.listen(at: path, mode: 0o600)
-        let answer = try Frame.encodeForTest(reply) + payload
         Thread.detachNewThread {
             while UnixSocket.waitUntilReadable(listener) {
                 guard let socket = try? UnixSocket.accept(from: listener) else { continue }
@@ -22,9 +19,14 @@ import Testing
                 return
             }
         }
-        let broker = try ImageBroker(path: path)
-        var options = GetOptions()
-        options.delivery = .inline
+    }
+
+    /// The image of a broker that answers with `reply`, and then `payload`.
+    private func loading(_ reply: String, payload: [UInt8] = []) throws -> Result<BrokerImage, ClientError> {
+        let directory = try TemporaryDirectory()
+        try serve(RawClient.frame(reply) + payload, at: directory.file("s"))
+        let broker = try ImageBroker(path: directory.file("s"))
+        let options = GetOptions { $0.delivery = .inline }
         return Result { () throws(ClientError) in try broker.get("http://a.test/", options) }
     }
 
@@ -49,21 +51,10 @@ import Testing
     func `deceptive characters do not reach the terminal`(_ command: ([String], String), asJSON: Bool) throws {
         let directory = try TemporaryDirectory()
         let path = directory.file("s")
-        let listener = try UnixSocket.listen(at: path, mode: 0o600)
         let deceptive = #"http://a/\u001b[2J\u009b31m\u202e\u2028\n\u2066"#
-        let subscribed = command.0 == ["events"] ? try Frame.encodeForTest(#"{"type":"ok","id":1}"#) : []
-        let answer = try subscribed + Frame.encodeForTest(command.1.replacingOccurrences(of: "@", with: deceptive))
-        Thread.detachNewThread {
-            guard UnixSocket.waitUntilReadable(listener), let socket = try? UnixSocket.accept(from: listener) else {
-                return
-            }
-            UnixSocket.waitUntilReadable(socket)
-            _ = unsafe answer.withUnsafeBytes { unsafe try? UnixSocket.send($0, descriptors: [], on: socket) }
-            UnixSocket.shutDownSending(socket)
-        }
-        let result = try run(
-            BuiltProducts.folder + "/imgbroker",
-            ["ctl"] + command.0 + ["--socket", path] + (asJSON ? ["--json"] : []))
+        let subscribed = command.0 == ["events"] ? RawClient.frame(#"{"type":"ok","id":1}"#) : []
+        try serve(subscribed + RawClient.frame(command.1.replacing("@", with: deceptive)), at: path)
+        let result = try imgbroker(["ctl"] + command.0 + ["--socket", path] + (asJSON ? ["--json"] : []))
         let printed = result.output + result.errors
         #expect(printed.lowercased().contains(#"\u202e"#), "\(printed.debugDescription)")
         let others = printed.unicodeScalars.filter { $0 != "\n" && !(" "..."~").contains($0) }
@@ -85,11 +76,5 @@ import Testing
             Issue.record("accepted")
             return
         }
-    }
-}
-
-extension Frame {
-    fileprivate static func encodeForTest(_ text: String) throws -> [UInt8] {
-        (0..<4).map { UInt8(truncatingIfNeeded: text.utf8.count >> (24 - 8 * $0)) } + Array(text.utf8)
     }
 }

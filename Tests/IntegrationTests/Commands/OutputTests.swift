@@ -8,8 +8,6 @@ import Testing
 
 /// Where commands write: files of any kind, and a standard output that takes nothing.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct OutputTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
-
     private let directory: TemporaryDirectory
     private let setting: Setting
 
@@ -27,18 +25,15 @@ import Testing
         try setting.broker.run(["get", setting.url(image), "--original", "-o", path])
     }
 
-    private func contents(_ path: String) -> [UInt8]? { FileManager.default.contents(atPath: path).map { Array($0) } }
-
     /// Runs a command of a shell in which `$0` is the program and `$1` the socket.
     private func shell(_ script: String) throws -> ProgramResult {
-        try run("/bin/sh", ["-c", script, Self.program, setting.broker.socketPath])
+        try run("/bin/sh", ["-c", script, program, setting.broker.socketPath])
     }
 
     @Test func `a WebP has all frames of an animation, other files the first, and it is said`() throws {
         let animation = TestAnimation.everything([.keep], blends: [true], alphas: [255, 0])
         let count = animation.frames.count
-        let source = directory.file("cat.gif")
-        try Data(animation.gif()).write(to: URL(filePath: source))
+        let source = try directory.write(animation.gif(), to: "cat.gif")
         func get(_ words: String...) throws -> ProgramResult {
             try imgbroker(["get", source, "--socket", setting.broker.socketPath] + words)
         }
@@ -84,7 +79,7 @@ import Testing
 
     @Test(arguments: [true, false]) func `a symbolic link stays, and its target is written`(exists: Bool) throws {
         let (link, target) = (directory.file("link"), directory.file("target"))
-        if exists { try Data("old and longer".utf8).write(to: URL(filePath: target)) }
+        if exists { try directory.write("old and longer", to: "target") }
         #expect(unsafe symlink(target, link) == 0)
         #expect(try get(to: link).exit == .status(0))
         #expect(contents(target) == tile(1).png)
@@ -99,8 +94,8 @@ import Testing
         // In a pipe, the path of the copy is that of another file.
         if name == "copy", redirection == "| cat >" { return }
         let target = name == "copy" ? copy : name
-        try Data("kept".utf8).write(to: URL(filePath: copy))
         for json in ["", " --json"] {
+            try directory.write("kept", to: "copy")
             let result = try shell(
                 #""$0" get \#(setting.url("/a")) --original\#(json) -o \#(target) --socket "$1" \#(redirection)\#(copy)"#
             )
@@ -108,7 +103,6 @@ import Testing
             #expect(result.errors.contains(#""type":"image""#) == !json.isEmpty, "\(result.errors)")
             let before = redirection == ">>" ? Array("kept".utf8) : []
             #expect(contents(copy) == before + tile(1).png, "\(json)")
-            try Data("kept".utf8).write(to: URL(filePath: copy))
         }
         #expect(directory.names == ["copy"])
     }
@@ -121,10 +115,9 @@ import Testing
     }
 
     @Test func `a file or a link beside the output is not touched`() throws {
-        let (victim, kept) = (directory.file("victim"), directory.file("b.png.partial"))
-        try Data("victim".utf8).write(to: URL(filePath: victim))
+        let victim = try directory.write("victim", to: "victim")
         #expect(unsafe symlink(victim, directory.file("a.png.partial")) == 0)
-        try Data("kept".utf8).write(to: URL(filePath: kept))
+        let kept = try directory.write("kept", to: "b.png.partial")
         for name in ["a.png", "b.png"] {
             #expect(try get(to: directory.file(name)).exit == .status(0))
             #expect(contents(directory.file(name)) == tile(1).png)
@@ -141,9 +134,7 @@ import Testing
     ])
     func `a name leads to no other folder`(last: String, name: String) throws {
         let inner = directory.file("in")
-        for folder in [inner, inner + "/" + name] {
-            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        }
+        try directory.makeDirectory("in/" + name)
         let (socket, url) = (setting.broker.socketPath, setting.url("/" + last))
         for pattern in ["in/{name}/x.png", "in/{name}.png", "in/{name}/{name}.png"] {
             let result = try shell(
@@ -158,30 +149,28 @@ import Testing
 
     /// The folder before `{name}` is the user's choice, and may be a link itself.
     @Test func `links in the folder of a name are followed within it only`() throws {
-        for folder in ["real/inside", "outside"] {
-            try FileManager.default.createDirectory(atPath: directory.file(folder), withIntermediateDirectories: true)
-        }
-        try Data("victim".utf8).write(to: URL(filePath: directory.file("outside/a.png")))
+        for folder in ["real/inside", "outside"] { try directory.makeDirectory(folder) }
+        try directory.write("victim", to: "outside/a.png")
         let links = [
             "in": "real", "real/a": "../outside", "real/a.png": "../outside/a.png", "real/b": "inside",
             "real/c": directory.file("outside"), "real/a.webp": "b/y.webp", "real/d.png": "../outside/new.png",
         ]
         for (link, target) in links { #expect(unsafe symlink(target, directory.file(link)) == 0) }
-        func status(_ last: String, _ pattern: String) throws -> ProgramResult {
+        func result(_ last: String, _ pattern: String) throws -> ProgramResult {
             try get("/" + last, to: directory.file(pattern))
         }
         for (last, pattern) in [
             ("a", "in/{name}/x.png"), ("a", "in/{name}/a.png"), ("a", "in/{name}.png"), ("c", "in/{name}/x.png"),
             ("d", "in/{name}.png"), ("b", "in/{name}/../../outside/x.png"),
         ] {
-            let result = try status(last, pattern)
+            let result = try result(last, pattern)
             #expect(result.exit == .status(1), "\(pattern)")
             #expect(result.errors.contains("leads out of the folder"), "\(result.errors)")
         }
         #expect(contents(directory.file("outside/a.png")) == Array("victim".utf8))
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.file("outside")) == ["a.png"])
-        #expect(try status("b", "in/{name}/x.png").exit == .status(0))
-        #expect(try status("a", "in/{name}.webp").exit == .status(0))
+        #expect(try result("b", "in/{name}/x.png").exit == .status(0))
+        #expect(try result("a", "in/{name}.webp").exit == .status(0))
         #expect(contents(directory.file("real/inside/x.png")) == tile(1).png)
         #expect(contents(directory.file("real/inside/y.webp")) == tile(1).png)
     }
@@ -243,12 +232,8 @@ import Testing
                 "DESTDIR=\(directory.path)", "BUILT=\(isRelease ? release : BuiltProducts.folder)",
             ])
         #expect(result.exit == .status(0), "\(result.errors)")
-        let installed =
-            ["bin/imgbroker"]
-            + ["imgfetch", "imgworker", "imgcache", "imgtier", "imgexporter", "imghttp"].map {
-                "libexec/imgbroker/" + $0
-            }
-        for name in installed where isRelease {
+        let helpers = ["imgfetch", "imgworker", "imgcache", "imgtier", "imgexporter", "imghttp"]
+        for name in ["bin/imgbroker"] + helpers.map({ "libexec/imgbroker/" + $0 }) where isRelease {
             let bytes = try Data(contentsOf: URL(filePath: directory.file("usr/" + name)))
             #expect(bytes.range(of: Data(own.utf8)) == nil, "\(name)")
         }
@@ -281,21 +266,16 @@ import Testing
     @Test func `prefetch continues standard input where it is, and skips a byte-order mark`() throws {
         let url = setting.url("/a")
         let socket = #"ctl prefetch - --socket "$1""#
-        let list = directory.file("list")
-        try Data("not read again\n\(url)\n".utf8).write(to: URL(filePath: list))
+        let list = try directory.write("not read again\n\(url)\n", to: "list")
         let continued = try shell(#"{ read line; "$0" \#(socket); } <\#(list)"#)
         #expect(continued.output == "1 loaded, 0 failed of 1\n", "\(continued.errors)")
         let marked = try shell(#"printf '\357\273\277%s\n' \#(url) | "$0" \#(socket)"#)
         #expect(marked.output == "1 loaded, 0 failed of 1\n", "\(marked.errors)")
         // A socket cannot be opened by a path.
         let (input, other) = try UnixSocket.pair()
-        let command = try ChildProcess(
-            path: "/bin/sh",
-            arguments: [
-                "-c", #"exec "$0" \#(socket) <&3 >"$2" 3<&-"#, Self.program, setting.broker.socketPath,
-                directory.file("out"),
-            ],
-            control: other)
+        let script = #"exec "$0" \#(socket) <&3 >"$2" 3<&-"#
+        let words = ["-c", script, program, setting.broker.socketPath, directory.file("out")]
+        let command = try ChildProcess(path: "/bin/sh", arguments: words, control: other)
         let line = Array((url + "\n").utf8)
         _ = try unsafe line.withUnsafeBytes { unsafe try UnixSocket.send($0, descriptors: [], on: input) }
         UnixSocket.shutDownSending(input)
@@ -306,12 +286,9 @@ import Testing
     @Test func `events end when no process reads them`() throws {
         let (_, writing) = try UnixSocket.pair()
         // Without the signal, which would end the process anyway.
+        let script = #"trap "" PIPE; exec "$0" ctl events --socket "$1" >&3 2>/dev/null"#
         let command = try ChildProcess(
-            path: "/bin/sh",
-            arguments: [
-                "-c", #"trap "" PIPE; exec "$0" ctl events --socket "$1" >&3 2>/dev/null"#, Self.program,
-                setting.broker.socketPath,
-            ], control: writing)
+            path: "/bin/sh", arguments: ["-c", script, program, setting.broker.socketPath], control: writing)
         try setting.broker.wait(for: "the command has subscribed") { $0[.clients] == 2 }
         let client = try setting.client()
         try eventually("the command ends") {

@@ -7,16 +7,14 @@ import Testing
 
 /// Settings whose values are in files of their own: root certificates, and the password for a proxy.
 @Suite(.blocking, .timeLimit(.minutes(5))) struct PrivateSettingTests {
-
     private let directory: TemporaryDirectory
     private var file: String { directory.file("conf") }
 
     init() throws { directory = try TemporaryDirectory() }
 
-    private func write(_ text: String, to path: String, mode: mode_t = 0o600) throws {
-        try text.write(toFile: path, atomically: true, encoding: .utf8)
-        let status = unsafe chmod(path, mode)
-        try #require(status == 0)
+    private func write(_ text: String, to name: String, mode: mode_t = 0o600) throws {
+        let path = try directory.write(text, to: name)
+        try #require(unsafe chmod(path, mode) == 0)
     }
 
     private func reload(_ broker: TestBroker) throws -> ProgramResult {
@@ -26,27 +24,26 @@ import Testing
     @Test(.enabled(if: TLSServer.isPossible, "needs openssl and python3"))
     func `a root certificate is trusted from the reload on that reads it`() throws {
         let server = try TLSServer()
-        try write("allow-address = 127.0.0.0/8\n", to: file)
+        try write("allow-address = 127.0.0.0/8\n", to: "conf")
         let (broker, client) = try TestBroker(["--config", file], allowed: [], in: directory).withClient()
         #expect(try client.failure(server.url).code == .tlsFailed)
-        try write("allow-address = 127.0.0.0/8\nca-file = \(server.certificate)\n", to: file)
+        try write("allow-address = 127.0.0.0/8\nca-file = \(server.certificate)\n", to: "conf")
         #expect(try reload(broker).output == "ca-file: (none) → \(server.certificate)\n")
         // The body, a number, is no image.
         #expect(try client.failure(server.url, #""retryFailed":true"#).code == .unsupportedFormat)
 
-        try write("no certificate", to: directory.file("other.pem"))
-        try write("ca-file = \(directory.file("other.pem"))\n", to: file)
+        try write("no certificate", to: "other.pem")
+        try write("ca-file = \(directory.file("other.pem"))\n", to: "conf")
         let result = try reload(broker)
         #expect(result.exit == .status(1))
         #expect(result.errors.contains("\(file):1: ca-file: there is no certificate (PEM) in"))
     }
 
     @Test func `the password for a proxy is in no process's arguments or environment, and not shown`() throws {
-        let proxy = try LocalOrigin { _ in png(tile(1)) }
-        defer { proxy.stop() }
+        let proxy = try TestOrigin { _ in png(tile(1)) }
         let secret = directory.file("secret")
-        try write("me:geheim\n", to: secret)
-        try write("proxy = \(proxy.url(""))\nproxy-credentials-file = \(secret)\n", to: file)
+        try write("me:geheim\n", to: "secret")
+        try write("proxy = \(proxy.url(""))\nproxy-credentials-file = \(secret)\n", to: "conf")
         let (broker, client) = try TestBroker(["--config", file], allowed: [], in: directory).withClient()
         #expect(try client.load("http://pictures.example/1").image().source == .network)
         // "me:geheim" in Base64.
@@ -63,7 +60,7 @@ import Testing
         #expect(!broker.logLines.contains { $0.contains("may read the password") || $0.contains("geheim") })
 
         // Another password in the same file, which all users may read.
-        try write("me:anders\n", to: secret, mode: 0o644)
+        try write("me:anders\n", to: "secret", mode: 0o644)
         #expect(try reload(broker).output == "proxy-credentials-file: \(secret) → \(secret) (other contents)\n")
         #expect(broker.logLines.contains { $0.contains("may read the password in \(secret)") })
         #expect(try client.load("http://pictures.example/2").image().source == .network)
@@ -73,10 +70,9 @@ import Testing
     @Test(arguments: ["geheim", "", ":geheim", "me:geheim\nmore", "me:gehe\u{1}im"])
     func `a file that is not understood is not quoted`(contents: String) throws {
         let secret = directory.file("secret")
-        try write(contents, to: secret)
-        let result = try imgbroker([
-            "--check-config", "--proxy", "http://proxy:3128", "--proxy-credentials-file", secret,
-        ])
+        try write(contents, to: "secret")
+        let words = ["--check-config", "--proxy", "http://proxy:3128", "--proxy-credentials-file", secret]
+        let result = try imgbroker(words)
         #expect(result.exit == .status(2))
         let complaint = "--proxy-credentials-file: \(secret) must have one line, USER:PASSWORD, in UTF-8"
         #expect(result.errors == "imgbroker: \(complaint)\n")
@@ -84,14 +80,12 @@ import Testing
 
     @Test func `what the files need is said in one line`() throws {
         let (pipe, secret) = (directory.file("pipe"), directory.file("secret"))
-        let status = unsafe mkfifo(pipe, 0o600)
-        try #require(status == 0)
-        try write("me:geheim\n", to: secret)
+        try #require(unsafe mkfifo(pipe, 0o600) == 0)
+        try write("me:geheim\n", to: "secret")
         let (cut, long) = (directory.file("cut"), directory.file("long"))
-        try write("-----BEGIN CERTIFICATE-----\nMIIB\n", to: cut)
-        try write("me:" + String(repeating: "x", count: 1025), to: long)
-        let latin = directory.file("latin")
-        try Data([0x6D, 0x65, 0x3A, 0xE9]).write(to: URL(filePath: latin))
+        try write("-----BEGIN CERTIFICATE-----\nMIIB\n", to: "cut")
+        try write("me:" + String(repeating: "x", count: 1025), to: "long")
+        let latin = try directory.write([0x6D, 0x65, 0x3A, 0xE9], to: "latin")
         for (words, message) in [
             (["--ca-file", pipe], "is no regular file of 1 MiB at most"),
             (["--config", pipe], "is no regular file of 1 MiB at most"),

@@ -44,9 +44,7 @@ import Testing
 
     @Test func socketPermissions() throws {
         let broker = try TestBroker()
-        let attributes = try FileManager.default.attributesOfItem(atPath: broker.socketPath)
-        let mode = try #require(attributes[.posixPermissions] as? Int)
-        #expect(mode == (getuid() == 0 ? 0o660 : 0o600))
+        #expect(try mode(of: broker.socketPath) == (getuid() == 0 ? 0o660 : 0o600))
     }
 
     @Test(arguments: ["imgfetch", "imgworker"]) func workersRefuseManualUse(_ program: String) throws {
@@ -70,8 +68,7 @@ import Testing
     /// A worker that reports ready in a version, without a sandbox.
     private static func ready(version: String) -> String {
         let report = #"{"type":"ready","version":"\#(version)"}"#
-        let length =
-            "\\" + String(repeating: "0", count: report.utf8.count < 64 ? 1 : 0) + String(report.utf8.count, radix: 8)
+        let length = (report.utf8.count < 64 ? "\\0" : "\\") + String(report.utf8.count, radix: 8)
         return "printf '\\000\\000\\000\(length)\(report)' >&3; exec sleep 20"
     }
 
@@ -105,8 +102,7 @@ import Testing
         "exit 1", "kill -SEGV $$", #"printf '\000\000\000\000garbage' >&3; exec sleep 20"#,
         #"printf '\000\000\000\002{}' >&3; exec sleep 20"#, "exec 3>&-; exec sleep 20", unconfined,
     ]) func failingWorkers(_ script: String) throws {
-        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
-        defer { origin.stop() }
+        let origin = try TestOrigin(routes: ["/a": png(tile(1))])
         let (directory, broker) = try broker(imgworker: script)
         let client = try RawClient(broker.socketPath)
         try broker.wait(for: "three workers were started") { $0[.workerRestarts] >= 3 }
@@ -199,10 +195,7 @@ import Testing
         ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
         ("imgworker", codecs, families + network + ["libgnutls", "libsqlite3"]),
         ("imgcache", ["libsqlite3"], codecs + network),
-        (
-            "imgtier", ["libmemcached"],
-            codecs + families + ["libcurl", "libnghttp2", "libsqlite3", "libmicrohttpd"]
-        ),
+        ("imgtier", ["libmemcached"], codecs + families + ["libcurl", "libnghttp2", "libsqlite3", "libmicrohttpd"]),
     ])
     func libraries(program: String, needed: [String], forbidden: [String]) throws {
         let result = try run("/usr/bin/ldd", [BuiltProducts.folder + "/" + program])
@@ -222,17 +215,15 @@ import Testing
     private func folder(in directory: TemporaryDirectory) throws -> String {
         let program = directory.file("oldkernel")
         try Compiler.makeProgram(program, of: "Tests/OldKernel/OldKernel.c")
-        let folder = directory.file("bin")
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        try directory.makeDirectory("bin")
         let script = "#!/bin/sh\nexec \(program) \(BuiltProducts.folder)/imgbroker \"$@\"\n"
-        try Programs.write(script, to: folder + "/imgbroker")
-        return folder
+        try Programs.write(script, to: directory.file("bin/imgbroker"))
+        return directory.file("bin")
     }
 
     @Test func noDecodingWithoutLandlock() throws {
         let directory = try TemporaryDirectory()
-        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
-        defer { origin.stop() }
+        let origin = try TestOrigin(routes: ["/a": png(tile(1))])
         let broker = try TestBroker(folder: folder(in: directory), in: directory)
         try eventually("the log states the reason and the remedy") {
             broker.logLines.contains { $0.contains("refused") && $0.contains("--allow-unsandboxed") }
@@ -248,11 +239,10 @@ import Testing
 
     @Test func allowUnsandboxed() throws {
         let directory = try TemporaryDirectory()
-        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
-        defer { origin.stop() }
+        let origin = try TestOrigin(routes: ["/a": png(tile(1))])
         let broker = try TestBroker(["--allow-unsandboxed"], folder: folder(in: directory), in: directory)
         let client = try RawClient(broker.socketPath)
-        #expect(try client.picture(client.load(origin.url("/a"))) == tile(1))
+        #expect(try client.picture(of: origin.url("/a")) == tile(1))
         #expect(try broker.stats().sandbox == "seccomp")
         try eventually("the processes for descriptors say what they lack") {
             broker.logLines.contains { $0.contains("the process for descriptors is not confined in full") }

@@ -8,7 +8,6 @@ import WorkerProtocol
 
 /// Settings that change while the broker runs.
 @Suite(.blocking, .timeLimit(.minutes(10))) final class ReloadTests {
-
     private let directory: TemporaryDirectory
     private let origin: TestOrigin
     private var file: String { directory.file("conf") }
@@ -20,20 +19,19 @@ import WorkerProtocol
         }
     }
 
-    private func write(_ text: String) throws { try text.write(toFile: file, atomically: true, encoding: .utf8) }
+    private func write(_ text: String) throws { try directory.write(text, to: "conf") }
 
     private func start(_ arguments: [String] = []) throws -> TestBroker {
         try TestBroker(["--config", file] + arguments, allowed: [], in: directory)
     }
 
     private func reload(_ broker: TestBroker, _ words: String...) throws -> ProgramResult {
-        try imgbroker(["ctl", "reload", "--socket", broker.socketPath] + words)
+        try broker.run(["ctl", "reload"] + words)
     }
 
     @Test func `addresses, limits and the log's level change, the number of workers does not`() throws {
         try write("memory-limit = 64M\n")
-        let broker = try start()
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try start().withClient()
         #expect(try client.failure(origin.url("/1")).code == .forbiddenAddress)
         let before = Set(try broker.allWorkers(.fetch).map(\.pid))
         try write("memory-limit = 32M\nallow-address = 127.0.0.0/8\nlog-level = info\nfetchers = 2\n")
@@ -77,8 +75,7 @@ import WorkerProtocol
         #expect(broker.logLines.contains { $0.contains("reload: nothing was changed: \(file):2: retries needs") })
         #expect(try broker.stats()[.memoryLimitBytes] == 64 << 20)
         try write("memory-limit = 32M\n")
-        let report = try JSONSerialization.jsonObject(with: Data(try reload(broker, "--json").output.utf8))
-        let changed = try #require((report as? [String: Any])?["changed"] as? [[String: String]])
+        let changed = try #require(jsonObject(try reload(broker, "--json").output)["changed"] as? [[String: String]])
         #expect(changed == [["key": "memory-limit", "old": "64M", "new": "32M"]])
         #expect(try reload(broker).output == "no setting has changed\n")
     }
@@ -119,8 +116,7 @@ import WorkerProtocol
         throws
     {
         try write("")
-        let broker = try start(["--allow-address", "127.0.0.0/8"])
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try start(["--allow-address", "127.0.0.0/8"]).withClient()
         #expect(try client.load(origin.url("/1")).image().source == .network)
         let silent = try SilentFileSystem()
         defer { silent.end() }
@@ -155,10 +151,9 @@ import WorkerProtocol
 
     @Test func `a transfer goes on while its worker is replaced`() throws {
         try write("")
-        let broker = try start(["--allow-address", "127.0.0.0/8"])
-        let client = try RawClient(broker.socketPath)
+        let (broker, client) = try start(["--allow-address", "127.0.0.0/8"]).withClient()
         let id = try client.get(origin.url("/held"))
-        #expect(origin.wait(for: "/held", seconds: patience) { $0.held == 1 })
+        origin.expectHeld("/held")
         let busy = try broker.busyWorker(.fetch)
         try write("min-speed = 2K\n")
         #expect(try reload(broker).output == "min-speed: 1K → 2K\n")

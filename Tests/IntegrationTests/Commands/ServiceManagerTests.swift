@@ -66,7 +66,7 @@ import Testing
         #expect(throws: (any Error).self) {
             try TestBroker(preparation: Self.handingOver(kind, count: count), in: directory)
         }
-        let log = try String(contentsOfFile: directory.file("log"), encoding: .utf8)
+        let log = text(ofFile: directory.file("log"))
         #expect(log.contains(message), "\(log)")
     }
 

@@ -9,8 +9,6 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(5))) struct SourceListTests {
     private let setting: Setting
     private let directory: TemporaryDirectory
-    private static let program = BuiltProducts.folder + "/imgbroker"
-
     init() throws {
         setting = try Setting(routes: ["/a.png": png(tile(1)), "/b.png": png(tile(2))])
         directory = try TemporaryDirectory()
@@ -21,7 +19,7 @@ import Testing
         try run(
             "/bin/sh", ["-c", script],
             environment: [
-                "program=\(Self.program)", "IMGBROKER_SOCKET=\(setting.broker.socketPath)", "dir=\(directory.path)",
+                "program=\(program)", "IMGBROKER_SOCKET=\(setting.broker.socketPath)", "dir=\(directory.path)",
                 "a=\(setting.url("/a.png"))", "b=\(setting.url("/b.png"))",
             ])
     }
@@ -84,17 +82,16 @@ import Testing
         let entry = try String(
             contentsOfFile: BuiltProducts.package + "/packaging/freedesktop/imgbroker.thumbnailer", encoding: .utf8)
         let command = try #require(entry.split(separator: "\n").first { $0.hasPrefix("Exec=imgbroker ") })
-        try Data(tile(3).png).write(to: URL(filePath: directory.file("photo")))
+        let photo = try directory.write(tile(3).png, to: "photo")
         let words = command.dropFirst("Exec=imgbroker ".count).split(separator: " ").map { word in
             switch word {
             case "%s": "16"
-            case "%i": directory.file("photo")
+            case "%i": photo
             case "%o": directory.file("thumbnail")
             default: String(word)
             }
         }
         #expect(try setting.broker.run(words).failure == nil)
-        let file = try Data(contentsOf: URL(filePath: directory.file("thumbnail")))
-        #expect(file.starts(with: [0x89, 0x50, 0x4E, 0x47]))
+        #expect(contents(directory.file("thumbnail"))?.starts(with: [0x89, 0x50, 0x4E, 0x47]) == true)
     }
 }

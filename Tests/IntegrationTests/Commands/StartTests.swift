@@ -9,10 +9,8 @@ import WorkerProtocol
 
 /// The surroundings that a broker starts in: what keeps it from starting, what it works around, and what it leaves alone.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StartTests {
-    private static let program = BuiltProducts.folder + "/imgbroker"
-
     /// Runs a command of a shell in which `$0` is the program.
-    private func shell(_ script: String) throws -> ProgramResult { try run("/bin/sh", ["-c", script, Self.program]) }
+    private func shell(_ script: String) throws -> ProgramResult { try run("/bin/sh", ["-c", script, program]) }
 
     @Test func `a lock on the directory delays the start, and no more`() throws {
         let directory = try TemporaryDirectory()
@@ -34,16 +32,9 @@ import WorkerProtocol
 
     @Test func `closed standard streams are opened before anything else is`() throws {
         let directory = try TemporaryDirectory()
-        let (_, control) = try UnixSocket.pair()
-        let child = try ChildProcess(
-            path: "/bin/sh",
-            arguments: [
-                "-c", #"exec "$0" --disk-limit 0 --socket "$1" 3<&- 0<&- 1>&- 2>&-"#, Self.program, directory.file("s"),
-            ], control: control)
-        defer {
-            child.send(SIGKILL)
-            _ = child.waitForExit(milliseconds: 5000)
-        }
+        let script = #"exec "$0" --disk-limit 0 --socket "$1" 3<&- 0<&- 1>&- 2>&-"#
+        let child = try ChildProcess("/bin/sh", ["-c", script, program, directory.file("s")])
+        defer { child.kill() }
         try eventually("it answers") { (try? RawClient(directory.file("s")).stats()) != nil }
         for number in 0...2 {
             let target = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(child.pid)/fd/\(number)")
@@ -67,47 +58,36 @@ import WorkerProtocol
     }
 
     @Test(.enabled(if: Mount.isPossible)) func `without proc it says so`() throws {
-        let result = try run(
-            "/usr/bin/unshare",
-            [
-                "--mount", "/bin/sh", "-c", "umount -l /proc && exec \"$0\" --disk-limit 0 --socket /none/s",
-                Self.program,
-            ])
+        let script = "umount -l /proc && exec \"$0\" --disk-limit 0 --socket /none/s"
+        let result = try run("/usr/bin/unshare", ["--mount", "/bin/sh", "-c", script, program])
         #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(result.errors.contains("/proc is not mounted"), "\(result.errors)")
     }
 
     @Test func `the socket's rights are not given to the target of a link`() throws {
         let directory = try TemporaryDirectory()
-        let (target, link) = (directory.file("target"), directory.file("link"))
-        try Data().write(to: URL(filePath: target))
+        let (target, link) = (try directory.write("", to: "target"), directory.file("link"))
         #expect(unsafe chmod(target, 0o600) == 0)
         #expect(unsafe symlink(target, link) == 0)
         for path in [link, target] {
             #expect(throws: SystemError.self) { try UnixSocket.setAccess(of: path, mode: 0o666, group: nil) }
         }
-        let mode = try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int
-        #expect(mode == 0o600)
+        #expect(try mode(of: target) == 0o600)
         let listener = try UnixSocket.listen(at: directory.file("s"), mode: 0o640)
-        #expect(
-            try FileManager.default.attributesOfItem(atPath: directory.file("s"))[.posixPermissions] as? Int == 0o640)
+        #expect(try mode(of: directory.file("s")) == 0o640)
         withExtendedLifetime(listener) {}
     }
 
     /// In a container, orphans become children of process 1.
     @Test(.enabled(if: Mount.isPossible)) func `as process 1 it reaps the orphans of others`() throws {
         let directory = try TemporaryDirectory()
-        let (_, control) = try UnixSocket.pair()
         let namespace = try ChildProcess(
-            path: "/usr/bin/unshare",
-            arguments: [
-                "--pid", "--fork", "--kill-child", "--mount-proc", Self.program, "--disk-limit", "0", "--workers", "1",
+            "/usr/bin/unshare",
+            [
+                "--pid", "--fork", "--kill-child", "--mount-proc", program, "--disk-limit", "0", "--workers", "1",
                 "--socket", directory.file("s"),
-            ], control: control)
-        defer {
-            namespace.send(SIGKILL)
-            _ = namespace.waitForExit(milliseconds: 5000)
-        }
+            ])
+        defer { namespace.kill() }
         try eventually("it answers") { (try? RawClient(directory.file("s")).stats()[.workers]) == 1 }
         let broker = try #require(ProcessStatus(pid: namespace.pid).children.first)
         for _ in 0..<3 {

@@ -10,8 +10,6 @@ import WorkerProtocol
 /// Failing file operations in any process: requests get the right image or an error with a code, and no resource is
 /// lost.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct DiskFaultTests {
-    private static let thumbnail = #""variant":{"width":20,"height":20}"#
-
     /// Large enough that pixels and file are written in several calls.
     private static func large(_ number: Int) -> TestPicture {
         TestPicture(width: 200, height: 150) { x, y in
@@ -68,16 +66,15 @@ import WorkerProtocol
         try FileSystem.makeDirectory(open, mode: 0o755)
         #expect(unsafe chmod(open, 0o777) == 0)
         let programs = try Programs(failing: .cache, about: open + "/cache")
-        let origin = try LocalOrigin(
+        let origin = try TestOrigin(
             routes: Dictionary(uniqueKeysWithValues: (0..<50).map { ("/\($0)", png(flat($0, width: 60, height: 60))) }))
-        defer { origin.stop() }
         // Little memory, so that nearly every request queries the disk tier.
         let (broker, client) = try TestBroker(
             ["--cache-dir", open + "/cache", "--memory-limit", "128K"], folder: programs.folder.path
         ).withClient()
         func load(_ numbers: [Int]) throws {
             let ids = try numbers.map {
-                try client.get(origin.url("/\($0)"), $0 % 2 == 0 ? "" : Self.thumbnail)
+                try client.get(origin.url("/\($0)"), $0 % 2 == 0 ? "" : thumbnail)
             }
             for (number, id) in zip(numbers, ids) {
                 let incoming = try client.answer(to: id)
@@ -111,14 +108,13 @@ import WorkerProtocol
     ])
     func bufferWithoutSpace(_ worker: TestBroker.Worker?, _ error: Int32) throws {
         let programs = try Programs(failing: worker, about: "*")
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             guard let number = Int(request.path.dropFirst()) else { return .status(404) }
             // Slow enough for a small body to get a file.
             return png(Self.large(number)).with {
                 if worker == .fetch { ($0.pieceBytes, $0.pauseMs) = (5000, 70) }
             }
         }
-        defer { origin.stop() }
         let broker = try TestBroker(workers: 1, environment: programs.environment, folder: programs.folder.path)
         let client = try RawClient(broker.socketPath)
         _ = try client.load(origin.url("/1")).image()

@@ -63,10 +63,7 @@ import Testing
             let answer = LocalOrigin.Response.resource(
                 Self.picture(number).png, etag: "\"\(number)\"", cacheControl: control, contentType: "image/png",
                 for: request)
-            return answer.with {
-                $0.pieceBytes = 8000
-                $0.pauseMs = number % 4 == 0 ? 20 : 0
-            }
+            return answer.with { ($0.pieceBytes, $0.pauseMs) = (8000, number % 4 == 0 ? 20 : 0) }
         }
         var random = SplitMix64(state: 5)
         let first = try Guest(setting.client, mapsSegments: false)
@@ -145,12 +142,8 @@ import Testing
 
         let report = try settle()
         #expect((report.ended, report[.failed]) == (report[.requests], before[.failed]))
-        for figure in [
-            StatsReport.Figure.queued, .running, .reservedBytes, .leasedBytes, .evictedLeasedBytes, .memoryEntries,
-            .memoryBytes,
-        ] {
-            #expect(report[figure] == 0, "\(figure)")
-        }
+        report.expectNone(
+            .queued, .running, .reservedBytes, .leasedBytes, .evictedLeasedBytes, .memoryEntries, .memoryBytes)
         try setting.broker.waitForSettledDescriptors(descriptors)
         try setting.broker.allChildren()
         print("chaos: \(killed) killed, \(answered) answered")

@@ -41,20 +41,18 @@ import Testing
         }
         try setting.idle()
         let admin = try setting.client()
-        try Self.upgrade(setting.broker, admin)
+        #expect(try admin.ask("upgrade").error == nil, "\(setting.broker.logTail)")
         try setting.idle()
         let warm = try setting.broker.settledDescriptorsBesidesImages()
         let victim = try setting.client(as: Self.victim)
         try victim.mapSegments()
-        let good = try LocalOrigin(address: "127.0.0.2") {
+        let good = try TestOrigin(address: "127.0.0.2") {
             $0.path.hasPrefix("/vector")
                 ? .ok(CrashingImage.harmlessSVG($0.number), contentType: "image/svg+xml") : png(tile($0.number))
         }
-        defer { good.stop() }
         _ = try victim.load(good.url("/hit"))
         // An origin of its own, so that the attackers' other transfers do not wait for the silent ones.
-        let silent = try LocalOrigin(address: "127.0.0.3") { _ in .ok([1]).with { $0.hold = .beforeHeaders } }
-        defer { silent.stop() }
+        let silent = try TestOrigin(address: "127.0.0.3") { _ in .ok([1]).with { $0.hold = .beforeHeaders } }
         let dead = SilentFileSystem.isPossible ? try SilentFileSystem() : nil
         defer { dead?.end() }
 
@@ -73,11 +71,9 @@ import Testing
             let attack = Attack.allCases[number % Attack.allCases.count]
             attackers.start { try unsafe Self.perform(attack, shared, silent, dead, port, number, until: attackers) }
         }
-        var hits: [Double] = []
-        var others: [Double] = []
-        var loads: [Double] = []
-        var vectors: [Double] = []
-        var checks: [Double] = []
+        // Microseconds of each.
+        var (hits, others, loads, vectors, checks): ([Double], [Double], [Double], [Double], [Double]) =
+            ([], [], [], [], [])
         let end = Date.now.addingTimeInterval(seconds)
         var next = 0
         var (upgrade, upgrades): (Int?, Int) = (nil, 0)
@@ -118,13 +114,8 @@ import Testing
         if let upgrade { #expect(try admin.answer(to: upgrade).error == nil) }
         dead?.end()
         #expect(exporter.command.exit(after: SIGTERM) == .status(0))
-        hits.sort()
-        others.sort()
-        loads.sort()
-        vectors.sort()
-        checks.sort()
         func quantile(_ values: [Double], _ share: Double) -> Double {
-            values[Int(Double(values.count - 1) * share)] / 1000
+            values.sorted()[Int(Double(values.count - 1) * share)] / 1000
         }
         print(
             """
@@ -161,10 +152,6 @@ import Testing
         // Images crash decoders of SVG alone, and ever more rarely.
         #expect(report.lastDeaths.allSatisfy { $0.cause != .signal || $0.kind == "decode-svg" })
         #expect(report.workerDeaths[.signal] ?? 0 < 60)
-    }
-
-    private static func upgrade(_ broker: TestBroker, _ admin: RawClient) throws {
-        #expect(try admin.ask("upgrade").error == nil, "\(broker.logTail)")
     }
 
     private func microseconds(_ work: () throws -> Void) rethrows -> Double {
@@ -214,7 +201,7 @@ import Testing
 
     /// Attacks over one connection until it ends.
     private static func perform(
-        _ attack: Attack, _ setting: Setting, _ silent: LocalOrigin, _ dead: SilentFileSystem?, _ exporter: Int,
+        _ attack: Attack, _ setting: Setting, _ silent: TestOrigin, _ dead: SilentFileSystem?, _ exporter: Int,
         _ number: Int,
         until attackers: Attackers
     ) throws {
@@ -264,11 +251,7 @@ import Testing
                 try client.send(frames[round % frames.count])
                 _ = try client.next()
             case .deadConnections:
-                try client.sendWhatIsTaken(
-                    Array((0..<2000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
-                try? client.send(
-                    RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#),
-                    descriptors: [client.socket].compactMap(\.self))
+                try client.die(afterRequests: 2000)
                 usleep(1_000_000)
                 attackers.count("\(attack)")
                 return

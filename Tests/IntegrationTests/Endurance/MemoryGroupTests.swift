@@ -17,13 +17,12 @@ import Testing
     @Test func `a broker in a group of 256 MiB serves 10,000 mixed loads`() throws {
         let group = try ControlGroup(memory: 256 << 20)
         let pictures = [(1200, 900), (120, 90), (90, 120)].map { TestPNG.blank(width: $0.0, height: $0.1) }
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             let number = Int(request.path.dropFirst()) ?? 0
             // Equal pixels in different bytes: what follows an image's end is ignored.
             let bytes = pictures[number % pictures.count] + Array("\(number)".utf8)
             return .ok(bytes, contentType: "image/png")
         }
-        defer { origin.stop() }
         let broker = try TestBroker(preparation: group.entering)
         var random = SplitMix64(state: 6)
         var (loads, failures) = (0, [WireError: Int]())
@@ -56,19 +55,14 @@ import Testing
     ) throws {
         let group = try ControlGroup(memory: 256 << 20)
         let picture = TestPNG.blank(width: 1200, height: 900)
-        let origin = try LocalOrigin { .ok(picture + Array($0.path.utf8), contentType: "image/png") }
-        defer { origin.stop() }
+        let origin = try TestOrigin { .ok(picture + Array($0.path.utf8), contentType: "image/png") }
         let broker = try TestBroker(preparation: isAware ? group.entering : group.enteringUnaware)
-        let (_, control) = try UnixSocket.pair()
         // tail keeps a line without an end in memory.
         let hog = try ChildProcess(
-            path: "/bin/sh",
-            arguments: ["-c", group.entering + "{ head -c 140M /dev/zero; exec sleep 600; } | exec tail -n 1"],
-            control: control)
+            "/bin/sh", ["-c", group.entering + "{ head -c 140M /dev/zero; exec sleep 600; } | exec tail -n 1"])
         defer {
             for process in ProcessStatus(pid: hog.pid).children { kill(process.pid, SIGKILL) }
-            hog.send(SIGKILL)
-            _ = hog.waitForExit(milliseconds: 5000)
+            hog.kill()
         }
         try eventually("the group is in use") { group.usedBytes > 140 << 20 }
         let client = try RawClient(broker.socketPath)
@@ -98,8 +92,7 @@ struct MemoryPressureTimingTests {
     func `a broker in a group that waits for memory shrinks its budget, and grows again`() throws {
         let group = try ControlGroup(memory: 192 << 20)
         let picture = TestPNG.blank(width: 1200, height: 900)
-        let origin = try LocalOrigin { .ok(picture + Array($0.path.utf8), contentType: "image/png") }
-        defer { origin.stop() }
+        let origin = try TestOrigin { .ok(picture + Array($0.path.utf8), contentType: "image/png") }
         let (broker, client) = try TestBroker(preparation: group.entering).withClient()
         // Fills the budget.
         for number in 0..<20 { _ = try client.load(origin.url("/\(number)"), #""delivery":"none""#) }
@@ -109,11 +102,8 @@ struct MemoryPressureTimingTests {
         let file = broker.directory.file("read-all-the-time")
         let reading = "dd if=/dev/zero of=\(file) bs=1M count=600 2>/dev/null; "
         let loop = "while :; do cat \(file) >/dev/null; done"
-        let (_, control) = try UnixSocket.pair()
         let readers = try ChildProcess(
-            path: "/bin/sh",
-            arguments: ["-c", group.entering + reading + String(repeating: loop + " & ", count: 11) + loop],
-            control: control)
+            "/bin/sh", ["-c", group.entering + reading + String(repeating: loop + " & ", count: 11) + loop])
         func endReaders() {
             // The shells, then the programs that they have started.
             let shells = [ProcessStatus(pid: readers.pid)] + ProcessStatus(pid: readers.pid).children

@@ -38,10 +38,7 @@ import Testing
             let number = Int(request.path.dropFirst()) ?? 0
             if number % 11 == 10 { return .status(500) }
             if number % 13 == 12 { return .ok(Array("no picture".utf8)) }
-            return png(tile(number, side: 40)).with {
-                $0.pieceBytes = 3000
-                $0.pauseMs = number % 4
-            }
+            return png(tile(number, side: 40)).with { ($0.pieceBytes, $0.pauseMs) = (3000, number % 4) }
         }
         _ = try setting.client().load(setting.url("/0"), #""delivery":"none""#)
         try setting.idle()

@@ -22,11 +22,14 @@ import Testing
             servers = try (0..<serverCount).map { _ in try Memcached() }
             let list = servers.map { "127.0.0.1:\($0.port)" }.joined(separator: ",")
             brokers = []
-            for _ in 0..<count {
-                let broker = try TestBroker(["--shared-tier", "memcached:" + list] + arguments, workers: 1)
-                try broker.wait(for: "the tier is asked") { $0.sharedServers.count == serverCount }
-                brokers.append(broker)
-            }
+            for _ in 0..<count { brokers.append(try Self.broker(list, servers: serverCount, arguments)) }
+        }
+
+        /// Starts a broker with these servers, and waits until it asks them.
+        static func broker(_ list: String, servers: Int = 1, _ arguments: [String] = []) throws -> TestBroker {
+            let broker = try TestBroker(["--shared-tier", "memcached:" + list] + arguments, workers: 1)
+            try broker.wait(for: "the tier is asked") { $0.sharedServers.count == servers }
+            return broker
         }
 
         var originRequests: Int { origin.requests.count }
@@ -43,9 +46,7 @@ import Testing
     }
 
     static let image: @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = { request in
-        var response = png(tile(Int(request.path.dropFirst()) ?? 0))
-        response.headers.append(.init("Cache-Control", "max-age=1000"))
-        return response
+        png(tile(Int(request.path.dropFirst()) ?? 0), maxAge: 1000)
     }
 
     @Test func `a server that is killed fails no request`() throws {
@@ -209,8 +210,7 @@ struct FleetTimingTests {
     @Test func `a partition costs one fetch per side`() throws {
         let fleet = try FleetTests.Fleet(brokers: 2, servers: 1)
         let relay = try Relay(to: fleet.servers[0].port)
-        let other = try TestBroker(["--shared-tier", "memcached:127.0.0.1:\(relay.port)"], workers: 1)
-        try other.wait(for: "the tier is asked") { $0.sharedServers.count == 1 }
+        let other = try FleetTests.Fleet.broker("127.0.0.1:\(relay.port)")
         let clients = try fleet.clients() + [RawClient(other.socketPath)]
         var next = 0
         /// Loads 20 further images by all brokers until they cause `count` requests. They never cause fewer.
@@ -232,26 +232,26 @@ struct FleetTimingTests {
 /// What brokers get of each other through the shared tier. Run alone, because brokers that get no processor for 250 ms ask the origin, as
 /// they should.
 @Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct FleetAnswerTimingTests {
+    private func fleetWithKey(in directory: TemporaryDirectory) throws -> FleetTests.Fleet {
+        let key = try directory.write("0123456789abcdef0123456789abcdef\n", to: "key")
+        return try FleetTests.Fleet(brokers: 2, servers: 1, arguments: ["--shared-tier-key-file", key])
+    }
+
     @Test func `with a key the records of others are rejected`() throws {
         let directory = try TemporaryDirectory()
-        let key = directory.file("key")
-        try Data("0123456789abcdef0123456789abcdef\n".utf8).write(to: URL(filePath: key))
-        let signed = try FleetTests.Fleet(brokers: 2, servers: 1, arguments: ["--shared-tier-key-file", key])
+        let signed = try fleetWithKey(in: directory)
         let url = signed.origin.url("/1")
         let clients = try signed.clients()
         _ = try clients[0].load(url).image()
         try eventually("the record is written") { try !signed.servers[0].names("imgbroker1:").isEmpty }
         #expect(try clients[1].load(url).image().source == .shared)
-        let other = try TestBroker(["--shared-tier", "memcached:127.0.0.1:\(signed.servers[0].port)"], workers: 1)
-        try other.wait(for: "the tier is asked") { $0.sharedServers.count == 1 }
+        let other = try FleetTests.Fleet.broker("127.0.0.1:\(signed.servers[0].port)")
         #expect(try RawClient(other.socketPath).load(url).image().source == .network)
     }
 
     @Test func `an encoded variant is shared by brokers with a key, and rejected when it was changed`() throws {
         let directory = try TemporaryDirectory()
-        let key = directory.file("key")
-        try Data("0123456789abcdef0123456789abcdef\n".utf8).write(to: URL(filePath: key))
-        let fleet = try FleetTests.Fleet(brokers: 2, servers: 1, arguments: ["--shared-tier-key-file", key])
+        let fleet = try fleetWithKey(in: directory)
         let (clients, server) = (try fleet.clients(), fleet.servers[0])
         var variants: Set<String> = []
         for (number, isChanged) in [false, true].enumerated() {

@@ -16,9 +16,7 @@ import Testing
         // The image is removed while most of it is still unsent.
         let other = try setting.client()
         _ = try other.ask("remove", #""url":"\#(setting.url("/big"))""#)
-        for id in ids {
-            #expect(try client.picture(client.answer(to: id))[999, 999] == SIMD4(0, 0, 0, 255))
-        }
+        for id in ids { #expect(try client.picture(answering: id)[999, 999] == SIMD4(0, 0, 0, 255)) }
         try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }
 
@@ -34,7 +32,7 @@ import Testing
         let client = try setting.client()
         #expect(try client.loaded(setting.url("/a"), releasing: true).picture == tile(1))
         for each in stride(from: 0, to: 1000, by: 100) {
-            #expect(try crowd[each].picture(try crowd[each].load(setting.url("/a"))) == tile(1))
+            #expect(try crowd[each].picture(of: setting.url("/a")) == tile(1))
         }
         crowd = []
         try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 2 }
@@ -61,9 +59,9 @@ import Testing
         #expect(setting.broker.status.descriptors <= 80)
         crowd = []
         let late = try setting.client()
-        #expect(try late.picture(try late.load(setting.url("/7"))) == tile(7))
+        #expect(try late.picture(of: setting.url("/7")) == tile(7))
         setting.broker.signal(try #require(setting.broker.workers(.decode).first), SIGKILL)
-        #expect(try late.picture(try late.load(setting.url("/200"))) == tile(200))
+        #expect(try late.picture(of: setting.url("/200")) == tile(200))
         #expect(try setting.idle()[.workers] == 2)
     }
 
@@ -81,7 +79,7 @@ import Testing
         }
         hoarder.close()
         try setting.broker.wait(for: "its leases are released") { $0[.leasedBytes] == 0 }
-        #expect(try client.picture(try client.load(setting.url("/0"))) == tile(0))
+        #expect(try client.picture(of: setting.url("/0")) == tile(0))
     }
 
     @Test func tooManyPendingRequests() throws {
@@ -97,7 +95,7 @@ import Testing
         try setting.broker.wait(for: "all requests are counted") { $0[.requests] == most + 11 }
         setting.origin.gate("/a").open()
         for id in ids.prefix(most) { _ = try client.answer(to: id).image() }
-        #expect(try other.picture(try other.answer(to: late)) == tile(1))
+        #expect(try other.picture(answering: late) == tile(1))
         #expect(setting.origin.requests.count == 1)
         #expect(try setting.broker.stats()[.decodes] == 1)
     }
@@ -117,15 +115,14 @@ import Testing
         let deaf = try (0..<3).map { _ in try setting.client() }
         for _ in 0..<20 { try deaf[0].get(setting.url("/big"), #""delivery":"inline""#) }
         for _ in 0..<200 { try deaf[1].get(setting.url("/a")) }
-        let flood = (0..<2000).flatMap { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }
-        try deaf[2].sendWhatIsTaken(flood)
+        try deaf[2].sendWhatIsTaken(RawClient.floodOfRequests(2000))
         let undisturbed = try UndisturbedBroker()
         var took = 0
         for number in 1...50 {
             try undisturbed.loadFromOrigin()
             took += try milliseconds {
                 let path = "/" + String(repeating: "x", count: number)
-                let picture = try client.picture(try client.load(setting.url(path)))
+                let picture = try client.picture(of: setting.url(path))
                 #expect(picture == tile(number + 1))
             }
         }

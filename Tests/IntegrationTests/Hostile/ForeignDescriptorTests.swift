@@ -43,7 +43,7 @@ import Testing
             hostile.close()
         }
         let other = try setting.client(as: 20_012)
-        #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
+        #expect(try other.picture(of: setting.url("/a")) == tile(1))
     }
 
     /// Those that come and go in one iteration of the broker's loop take no place from other users, as they wait to be closed.
@@ -64,7 +64,7 @@ import Testing
             }
             setting.broker.signal(SIGCONT)
             for other in others {
-                #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1), "round \(round)")
+                #expect(try other.picture(of: setting.url("/a")) == tile(1), "round \(round)")
                 other.close()
             }
         }
@@ -97,10 +97,7 @@ import Testing
         let before = try setting.broker.stats()[.clients]
         do {
             let dead = try setting.client()
-            try dead.sendWhatIsTaken(RawClient.floodOfRequests(6000))
-            try? dead.send(
-                RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [dead.socket].compactMap(\.self)
-            )
+            try dead.die(afterRequests: 6000)
             dead.close()
         }
         #expect(try setting.broker.stats()[.clients] == before + 1)
@@ -171,12 +168,9 @@ import Testing
     private func expectFastHits(
         during attack: () throws -> Void, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
-        var slowest = 0
         try attack()
-        for _ in 0..<200 {
-            slowest = max(slowest, try milliseconds { _ = try other.load(setting.url("/a"), #""delivery":"none""#) })
-            try undisturbed.load()
-            usleep(1000)
+        let slowest = try undisturbed.slowest(of: 200, pausing: 1000) {
+            _ = try other.load(setting.url("/a"), #""delivery":"none""#)
         }
         #expect(slowest < 200 + 10 * undisturbed.slowest, sourceLocation: sourceLocation)
     }

@@ -81,7 +81,7 @@ import Testing
         }
         let other = try setting.client(as: 20_012)
         #expect(try other.store(setting.url("/good"), tile(7).png).error == nil)
-        #expect(try other.picture(try other.load(setting.url("/good"))) == tile(7))
+        #expect(try other.picture(of: setting.url("/good")) == tile(7))
         other.close()
         crowd = []
         try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 1 }
@@ -138,7 +138,7 @@ import Testing
         func othersAreServed() throws {
             for user: UInt32 in [20_012, 20_013, 0] {
                 let other = user == 0 ? try setting.client() : try setting.client(as: user)
-                #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
+                #expect(try other.picture(of: setting.url("/a")) == tile(1))
             }
         }
         var crowd = try (0..<100).compactMap { _ in try comer() }
@@ -174,7 +174,7 @@ import Testing
         let ids = try crowd.map { try $0.get(setting.url("/a")) }
         try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 1000 }
         setting.origin.gate("/a").open()
-        for (client, id) in zip(crowd, ids) { #expect(try client.picture(try client.answer(to: id)) == tile(1)) }
+        for (client, id) in zip(crowd, ids) { #expect(try client.picture(answering: id) == tile(1)) }
         #expect(try setting.broker.stats()[.downloads, .decodes] == [1, 1])
     }
 
@@ -188,7 +188,7 @@ import Testing
         for _ in 0..<5 {
             let error = try client.store(setting.url("/b"), given).error
             #expect((error?.code, error?.isRetryable) == (.overloaded, true))
-            #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+            #expect(try client.picture(of: setting.url("/a")) == tile(1))
         }
         // A lost descriptor is not replaced by that of the next message.
         let (first, second) = (client.newID(), client.newID())
@@ -197,7 +197,7 @@ import Testing
         _ = try setting.broker.limitDescriptors(limit)
         try client.send(RawClient.storeText(second, setting.url("/b"), #""fds":1"#), with: given)
         #expect(try client.answer(to: second).error == nil)
-        #expect(try client.picture(try client.load(setting.url("/b"))) == tile(2))
+        #expect(try client.picture(of: setting.url("/b")) == tile(2))
         #expect(try client.failure(setting.url("/c"), #""cache":"only-if-cached""#).code == .notCached)
     }
 
@@ -251,10 +251,10 @@ import Testing
                 for _ in 0..<rounds {
                     // The stride identifies the image; the first row shows its content.
                     let size = Int.random(in: 1...199, using: &random)
-                    var options = GetOptions()
-                    options.variant.width = size
-                    options.variant.height = Int.random(in: 1...20, using: &random)
-                    options.variant.fit = .fill
+                    let height = Int.random(in: 1...20, using: &random)
+                    let options = GetOptions { options in
+                        (options.variant.width, options.variant.height, options.variant.fit) = (size, height, .fill)
+                    }
                     window.append((size, try broker.get(setting.url("/a"), options)))
                     if window.count > 20 { window.remove(at: Int.random(in: 0..<window.count, using: &random)) }
                     let (known, held) = window.randomElement(using: &random)!
@@ -315,10 +315,10 @@ import Testing
             }
         }.max()
         #expect(try #require(slowest) < 5000 + 10 * undisturbed.slowest)
-        #expect(try client.picture(try client.load(setting.url("/100"))) == tile(100))
+        #expect(try client.picture(of: setting.url("/100")) == tile(100))
         #expect(try setting.broker.stats()[.workerRestarts] == 0)
         for each in deaf.prefix(5) {
-            for id in 1...20 { #expect(try each.picture(try each.answer(to: id)) == tile(id - 1)) }
+            for id in 1...20 { #expect(try each.picture(answering: id) == tile(id - 1)) }
         }
     }
 }

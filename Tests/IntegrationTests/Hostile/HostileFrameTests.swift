@@ -128,11 +128,7 @@ private final class MalformedFrames {
             case 16: given = Array(descriptors.prefix(number(1...5)))
             default: bytes += Array(message().utf8)
             }
-            return (Self.header(length ?? bytes.count) + bytes + behind, given)
-        }
-
-        private static func header(_ length: Int) -> [UInt8] {
-            [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: length >> $0) }
+            return (RawClient.header(length ?? bytes.count) + bytes + behind, given)
         }
 
         /// A message with one more member, first or last.
@@ -176,7 +172,7 @@ private final class MalformedFrames {
         // A proxy, so that no damaged host name is looked up.
         broker = try TestBroker(["--proxy", origin.url("")])
         good = try RawClient(broker.socketPath)
-        picture = try good.picture(try good.load(Self.url))
+        picture = try good.picture(of: Self.url)
         let file = try WritableBuffer(name: "test").descriptor
         generator = Generator(
             random: SplitMix64(state: 20_261_121), samples: try Self.samples(Self.url),
@@ -196,7 +192,7 @@ private final class MalformedFrames {
                 if sent % 20 == 0 {
                     var again: TestPicture?
                     try undisturbed?.load()
-                    latencies.append(try milliseconds { again = try good.picture(try good.load(Self.url)) })
+                    latencies.append(try milliseconds { again = try good.picture(of: Self.url) })
                     #expect(again == picture)
                 }
             }
@@ -267,9 +263,7 @@ private final class MalformedFrames {
         let report = try settle()
         try broker.waitForSettledDescriptors(warm)
         // The good client holds a lease of the cleared image.
-        for figure in [StatsReport.Figure.reservedBytes, .evictedLeasedBytes, .memoryEntries, .workerRestarts] {
-            #expect(report[figure] == 0, "\(figure)")
-        }
+        report.expectNone(.reservedBytes, .evictedLeasedBytes, .memoryEntries, .workerRestarts)
         for worker in workers { #expect(worker.isAlive) }
         #expect(broker.status.residentBytes - memory < Self.tolerance)
         #expect(try broker.stop() == .status(0))

@@ -24,10 +24,6 @@ import Testing
         var descriptors = 0
     }
 
-    private static func header(_ length: Int) -> [UInt8] {
-        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: length >> $0) }
-    }
-
     private static let cases: [Malformed] = {
         let closing = [
             "[1,2,3]", "[]", "\"text\"", "17", "null", "true", "{", "{}}", "{\"type\":\"stats\",\"id\":1", "{'a':1}",
@@ -55,16 +51,18 @@ import Testing
         let invalid: [UInt8] = [0xFF, 0xFE, 0x7B, 0x7D]
         return closing.map { Malformed(bytes: RawClient.frame($0), fate: .closed) }
             + staying.map { Malformed(bytes: RawClient.frame($0), fate: .stays) }
-            + [0, 1 << 20 + 1, 1 << 24, 1 << 31, 0xFFFF_FFFF].map { Malformed(bytes: header($0), fate: .closed) }
+            + [0, 1 << 20 + 1, 1 << 24, 1 << 31, 0xFFFF_FFFF].map {
+                Malformed(bytes: RawClient.header($0), fate: .closed)
+            }
             + [
-                Malformed(bytes: header(4) + invalid, fate: .closed),
-                Malformed(bytes: [0, 0], fate: .waits), Malformed(bytes: header(100), fate: .waits),
+                Malformed(bytes: RawClient.header(4) + invalid, fate: .closed),
+                Malformed(bytes: [0, 0], fate: .waits), Malformed(bytes: RawClient.header(100), fate: .waits),
                 Malformed(bytes: Array(stats.dropLast()), fate: .waits),
-                Malformed(bytes: header(1 << 20) + [UInt8(ascii: "{")], fate: .waits),
+                Malformed(bytes: RawClient.header(1 << 20) + [UInt8(ascii: "{")], fate: .waits),
                 // Unexpected descriptors, and announced ones that are missing.
                 Malformed(bytes: RawClient.frame(#"{"type":"steal","id":1}"#), fate: .stays, descriptors: 20),
                 Malformed(bytes: [0, 0], fate: .waits, descriptors: 3),
-                Malformed(bytes: header(0), fate: .closed, descriptors: 3),
+                Malformed(bytes: RawClient.header(0), fate: .closed, descriptors: 3),
                 Malformed(bytes: RawClient.frame(#"{"type":"steal","id":1,"fds":3}"#), fate: .stays),
                 Malformed(
                     bytes: RawClient.frame(#"{"type":"store","id":1,"url":"http://127.0.0.1/","fds":1}"#), fate: .stays,
@@ -103,7 +101,7 @@ import Testing
                 sent += 1
                 if sent % 10 == 0 {
                     let number = sent / 10
-                    #expect(try good.picture(try good.load(setting.url("/\(number)"))) == tile(number))
+                    #expect(try good.picture(of: setting.url("/\(number)")) == tile(number))
                 }
                 if open.count > 40 { try check(open.removeFirst()) }
             }
@@ -140,7 +138,7 @@ import Testing
     @Test func splitAndBatchedFrames() throws {
         let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         for byte in RawClient.frame(RawClient.getText(900, setting.url("/a"))) { try client.send([byte]) }
-        #expect(try client.picture(try client.answer(to: 900)) == tile(1))
+        #expect(try client.picture(answering: 900) == tile(1))
         let heap = (1000..<3000).flatMap { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }
         // Answers are read meanwhile, because the broker stops reading from a client that does not receive.
         for start in stride(from: 0, to: heap.count, by: 8192) {
@@ -156,7 +154,7 @@ import Testing
         let payload = [UInt8](repeating: 0xFF, count: 300_000)
         try client.send(RawClient.frame(#"{"type":"stats","id":1,"payload":300000}"#) + payload)
         #expect(try client.next().reply.id == 1)
-        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        #expect(try client.picture(of: setting.url("/a")) == tile(1))
         // Payload lengths beyond the limit, and no number.
         try client.send(RawClient.frame(#"{"type":"stats","id":77,"payload":"many"}"#))
         #expect(try client.answer(to: 77).error?.code == .badRequest)
@@ -178,7 +176,7 @@ import Testing
             #expect((answer.reply.id, answer.error?.code) == (nil, .badRequest))
         }
         setting.origin.gate("/a").open()
-        #expect(try client.picture(try client.answer(to: id)) == tile(1))
+        #expect(try client.picture(answering: id) == tile(1))
         try client.send(#"{"type":"stats","id":\#(id)}"#)
         #expect(try client.next().reply.id == id)
     }

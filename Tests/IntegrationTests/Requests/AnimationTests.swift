@@ -82,8 +82,7 @@ import Testing
         let shown = animation.shown
         let setting = try Setting(routes: ["/a": .ok(animation.gif())])
         let broker = AsyncImageBroker(path: setting.broker.socketPath)
-        var options = GetOptions()
-        options.variant.alpha = .straight
+        let options = GetOptions { $0.variant.alpha = .straight }
         var (count, parts, differing) = (0, Set<Int?>(), 0)
         for try await frame in broker.frames(at: setting.url("/a"), options: options) {
             #expect(frame.index == count)

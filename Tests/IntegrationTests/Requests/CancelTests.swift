@@ -20,10 +20,7 @@ import Testing
             case "silent": return .silent
             case "stalls": return picture.with { $0.hold = .afterBytes(1000) }
             case "drips":
-                return picture.with {
-                    $0.pieceBytes = 200
-                    $0.pauseMs = 20
-                }
+                return picture.with { ($0.pieceBytes, $0.pauseMs) = (200, 20) }
             case "fast": return picture
             default: return picture.with { $0.hold = request.number == 1 ? .afterBytes(1000) : .never }
             }
@@ -51,7 +48,7 @@ import Testing
         try taken(2)
         try client.cancel(first)
         setting.origin.gate("/a").open()
-        #expect(try other.picture(try other.answer(to: second)) == tile(2, side: 64))
+        #expect(try other.picture(answering: second) == tile(2, side: 64))
         let figures = setting.origin.statistics("/a")
         #expect((figures.requests, figures.abandoned) == (1, 0))
         // To cancel a finished or unknown request is no error.
@@ -69,7 +66,7 @@ import Testing
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
         #expect(try setting.idle()[.reservedBytes, .cancelled] == [0, 2])
         try setting.broker.waitForSettledDescriptors(warm)
-        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2, side: 64))
+        #expect(try client.picture(of: setting.url("/a")) == tile(2, side: 64))
         #expect(setting.origin.statistics("/a").requests == 2)
     }
 
@@ -83,7 +80,7 @@ import Testing
                 + RawClient.frame(RawClient.getText(again, setting.url("/a"))))
         #expect(try client.answer(to: id).error?.code == .cancelled)
         #expect(try client.answer(to: cancelling).error == nil)
-        #expect(try client.picture(try client.answer(to: again)) == tile(2, side: 64))
+        #expect(try client.picture(answering: again) == tile(2, side: 64))
         #expect(setting.origin.statistics("/a").requests == 2)
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
@@ -93,7 +90,7 @@ import Testing
         #expect(begun("/a"))
         try client.cancel(id)
         try client.send(RawClient.getText(id, setting.url("/a")))
-        #expect(try client.picture(try client.answer(to: id)) == tile(2, side: 64))
+        #expect(try client.picture(answering: id) == tile(2, side: 64))
     }
 
     @Test func disconnectDuringTransfer() throws {
@@ -107,7 +104,7 @@ import Testing
         leaving.close()
         #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
         setting.origin.gate("/a").open()
-        #expect(try other.picture(try other.answer(to: staying)) == tile(2, side: 64))
+        #expect(try other.picture(answering: staying) == tile(2, side: 64))
         #expect(setting.origin.statistics("/a").requests == 1)
         let report = try setting.idle()
         #expect((report[.cancelled], report.ended, report[.reservedBytes]) == (2, report[.requests], 0))
@@ -122,7 +119,7 @@ import Testing
         #expect(try setting.idle()[.cancelled] == 20)
         #expect(setting.origin.requests.filter { $0.path.hasPrefix("/q") }.count == 6)
         try setting.broker.waitForSettledDescriptors(warm)
-        #expect(try client.picture(try client.load(setting.url("/q0"))) == tile(3, side: 64))
+        #expect(try client.picture(of: setting.url("/q0")) == tile(3, side: 64))
     }
 
     @Test func silentOriginTimesOut() throws {
@@ -131,7 +128,7 @@ import Testing
         let error = try #require(try client.answer(to: client.get(setting.url("/silent"), #""timeoutMs":300"#)).error)
         #expect((error.code, error.isRetryable) == (.timeout, true))
         // The request with the longer timeout still waits, and others are served.
-        #expect(try client.picture(try client.load(setting.url("/fast"))) == tile(5, side: 64))
+        #expect(try client.picture(of: setting.url("/fast")) == tile(5, side: 64))
         #expect(setting.origin.statistics("/silent").abandoned == 0)
         try other.cancel(patient)
         #expect(setting.origin.wait(for: "/silent", seconds: patience) { $0.abandoned == 1 })

@@ -9,7 +9,7 @@ import WorkerProtocol
     private func decoded(_ bytes: [UInt8], _ client: RawClient) throws -> TestPicture {
         let url = "http://given.test/\(client.newID())"
         _ = try client.store(url, bytes)
-        return try client.picture(try client.load(url, #""variant":{"alpha":"straight"}"#))
+        return try client.picture(of: url, #""variant":{"alpha":"straight"}"#)
     }
 
     @Test func encodedVariantsDecodeToTheImage() throws {

@@ -88,7 +88,7 @@ import Testing
         #expect(incoming.fields["stride"] == nil)
         #expect(try client.bytes(of: incoming) == picture.png)
         // The pixels are decoded from the same bytes, without another download.
-        #expect(try client.picture(try client.load(url)) == picture.premultiplied)
+        #expect(try client.picture(of: url) == picture.premultiplied)
         #expect(setting.origin.statistics("/a.png").requests == 1)
     }
 
@@ -116,7 +116,7 @@ import Testing
         try client.send(
             RawClient.frame(RawClient.getText(ids[0], url, #""delivery":"inline""#))
                 + RawClient.frame(RawClient.getText(ids[1], url)))
-        #expect(try client.picture(try client.answer(to: ids[0])) == picture.premultiplied)
+        #expect(try client.picture(answering: ids[0]) == picture.premultiplied)
         let second = try client.answer(to: ids[1])
         #expect(try (second.image().descriptors, client.picture(second)) == (1, picture.premultiplied))
         #expect(try client.stats()[.leases] == 1)

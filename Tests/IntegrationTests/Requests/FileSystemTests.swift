@@ -22,20 +22,15 @@ import Testing
     /// the file were mapped.
     @Test(.enabled("a file system can be mounted") { Mount.isPossible }) func aFullFileSystem() throws {
         let mounted = try Mount(memoryOf: 1 << 16, at: directory.file("full"))
-        let path = mounted.path + "/image.png"
-        try Data(tile(1).png).write(to: URL(filePath: path))
+        let path = try directory.write(tile(1).png, to: "full/image.png")
         let filler = try FileDescriptor.create(at: mounted.path + "/filler")
         #expect(throws: SystemError.self) {
-            for page in 0... {
-                let zeros = [UInt8](repeating: 1, count: 4096)
-                try unsafe zeros.withUnsafeBytes { try unsafe filler.write($0, at: 4096 * page) }
-            }
+            for page in 0... { try filler.write([UInt8](repeating: 1, count: 4096), at: 4096 * page) }
         }
         #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(1))
         // Rewritten in its page, then longer by a hole, then cut off.
         let file = try FileDescriptor.open(updatingAt: path)
-        let bytes = tile(2).png
-        try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
+        try file.write(tile(2).png)
         #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(2))
         try file.truncate(to: 500_000)
         let longer = try ask(try FileDescriptor.open(readingAt: path))
@@ -69,7 +64,7 @@ import Testing
         stopping.end()
         let error = try client.answer(to: id).error
         #expect(error?.code == .timeout || error?.code == .transferFailed, "\(String(describing: error))")
-        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        #expect(try client.picture(of: setting.url("/a")) == tile(1))
         #expect(try setting.broker.stats()[.reservedBytes] == 0)
     }
 }
@@ -91,9 +86,7 @@ import Testing
 
     /// Writes an image, and opens its file.
     private func file(_ picture: TestPicture) throws -> FileDescriptor {
-        let path = directory.file("image.png")
-        try Data(picture.png).write(to: URL(filePath: path))
-        return try FileDescriptor.open(readingAt: path)
+        try FileDescriptor.open(readingAt: directory.write(picture.png, to: "image.png"))
     }
 
     @Test(.needsSilentFileSystem) func aDeadFileSystemHoldsUpNobodyElse() throws {

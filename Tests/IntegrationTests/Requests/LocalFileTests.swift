@@ -27,9 +27,7 @@ import WorkerProtocol
     }
 
     private func write(_ picture: TestPicture, to name: String = "image.png") throws -> String {
-        let path = directory.file(name)
-        try Data(picture.png).write(to: URL(filePath: path))
-        return path
+        try directory.write(picture.png, to: name)
     }
 
     /// Waits until the last change of a file is long enough ago for it to be kept.
@@ -95,11 +93,10 @@ import WorkerProtocol
         for round in 0..<60 {
             let bytes = tile(round % 7, side: 8).png
             if way == "replace" {
-                try Data(bytes).write(to: URL(filePath: path + ".new"))
+                try directory.write(bytes, to: "image.png.new")
                 try FileDescriptor.rename(path + ".new", to: path)
             } else {
-                let file = try FileDescriptor.create(at: path)
-                try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
+                try FileDescriptor.create(at: path).write(bytes)
             }
             let answer = try ask(try FileDescriptor.open(readingAt: path))
             #expect(try client.picture(answer) == tile(round % 7, side: 8), "round \(round)")
@@ -109,16 +106,15 @@ import WorkerProtocol
 
     /// A file that changes while it is read is one version or an error that may be retried.
     @Test func aFileThatChangesMeanwhile() throws {
-        let path = directory.file("image.png")
-        let versions = (0..<2).map { flatPicture($0).png }
-        try Data(versions[0]).write(to: URL(filePath: path))
+        let versions = (0..<2).map { TestPicture.gradient(width: 200 + $0, height: 200).png }
+        let path = try directory.write(versions[0], to: "image.png")
         let isOver = Mutex(false)
         let writer = Thread {
             var round = 0
             while !isOver.withLock({ $0 }) {
                 round += 1
                 guard let file = try? FileDescriptor.open(updatingAt: path) else { continue }
-                try? unsafe versions[round % 2].withUnsafeBytes { try unsafe file.write($0, at: 0) }
+                try? file.write(versions[round % 2])
                 if round % 5 == 0 { try? file.truncate(to: versions[0].count / 2) }
                 if round % 7 == 0 { try? file.truncate(to: versions[0].count + 5000) }
             }
@@ -138,14 +134,11 @@ import WorkerProtocol
         #expect(images + errors == 200)
     }
 
-    private func flatPicture(_ seed: Int) -> TestPicture { TestPicture.gradient(width: 200 + seed, height: 200) }
-
     @Test func descriptorsOfAnythingElse() throws {
         let path = try write(tile(1))
-        var pipe: [Int32] = [0, 0]
-        #expect(unsafe Glibc.pipe(&pipe) == 0)
+        let (reading, writing) = try pipeEnds()
         let others = [
-            FileDescriptor(owning: pipe[0]), FileDescriptor(owning: pipe[1]),
+            reading, writing,
             FileDescriptor(owning: unsafe open(path, 0o10000000 | O_CLOEXEC)),
             FileDescriptor(owning: unsafe open(path, O_WRONLY | O_CLOEXEC)),
             FileDescriptor(owning: unsafe open(directory.path, O_RDONLY | O_CLOEXEC)),
@@ -179,7 +172,7 @@ import WorkerProtocol
         try client.send(#"{"type":"get","id":2,"fds":2}"#, with: file, file)
         #expect(try client.answer(to: 2).error?.code == .badRequest)
         try client.send(#"{"type":"get","id":3,"url":"\#(setting.url("/a"))"}"#, with: file)
-        #expect(try client.picture(try client.answer(to: 3)) == tile(1))
+        #expect(try client.picture(answering: 3) == tile(1))
     }
 
     @Test func sizes() throws {
@@ -241,13 +234,7 @@ import WorkerProtocol
             other.close()
         }
         try eventually("no helper has the file open") {
-            setting.broker.status.children.allSatisfy { child in
-                let folder = "/proc/\(child.pid)/fd"
-                let links = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).compactMap {
-                    try? FileManager.default.destinationOfSymbolicLink(atPath: folder + "/" + $0)
-                }
-                return !links.contains(path)
-            }
+            setting.broker.status.children.allSatisfy { !$0.openFiles.contains(path) }
         }
         #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(7))
     }
@@ -255,10 +242,7 @@ import WorkerProtocol
     @Test func aKilledHelperIsReplaced() throws {
         let file = try settled(try write(tile(6)))
         #expect(try client.picture(try ask(file)) == tile(6))
-        for helper in setting.broker.status.children
-        where helper.arguments.dropFirst().first == "receive-descriptors" {
-            kill(helper.pid, SIGKILL)
-        }
+        for helper in setting.broker.descriptorHelpers { kill(helper.pid, SIGKILL) }
         // A message that a dying helper has is lost with its connection; another connection is served.
         try eventually("a helper serves") { (try? ask(file, by: setting.client()).image()) != nil }
     }
@@ -292,9 +276,8 @@ import WorkerProtocol
     /// After a restart, a scaled image is found by the file's identity; the file itself is nowhere in the cache.
     @Test func scaledImagesOutliveTheBroker() throws {
         let disk = try DiskSetting()
-        let path = directory.file("photo.png")
         let picture = TestPicture.gradient(width: 900, height: 900)
-        try Data(picture.png).write(to: URL(filePath: path))
+        let path = try write(picture, to: "photo.png")
         let file = try settled(path)
         let first = try ask(file, #""variant":{"width":300}"#, by: disk.client)
         #expect(try first.image().source == .file)
@@ -307,7 +290,7 @@ import WorkerProtocol
         let second = try ask(file, #""variant":{"width":300}"#, by: disk.client)
         #expect(try (second.image().source, disk.client.picture(second)) == (.disk, shown))
         // A changed file has no raster.
-        try Data(tile(1).png).write(to: URL(filePath: path))
+        _ = try write(tile(1), to: "photo.png")
         #expect(try ask(try settled(path), #""variant":{"width":300}"#, by: disk.client).image().source == .file)
     }
 

@@ -7,12 +7,10 @@ import TestSupport
 import Testing
 
 @Suite(.blocking, .timeLimit(.minutes(5))) struct PresetTests {
-
     @Test func `clients request a preset by its name`() throws {
         let directory = try TemporaryDirectory()
-        let file = directory.file("conf")
-        try "[preset wide]\nwidth = 6\nheight = 2\nfit = fill\n\n[preset turned]\nstep = rotate:degrees=90\n".write(
-            toFile: file, atomically: true, encoding: .utf8)
+        let text = "[preset wide]\nwidth = 6\nheight = 2\nfit = fill\n\n[preset turned]\nstep = rotate:degrees=90\n"
+        let file = try directory.write(text, to: "conf")
         let setting = try Setting(["--config", file], routes: ["/a": png(flat(1))])
         let broker = try ImageBroker(path: setting.broker.socketPath)
         let hello = try broker.hello()
@@ -22,8 +20,8 @@ import Testing
         let url = setting.url("/a")
         let result = try setting.broker.run(["get", url, "--preset", "wide", "--json"])
         #expect(result.exit == .status(0), "\(result.errors)")
-        let reply = try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any]
-        #expect(reply?["width"] as? Int == 6 && reply?["height"] as? Int == 2)
+        let reply = try jsonObject(result.output)
+        #expect(reply["width"] as? Int == 6 && reply["height"] as? Int == 2)
 
         let client = try setting.client()
         let own = try client.load(url, #""variant":{"width":6,"height":2,"fit":"fill"}"#).image()

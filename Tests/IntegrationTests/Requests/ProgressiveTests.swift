@@ -41,15 +41,15 @@ import WorkerProtocol
         }
         let (client, other) = (try setting.client(), try setting.client())
         // Uncached, so that the next request downloads it again.
-        let plain = try client.picture(try client.load(setting.url("/plain"), #""cache":"no-store""#))
+        let plain = try client.picture(of: setting.url("/plain"), #""cache":"no-store""#)
         let id = try client.get(setting.url("/a"), #""progressive":true"#)
         var frames = [try client.answer(to: id, orProgress: true)]
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        setting.origin.expectHeld("/a")
         // The only decode worker is available to others.
         #expect(try other.load(setting.url("/b"), #""variant":{"width":20}"#).image().width == 20)
         #expect(try other.load(setting.url("/b"), #""variant":{"width":30}"#).image().width == 30)
         setting.origin.gate("/a").open()
-        while !frames.last!.reply.isTerminal { frames.append(try client.answer(to: id, orProgress: true)) }
+        frames += try client.frames(of: id)
         #expect(frames.count >= 2)
         #expect(try client.picture(frames.last!) == plain)
         var last = Int.max
@@ -62,8 +62,7 @@ import WorkerProtocol
             last = now
         }
         #expect(try client.stats()[.partialDecodes] == frames.count - 1)
-        func later() throws -> RawClient.Incoming? { try client.nextIfThere() }
-        #expect(try later() == nil)
+        #expect(try client.nextIfThere() == nil)
         let buffers = try frames.compactMap { try $0.image().buffer }
         #expect(Set(buffers).count == frames.count)
         try client.release(buffers)

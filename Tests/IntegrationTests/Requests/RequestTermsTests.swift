@@ -51,7 +51,7 @@ import Testing
         let url = setting.url("/a")
         _ = try client.load(url)
         #expect(try client.load(url, #""maxAgeSeconds":3600"#).image().source == .memory)
-        #expect(try client.picture(try client.load(url, #""maxAgeSeconds":99"#)) == tile(2))
+        #expect(try client.picture(of: url, #""maxAgeSeconds":99"#) == tile(2))
         #expect(try client.load(url).image().source == .memory)
         #expect(setting.origin.statistics("/a").requests == 2)
     }

@@ -37,7 +37,7 @@ import WorkerProtocol
             bytes += [UInt8](repeating: 2, count: layout.stride - length)
         }
         let buffer = try WritableBuffer(name: "given", size: bytes.count + extra)
-        unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+        try buffer.descriptor.write(bytes)
         return buffer
     }
 
@@ -57,12 +57,6 @@ import WorkerProtocol
         return try client.answer(to: id).error
     }
 
-    private static func inode(_ file: FileDescriptor) -> [UInt] {
-        var status = stat()
-        guard unsafe fstat(file.raw, &status) == 0 else { return [] }
-        return [UInt(status.st_dev), UInt(status.st_ino)]
-    }
-
     /// Every client gets the very memfd that was stored.
     @Test(arguments: [(nil, 0), (256, 100)] as [(Int?, Int)]) func withoutACopy(_ stride: Int?, _ offset: Int) throws {
         let layout = layout(picture, stride: stride, offset: offset)
@@ -75,7 +69,7 @@ import WorkerProtocol
             #expect((image.width, image.height, image.source) == (61, 37, .memory))
             #expect((image.offset, image.pixels?.stride) == (offset, stride ?? 244))
             let file = try #require(incoming.descriptors.first)
-            #expect(Self.inode(file) == Self.inode(sealed.descriptor))
+            #expect(try file.status().isSameFile(as: sealed.descriptor.status()))
             let inline = try client.load(url, #""delivery":"inline","variant":{"alpha":"straight"}"#)
             let bytes = try client.bytes(of: inline)
             #expect(bytes.count == layout.rowBytes)
@@ -119,18 +113,14 @@ import WorkerProtocol
         var unsealed: [FileDescriptor] = [try memfd(picture, layout).descriptor]
         for seals in [0b0111, 0b1110, 0b1101, 0b1011, 0b10111] as [Int32] {
             let descriptor = try WritableBuffer(name: "given").descriptor
-            unsafe try picture.bytes.withUnsafeBytes { unsafe try descriptor.write($0, at: 0) }
+            try descriptor.write(picture.bytes)
             #expect(fcntl(descriptor.raw, 1033, seals) == 0)
             unsealed.append(descriptor)
         }
         for file in unsealed { #expect(try store(url, file, members(layout))?.code == .badRequest) }
-        var ends: (Int32, Int32) = (-1, -1)
-        let isMade = unsafe withUnsafeMutableBytes(of: &ends) {
-            unsafe pipe($0.assumingMemoryBound(to: Int32.self).baseAddress!)
-        }
-        #expect(isMade == 0)
+        let (reading, writing) = try pipeEnds()
         let others = [
-            FileDescriptor(owning: ends.0), FileDescriptor(owning: ends.1),
+            reading, writing,
             try FileDescriptor.open(readingAt: BuiltProducts.package + "/Package.swift"),
             try FileDescriptor.open(readingAt: "/dev/zero"), try FileDescriptor.open(readingAt: "/dev/shm"),
         ]
@@ -171,24 +161,21 @@ import WorkerProtocol
         let file = try WritableBuffer(name: "given", size: 500 * 400 * 4).seal()
         #expect(try store(setting.url("/a"), file.descriptor, members(layout(empty))) == nil)
         #expect(try client.stats()[.memoryBytes] == 800_000)
-        #expect(try client.picture(try client.load(setting.url("/a"))) == empty)
+        #expect(try client.picture(of: setting.url("/a")) == empty)
     }
 
     @Test func swiftClient() throws {
         let broker = try ImageBroker(path: setting.broker.socketPath)
         let url = try SourceURL(setting.url("/a"))
         try broker.store(pixels: picture.bytes, Self.geometry(of: picture), .rgba8, .straight, as: url)
-        #expect(try client.picture(try client.load(setting.url("/a"))) == picture.premultiplied)
-        var options = GetOptions()
-        options.variant.alpha = .straight
+        #expect(try client.picture(of: setting.url("/a")) == picture.premultiplied)
+        let options = GetOptions { $0.variant.alpha = .straight }
         #expect(try broker.get(url.text, options).withBytes { $0.byteCount } == picture.bytes.count)
-        var refusal: ErrorCode?
-        do {
+        #expect {
             try broker.store(pixels: [1, 2, 3], Self.geometry(of: picture), as: url)
-        } catch {
-            if case .refused(let error) = error { refusal = error.code }
+        } throws: {
+            if case ClientError.refused(let error) = $0 { error.code == .badRequest } else { false }
         }
-        #expect(refusal == .badRequest)
     }
 
     /// From the disk tier they are read as they were stored; without it, they are gone.

@@ -9,16 +9,15 @@ import Testing
 
 /// Where the time of a request went.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct TraceTests {
-
     private func get(_ setting: Setting, _ paths: [String], _ words: String...) throws -> ProgramResult {
-        try imgbroker(["get"] + paths.map(setting.url) + ["--socket", setting.broker.socketPath] + words)
+        try setting.broker.run(["get"] + paths.map(setting.url) + words)
     }
 
     @Test func `a request that joins a running download has its spans`() throws {
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let (first, second) = (try setting.client(), try setting.client())
         let loading = try first.get(setting.url("/a"))
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        setting.origin.expectHeld("/a")
         let joining = try second.get(setting.url("/a"), #""trace":true"#)
         try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
         setting.origin.gate("/a").open()
@@ -59,13 +58,10 @@ import Testing
 
 /// The spans of a request whose origin pauses: a fetch worker that gets no processor counts a pause as another part.
 @Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct TraceTimingTests {
-
     /// The spans of one request by name; of several with the same name, the longest.
     private func spans(_ setting: Setting, _ path: String, _ words: String...) throws -> [String: TraceSpan] {
-        let result = try imgbroker(
-            ["get", setting.url(path), "--json", "--trace", "--socket", setting.broker.socketPath] + words)
-        let object = try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
-        let list = try #require(object["spans"] as? [[String: Any]])
+        let result = try setting.broker.run(["get", setting.url(path), "--json", "--trace"] + words)
+        let list = try #require(jsonObject(result.output)["spans"] as? [[String: Any]])
         var spans: [String: TraceSpan] = [:]
         for entry in list {
             let name = try #require(entry["name"] as? String)
@@ -78,10 +74,7 @@ import Testing
     }
 
     /// A picture too large to be decoded while it is identified.
-    private static let picture = TestPicture(width: 400, height: 300) { x, y in
-        SIMD4(
-            UInt8(truncatingIfNeeded: x &* y), UInt8(truncatingIfNeeded: x ^ y), UInt8(truncatingIfNeeded: x &* 7), 255)
-    }
+    private static let picture = noise(width: 400, height: 300)
 
     @Test func `slow parts of a transfer are found, and parts lie within their whole`() throws {
         let body = Self.picture.png

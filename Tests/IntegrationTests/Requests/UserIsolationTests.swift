@@ -37,7 +37,7 @@ struct UserIsolationTests {
         let ids = try users.map { try $0.get(url, members) }
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 2 })
         setting.origin.gate("/a").open()
-        let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
+        let pictures = try zip(users, ids).map { try $0.picture(answering: $1) }
         #expect(pictures[0] != pictures[1])
         // From the cache, too, each user gets the own image.
         for (user, picture) in zip(users, pictures) {
@@ -46,7 +46,7 @@ struct UserIsolationTests {
         #expect(setting.origin.requests.count == 2)
         // Root has an identity of its own and no access to the users' entries.
         let root = try setting.client()
-        #expect(!pictures.contains(try root.picture(try root.load(url, members))))
+        #expect(!pictures.contains(try root.picture(of: url, members)))
         #expect(setting.origin.requests.count == 3)
     }
 
@@ -57,7 +57,7 @@ struct UserIsolationTests {
         let ids = try users.map { try $0.get(url, #""headers":{"Accept-Language":"de"}"#) }
         try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
         setting.origin.gate("/a").open()
-        for (user, id) in zip(users, ids) { #expect(try user.picture(try user.answer(to: id)) == tile(251)) }
+        for (user, id) in zip(users, ids) { #expect(try user.picture(answering: id) == tile(251)) }
         #expect(setting.origin.requests.count == 1)
         #expect(try setting.broker.stats()[.coalesced] == 1)
     }
@@ -70,7 +70,7 @@ struct UserIsolationTests {
         }
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 3 })
         setting.origin.gate("/a").open()
-        let pictures = try asked.map { try $0.picture(try $0.answer(to: $1)).bytes }
+        let pictures = try asked.map { try $0.picture(answering: $1).bytes }
         #expect(Set(pictures).count == 3)
     }
 
@@ -92,7 +92,7 @@ struct UserIsolationTests {
         let ids = try users.map { try $0.get(url) }
         try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 3 }
         setting.origin.gate("/a").open()
-        let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
+        let pictures = try zip(users, ids).map { try $0.picture(answering: $1) }
         #expect(pictures[0] == pictures[1])
         #expect(pictures[0] != pictures[2])
         for (user, picture) in zip(users, pictures) {
@@ -111,7 +111,7 @@ struct UserIsolationTests {
         let users = try [ann, bob].map { try setting.client(as: $0) }
         // A 304 turns the shared entry private; the user who received it loads a private one.
         for (user, count) in [(0, 1), (0, 3), (0, 3), (1, 4), (1, 4), (0, 4)] {
-            #expect(try users[user].picture(try users[user].load(setting.url("/a"))) == tile(7))
+            #expect(try users[user].picture(of: setting.url("/a")) == tile(7))
             #expect(setting.origin.requests.count == count)
         }
     }
@@ -122,7 +122,7 @@ struct UserIsolationTests {
         let ids = try users.map { try $0.get(setting.url("/a")) }
         try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
         setting.origin.gate("/a").open()
-        let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
+        let pictures = try zip(users, ids).map { try $0.picture(answering: $1) }
         #expect(pictures[0] != pictures[1])
         #expect(setting.origin.requests.count == 2)
         #expect(try users[0].load(setting.url("/a")).image().source == .network)
@@ -156,16 +156,16 @@ struct UserIsolationTests {
         )
         let url = setting.url("/a")
         #expect(try first.store(url, tile(1).png).isOK)
-        #expect(try first.picture(try first.load(url)) == tile(1))
-        #expect(try second.picture(try second.load(url)) == tile(251))
+        #expect(try first.picture(of: url) == tile(1))
+        #expect(try second.picture(of: url) == tile(251))
         // An administrator's upload is for all users but those with an upload of their own.
         #expect(try root.store(url, tile(2).png).isOK)
-        #expect(try second.picture(try second.load(url)) == tile(2))
-        #expect(try root.picture(try root.load(url)) == tile(2))
-        #expect(try first.picture(try first.load(url)) == tile(1))
+        #expect(try second.picture(of: url) == tile(2))
+        #expect(try root.picture(of: url) == tile(2))
+        #expect(try first.picture(of: url) == tile(1))
         #expect(setting.origin.requests.count == 1)
         let other = try setting.client(as: ann)
-        #expect(try other.picture(try other.load(url)) == tile(1))
+        #expect(try other.picture(of: url) == tile(1))
     }
 
     @Test(arguments: [false, true])
@@ -180,10 +180,10 @@ struct UserIsolationTests {
         try setting.restartUntilReady()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
-        if overSharedEntryInMemory { #expect(try second.picture(second.load(url)) == tile(251)) }
+        if overSharedEntryInMemory { #expect(try second.picture(of: url) == tile(251)) }
         #expect(try first.loaded(url) == (tile(1), .disk))
-        #expect(try second.picture(second.load(url)) == tile(251))
-        #expect(try first.picture(first.load(url)) == tile(1))
+        #expect(try second.picture(of: url) == tile(251))
+        #expect(try first.picture(of: url) == tile(1))
     }
 
     @Test func removeCoversOwnAndSharedEntries() throws {
@@ -196,7 +196,7 @@ struct UserIsolationTests {
         _ = try second.load(url, #""cookies":true"#)
         let removed = try first.ask("remove", #""url":"\#(url)""#)
         #expect(removed.fields["removed"] as? Int == 2)
-        #expect(try second.picture(try second.load(url)) == tile(2))
+        #expect(try second.picture(of: url) == tile(2))
         #expect(try second.load(url, #""cookies":true"#).image().source == .memory)
         #expect(try first.load(url).image().source == .network)
         // An administrator removes the entries of all users.
@@ -219,7 +219,7 @@ struct UserIsolationTests {
         #expect(removed.fields["removed"] as? Int == 1)
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try first.failure(url, #""cache":"only-if-cached""#).code == .notCached)
-        #expect(try second.picture(try second.load(url, #""cache":"only-if-cached""#)) == tile(Int(bob)))
+        #expect(try second.picture(of: url, #""cache":"only-if-cached""#) == tile(Int(bob)))
     }
 
     @Test func queriesRevealNothingOfOthers() throws {
@@ -285,6 +285,6 @@ struct UserIsolationTests {
         #expect(ids[0] == ids[1])
         try first.cancel(ids[0])
         setting.origin.gate("/a").open()
-        #expect(try second.picture(try second.answer(to: ids[1])) == tile(251))
+        #expect(try second.picture(answering: ids[1]) == tile(251))
     }
 }

@@ -11,8 +11,6 @@ extension TestBroker {
 
     /// Waits until no process starts or ends and no descriptor is opened or closed, and returns the number of
     /// descriptors that it has open then.
-    ///
-    /// - Throws: `TestFailure`.
     func settledDescriptors() throws -> Int {
         try allChildren()
         var (count, repetitions) = (0, 0)
@@ -31,14 +29,10 @@ extension TestBroker {
     }
 
     /// The number of settled descriptors without those of images.
-    ///
-    /// - Throws: `TestFailure`.
     func settledDescriptorsBesidesImages() throws -> Int { try settledDescriptors() - bufferDescriptors }
 
     /// Waits until it has `count` descriptors open besides those of images, of which at most `images` have one: small originals
     /// have none. No client may lease one. Then removes the images from memory, and waits until none of their descriptors is left.
-    ///
-    /// - Throws: `TestFailure` naming the open files.
     func waitForSettledDescriptors(_ count: Int, images: Int) throws {
         try eventually("\(count) descriptors besides at most \(images) images") {
             let own = bufferDescriptors
@@ -51,8 +45,6 @@ extension TestBroker {
     }
 
     /// Waits until it has `count` descriptors open, as `settledDescriptors` counts them.
-    ///
-    /// - Throws: `TestFailure` naming the open files.
     func waitForSettledDescriptors(_ count: Int) throws {
         do {
             try eventually("\(count) open descriptors") { ownDescriptors == count }

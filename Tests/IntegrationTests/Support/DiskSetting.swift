@@ -141,6 +141,9 @@ final class DiskSetting {
     }
 }
 
+/// Members of a request for a small variant.
+let thumbnail = #""variant":{"width":20,"height":20}"#
+
 /// An image in one colour that depends on `number`: it is the same at any size.
 func flat(_ number: Int, width: Int = 100, height: Int = 100) -> TestPicture {
     TestPicture(width: width, height: height) { _, _ in

@@ -1,6 +1,18 @@
+import Foundation
 import Glibc
 import LinuxSystem
 import TestSupport
+
+/// Returns a folder with the broker's program, and links to the others, or to those that are to take their place.
+func linkedPrograms(replacing others: [String: String] = [:]) throws -> TemporaryDirectory {
+    let folder = try TemporaryDirectory()
+    try Programs.install(["imgbroker"], in: folder.path)
+    for worker in TestBroker.Worker.allCases.map(\.rawValue) {
+        let program = BuiltProducts.folder + "/" + (others[worker] ?? worker)
+        try FileManager.default.createSymbolicLink(atPath: folder.file(worker), withDestinationPath: program)
+    }
+    return folder
+}
 
 /// A folder with the broker's program, and a script in place of each worker that starts the worker as given.
 final class ProgramFolder {

@@ -10,19 +10,12 @@ final class RunningCommand {
     /// Starts the command with the socket of `broker`; as user nobody, which needs root and `setpriv`, where wished.
     init(_ words: [String], _ broker: TestBroker, asNobody: Bool = false) throws {
         directory = try TemporaryDirectory()
-        let (_, control) = try UnixSocket.pair()
         let user = asNobody ? "/usr/bin/setpriv --reuid=nobody --regid=daemon --clear-groups " : ""
         let script = #"exec \#(user)"$0" "$@" >\#(directory.file("out")) 2>&1 3<&-"#
-        child = try ChildProcess(
-            path: "/bin/sh",
-            arguments: ["-c", script, BuiltProducts.folder + "/imgbroker"] + words + ["--socket", broker.socketPath],
-            control: control)
+        child = try ChildProcess("/bin/sh", ["-c", script, program] + words + ["--socket", broker.socketPath])
     }
 
-    deinit {
-        child.send(SignalNumber.kill)
-        _ = child.waitForExit(milliseconds: 5000)
-    }
+    deinit { child.kill() }
 
     var process: ProcessStatus { ProcessStatus(pid: child.pid) }
 

@@ -77,10 +77,8 @@ struct RunningImageServer {
 
     /// The target of Imaginary's pipeline with these operations.
     static func pipeline(_ operations: String) -> String {
-        "/pipeline?operations="
-            + operations.replacing("\"", with: "%22").replacing(" ", with: "%20")
-            .replacing("{", with: "%7B").replacing("}", with: "%7D").replacing("[", with: "%5B").replacing(
-                "]", with: "%5D")
+        let others = CharacterSet(charactersIn: "\" {}[]").inverted
+        return "/pipeline?operations=" + (operations.addingPercentEncoding(withAllowedCharacters: others) ?? "")
     }
 
     /// What the provider of Nextcloud sends.

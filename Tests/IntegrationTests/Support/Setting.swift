@@ -93,8 +93,10 @@ func largeTile(_ seed: Int, side: Int = 200) -> TestPicture {
     }
 }
 
-func png(_ picture: TestPicture) -> LocalOrigin.Response {
-    .ok(picture.png, contentType: "image/png")
+func png(_ picture: TestPicture, maxAge: Int? = nil) -> LocalOrigin.Response {
+    .ok(picture.png, contentType: "image/png").with { response in
+        if let maxAge { response.headers.append(.init("Cache-Control", "max-age=\(maxAge)")) }
+    }
 }
 
 extension TestBroker {
@@ -113,12 +115,21 @@ extension TestBroker {
 }
 
 extension RawClient {
+    /// What precedes the text of a frame: its length.
+    static func header(_ length: Int) -> [UInt8] { [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: length >> $0) } }
+
+    /// Sends requests without reading the answers, and this end of the connection over itself, so that nobody closes
+    /// it.
+    func die(afterRequests count: Int) throws {
+        try sendWhatIsTaken(Self.floodOfRequests(count))
+        try? send(Self.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [socket].compactMap(\.self))
+    }
+
     /// The bytes of many requests for statistics.
     static func floodOfRequests(_ count: Int) -> [UInt8] {
         (0..<count).flatMap { frame(#"{"type":"stats","id":\#($0)}"#) }
     }
 
-    /// Sends a frame with descriptors.
     func send(_ text: String, with descriptors: FileDescriptor...) throws {
         try send(Self.frame(text), descriptors: descriptors)
     }
@@ -134,6 +145,27 @@ extension RawClient {
         return (picture, image.source)
     }
 
+    /// Sends a request to load URLs ahead. Returns its id.
+    func prefetch(_ urls: [String]) throws -> Int {
+        let id = newID()
+        let list = urls.map { "\"\($0)\"" }.joined(separator: ",")
+        try send(#"{"type":"prefetch","id":\#(id),"urls":[\#(list)]}"#)
+        return id
+    }
+
+    /// Waits for all frames of a request, the last one included.
+    func frames(of id: Int) throws -> [Incoming] {
+        var frames = [try answer(to: id, orProgress: true)]
+        while !frames.last!.reply.isTerminal { frames.append(try answer(to: id, orProgress: true)) }
+        return frames
+    }
+
+    /// Loads an image, and returns its pixels.
+    func picture(of url: String, _ members: String = "") throws -> TestPicture { try picture(load(url, members)) }
+
+    /// Waits for the answer to a request, and returns its pixels.
+    func picture(answering id: Int) throws -> TestPicture { try picture(answer(to: id)) }
+
     /// Cancels a request, which must end as cancelled.
     func cancel(_ id: Int) throws {
         #expect(try ask("cancel", #""request":\#(id)"#).error == nil)
@@ -147,7 +179,23 @@ extension RawClient.Incoming {
     var isOK: Bool { fields["type"] as? String == "ok" }
 }
 
+extension TestOrigin {
+    /// Expects that a response to a request of this path is held.
+    func expectHeld(_ path: String, sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(wait(for: path, seconds: patience) { $0.held == 1 }, "\(path)", sourceLocation: sourceLocation)
+    }
+
+    /// An origin that answers each path of `routes` with its response.
+    convenience init(routes: [String: LocalOrigin.Response]) throws {
+        try self.init { routes[$0.path] ?? .status(404) }
+    }
+}
+
 extension StatsReport {
+    func expectNone(_ figures: Figure..., sourceLocation: SourceLocation = #_sourceLocation) {
+        for figure in figures { #expect(self[figure] == 0, "\(figure)", sourceLocation: sourceLocation) }
+    }
+
     /// Several figures, in this order.
     subscript(first: Figure, second: Figure, others: Figure...) -> [Int] {
         ([first, second] + others).map { self[$0] }

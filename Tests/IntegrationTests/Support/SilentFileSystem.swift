@@ -46,9 +46,6 @@ final class SilentFileSystem: Sendable {
         }
     }
 
-    /// Opens the file.
-    ///
-    /// - Throws: `SystemError`.
     func open() throws -> FileDescriptor {
         try FileDescriptor.open(readingAt: path)
     }

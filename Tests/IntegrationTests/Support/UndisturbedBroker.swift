@@ -22,6 +22,16 @@ final class UndisturbedBroker {
         total += took
     }
 
+    /// The milliseconds of the slowest of `count` actions, with a load of this broker after each.
+    func slowest(of count: Int, pausing microseconds: UInt32 = 0, _ action: () throws -> Void) throws -> Int {
+        try (0..<count).reduce(0) { slowest, _ in
+            let took = try milliseconds(action)
+            try load()
+            usleep(microseconds)
+            return max(slowest, took)
+        }
+    }
+
     func loadFromOrigin() throws {
         try load(#""cache":"reload","delivery":"none""#)
     }

@@ -16,7 +16,7 @@ import Testing
     private func millisecondsAfterTwoSignals() throws -> Int {
         let (setting, client) = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }.withClient()
         let id = try client.get(setting.url("/a"))
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        setting.origin.expectHeld("/a")
         let processes = [setting.broker.status] + setting.broker.status.children
         let took = try milliseconds {
             setting.broker.signal(SIGTERM)
@@ -41,7 +41,7 @@ import Testing
         let begun = Instant.now
         let used = setting.broker.status.processorTime
         while Instant.now.microseconds(since: begun) < 1_000_000 {
-            #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+            #expect(try client.picture(of: setting.url("/a")) == tile(1))
             usleep(20_000)
         }
         // Hundredths of a second.
@@ -49,6 +49,6 @@ import Testing
         #expect(setting.broker.logLines.filter { $0.contains("accepted") }.count == 1)
         for each in waiting { #expect(try each.nextIfThere() == nil) }
         _ = try setting.broker.limitDescriptors(limit)
-        for each in waiting { #expect(try each.picture(try each.answer(to: 1)) == tile(1)) }
+        for each in waiting { #expect(try each.picture(answering: 1) == tile(1)) }
     }
 }

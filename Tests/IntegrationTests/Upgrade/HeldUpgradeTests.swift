@@ -81,10 +81,7 @@ import Testing
         let before = descriptors
         do {
             let dead = try setting.client(as: 20_042)
-            try dead.sendWhatIsTaken(RawClient.floodOfRequests(2000))
-            try? dead.send(
-                RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#), descriptors: [dead.socket].compactMap(\.self)
-            )
+            try dead.die(afterRequests: 2000)
             dead.close()
         }
         #expect(try admin.ask("upgrade").error == nil)
@@ -120,7 +117,7 @@ import Testing
         try sendHalf(of: 1, with: try WritableBuffer(name: "given").descriptor, by: holder)
         try sendHalf(of: 1, with: try FileDescriptor.open(readingAt: directory.file("file")), by: second)
         try upgrade(untilEndOf: [holder, second])
-        #expect(try other.picture(other.load(setting.url("/9"))) == tile(9))
+        #expect(try other.picture(of: setting.url("/9")) == tile(9))
         try setting.idle()
     }
 
@@ -134,7 +131,7 @@ import Testing
         try third.send(store + [UInt8](repeating: 1, count: 3_000_000))
         try upgrade(untilEndOf: [third])
         try holder.send(Array(frame.dropFirst(20)))
-        #expect(try holder.picture(holder.answer(to: id)) == tile(4))
+        #expect(try holder.picture(answering: id) == tile(4))
         try second.send([UInt8](repeating: 1, count: 3_900_000))
         #expect(try second.answer(to: 7).error?.code == .unsupportedFormat)
     }

@@ -11,7 +11,6 @@ import Testing
 
 /// `imgbroker ctl upgrade`: another program in the place of the running one, with its clients and images.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct TakeOverTests {
-
     /// An origin whose paths are numbers of images; those of "/held/" wait for their gate.
     private static func setting(_ arguments: [String] = []) throws -> Setting {
         try Setting(arguments) { request in
@@ -60,10 +59,8 @@ import Testing
         let setting = try Self.setting()
         let (first, second) = (try setting.client(), try setting.client())
         let held = try first.get(setting.url("/held/1"))
-        let list = first.newID()
-        try first.send(
-            #"{"type":"prefetch","id":\#(list),"urls":["\#(setting.url("/2"))","\#(setting.url("/held/3"))"]}"#)
-        #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.held == 1 })
+        let list = try first.prefetch([setting.url("/2"), setting.url("/held/3")])
+        setting.origin.expectHeld("/held/1")
         let id = second.newID()
         let frame = RawClient.frame(RawClient.getText(id, setting.url("/4")))
         try second.send(Array(frame.prefix(20)))
@@ -81,13 +78,13 @@ import Testing
 
         #expect(try upgrade(setting.broker).exit == .status(0), "\(setting.broker.logTail)")
         try second.send(Array(frame.dropFirst(20)))
-        #expect(try second.picture(second.answer(to: id)) == tile(4))
+        #expect(try second.picture(answering: id) == tile(4))
         try third.send(Array(bytes.dropFirst(30)))
         #expect(try third.answer(to: store).isOK)
         try fourth.send(Array(repeating: 1, count: 600))
-        #expect(try fourth.picture(fourth.load(setting.url("/6"))) == tile(6))
+        #expect(try fourth.picture(of: setting.url("/6")) == tile(6))
         for name in ["/held/1", "/held/3"] { setting.origin.gate(name).open() }
-        #expect(try first.picture(first.answer(to: held)) == tile(1))
+        #expect(try first.picture(answering: held) == tile(1))
         #expect(try first.answer(to: list).isOK)
         try setting.idle()
     }
@@ -177,10 +174,9 @@ import Testing
         let directory = try TemporaryDirectory()
         let folder = directory.file("bin")
         let files = FileManager.default
-        try files.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        try directory.makeDirectory("bin")
         try Programs.install(["imgbroker", "imgfetch", "imgworker", "imgcache"], in: folder)
-        let origin = try LocalOrigin { _ in png(tile(1)) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { _ in png(tile(1)) }
         let (broker, client) = try TestBroker(folder: folder, in: directory).withClient()
         let number = try client.load(origin.url("/1")).image().buffer
         // Fails when clients are paused already.
@@ -256,9 +252,9 @@ import Testing
         try setting.broker.wait(for: "the requests have arrived") { $0[.requests] == 153 }
         try setting.idle()
         #expect(try upgrade(setting.broker).exit == .status(0), "\(setting.broker.logTail)")
-        #expect(try slow.picture(slow.answer(to: first)) == largeTile(200, side: 400))
-        #expect(try slow.picture(slow.answer(to: second)) == largeTile(201, side: 400))
-        #expect(try slow.picture(slow.answer(to: third)) == largeTile(201, side: 400))
+        #expect(try slow.picture(answering: first) == largeTile(200, side: 400))
+        #expect(try slow.picture(answering: second) == largeTile(201, side: 400))
+        #expect(try slow.picture(answering: third) == largeTile(201, side: 400))
         for number in 1...150 {
             let answer = try client.load(setting.url("/\(number)"))
             #expect(try (answer.image().source, client.picture(answer)) == (.memory, tile(number)))

@@ -23,15 +23,9 @@ final class AttackedSetting {
         _ arguments: [String] = [], workers: Int = 1, marks: [String: String] = [:], address: String = "127.0.0.1",
         impostors: Set<String> = []
     ) throws {
-        programs = try TemporaryDirectory()
-        let files = FileManager.default
-        let built = BuiltProducts.folder
-        try Programs.install(["imgbroker"], in: programs.path)
-        for name in ["imgfetch", "imgcache", "imgworker"] {
-            let program = name == "imgworker" || impostors.contains(name) ? "imgprobe" : name
-            try files.createSymbolicLink(atPath: programs.file(name), withDestinationPath: built + "/" + program)
-        }
-        for (name, text) in marks { try Data(text.utf8).write(to: URL(filePath: programs.file(name))) }
+        let attackers = impostors.union(["imgworker"]).map { ($0, "imgprobe") }
+        programs = try linkedPrograms(replacing: Dictionary(uniqueKeysWithValues: attackers))
+        for (name, text) in marks { try programs.write(text, to: name) }
         self.workers = workers
         origin = try TestOrigin(address: address) { request in
             let words = Array(request.path.dropFirst().replacing("/", with: " ").utf8)
@@ -228,8 +222,7 @@ final class AttackedSetting {
     /// An origin that serves only dangerous files costs a few workers, and is paused for longer each time; other origins are served.
     @Test func originOfDangerousFiles() throws {
         let setting = try AttackedSetting()
-        let other = try LocalOrigin(address: "127.0.0.2") { _ in .ok(Array("good 8 8 5".utf8)) }
-        defer { other.stop() }
+        let other = try TestOrigin(address: "127.0.0.2") { _ in .ok(Array("good 8 8 5".utf8)) }
         try setting.loadGood(7, from: .network)
         var number = 0
         try eventually("it is paused for more than 5 s") {
@@ -263,11 +256,7 @@ final class AttackedSetting {
         let other = try TestOrigin(address: "127.0.0.2") {
             .ok(Array($0.path.dropFirst().replacing("/", with: " ").utf8))
         }
-        let harmless = try LocalOrigin(address: "127.0.0.3") { _ in .ok(Array("good 8 8 5".utf8)) }
-        defer {
-            other.stop()
-            harmless.stop()
-        }
+        let harmless = try TestOrigin(address: "127.0.0.3") { _ in .ok(Array("good 8 8 5".utf8)) }
         try setting.loadGood(7, from: .network)
         try setting.idle()
         let client = setting.client

@@ -14,12 +14,7 @@ import Testing
         private let programs: TemporaryDirectory
 
         init(_ arguments: [String] = [], loader: String? = "imgprobe") throws {
-            programs = try TemporaryDirectory()
-            let (files, built) = (FileManager.default, BuiltProducts.folder)
-            try Programs.install(["imgbroker"], in: programs.path)
-            for name in ["imgfetch", "imgcache", "imgworker"] {
-                try files.createSymbolicLink(atPath: programs.file(name), withDestinationPath: built + "/" + name)
-            }
+            programs = try linkedPrograms()
             origin = try TestOrigin { request in
                 let words = request.path.split(separator: "/").map(String.init)
                 guard words.first == "avif" else { return png(tile(Int(words.last ?? "") ?? 0)) }
@@ -49,9 +44,7 @@ import Testing
         /// Loads images of the plain family, none of which fails.
         func loadOthers(_ numbers: Range<Int>) throws {
             let client = try client()
-            for number in numbers {
-                #expect(try client.picture(try client.load(origin.url("/\(number)"))) == tile(number))
-            }
+            for number in numbers { #expect(try client.picture(of: origin.url("/\(number)")) == tile(number)) }
         }
     }
 
@@ -121,7 +114,7 @@ import Testing
             let loaders = { setting.broker.status.children.filter { $0.name == "imgworker-avif" }.map(\.pid) }
             #expect(loaders().isEmpty)
             let client = try setting.client()
-            #expect(try client.picture(try client.load(setting.url("/small"))) == tile(1, side: 40))
+            #expect(try client.picture(of: setting.url("/small")) == tile(1, side: 40))
             let first = loaders()
             #expect(first.count == 1)
             #expect(try client.load(setting.url("/small"), #""variant":{"width":20}"#).image().width == 20)

@@ -20,7 +20,7 @@ import Testing
     }
 
     private func check(_ path: String) throws {
-        #expect(try client.picture(try client.load(setting.url(path))) == picture.premultiplied)
+        #expect(try client.picture(of: setting.url(path)) == picture.premultiplied)
     }
 
     /// The fork server. The broker replaces one that is not ready in time at its start.

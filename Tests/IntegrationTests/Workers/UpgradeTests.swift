@@ -33,16 +33,15 @@ import Testing
     @Test(arguments: Change.allCases) func `a running broker keeps its programs`(change: Change) throws {
         let directory = try TemporaryDirectory()
         let folder = directory.file("bin")
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        try directory.makeDirectory("bin")
         try Programs.install(Self.programs, in: folder)
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             Int(request.path.dropFirst()).map { png(tile($0)) } ?? .status(404)
         }
-        defer { origin.stop() }
         let broker = try TestBroker(["--cache-dir", directory.file("cache")], folder: folder, in: directory)
         try broker.waitUntilIdle()
         let first = try RawClient(broker.socketPath)
-        #expect(try first.picture(first.load(origin.url("/1"))) == tile(1))
+        #expect(try first.picture(of: origin.url("/1")) == tile(1))
 
         try make(change, in: folder)
         for round in 2...4 {
@@ -50,7 +49,7 @@ import Testing
             for child in former { broker.signal(child, SIGKILL) }
             let client = try RawClient(broker.socketPath)
             for number in [round * 10, round * 10 + 1] {
-                #expect(try client.picture(client.load(origin.url("/\(number)"))) == tile(number))
+                #expect(try client.picture(of: origin.url("/\(number)")) == tile(number))
             }
             // A process of the broker's own program receives the descriptor.
             #expect(try client.store(origin.url("/stored/\(round)"), memoryFile(tile(5).png)).isOK)

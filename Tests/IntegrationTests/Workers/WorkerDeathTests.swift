@@ -42,9 +42,7 @@ import Testing
             }
         }
         #expect(killed >= 9)
-        for (client, id, number) in asked {
-            #expect(try client.picture(try client.answer(to: id)) == tile(number, side: 80))
-        }
+        for (client, id, number) in asked { #expect(try client.picture(answering: id) == tile(number, side: 80)) }
         let report = try setting.idle()
         #expect(report[.workerRestarts, .failed, .reservedBytes] == [killed, 0, 0])
         for client in clients { client.close() }
@@ -72,7 +70,7 @@ import Testing
         for error in [try client.answer(to: id).error, try other.answer(to: joined).error] {
             #expect((error?.code, error?.isRetryable) == (.decoderCrashed, false))
         }
-        #expect(try client.picture(try client.load(setting.url("/good"))) == tile(2))
+        #expect(try client.picture(of: setting.url("/good")) == tile(2))
         let report = try setting.idle()
         #expect((report[.reservedBytes], report[.failed], report.workerDeaths) == (0, 2, [.signal: 2]))
         // The original of the bad image stays, and the original and pixels of the good one.
@@ -123,7 +121,7 @@ import Testing
             standing.append(found)
         }
         // The spare takes no job while two workers are busy.
-        #expect(try client.picture(client.answer(to: client.get(setting.url("/small")))) == tile(3))
+        #expect(try client.picture(answering: client.get(setting.url("/small"))) == tile(3))
         for id in big { _ = try client.answer(to: id).image() }
         // Not before the deadline, which starts with the decoding.
         #expect(Instant.now.microseconds(since: begun) > 9_000_000)
@@ -138,16 +136,14 @@ import Testing
         let file = picture.png
         let (setting, client) = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(20_000) } }.withClient()
         let ids = try (0..<3).map { try client.get(setting.url("/\($0)"), #""progress":true"#) }
-        for path in ["/0", "/1", "/2"] {
-            #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 })
-        }
+        for path in ["/0", "/1", "/2"] { setting.origin.expectHeld(path) }
         try setting.broker.wait(for: "bytes are reserved") { $0[.reservedBytes] > 0 }
         setting.broker.signal(try setting.broker.busyWorker(.fetch), SIGKILL)
         for path in ["/0", "/1", "/2"] {
             #expect(setting.origin.wait(for: path, seconds: patience) { $0.abandoned == 1 && $0.held == 1 })
             setting.origin.gate(path).open()
         }
-        for id in ids { #expect(try client.picture(try client.answer(to: id)) == picture) }
+        for id in ids { #expect(try client.picture(answering: id) == picture) }
         #expect(try setting.idle()[.reservedBytes, .downloads, .workerRestarts] == [0, 3, 1])
     }
 
@@ -158,7 +154,7 @@ import Testing
         let workers = try setting.broker.stopAll(.fetch)
         #expect(try client.failure(setting.url("/a"), #""timeoutMs":300"#).code == .timeout)
         for worker in workers { setting.broker.signal(worker, SIGCONT) }
-        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        #expect(try client.picture(of: setting.url("/a")) == tile(1))
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 }
@@ -167,24 +163,22 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10))) struct SealedBodyTests {
     @Test func bodyIsLoadedAgain() throws {
         let directory = try TemporaryDirectory()
-        let (library, state) = (directory.file("seal.so"), directory.file("state"))
+        let (library, state) = (directory.file("seal.so"), try directory.write("1", to: "state"))
         try Compiler.makeLibrary(library, of: "Tests/SealShim/SealShim.c")
-        try Data("1".utf8).write(to: URL(filePath: state))
         let picture = noise(width: 300, height: 200)
         let file = picture.png
-        let origin = try LocalOrigin { request in
+        let origin = try TestOrigin { request in
             .resource(file, etag: "\"1\"", contentType: "image/png", for: request).with {
                 // Long enough for reports of progress, from which the transfer would be continued.
                 ($0.pieceBytes, $0.pauseMs) = (file.count / 8, 40)
             }
         }
-        defer { origin.stop() }
         let programs = try ProgramFolder([
             .fetch: .init(environment: ["LD_PRELOAD=\(library)", "SEAL_EXIT=\(state)"])
         ])
         let (broker, client) = try TestBroker(["--retries", "0"], folder: programs.path).withClient()
-        #expect(try client.picture(try client.load(origin.url("/a"))) == picture)
-        #expect(try String(contentsOfFile: state, encoding: .utf8) == "0")
+        #expect(try client.picture(of: origin.url("/a")) == picture)
+        #expect(text(ofFile: state) == "0")
         let report = try broker.waitUntilIdle()
         #expect((report.workerDeaths[.exit], report[.reservedBytes]) == (1, 0))
     }

@@ -7,7 +7,6 @@ import Testing
 
 /// The workers' resource limits, and real images within them.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerLimitTests {
-
     @Test func limitsOfTheProcesses() throws {
         let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
         _ = try setting.client().load(setting.url("/a"))
@@ -49,13 +48,12 @@ import Testing
         let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 4500, height: 4500))])
         let path = directory.file("a.jpg")
         #expect(try setting.broker.run(["get", setting.url("/a"), "-o", path]).failure == nil)
-        var file = try [UInt8](Data(contentsOf: URL(filePath: path)))
+        var file = try #require(contents(path))
         // APP2 with a profile of the largest size of one segment.
         let profile = Array("ICC_PROFILE\0\u{1}\u{1}".utf8) + [UInt8](repeating: 7, count: 65_519)
         file.insert(contentsOf: [0xFF, 0xE2, 0xFF, 0xFF] + profile, at: 2)
         let photo = file
-        let origin = try LocalOrigin { _ in .ok(photo) }
-        defer { origin.stop() }
+        let origin = try TestOrigin { _ in .ok(photo) }
         let client = try setting.client()
         #expect(try client.load(origin.url("/photo")).image().bytes == 81_000_000)
         #expect(try client.load(origin.url("/photo"), #""variant":{"width":500}"#).image().width == 500)
