@@ -69,7 +69,7 @@ import Testing
         var places: Set<Int> = []
         for number in 1001..<1020 { places.insert(try owner.load(setting.url("/\(number)")).image().offset) }
         #expect(places.contains(place))
-        #expect(try slow.picture(slow.answer(to: id)) == number(1000))
+        #expect(try slow.picture(answering: id) == number(1000))
     }
 
     @Test func nobodyCanWriteToASegment() throws {
@@ -92,7 +92,7 @@ import Testing
         let isProtected = unsafe mprotect(address, 4096, PROT_READ | PROT_WRITE) < 0
         let isKept = unsafe madvise(address, 4096, MADV_REMOVE) < 0
         #expect(isProtected && isKept)
-        #expect(try client.picture(try client.load(setting.url("/1"))) == tile(1))
+        #expect(try client.picture(of: setting.url("/1")) == tile(1))
     }
 
     @Test(.enabled(if: getuid() == 0, "needs root")) func othersGetMemoryOfTheirOwn() throws {

@@ -13,7 +13,7 @@ extension BehaviourTests {
         let setting = try DiskSetting()
         #expect(try setting.load(1).picture == flat(1))
         try setting.wait(for: .on, entries: 1)
-        let small = try setting.load(1, Self.thumbnail)
+        let small = try setting.load(1, thumbnail)
         #expect(small.picture == flat(1, width: 20, height: 20))
         // An original that is on disk is read from there.
         #expect(small.source == .disk)
@@ -23,7 +23,7 @@ extension BehaviourTests {
         #expect(other.source == .disk)
         // Variants replace neither each other nor the original.
         #expect(try setting.load(1).picture == flat(1))
-        #expect(try setting.load(1, Self.thumbnail).picture == flat(1, width: 20, height: 20))
+        #expect(try setting.load(1, thumbnail).picture == flat(1, width: 20, height: 20))
         #expect(try setting.client.bytes(of: setting.client.load(setting.url(1), #""as":"original""#)) == flat(1).png)
         #expect(setting.downloads(1) == 1)
     }
@@ -43,9 +43,9 @@ extension BehaviourTests {
         for (number, (storage, memory, disk)) in cases.enumerated() {
             #expect(try query(number) == [memory, disk], "\(storage)")
         }
-        let variant = "," + Self.thumbnail
+        let variant = "," + thumbnail
         #expect(try query(3, variant) == [false, true])
-        _ = try setting.load(3, Self.thumbnail)
+        _ = try setting.load(3, thumbnail)
         #expect(try query(3, variant) == [true, true])
     }
 
@@ -59,7 +59,7 @@ extension BehaviourTests {
         }.withClient()
         for (path, requests) in [("/young", [1, 1, 1]), ("/old", [1, 2, 2])] {
             for count in requests {
-                #expect(try client.picture(try client.load(setting.url(path))) == tile(1))
+                #expect(try client.picture(of: setting.url(path)) == tile(1))
                 #expect(setting.origin.statistics(path).requests == count)
             }
         }

@@ -19,7 +19,7 @@ extension BehaviourTests {
         #expect(try client.failure(setting.url("/a")).code == .tooLarge)
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
         #expect(setting.origin.statistics("/a").requests == 1)
-        #expect(try client.picture(try client.load(setting.url("/full"))) == tile(1))
+        #expect(try client.picture(of: setting.url("/full")) == tile(1))
     }
 
     /// A body that is cut off, and the request that must follow.
@@ -90,7 +90,7 @@ extension BehaviourTests {
         while case .progress(_, let received, _) = try client.answer(to: first, orProgress: true).reply {
             if received > 0 { break }
         }
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        setting.origin.expectHeld("/a")
         for number in 1...2 {
             let id = number == 1 ? first : try client.get(setting.url("/a"))
             #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.requests == number && $0.held == 1 })
@@ -98,7 +98,7 @@ extension BehaviourTests {
             #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == number })
             try setting.broker.wait(for: "its job has ended") { $0[.running] == 0 }
         }
-        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1, side: 100))
+        #expect(try client.picture(of: setting.url("/a")) == tile(1, side: 100))
         let ranges = setting.origin.requests.map { $0["Range"] }
         #expect((ranges.count, ranges.first) == (3, .some(nil)))
         #expect(ranges.last??.hasPrefix("bytes=") == true)
@@ -108,7 +108,7 @@ extension BehaviourTests {
     @Test func completeBodyIsNotResumed() throws {
         let (setting, client) = try Setting { .resource(tile(1).png, etag: #""one""#, for: $0) }.withClient()
         for _ in 0..<2 {
-            #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+            #expect(try client.picture(of: setting.url("/a")) == tile(1))
             #expect(try client.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
         }
         #expect(setting.origin.requests.map { $0["Range"] } == [nil, nil])
@@ -136,13 +136,11 @@ extension BehaviourTests {
             .ok(body(Int(request.path.dropFirst()) ?? 0)).with { $0.hold = .afterBytes(1 << 20) }
         }.withClient()
         let ids = try (0..<6).map { try client.get(setting.url("/\($0)"), #""as":"original""#) }
-        for number in 0..<6 {
-            #expect(setting.origin.wait(for: "/\(number)", seconds: patience) { $0.held == 1 })
-        }
+        for number in 0..<6 { setting.origin.expectHeld("/\(number)") }
         for number in 0..<6 { setting.origin.gate("/\(number)").open() }
         for (number, id) in ids.enumerated() {
             #expect(try client.bytes(of: try client.answer(to: id)) == body(number))
-            #expect(try client.picture(try client.load(setting.url("/\(number)"))) == tile(number))
+            #expect(try client.picture(of: setting.url("/\(number)")) == tile(number))
         }
     }
 
@@ -152,6 +150,7 @@ extension BehaviourTests {
             case "/bad-gateway": .status(502)
             case "/short": png(tile(1)).with { $0.framing = .wrongLength(5000) }
             case "/mended": request.number == 1 ? .status(503) : png(tile(1))
+            case "/reset": request.number == 1 ? .reset : png(tile(2))
             case "/page": .ok(Array("<!DOCTYPE html>".utf8))
             case "/broken": .status(500)
             default: .status(404)
@@ -159,6 +158,7 @@ extension BehaviourTests {
         }.withClient()
         let cases: [(String, requests: Int, ErrorCode?)] = [
             ("/bad-gateway", 2, .httpStatus), ("/short", 2, .transferFailed), ("/mended", 2, nil),
+            ("/reset", 2, nil),
             // Final answers are not retried.
             ("/missing", 1, .httpStatus), ("/page", 1, .unsupportedFormat), ("/broken", 1, .httpStatus),
         ]
@@ -167,13 +167,16 @@ extension BehaviourTests {
             #expect(try client.answer(to: id).error?.code == code, "\(path)")
             #expect(setting.origin.statistics(path).requests == requests, "\(path)")
         }
+        let report = try client.stats()
+        #expect(report.failures == [.httpStatus: 3, .transferFailed: 1, .unsupportedFormat: 1])
+        #expect(report[.networkLoads] == 2)
     }
 
     @Test func cancelledRequestIsNotRetried() throws {
         let (setting, client) = try Setting { _ in .status(502).with { $0.hold = .beforeHeaders } }.withClient()
         let paths = (0..<4).map { "/\($0)" }
         let ids = try paths.map { try client.get(setting.url($0)) }
-        for path in paths { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
+        for path in paths { setting.origin.expectHeld(path) }
         // Suspended, the broker queues the retries.
         #expect(try client.ask("suspend").error == nil)
         for path in paths { setting.origin.gate(path).open() }

@@ -11,12 +11,12 @@ import WorkerProtocol
 // origin, here or in the suite that is named; details are tested in the suites of the components.
 //
 //      Sharing (this file)
-//  1   concurrentRequestsShareOneDownload
+//  1   CoalescingTests.manyGetsOfThreeVariants
 //  2   CoalescingTests.errorsReachAllWaiters
 //  3   CancelTests.cancelOfOneOfTwo
 //  4   CancelTests.lastCancelAbortsTheTransfer
 //  5   CancelTests.getRightAfterCancel
-//  6   cancelDuringDiskLookupAnswersOnce
+//  6   ComplaintTests.noStepStartsAfterACancellation
 //  7   ComplaintTests.eachSizeIsSeparate
 //  8   sameVariantIsDecodedOnce
 //  9   joinerRaisesThePriorityWhileItWaits
@@ -40,45 +40,10 @@ import WorkerProtocol
 //  23  damagedFilesAreMisses, removedFileIsAMiss
 //
 //      Images (BehaviourTests+Images.swift)
-//  24  orientationIsAppliedOnce, smallImageIsNotEnlarged, sizesAreExact, alphaIsKept, grayscaleIsDecoded,
-//      sixteenBitsBecomeEight, animationWithoutLoopCountPlaysOnce, unsupportedFormatIsNamed
+//  24  orientationIsAppliedOnce, smallImageIsNotEnlarged, sizesAreExact, alphaIsKept, unsupportedFormatIsNamed;
+//      without a broker: PNGTests.everyKindAndDepthIsExact, AnimationLimitTests.loops
 //  25  requestsLeaveNoResources, undecodablePartYieldsNoPartialImage (also: ProgressiveTests)
 @Suite(.blocking, .timeLimit(.minutes(10))) struct BehaviourTests {
-    static let thumbnail = #""variant":{"width":20,"height":20}"#
-
-    @Test func concurrentRequestsShareOneDownload() throws {
-        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
-        let clients = try (0..<20).map { _ in try setting.client() }
-        let ids = try clients.map { try $0.get(setting.url("/a")) }
-        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 20 }
-        setting.origin.gate("/a").open()
-        for (client, id) in zip(clients, ids) {
-            #expect(try client.picture(try client.answer(to: id)) == tile(1))
-        }
-        #expect(setting.origin.requests.count == 1)
-        let report = try setting.broker.stats()
-        #expect((report[.networkLoads], report[.coalesced], report[.decodes]) == (1, 19, 1))
-    }
-
-    @Test func cancelDuringDiskLookupAnswersOnce() throws {
-        let setting = try DiskSetting()
-        // Of an image that is certainly not on disk, there is no look-up.
-        _ = try setting.load(1)
-        try setting.wait(for: .on, entries: 1)
-        try setting.restartUntilReady()
-        let workers = try setting.broker.stopAll(.cache)
-        let id = try setting.client.get(setting.url(1))
-        try setting.broker.wait(for: "the disk look-up is running") { $0[.requests] == 1 && $0[.running] == 1 }
-        try setting.client.cancel(id)
-        for worker in workers { setting.broker.signal(worker, SIGCONT) }
-        // A second answer to the cancelled request would come before the answer to this one.
-        #expect(try setting.load(2).picture == flat(2))
-        #expect(try setting.client.nextIfThere() == nil)
-        #expect(setting.downloads(1) == 1)
-        let report = try setting.client.stats()
-        #expect((report[.requests], report.ended, report[.cancelled]) == (2, 2, 1))
-    }
-
     /// The step is decoding one original at one size: it is shared by all URLs with the same bytes and by all requests.
     @Test func sameVariantIsDecodedOnce() throws {
         let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.hold = .beforeHeaders } }
@@ -114,9 +79,7 @@ import WorkerProtocol
         let (client, other) = (try setting.client(), try setting.client())
         // The maximum of concurrent downloads from one origin.
         for index in 0..<6 { try client.get(setting.url("/block\(index)"), #""priority":"high""#) }
-        for index in 0..<6 {
-            #expect(setting.origin.wait(for: "/block\(index)", seconds: patience) { $0.held == 1 })
-        }
+        for index in 0..<6 { setting.origin.expectHeld("/block\(index)") }
         let paths = [("/left", "low"), ("/low", "low"), ("/joined", "low"), ("/raised", "low"), ("/normal", "normal")]
         var ids = try (paths + [("/high", "high"), ("/raised", "high")]).map {
             try client.get(setting.url($0), #""priority":"\#($1)""#)
@@ -127,7 +90,7 @@ import WorkerProtocol
         try other.cancel(left)
         // Downloads run one at a time from here on.
         setting.origin.gate("/block0").open()
-        #expect(try other.picture(try other.answer(to: joined)) == tile(7))
+        #expect(try other.picture(answering: joined) == tile(7))
         while let id = ids.popLast() { _ = try client.answer(to: id).image() }
         let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/block") }
         // Requests of one priority run in the order of arrival, whenever their priority was raised.
@@ -141,7 +104,7 @@ import WorkerProtocol
         let original = try other.get(setting.url("/a"), #""as":"original""#)
         try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
         setting.origin.gate("/a").open()
-        #expect(try client.picture(try client.answer(to: pixels)) == tile(1))
+        #expect(try client.picture(answering: pixels) == tile(1))
         #expect(try other.bytes(of: try other.answer(to: original)) == tile(1).png)
         #expect(setting.origin.requests.count == 1)
     }

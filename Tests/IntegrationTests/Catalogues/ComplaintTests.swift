@@ -17,7 +17,7 @@ import WorkerProtocol
 //  4   Completion is lost or doubled on cancel                 cancelledRequestsEndExactlyOnce
 //  5   One URL in several sizes: wrong size, double work       eachSizeIsSeparate
 //  6   URL is blocked after a passing failure                  passingFailuresAreNotRemembered,
-//                                                              recentFailureCanBeCleared
+//                                                              FailingOriginTests.recentFailuresAreListed
 //  7   304 is unreliable, or gives no image                    revalidatedImageIsComplete,
 //                                                              revalidationWorksFromDisk,
 //                                                              revalidatedButRemovedImageIsLoadedAgain
@@ -149,7 +149,7 @@ import WorkerProtocol
         try setting.broker.wait(for: "all requests are pending") { $0[.requests] == variants.count }
         setting.origin.gate("/a").open()
         for (client, id, (_, width, height)) in asked {
-            #expect(try client.picture(try client.answer(to: id)) == flat(7, width: width, height: height))
+            #expect(try client.picture(answering: id) == flat(7, width: width, height: height))
         }
         for (variant, width, height) in variants.reversed() {
             let loaded = try first.loaded(setting.url("/a"), #""variant":{\#(variant)}"#)
@@ -188,24 +188,8 @@ import WorkerProtocol
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
         #expect(try (client.ask("failed", #""action":"list""#).fields["entries"] as? [Any])?.isEmpty == true)
         isWell.store(true, ordering: .sequentiallyConsistent)
-        for (url, _, _) in cases.dropLast() { #expect(try client.picture(try client.load(url)) == tile(1), "\(url)") }
+        for (url, _, _) in cases.dropLast() { #expect(try client.picture(of: url) == tile(1), "\(url)") }
         #expect(try client.failure(cases[3].0).code == .connectFailed)
-    }
-
-    @Test func recentFailureCanBeCleared() throws {
-        let setting = try Setting { request in request.number % 2 == 1 ? .status(404) : png(tile(1)) }
-        let client = try setting.client()
-        let url = setting.url("/a")
-        #expect(try client.failure(url).recentlyFailed)
-        let again = try client.failure(url)
-        #expect((again.code, again.cause) == (.recentlyFailed, .httpStatus))
-        #expect((1...60_000).contains(again.retryAfterMs ?? 0))
-        #expect(setting.origin.requests.count == 1)
-        #expect(try client.ask("failed", #""action":"clear","url":"\#(url)""#).fields["removed"] as? Int == 1)
-        #expect(try client.picture(try client.load(url)) == tile(1))
-        #expect(try client.failure(url, #""cache":"reload""#).recentlyFailed)
-        #expect(try client.picture(client.load(url, #""cache":"reload","retryFailed":true"#)) == tile(1))
-        #expect(try client.stats()[.recentlyFailedURLs] == 0)
     }
 
     // MARK: 7: revalidation
@@ -217,7 +201,7 @@ import WorkerProtocol
         let url = setting.origin.url("/a")
         func load(_ source: ImageReply.Source, _ members: String = "") throws {
             let incoming = try setting.client.load(url, members)
-            let isSmall = members == BehaviourTests.thumbnail
+            let isSmall = members == thumbnail
             // A variant of an original on disk is decoded from there.
             let isFromThere = try (isSmall ? [source, .disk] : [source]).contains(incoming.image().source)
             #expect(isFromThere)
@@ -225,7 +209,7 @@ import WorkerProtocol
         }
         try load(.network)
         try load(.memory)
-        try load(.memory, BehaviourTests.thumbnail)
+        try load(.memory, thumbnail)
         try setting.wait(for: .on)
         try eventually("the original is on disk") { try setting.isOnDisk(url) }
         try setting.restart()
@@ -259,7 +243,7 @@ import WorkerProtocol
         // Leased by the one that waits while another removes it.
         _ = try client.load(setting.url("/a"), members.isEmpty ? "" : #""delivery":"none""#)
         let id = try client.get(setting.url("/a"), members)
-        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        setting.origin.expectHeld("/a")
         #expect(try other.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
         setting.origin.gate("/a").open()
         let incoming = try client.answer(to: id)

@@ -28,9 +28,7 @@ import WorkerProtocol
         #expect(setting.origin.requests.count == 1)
         try client.cancel(ids[2])
         #expect(try root.ask("resume").isOK)
-        for (id, number) in zip(ids.dropLast(), 2...) {
-            #expect(try client.picture(try client.answer(to: id)) == tile(number))
-        }
+        for (id, number) in zip(ids.dropLast(), 2...) { #expect(try client.picture(answering: id) == tile(number)) }
         #expect(setting.origin.requests.count == 3)
     }
 
@@ -46,9 +44,8 @@ import WorkerProtocol
         let setting = try Self.setting()
         let clients = try (0..<3).map { _ in try setting.client() }
         let ids = try clients.map { try $0.get(setting.url("/held/1")) }
-        let prefetch = clients[0].newID()
-        try clients[0].send(#"{"type":"prefetch","id":\#(prefetch),"urls":["\#(setting.url("/held/2"))"]}"#)
-        #expect(setting.origin.wait(for: "/held/2", seconds: patience) { $0.held == 1 })
+        let prefetch = try clients[0].prefetch([setting.url("/held/2")])
+        setting.origin.expectHeld("/held/2")
         #expect(try clients[2].ask("cancelAll").isOK)
         for (client, id) in zip(clients, ids) { #expect(try client.answer(to: id).error?.code == .cancelled) }
         #expect(try clients[0].answer(to: prefetch).error?.code == .cancelled)
@@ -89,35 +86,10 @@ import WorkerProtocol
         #expect(try client.ask("clear", #""tier":"ram""#).error?.code == .badRequest)
     }
 
-    @Test func clearKeepsLeasedBytes() throws {
-        let (setting, client) = try Self.setting().withClient()
-        let held = try client.load(setting.url("/1"))
-        #expect(try client.ask("clear", #""tier":"memory""#).fields["removed"] as? Int == 1)
-        #expect(try client.picture(held) == tile(1))
-        #expect(try client.load(setting.url("/1")).image().source == .network)
-    }
-
-    private func prefetch(_ setting: Setting, _ paths: [String], _ members: String = "") -> String {
-        let urls = paths.map { "\"\(setting.url($0))\"" }.joined(separator: ",")
-        return #""urls":[\#(urls)]\#(members)"#
-    }
-
-    private func frames(_ client: RawClient, _ id: Int) throws -> [RawClient.Incoming] {
-        var frames = [try client.answer(to: id, orProgress: true)]
-        while !frames.last!.reply.isTerminal { frames.append(try client.answer(to: id, orProgress: true)) }
-        return frames
-    }
-
-    private func send(_ client: RawClient, _ members: String) throws -> Int {
-        let id = client.newID()
-        try client.send(#"{"type":"prefetch","id":\#(id),\#(members)}"#)
-        return id
-    }
-
     @Test func prefetchFillsMemory() throws {
         let (setting, client) = try Self.setting().withClient()
         let paths = (1...20).map { $0 % 5 == 0 ? "/missing/\($0)" : "/\($0)" }
-        let frames = try frames(client, try send(client, prefetch(setting, paths)))
+        let frames = try client.frames(of: try client.prefetch(paths.map(setting.url)))
         #expect(frames.last!.isOK)
         let counts = frames.dropLast().map { frame in
             ["done", "failed", "total"].map { frame.fields[$0] as? Int ?? -1 }
@@ -134,30 +106,30 @@ import WorkerProtocol
 
     @Test func emptyAndRepeatedPrefetch() throws {
         let (setting, client) = try Self.setting().withClient()
-        let nothing = try frames(client, try send(client, #""urls":[]"#))
+        let nothing = try client.frames(of: try client.prefetch([]))
         #expect(nothing.last!.isOK)
         #expect(nothing.dropLast().map { $0.fields["total"] as? Int } == [0])
-        let same = try frames(client, try send(client, prefetch(setting, ["/1", "/1", "/1#a"])))
+        let same = try client.frames(of: try client.prefetch(["/1", "/1", "/1#a"].map(setting.url)))
         #expect(same.last!.isOK)
         #expect(same.dropLast().last?.fields["done"] as? Int == 3)
         #expect(setting.origin.requests.count == 1)
-        let many = prefetch(setting, (0...1000).map { "/\($0)" })
-        #expect(try client.answer(to: try send(client, many)).error?.code == .badRequest)
+        let many = try client.prefetch((0...1000).map { setting.url("/\($0)") })
+        #expect(try client.answer(to: many).error?.code == .badRequest)
     }
 
     @Test func prefetchYieldsAndIsJoined() throws {
         let (setting, client) = try Self.setting().withClient()
         // The maximum of downloads from one origin runs; later ones are queued.
         let held = try (1...6).map { try client.get(setting.url("/held/\($0)")) }
-        #expect(setting.origin.wait(for: "/held/6", seconds: patience) { $0.held == 1 })
-        let id = try send(client, prefetch(setting, ["/10", "/11", "/12"]))
+        setting.origin.expectHeld("/held/6")
+        let id = try client.prefetch(["/10", "/11", "/12"].map(setting.url))
         try setting.broker.wait(for: "the requests are queued") { $0[.queued] == 3 }
         let wanted = try client.get(setting.url("/12"))
         try setting.broker.wait(for: "the request is pending") { $0[.requests] == 7 }
         // Downloads run one at a time from here on.
         setting.origin.gate("/held/1").open()
-        #expect(try client.picture(try client.answer(to: wanted)) == tile(12))
-        #expect(try frames(client, id).last!.isOK)
+        #expect(try client.picture(answering: wanted) == tile(12))
+        #expect(try client.frames(of: id).last!.isOK)
         for number in 2...6 { setting.origin.gate("/held/\(number)").open() }
         for id in held { _ = try client.answer(to: id) }
         let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/held") }
@@ -167,12 +139,12 @@ import WorkerProtocol
 
     @Test func prefetchCanBeCancelled() throws {
         let (setting, client) = try Self.setting().withClient()
-        let id = try send(client, prefetch(setting, (1...30).map { "/held/\($0)" }))
-        #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.held == 1 })
+        let id = try client.prefetch((1...30).map { setting.url("/held/\($0)") })
+        setting.origin.expectHeld("/held/1")
         let wanted = try client.get(setting.url("/held/1"))
         try client.cancel(id)
         setting.origin.gate("/held/1").open()
-        #expect(try client.picture(try client.answer(to: wanted)) == tile(1))
+        #expect(try client.picture(answering: wanted) == tile(1))
         #expect(try setting.idle()[.prefetched, .reservedBytes] == [0, 0])
         #expect(setting.origin.requests.count <= 8)
     }

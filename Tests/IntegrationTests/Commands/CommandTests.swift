@@ -7,36 +7,25 @@ import Testing
 
 /// The command line: exit codes, output and files.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CommandTests {
-
-    private func object(_ text: String) throws -> [String: Any] {
-        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
-    }
-
+    /// The words of each line are separated by spaces; after one at the end there is an empty word.
     @Test(arguments: [
-        ["--workers", "0"], ["--workers", "x"], ["--workers"], ["--memory-limit", "12Q"], ["--memory-limit", "0"],
-        ["--allow-address", "nowhere"], ["--unknown"], ["serve"], ["--log-level", "loud"],
-        ["get"], ["get", "http://a/", "http://b/", "-o", "x.png"], ["get", "http://a/", "-o", "x.bmp"],
-        ["get", "a/x.png", "b/x.jpg", "-o", "{name}.webp"],
-        ["get", "--what", "http://a/"], ["get", "http://a/", "-o"],
-        ["get", "http://a/", "--cache", "never"], ["get", "http://a/", "--header", "x"], ["ctl"], ["ctl", "dance"],
-        ["ctl", "stats", "more"], ["ctl", "stats", "--jsn"], ["--user", "nobody-by-this-name"],
-        ["get", "http://a/", "--cache", "sometimes"], ["get", "http://a/", "--storage", "tape"],
-        ["get", "http://a/", "--priority", "max"], ["get", "http://a/", "--credentials", "secret"],
-        ["get", "http://a/", "--cache-key", ""], ["get", "http://a/", "--timeout-ms", "0"],
-        ["get", "http://a/", "--total-timeout-ms", "x"], ["get", "http://a/", "--fit", "tight"],
-        ["get", "http://a/", "--stale-first", "--cache", "reload"], ["get", "http://a/", "--cookies=yes"],
-        ["get", "http://a/", "--older-than", "1d"], ["get", "http://a/", "--progressive", "-o", "a.png"],
-        ["get", "http://a/", "--progressive", "--json"], ["ctl", "failed"], ["ctl", "failed", "dance"],
-        ["ctl", "failed", "list", "http://a/", "more"], ["ctl", "failed", "clear", "a"], ["ctl", "remove"],
-        ["ctl", "remove", "nowhere"], ["ctl", "remove", "http://a/", "http://b/"], ["ctl", "clear", "everything"],
-        ["ctl", "clear", "all", "--older-than", "soon"], ["ctl", "clear", "all", "--older-than", "-1"],
-        ["ctl", "suspend", "now"], ["ctl", "stats", "--older-than", "1d"], ["ctl", "resume", "--width", "3"],
-        ["ctl", "prefetch"], ["ctl", "prefetch", "a", "b"], ["ctl", "prefetch", "a", "--width", "0"],
-        ["ctl", "prefetch", "a", "--older-than", "1d"], ["ctl", "events", "all"], ["ctl", "cancel-all", "http://a/"],
-        ["ctl", "reload", "now"], ["ctl", "--json"], ["ctl", "top", "now"], ["ctl", "top", "--json"],
-        ["ctl", "top", "--interval", "0"], ["ctl", "top", "--interval", "soon"], ["ctl", "stats", "--once"],
-        ["ctl", "prefetch", "a", "--interval", "1"],
-    ]) func wrongUse(_ words: [String]) throws {
+        "--workers 0", "--workers x", "--workers", "--memory-limit 12Q", "--memory-limit 0", "--allow-address nowhere",
+        "--unknown", "serve", "--log-level loud", "get", "get http://a/ http://b/ -o x.png", "get http://a/ -o x.bmp",
+        "get a/x.png b/x.jpg -o {name}.webp", "get --what http://a/", "get http://a/ -o", "get http://a/ --cache never",
+        "get http://a/ --header x", "ctl", "ctl dance", "ctl stats more", "ctl stats --jsn",
+        "--user nobody-by-this-name", "get http://a/ --cache sometimes", "get http://a/ --storage tape",
+        "get http://a/ --priority max", "get http://a/ --credentials secret", "get http://a/ --cache-key ",
+        "get http://a/ --timeout-ms 0", "get http://a/ --total-timeout-ms x", "get http://a/ --fit tight",
+        "get http://a/ --stale-first --cache reload", "get http://a/ --cookies=yes", "get http://a/ --older-than 1d",
+        "get http://a/ --progressive -o a.png", "get http://a/ --progressive --json", "ctl failed", "ctl failed dance",
+        "ctl failed list http://a/ more", "ctl failed clear a", "ctl remove", "ctl remove nowhere",
+        "ctl remove http://a/ http://b/", "ctl clear everything", "ctl clear all --older-than soon",
+        "ctl clear all --older-than -1", "ctl suspend now", "ctl stats --older-than 1d", "ctl resume --width 3",
+        "ctl prefetch", "ctl prefetch a b", "ctl prefetch a --width 0", "ctl prefetch a --older-than 1d",
+        "ctl events all", "ctl cancel-all http://a/", "ctl reload now", "ctl --json", "ctl top now", "ctl top --json",
+        "ctl top --interval 0", "ctl top --interval soon", "ctl stats --once", "ctl prefetch a --interval 1",
+    ]) func wrongUse(_ line: String) throws {
+        let words = line.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
         let directory = try TemporaryDirectory()
         let result = try imgbroker(words, environment: ["IMGBROKER_SOCKET=" + directory.file("s")])
         #expect((result.exit, result.output.isEmpty) == (.status(2), true), "\(words)")
@@ -44,6 +33,17 @@ import Testing
         // What only the start of a broker finds out is a line of its log.
         let isLogged = words.first != "ctl" && result.errors.contains(" level=error process=imgbroker ")
         #expect(result.errors.hasPrefix("imgbroker: ") || isLogged)
+    }
+
+    @Test(arguments: [
+        "exporter --listen 9464", "exporter --listen localhost:9464", "exporter --listen 127.0.0.1:99999",
+        "exporter --listen [::1", "exporter --allow-host a:80", "exporter --allow-host ", "exporter here",
+        "exporter --port 1", "exporter --listen", "http --listen 9080", "http --listen localhost:9080",
+        "http --listen unix:", "http --listen-mode 9", "http --max-body 257M", "http --max-body 0", "http --key-file ",
+        "http here", "http --port 1",
+    ]) func wrongUseOfServices(_ line: String) throws {
+        let result = try imgbroker(line.split(separator: " ", omittingEmptySubsequences: false).map(String.init))
+        #expect(result.exit == .status(2) && result.errorLines.count == 1, "\(line): \(result)")
     }
 
     @Test(arguments: [
@@ -72,16 +72,15 @@ import Testing
         let socket = directory.file("http")
         func line(_ place: String) throws -> String {
             let unit = "[Service]\nExecStart=/usr/bin/imgbroker http --listen \(place)\n"
-            try unit.write(toFile: directory.file("imgbroker-http.service"), atomically: true, encoding: .utf8)
+            try directory.write(unit, to: "imgbroker-http.service")
             let words = ["doctor", "--socket", broker.socketPath]
             let result = try imgbroker(words, environment: ["SYSTEMD_UNIT_PATH=" + directory.path])
             return String(result.output.split(separator: "\n").first { $0.dropFirst(4).hasPrefix("http ") } ?? "")
         }
         #expect(try line("127.0.0.1:1") == "ok  http           imgbroker-http.service is not enabled")
-        let wants = directory.file("multi-user.target.wants")
-        try FileManager.default.createDirectory(atPath: wants, withIntermediateDirectories: false)
-        try FileManager.default.createSymbolicLink(
-            atPath: wants + "/imgbroker-http.service", withDestinationPath: "../imgbroker-http.service")
+        try directory.makeDirectory("multi-user.target.wants")
+        let wanted = directory.file("multi-user.target.wants/imgbroker-http.service")
+        #expect(unsafe symlink("../imgbroker-http.service", wanted) == 0)
         let server = try RunningImageServer(broker, path: atPath ? socket : nil)
         let place = atPath ? "unix:\(socket)" : "127.0.0.1:\(server.port)"
         #expect(try line(place) == "ok  http           \(atPath ? place : "http://\(place)/") answers")
@@ -93,10 +92,9 @@ import Testing
 
     @Test func doctorLooksAtTheThumbnailService() throws {
         let directory = try TemporaryDirectory()
-        let services = directory.file("dbus-1/services")
-        try FileManager.default.createDirectory(atPath: services, withIntermediateDirectories: true)
+        try directory.makeDirectory("dbus-1/services")
         let text = "[D-BUS Service]\nName=org.freedesktop.thumbnails.Thumbnailer1\nExec=/none/imgbroker-thumbnailer\n"
-        try text.write(toFile: services + "/a.service", atomically: true, encoding: .utf8)
+        try directory.write(text, to: "dbus-1/services/a.service")
         let result = try imgbroker(
             ["doctor", "--socket", directory.file("s")], environment: ["XDG_DATA_HOME=" + directory.path])
         #expect(result.exit == .status(1))
@@ -155,8 +153,8 @@ import Testing
                 }
             }
         }
-        let whole = try #require(FileManager.default.contents(atPath: path))
-        try whole.prefix(whole.count / 2).write(to: URL(fileURLWithPath: directory.file("half")))
+        let whole = try #require(contents(path))
+        try directory.write(whole.prefix(whole.count / 2), to: "half")
         #expect(try client.failure(origin.url("/half")).code == .truncated)
     }
 
@@ -165,7 +163,7 @@ import Testing
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let path = directory.file("a.jpg")
         #expect(try setting.broker.run(["get", "--original", "-o", path, setting.url("/a")]).failure == nil)
-        #expect(FileManager.default.contents(atPath: path) == Data(tile(1).png))
+        #expect(contents(path) == tile(1).png)
     }
 
     @Test func asJSON() throws {
@@ -173,15 +171,15 @@ import Testing
             request.path == "/a" && request["Accept-Language"] == "de" ? png(tile(1)) : .status(404)
         }
         let words = ["get", setting.url("/a"), "--json", "--header", "Accept-Language: de"]
-        let fields = try object(try setting.broker.run(words).output)
+        let fields = try jsonObject(try setting.broker.run(words).output)
         #expect((fields["width"] as? Int, fields["source"] as? String) == (16, "network"))
         #expect(fields["url"] as? String == setting.url("/a"))
-        #expect(try object(try setting.broker.run(words).output)["source"] as? String == "memory")
+        #expect(try jsonObject(try setting.broker.run(words).output)["source"] as? String == "memory")
 
         let failed = try setting.broker.run(["get", setting.url("/b"), "--json"])
         #expect(failed.exit == .status(1))
-        #expect(try object(failed.output)["code"] as? String == "http-status")
-        #expect(try object(failed.output)["httpStatus"] as? Int == 404)
+        #expect(try jsonObject(failed.output)["code"] as? String == "http-status")
+        #expect(try jsonObject(failed.output)["httpStatus"] as? Int == 404)
         #expect(failed.errors.isEmpty)
         let plain = try setting.broker.run(["get", setting.url("/b")])
         #expect((plain.exit, plain.errorLines.count, plain.output.isEmpty) == (.status(1), 1, true))
@@ -199,7 +197,7 @@ import Testing
     @Test func stats() throws {
         let (setting, client) = try Setting(routes: ["/a": png(tile(1))]).withClient()
         for _ in 0..<3 { _ = try client.load(setting.url("/a")) }
-        let fields = try object(try setting.broker.run(["ctl", "stats", "--json"]).output)
+        let fields = try jsonObject(try setting.broker.run(["ctl", "stats", "--json"]).output)
         #expect((fields["requests"] as? Int, fields["memoryHits"] as? Int, fields["networkLoads"] as? Int) == (3, 2, 1))
         #expect((fields["decodeMilliseconds"] as? [String: Any])?.keys.sorted() == ["max", "p50", "p90", "p99"])
         #expect((fields["failures"] as? [String: Int], fields["diskState"] as? String) == ([:], "off"))

@@ -7,44 +7,37 @@ import TestSupport
 import Testing
 
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ExporterTests {
-
     /// The metric of each figure, by the names that `stats` and Prometheus have for it.
     private static let figures = [
-        "requests": "imgbroker_requests_received_total",
-        "memoryHits": #"imgbroker_requests_total{op="get",result="memory"}"#,
-        "diskHits": #"imgbroker_requests_total{op="get",result="disk"}"#,
-        "networkLoads": #"imgbroker_requests_total{op="get",result="network"}"#,
-        "sharedHits": #"imgbroker_requests_total{op="get",result="shared"}"#,
-        "fileLoads": #"imgbroker_requests_total{op="get",result="file"}"#,
-        "coalesced": #"imgbroker_requests_total{op="get",result="coalesced"}"#,
-        "failed": #"imgbroker_requests_total{op="get",result="failed"}"#,
-        "cancelled": #"imgbroker_requests_total{op="get",result="cancelled"}"#,
-        "revalidated": "imgbroker_cache_revalidated_total", "staleServed": "imgbroker_cache_stale_total",
-        "prefetched": "imgbroker_prefetched_total", "mappedHits": "imgbroker_mapped_hits_total",
-        "workers": #"imgbroker_workers{kind="decode",state="ready"}"#,
+        "requests": "imgbroker_requests_received_total", "revalidated": "imgbroker_cache_revalidated_total",
+        "staleServed": "imgbroker_cache_stale_total", "prefetched": "imgbroker_prefetched_total",
+        "mappedHits": "imgbroker_mapped_hits_total", "workers": #"imgbroker_workers{kind="decode",state="ready"}"#,
         "fetchers": #"imgbroker_workers{kind="fetch",state="ready"}"#,
         "workerRestarts": "imgbroker_worker_restarts_total", "clients": "imgbroker_clients",
         "queued": "imgbroker_queue_depth", "memoryBytes": #"imgbroker_cache_bytes{tier="mem"}"#,
         "memoryLimitBytes": #"imgbroker_cache_limit_bytes{tier="mem"}"#,
-        "memoryEntries": #"imgbroker_cache_entries{tier="mem"}"#,
-        "leases": "imgbroker_shm_leases",
+        "memoryEntries": #"imgbroker_cache_entries{tier="mem"}"#, "leases": "imgbroker_shm_leases",
         "leasedBytes": #"imgbroker_shm_bytes{state="leased"}"#,
         "evictedLeasedBytes": #"imgbroker_shm_bytes{state="evicted-leased"}"#,
-        "reservedBytes": #"imgbroker_shm_bytes{state="reserved"}"#,
-        "diskBytes": #"imgbroker_cache_bytes{tier="disk"}"#,
+        "reservedBytes": #"imgbroker_shm_bytes{state="reserved"}"#, "diskBytes": #"imgbroker_cache_bytes{tier="disk"}"#,
         "diskLimitBytes": #"imgbroker_cache_limit_bytes{tier="disk"}"#,
         "diskEntries": #"imgbroker_cache_entries{tier="disk"}"#,
         "evictions": #"imgbroker_cache_evictions_total{tier="mem"}"#,
         "remadeAfterEviction": "imgbroker_cache_remade_total",
         "descriptorEvictions": "imgbroker_cache_descriptor_evictions_total",
-        "bytesDownloaded": "imgbroker_downloaded_bytes_total",
-        "pixelsDecoded": "imgbroker_decoded_pixels_total", "decodes": "imgbroker_decodes_total",
-        "partialDecodes": "imgbroker_partial_decodes_total", "ignoredProfiles": "imgbroker_ignored_profiles_total",
-        "downloads": "imgbroker_downloads_total", "blacklistedUrls": "imgbroker_recently_failed_urls",
-        "openDescriptors": "imgbroker_open_fds", "held": "imgbroker_held_downloads",
-        "segments": "imgbroker_segments", "segmentBytes": "imgbroker_segment_bytes",
+        "bytesDownloaded": "imgbroker_downloaded_bytes_total", "pixelsDecoded": "imgbroker_decoded_pixels_total",
+        "decodes": "imgbroker_decodes_total", "partialDecodes": "imgbroker_partial_decodes_total",
+        "ignoredProfiles": "imgbroker_ignored_profiles_total", "downloads": "imgbroker_downloads_total",
+        "blacklistedUrls": "imgbroker_recently_failed_urls", "openDescriptors": "imgbroker_open_fds",
+        "held": "imgbroker_held_downloads", "segments": "imgbroker_segments", "segmentBytes": "imgbroker_segment_bytes",
         "sharedBuffers": "imgbroker_shared_buffers",
-    ]
+    ].merging(results) { first, _ in first }
+
+    /// Those of requests by their result.
+    private static let results = [
+        "memoryHits": "memory", "diskHits": "disk", "networkLoads": "network", "sharedHits": "shared",
+        "fileLoads": "file", "coalesced": "coalesced", "failed": "failed", "cancelled": "cancelled",
+    ].mapValues { #"imgbroker_requests_total{op="get",result="\#($0)"}"# }
 
     @Test func `after a load with failures the metrics are the statistics`() throws {
         let (setting, client) = try Setting { request in
@@ -132,8 +125,8 @@ import Testing
     func `a broker that serves presets only is healthy`() throws {
         let directory = try TemporaryDirectory()
         let text = "only-presets = true\n[preset a]\ncrop = 100,100,10,10\n[preset b]\nwidth = 4\n"
-        try text.write(toFile: directory.file("conf"), atomically: true, encoding: .utf8)
-        let broker = try TestBroker(["--config", directory.file("conf"), "--socket-mode", "0666"], in: directory)
+        let conf = try directory.write(text, to: "conf")
+        let broker = try TestBroker(["--config", conf, "--socket-mode", "0666"], in: directory)
         let answer = try RunningExporter(broker, asNobody: true).get("/health")
         #expect(answer.status == 200, "\(answer.body)")
         #expect(try broker.stats().failures[.forbidden] == 1)
@@ -189,14 +182,6 @@ import Testing
         #expect((stats[.openDescriptors] > 0) == isMember)
         #expect(stats.hosts.isEmpty != isMember && stats.users.isEmpty != isMember)
         #expect(try client.ask("suspend").error?.code == .forbidden)
-    }
-
-    @Test(arguments: [
-        ["--listen", "9464"], ["--listen", "localhost:9464"], ["--listen", "127.0.0.1:99999"], ["--listen", "[::1"],
-        ["--allow-host", "a:80"], ["--allow-host", ""], ["here"], ["--port", "1"], ["--listen"],
-    ]) func wrongUse(_ words: [String]) throws {
-        let result = try imgbroker(["exporter"] + words)
-        #expect(result.exit == .status(2) && result.errorLines.count == 1, "\(words): \(result)")
     }
 
     @Test func `a port that is taken is one line`() throws {

@@ -11,8 +11,6 @@ import WorkerProtocol
 
 /// Entries on disk after restarts, kills and damage.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct DiskTierTests {
-    private static let thumbnail = #""variant":{"width":20,"height":20}"#
-
     private func isThumbnail(_ picture: TestPicture, of number: Int) -> Bool {
         picture == flat(number, width: 20, height: 20)
     }
@@ -20,12 +18,12 @@ import WorkerProtocol
     @Test(arguments: [false, true]) func restartedBrokerServesFromDisk(hasFiles: Bool) throws {
         let setting = try DiskSetting(hasFiles: hasFiles)
         for number in 0..<10 {
-            #expect(isThumbnail(try setting.load(number, Self.thumbnail).picture, of: number))
+            #expect(isThumbnail(try setting.load(number, thumbnail).picture, of: number))
         }
         try setting.wait(for: .on, entries: 20)
         try setting.restart()
         for number in 0..<10 {
-            let (picture, source) = try setting.load(number, Self.thumbnail)
+            let (picture, source) = try setting.load(number, thumbnail)
             #expect(isThumbnail(picture, of: number))
             #expect(source == .disk)
         }
@@ -42,7 +40,7 @@ import WorkerProtocol
             try? FileManager.default.removeItem(atPath: setting.cache + "/index.sqlite" + suffix)
         }
         try setting.start()
-        #expect(try setting.load(5, Self.thumbnail).source == .disk)
+        #expect(try setting.load(5, thumbnail).source == .disk)
         try setting.wait(for: .on, entries: 20)
         #expect(setting.origin.requests.count == 10)
     }
@@ -55,7 +53,7 @@ import WorkerProtocol
             try eventually("no temporary file is left") { setting.temporaries.isEmpty }
             // The images of the last two rounds.
             for number in max(0, (round - 2) * 8)..<(round * 8) {
-                let (picture, source) = try setting.load(number, number % 2 == 0 ? "" : Self.thumbnail)
+                let (picture, source) = try setting.load(number, number % 2 == 0 ? "" : thumbnail)
                 #expect(number % 2 == 0 ? picture == flat(number) : isThumbnail(picture, of: number))
                 found += source == .disk ? 1 : 0
             }
@@ -66,14 +64,14 @@ import WorkerProtocol
             }
             let before = try setting.broker.stats()[.requests]
             let asked = round * 8..<(round + 1) * 8
-            for number in asked { try setting.client.get(setting.url(number), number % 2 == 0 ? "" : Self.thumbnail) }
+            for number in asked { try setting.client.get(setting.url(number), number % 2 == 0 ? "" : thumbnail) }
             // A little later each time, to interrupt another step.
             try setting.broker.wait(for: "some are answered") { $0.ended >= before + round % 8 }
             try setting.restart(SIGKILL)
         }
         try setting.waitForAgreement()
         for number in 0..<400 {
-            let picture = try setting.load(number, number % 2 == 0 ? "" : Self.thumbnail).picture
+            let picture = try setting.load(number, number % 2 == 0 ? "" : thumbnail).picture
             #expect(number % 2 == 0 ? picture == flat(number) : isThumbnail(picture, of: number))
         }
         let hits = try setting.client.stats()[.diskHits]
@@ -117,7 +115,7 @@ import WorkerProtocol
 
     @Test func damagedRastersAreNotServed() throws {
         let setting = try DiskSetting(hasFiles: true)
-        for number in 0..<4 { _ = try setting.load(number, Self.thumbnail) }
+        for number in 0..<4 { _ = try setting.load(number, thumbnail) }
         try setting.wait(for: .on, entries: 8)
         try setting.end()
         let paths = setting.files("rasters")
@@ -130,7 +128,7 @@ import WorkerProtocol
         }
         try setting.start()
         for number in 0..<4 {
-            #expect(isThumbnail(try setting.load(number, Self.thumbnail).picture, of: number))
+            #expect(isThumbnail(try setting.load(number, thumbnail).picture, of: number))
             #expect(setting.downloads(number) == 1)
         }
         #expect(try setting.client.stats()[.decodes] == 4)
@@ -226,7 +224,7 @@ import WorkerProtocol
         let without = try TestBroker(["--cache-dir", emptyMount.path], in: directory)
         try without.wait(for: "the broker reports the state") { ["read-only", "off"].contains($0.diskState) }
         let other = try RawClient(without.socketPath)
-        #expect(try other.picture(try other.load(first.url(7))) == flat(7))
+        #expect(try other.picture(of: first.url(7)) == flat(7))
         try without.stop()
     }
 
@@ -258,6 +256,20 @@ import WorkerProtocol
         #expect(try setting.load(1).source == .network)
     }
 
+    @Test func uploadSurvivesARestart() throws {
+        let setting = try DiskSetting()
+        try setting.wait(for: .on)
+        let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
+        #expect(try setting.client.store(setting.url(1), picture.png).isOK)
+        let (kept, source) = try setting.client.loaded(setting.url(1), #""cache":"only-if-cached""#)
+        // An original that is on disk leaves memory.
+        #expect(kept == picture.premultiplied && source != .network)
+        try eventually("the original is on disk") { try setting.isOnDisk(1) }
+        try setting.restartUntilReady()
+        #expect(try setting.load(1) == (picture.premultiplied, .disk))
+        #expect(setting.origin.requests.isEmpty)
+    }
+
     @Test func killedCacheProcessLosesNoRequest() throws {
         let setting = try DiskSetting()
         var killed = 0
@@ -267,13 +279,13 @@ import WorkerProtocol
             try setting.wait(for: .on)
             // Old images, some evicted from memory, and new ones.
             let numbers = Array(max(0, round - 1) * 20..<(round + 1) * 20)
-            let ids = try numbers.map { try setting.client.get(setting.url($0), Self.thumbnail) }
+            let ids = try numbers.map { try setting.client.get(setting.url($0), thumbnail) }
             for worker in setting.broker.workers(.cache) {
                 setting.broker.signal(worker, SIGKILL)
                 killed += 1
             }
             for (number, id) in zip(numbers, ids) {
-                #expect(try isThumbnail(setting.client.picture(setting.client.answer(to: id)), of: number))
+                #expect(try isThumbnail(setting.client.picture(answering: id), of: number))
             }
         }
         #expect(killed == 8)

@@ -18,10 +18,6 @@ import Testing
         try setting.idleWorkers()
     }
 
-    private func write(_ bytes: [UInt8], to file: FileDescriptor) throws {
-        try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
-    }
-
     private static func newPath() -> String { "/dev/shm/given-\(UInt32.random(in: .min ... .max))" }
 
     private func opened(_ path: String, _ flags: Int32) throws -> FileDescriptor {
@@ -38,7 +34,7 @@ import Testing
         let path = Self.newPath()
         defer { unsafe unlink(path) }
         let file = try opened(path, O_CREAT | O_RDWR)
-        try write(bytes, to: file)
+        try file.write(bytes)
         for (number, given) in [try memoryFile(bytes), partly, file, try opened(path, O_RDONLY)].enumerated() {
             let url = setting.url("/\(number)")
             #expect(try client.store(url, given).error == nil)
@@ -46,8 +42,9 @@ import Testing
             _ = unsafe [UInt8](repeating: 0, count: bytes.count).withUnsafeBytes {
                 unsafe pwrite(given.raw, $0.baseAddress, $0.count, 0)
             }
-            #expect(try client.picture(try client.load(url)) == picture)
-            try write(bytes, to: file)
+            #expect(try client.picture(of: url) == picture)
+            #expect(try client.bytes(of: client.load(url, #""as":"original""#)) == bytes)
+            try file.write(bytes)
         }
     }
 
@@ -60,14 +57,9 @@ import Testing
             unsafe unlink(path)
             unsafe unlink(fifo)
         }
-        try write(picture.png, to: try opened(path, O_CREAT | O_RDWR))
+        try opened(path, O_CREAT | O_RDWR).write(picture.png)
         #expect(unsafe mkfifo(fifo, 0o600) == 0)
-        var ends: (Int32, Int32) = (-1, -1)
-        #expect(
-            unsafe withUnsafeMutableBytes(of: &ends) {
-                unsafe pipe($0.assumingMemoryBound(to: Int32.self).baseAddress!)
-            } == 0)
-        let (reading, writing) = (FileDescriptor(owning: ends.0), FileDescriptor(owning: ends.1))
+        let (reading, writing) = try pipeEnds()
         let (here, there) = try UnixSocket.pair()
         let given: [(String, FileDescriptor)] = [
             ("on disk", try opened(BuiltProducts.package + "/Package.swift", O_RDONLY)),
@@ -132,7 +124,7 @@ import Testing
         #expect(try client.answer(to: 4).error?.code == .unsupportedFormat)
         try send(RawClient.storeText(5, setting.url("/b"), #""fds":1"#), [good])
         #expect(try client.answer(to: 5).error == nil)
-        #expect(try client.picture(try client.load(setting.url("/b"))) == picture)
+        #expect(try client.picture(of: setting.url("/b")) == picture)
         _ = try client.ask("clear", #""tier":"all""#)
         try setting.idle()
         try setting.broker.waitForSettledDescriptors(warm)

@@ -71,7 +71,7 @@ import Testing
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 6 })
         setting.origin.gate("/a").open()
         var pictures: Set<[UInt8]> = []
-        for (client, id) in asked { pictures.insert(try client.picture(try client.answer(to: id)).bytes) }
+        for (client, id) in asked { pictures.insert(try client.picture(answering: id).bytes) }
         #expect(pictures.count == members.count)
         #expect(setting.origin.requests.count == members.count)
         for (members, (client, _)) in zip(members, asked) {
@@ -96,22 +96,21 @@ import Testing
         }
         try setting.broker.wait(for: "three requests are pending") { $0[.requests] == 3 }
         setting.origin.gate("/a").open()
-        for (client, id) in asked { #expect(try client.picture(try client.answer(to: id)) == tile(1)) }
+        for (client, id) in asked { #expect(try client.picture(answering: id) == tile(1)) }
         #expect(setting.origin.requests.count == 1)
         #expect(try setting.broker.stats()[.coalesced] == 2)
     }
 
     @Test func credentialsStayWithTheirHost() throws {
-        let other = try LocalOrigin { request in
+        let other = try TestOrigin { request in
             png(tile(request["Authorization"] == nil && request["Cookie"] == nil ? 7 : 8))
         }
-        defer { other.stop() }
         let target = other.url("/b")
         let (setting, client) = try Setting { _ in .redirect(to: target) }.withClient()
         for members in [
             #""credentials":{"username":"ann","password":"1"}"#, #""headers":{"Authorization":"x","Cookie":"y"}"#,
         ] {
-            #expect(try client.picture(try client.load(setting.url("/a"), members)) == tile(7))
+            #expect(try client.picture(of: setting.url("/a"), members) == tile(7))
         }
         #expect(setting.origin.requests.allSatisfy { $0["Authorization"] != nil })
     }

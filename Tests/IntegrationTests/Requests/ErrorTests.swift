@@ -9,84 +9,86 @@ import Testing
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ErrorTests {
     private static let picture = TestPicture.gradient(width: 61, height: 37)
 
+    private static let file = picture.png
+    private static let healthy = LocalOrigin.Response.ok(file, contentType: "image/png")
+
+    /// The file with one byte changed.
+    private static func damaged(at place: Int, by mask: UInt8) -> [UInt8] {
+        var damaged = file
+        damaged[place] ^= mask
+        return damaged
+    }
+
+    private struct Case {
+        var path: String
+        var answer: LocalOrigin.Response
+        var code: ErrorCode
+        var isRetryable: Bool
+
+        init(_ path: String, _ answer: LocalOrigin.Response, _ code: ErrorCode, isRetryable: Bool = false) {
+            (self.path, self.answer, self.code, self.isRetryable) = (path, answer, code, isRetryable)
+        }
+
+        /// A failed transfer, which may be tried again.
+        init(_ path: String, failing answer: LocalOrigin.Response) {
+            self.init(path, answer, .transferFailed, isRetryable: true)
+        }
+    }
+
+    private static let cases = [
+        Case("/404", .status(404), .httpStatus), Case("/500", .status(500), .httpStatus, isRetryable: true),
+        Case("/501", .status(501), .httpStatus), Case("/304", failing: .status(304)),
+        Case("/206", failing: healthy.with { $0.status = 206 }), Case("/204", .status(204), .emptyImage),
+        Case("/empty", .ok([], contentType: "image/png"), .emptyImage),
+        Case("/short", failing: healthy.with { $0.framing = .wrongLength(file.count + 100) }),
+        Case("/cut-chunks", failing: healthy.with { $0.framing = .chunkedWithoutEnd }),
+        Case("/bad-chunks", failing: healthy.with { $0.framing = .chunkedWithGarbage }),
+        Case("/reset", failing: .reset), Case("/reset-later", failing: healthy.with { $0.resetAfterBytes = 1000 }),
+        Case("/no-http", failing: .raw(Array("hello, this is not HTTP\r\n\r\n".utf8))),
+        Case("/header", failing: .endlessHeader), Case("/field", failing: .endlessField),
+        Case("/long", .ok([UInt8](repeating: 7, count: 40_000)), .tooLarge),
+        Case("/long-chunks", .ok([UInt8](repeating: 7, count: 40_000)).with { $0.framing = .chunked }, .tooLarge),
+        Case("/endless", .ok(file).with { $0.framing = .wrongLength(1 << 40) }, .tooLarge),
+        Case("/loop", .redirect(to: "/loop"), .tooManyRedirects),
+        Case("/ftp", .redirect(to: "ftp://127.0.0.1/a.png"), .unsupportedScheme),
+        Case("/file", .redirect(to: "file:///etc/hostname"), .unsupportedScheme),
+        Case("/away", .redirect(to: "http://10.0.0.1/a.png"), .forbiddenAddress),
+        Case("/metadata", .redirect(to: "http://169.254.169.254/latest/", status: 307), .forbiddenAddress),
+        Case("/html", .ok(Array("<!DOCTYPE html><title>a</title>".utf8), contentType: "image/png"), .unsupportedFormat),
+        Case(
+            "/bmp", .ok(Array("BM".utf8) + [UInt8](repeating: 0, count: 52), contentType: "image/bmp"),
+            .unsupportedFormat),
+        Case("/gif", .ok(Array("GIF89a".utf8) + [1, 0, 1, 0, 0, 0, 0, 59], contentType: "image/gif"), .emptyImage),
+        Case("/truncated", .ok(Array(file.prefix(file.count / 2))), .truncated),
+        Case("/magic", .ok(Array(file.prefix(8))), .truncated),
+        Case("/jpeg", .ok([0xFF, 0xD8, 0xFF, 0xE0, 0, 16] + Array("JFIF".utf8)), .truncated),
+        Case("/webp", .ok(Array("RIFF\u{28}\0\0\0WEBPVP8L\u{14}\0\0\0/".utf8)), .truncated),
+        Case("/corrupt", .ok(damaged(at: file.count / 2, by: 0x55)), .decodeFailed),
+        Case("/header-crc", .ok(damaged(at: 29, by: 1)), .decodeFailed),
+        Case("/huge", .ok(Array(TestPNG.blank(width: 30_000, height: 30_000).prefix(5000))), .tooManyPixels),
+        Case("/wide", .ok(TestPNG.blank(width: 100_000, height: 1)), .tooManyPixels),
+    ]
+
     private static func answer(_ request: LocalOrigin.Request) -> LocalOrigin.Response {
-        let file = picture.png
-        let healthy = LocalOrigin.Response.ok(file, contentType: "image/png")
         switch request.path {
         // The format is detected from the bytes, not from the content type.
-        case "/a": return .ok(file, contentType: "text/html")
-        case "/404": return .status(404)
-        case "/500": return .status(500)
-        case "/503": return .status(503, headers: [LocalOrigin.Header("Retry-After", "7")])
-        case "/501": return .status(501)
-        case "/304": return .status(304)
-        case "/206": return healthy.with { $0.status = 206 }
-        case "/204": return .status(204)
-        case "/empty": return .ok([], contentType: "image/png")
-        case "/short": return healthy.with { $0.framing = .wrongLength(file.count + 100) }
-        case "/cut-chunks": return healthy.with { $0.framing = .chunkedWithoutEnd }
-        case "/bad-chunks": return healthy.with { $0.framing = .chunkedWithGarbage }
-        case "/reset": return .reset
-        case "/reset-later": return healthy.with { $0.resetAfterBytes = 1000 }
-        case "/no-http": return .raw(Array("hello, this is not HTTP\r\n\r\n".utf8))
-        case "/header": return .endlessHeader
-        case "/field": return .endlessField
-        case "/long": return .ok([UInt8](repeating: 7, count: 40_000))
-        case "/long-chunks": return .ok([UInt8](repeating: 7, count: 40_000)).with { $0.framing = .chunked }
-        case "/endless": return .ok(file).with { $0.framing = .wrongLength(1 << 40) }
-        case "/loop": return .redirect(to: "/loop")
-        case "/ftp": return .redirect(to: "ftp://127.0.0.1/a.png")
-        case "/file": return .redirect(to: "file:///etc/hostname")
-        case "/away": return .redirect(to: "http://10.0.0.1/a.png")
-        case "/metadata": return .redirect(to: "http://169.254.169.254/latest/", status: 307)
-        case "/five": return .redirect(to: "/four", status: 301)
-        case "/four": return .redirect(to: "three", status: 303)
-        case "/three": return .redirect(to: "./two", status: 307)
-        case "/two": return .redirect(to: "/x/../one", status: 308)
-        case "/one": return .redirect(to: "a")
-        case "/html": return .ok(Array("<!DOCTYPE html><title>a</title>".utf8), contentType: "image/png")
-        case "/bmp": return .ok(Array("BM".utf8) + [UInt8](repeating: 0, count: 52), contentType: "image/bmp")
-        case "/gif": return .ok(Array("GIF89a".utf8) + [1, 0, 1, 0, 0, 0, 0, 59], contentType: "image/gif")
-        case "/truncated": return .ok(Array(file.prefix(file.count / 2)))
-        case "/magic": return .ok(Array(file.prefix(8)))
-        case "/jpeg": return .ok([0xFF, 0xD8, 0xFF, 0xE0, 0, 16] + Array("JFIF".utf8))
-        case "/webp": return .ok(Array("RIFF".utf8) + [40, 0, 0, 0] + Array("WEBPVP8L".utf8) + [20, 0, 0, 0, 0x2F])
-        case "/corrupt":
-            var damaged = file
-            damaged[damaged.count / 2] ^= 0x55
-            return .ok(damaged)
-        case "/header-crc":
-            var damaged = file
-            damaged[29] ^= 1
-            return .ok(damaged)
-        case "/huge": return .ok(TestPNG.blank(width: 30_000, height: 30_000).prefix(5000) + [])
-        case "/wide": return .ok(TestPNG.blank(width: 100_000, height: 1))
-        case "/nothing": return .ok(TestPNG.blank(width: 0, height: 0))
-        default: return .status(404)
+        case "/a": .ok(file, contentType: "text/html")
+        case "/503": .status(503, headers: [LocalOrigin.Header("Retry-After", "7")])
+        case "/five": .redirect(to: "/four", status: 301)
+        case "/four": .redirect(to: "three", status: 303)
+        case "/three": .redirect(to: "./two", status: 307)
+        case "/two": .redirect(to: "/x/../one", status: 308)
+        case "/one": .redirect(to: "a")
+        case "/nothing": .ok(TestPNG.blank(width: 0, height: 0))
+        default: cases.first { $0.path == request.path }?.answer ?? .status(404)
         }
     }
 
     @Test func eachHasItsCode() throws {
         let (setting, client) = try Setting(["--max-download", "32K"], Self.answer).withClient()
-        let cases: [(String, ErrorCode, retryable: Bool)] = [
-            ("/404", .httpStatus, false), ("/500", .httpStatus, true),
-            ("/501", .httpStatus, false), ("/304", .transferFailed, true), ("/206", .transferFailed, true),
-            ("/204", .emptyImage, false), ("/empty", .emptyImage, false), ("/short", .transferFailed, true),
-            ("/cut-chunks", .transferFailed, true), ("/bad-chunks", .transferFailed, true),
-            ("/reset", .transferFailed, true), ("/reset-later", .transferFailed, true),
-            ("/no-http", .transferFailed, true), ("/header", .transferFailed, true),
-            ("/field", .transferFailed, true), ("/long", .tooLarge, false), ("/long-chunks", .tooLarge, false),
-            ("/endless", .tooLarge, false), ("/loop", .tooManyRedirects, false),
-            ("/ftp", .unsupportedScheme, false), ("/file", .unsupportedScheme, false),
-            ("/away", .forbiddenAddress, false), ("/metadata", .forbiddenAddress, false),
-            ("/html", .unsupportedFormat, false), ("/bmp", .unsupportedFormat, false),
-            ("/gif", .emptyImage, false), ("/truncated", .truncated, false), ("/magic", .truncated, false),
-            ("/jpeg", .truncated, false), ("/webp", .truncated, false), ("/corrupt", .decodeFailed, false),
-            ("/header-crc", .decodeFailed, false), ("/huge", .tooManyPixels, false),
-            ("/wide", .tooManyPixels, false),
-        ]
-        let ids = try cases.map { try client.get(setting.url($0.0)) }
-        for ((path, code, retryable), id) in zip(cases, ids) {
+        let ids = try Self.cases.map { try client.get(setting.url($0.path)) }
+        for (each, id) in zip(Self.cases, ids) {
+            let (path, code, retryable) = (each.path, each.code, each.isRetryable)
             let incoming = try client.answer(to: id)
             let error = try #require(incoming.error, "\(path): \(incoming.text)")
             #expect(error.code == code, "\(path): \(error)")
@@ -101,8 +103,8 @@ import Testing
         let far = try client.load(setting.url("/five"))
         #expect(try (far.image().url, client.picture(far)) == (setting.url("/five"), Self.picture))
         let report = try setting.idle()
-        #expect(report[.failed] == cases.count + 1)
-        #expect(report.failures.values.reduce(0, +) == cases.count + 1)
+        #expect(report[.failed] == Self.cases.count + 1)
+        #expect(report.failures.values.reduce(0, +) == Self.cases.count + 1)
         #expect(report[.workerRestarts, .reservedBytes] == [0, 0])
         #expect(setting.origin.statistics("/loop").requests == 6)
         #expect(try client.failure("").code == .badRequest)
@@ -150,8 +152,7 @@ import Testing
 
     /// Loopback and private addresses are forbidden in every notation unless allowed.
     @Test func forbiddenAddresses() throws {
-        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
-        defer { origin.stop() }
+        let origin = try TestOrigin(routes: ["/a": png(tile(1))])
         let (_, client) = try TestBroker(allowed: []).withClient()
         for host in [
             "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0.0.0.0", "localhost", "[::1]",
@@ -166,12 +167,11 @@ import Testing
     }
 
     @Test func onlyTheAllowedRange() throws {
-        let origin = try LocalOrigin(address: "127.0.0.2") { request in
+        let origin = try TestOrigin(address: "127.0.0.2") { request in
             request.path == "/a" ? png(tile(1)) : .redirect(to: "http://127.0.0.3/a")
         }
-        defer { origin.stop() }
         let (_, client) = try TestBroker(allowed: ["127.0.0.2/32"]).withClient()
-        #expect(try client.picture(try client.load(origin.url("/a"))) == tile(1))
+        #expect(try client.picture(of: origin.url("/a")) == tile(1))
         #expect(try client.failure(origin.url("/b")).code == .forbiddenAddress)
         #expect(try client.failure(origin.url("/a", host: "127.0.0.1")).code == .forbiddenAddress)
     }

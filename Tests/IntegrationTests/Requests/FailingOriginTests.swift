@@ -65,6 +65,7 @@ import Testing
             #expect((first.code, first.recentlyFailed) == (code, true))
             let second = try client.failure(setting.url(path))
             #expect((second.code, second.cause) == (.recentlyFailed, code))
+            if path == "/mended" { #expect((1...60_000).contains(second.retryAfterMs ?? 0)) }
             #expect(setting.origin.requests(path).count == 1)
         }
         #expect(
@@ -74,10 +75,12 @@ import Testing
             ])
         #expect(try client.stats()[.recentlyFailedURLs] == 3)
         // `retryFailed` succeeds only where the origin has recovered.
-        #expect(try client.failure(setting.url("/gone"), #""retryFailed":true"#).code == .httpStatus)
+        let again = try client.failure(setting.url("/gone"), #""cache":"reload","retryFailed":true"#)
+        #expect((again.code, again.recentlyFailed) == (.httpStatus, true))
         #expect(try client.failure(setting.url("/gone")).code == .recentlyFailed)
-        #expect(try client.load(setting.url("/mended"), #""retryFailed":true"#).image().source == .network)
-        #expect(try client.load(setting.url("/mended"), #""cache":"reload""#).image().source == .network)
+        for members in [#""retryFailed":true"#, #""cache":"reload""#] {
+            #expect(try client.loaded(setting.url("/mended"), members) == (tile(2), .network))
+        }
         #expect(try listed().count == 2)
         let cleared = try client.ask("failed", #""action":"clear","url":"\#(setting.url("/gone"))""#)
         #expect(cleared.fields["removed"] as? Int == 1)
@@ -102,19 +105,6 @@ import Testing
         }
         #expect(try client.failure(setting.url("/a"), #""cache":"no-store""#).code == .recentlyFailed)
         #expect(setting.origin.requests.count == 2)
-    }
-
-    @Test func passingFailuresAreRetried() throws {
-        let (setting, client) = try Setting { request in
-            if request.number > 1 { return png(tile(1)) }
-            return request.path == "/reset" ? .reset : .status(503)
-        }.withClient()
-        for path in ["/a", "/reset"] {
-            #expect(try client.load(setting.url(path)).image().source == .network)
-            #expect(setting.origin.requests(path).count == 2)
-        }
-        let report = try client.stats()
-        #expect((report[.networkLoads], report.failures.isEmpty, report[.recentlyFailedURLs]) == (2, true, 0))
     }
 
     @Test func refusingHostIsPaused() throws {

@@ -5,9 +5,13 @@ import Testing
 
 /// Crop and steps, from the request to the pixels.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProcessingTests {
+    private let source = TestPicture.gradient(width: 60, height: 40)
+    private let setting: Setting
+    private let client: RawClient
+
+    init() throws { (setting, client) = try Setting(routes: ["/a": png(source)]).withClient() }
+
     @Test func cropAndSteps() throws {
-        let source = TestPicture.gradient(width: 60, height: 40)
-        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let members =
             ##""variant":{"crop":{"x":7,"y":9,"width":20,"height":30},"steps":[{"op":"rotate","degrees":90},{"op":"invert"}]}"##
         let incoming = try client.load(setting.url("/a"), members)
@@ -26,14 +30,12 @@ import Testing
             let again = try client.load(setting.url("/a"), text)
             #expect(try (again.image().source, again.image().buffer) == (.memory, image.buffer))
         }
-        #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+        #expect(try client.picture(of: setting.url("/a")) == source)
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 
     /// A crop that leaves the image is an error of this request alone.
     @Test func cropsThatLeaveTheImage() throws {
-        let source = TestPicture.gradient(width: 60, height: 40)
-        let (setting, client) = try Setting(routes: ["/a": png(source)]).withClient()
         let wrong = ##""variant":{"crop":{"x":50,"y":0,"width":11,"height":1}}"##
         for _ in 0..<2 {
             let error = try client.failure(setting.url("/a"), wrong)
@@ -41,13 +43,12 @@ import Testing
             #expect(error.message == "variant.crop leaves the image: 11 × 1 pixels from 50, 0 of 60 × 40.")
             #expect(!error.recentlyFailed)
         }
-        #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+        #expect(try client.picture(of: setting.url("/a")) == source)
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 
     /// The most expensive lists are refused or take their time in a worker, and others are served meanwhile.
     @Test func hostileLists() throws {
-        let (setting, client) = try Setting(routes: ["/a": png(.gradient(width: 60, height: 40))]).withClient()
         let steps = { (step: String) in [String](repeating: step, count: 16).joined(separator: ",") }
         let pads = try client.failure(
             setting.url("/a"), ##""variant":{"steps":[\##(steps(##"{"op":"pad","width":65535,"height":65535}"##))]}"##)
@@ -61,7 +62,6 @@ import Testing
 
     /// Every frame of an encoded or stored result is processed; `hello` says that there are steps.
     @Test func encodedResults() throws {
-        let (setting, client) = try Setting(routes: ["/a": png(.gradient(width: 60, height: 40))]).withClient()
         let image = try client.load(
             setting.url("/a"), ##""as":"png","variant":{"width":30,"steps":[{"op":"round","circle":true}]}"##)
         #expect(try (image.image().width, image.image().height, image.image().contentType) == (20, 20, "image/png"))

@@ -4,29 +4,18 @@ import TestSupport
 import Testing
 
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ScalingTests {
-    private struct Case {
-        let variant: String
-        let width: Int
-        let height: Int
-
-        init(_ variant: String, _ width: Int, _ height: Int) {
-            (self.variant, self.width, self.height) = (variant, width, height)
-        }
-    }
-
     // Variants of an image of 60 × 40.
-    private static let cases = [
-        Case(#""width":30,"height":30"#, 30, 20), Case(#""width":600,"height":600"#, 60, 40),
-        Case(#""width":30"#, 30, 20), Case(#""height":10"#, 15, 10), Case(#""width":30,"fit":"inside""#, 30, 20),
-        Case(#""width":120,"height":120,"fit":"contain""#, 120, 80), Case(#""height":80,"fit":"contain""#, 120, 80),
-        Case(#""width":7,"height":90,"fit":"contain""#, 7, 5), Case(#""width":20,"height":40,"fit":"cover""#, 20, 40),
-        Case(#""width":90,"height":7,"fit":"cover""#, 90, 7),
-        Case(#""width":300,"height":200,"fit":"cover""#, 300, 200),
-        Case(#""width":7,"height":90,"fit":"fill""#, 7, 90), Case(#""width":30,"fit":"fill""#, 30, 20),
-        Case(#""width":1,"height":1,"fit":"inside""#, 1, 1), Case(#""width":1,"height":1,"fit":"contain""#, 1, 1),
-        Case(#""width":1,"height":1,"fit":"cover""#, 1, 1), Case(#""width":1,"height":1,"fit":"fill""#, 1, 1),
-        Case(#""height":1"#, 2, 1), Case(#""width":1,"height":500,"fit":"fill""#, 1, 500),
-        Case(#""width":500,"height":1,"fit":"cover""#, 500, 1), Case(#""width":60,"height":40,"fit":"cover""#, 60, 40),
+    private static let cases: [(variant: String, width: Int, height: Int)] = [
+        (#""width":30,"height":30"#, 30, 20), (#""width":600,"height":600"#, 60, 40), (#""width":30"#, 30, 20),
+        (#""height":10"#, 15, 10), (#""width":30,"fit":"inside""#, 30, 20),
+        (#""width":120,"height":120,"fit":"contain""#, 120, 80), (#""height":80,"fit":"contain""#, 120, 80),
+        (#""width":7,"height":90,"fit":"contain""#, 7, 5), (#""width":20,"height":40,"fit":"cover""#, 20, 40),
+        (#""width":90,"height":7,"fit":"cover""#, 90, 7), (#""width":300,"height":200,"fit":"cover""#, 300, 200),
+        (#""width":7,"height":90,"fit":"fill""#, 7, 90), (#""width":30,"fit":"fill""#, 30, 20),
+        (#""width":1,"height":1,"fit":"inside""#, 1, 1), (#""width":1,"height":1,"fit":"contain""#, 1, 1),
+        (#""width":1,"height":1,"fit":"cover""#, 1, 1), (#""width":1,"height":1,"fit":"fill""#, 1, 1),
+        (#""height":1"#, 2, 1), (#""width":1,"height":500,"fit":"fill""#, 1, 500),
+        (#""width":500,"height":1,"fit":"cover""#, 500, 1), (#""width":60,"height":40,"fit":"cover""#, 60, 40),
     ]
 
     @Test func everyFit() throws {
@@ -39,7 +28,7 @@ import Testing
                 let image = try incoming.image()
                 #expect((image.width, image.height) == (each.width, each.height), "\(each.variant)")
                 #expect((image.originalWidth, image.originalHeight) == (60, 40))
-                #expect(image.bytes == each.width * each.height * 4)
+                #expect((image.bytes, image.pixels?.stride) == (each.width * each.height * 4, each.width * 4))
                 let expected = flat(777, width: each.width, height: each.height)
                 let picture = try client.picture(incoming)
                 #expect(picture == (format == .rgba8 ? expected : expected.bgra), "\(each.variant)")
@@ -48,7 +37,7 @@ import Testing
             }
         }
         #expect(setting.origin.statistics("/a").requests == 1)
-        #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+        #expect(try client.picture(of: setting.url("/a")) == source)
     }
 
     @Test func coverTakesTheMiddle() throws {
@@ -58,7 +47,7 @@ import Testing
         let (setting, client) = try Setting(routes: ["/wide": png(source), "/high": png(high)]).withClient()
         let green = TestPicture(width: 20, height: 40) { _, _ in bands[1] }
         let members = #""variant":{"width":20,"height":40,"fit":"cover"}"#
-        #expect(try client.picture(try client.load(setting.url("/wide"), members)) == green)
+        #expect(try client.picture(of: setting.url("/wide"), members) == green)
         let flat = try client.picture(
             try client.load(setting.url("/high"), #""variant":{"width":40,"height":20,"fit":"cover"}"#))
         #expect(flat == TestPicture(width: 40, height: 20) { _, _ in bands[1] })
@@ -78,10 +67,10 @@ import Testing
             // The limit of 4,000 bytes leaves 1,000 pixels: 38 × 25 at a ratio of 3 to 2.
             #expect(
                 try (client.picture(limited), limited.image().originalWidth) == (flat(5, width: 38, height: 25), 60))
-            #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+            #expect(try client.picture(of: setting.url("/a")) == source)
         }
         #expect(setting.origin.statistics("/a").requests == 1)
-        #expect(try client.picture(try client.load(setting.url("/small"), #""variant":{"scaleDown":true}"#)) == small)
+        #expect(try client.picture(of: setting.url("/small"), #""variant":{"scaleDown":true}"#) == small)
     }
 
     /// `--max-pixels` bounds the result, `--max-source-pixels` the source.

@@ -11,77 +11,53 @@ import WorkerProtocol
 /// Uploads: images that clients store.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoreTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
+    private let setting: Setting
+    private let client: RawClient
 
-    private func setting(_ arguments: [String] = []) throws -> Setting {
-        try Setting(arguments) { _ in .status(404) }
-    }
+    init() throws { (setting, client) = try Setting(["--max-download", "16K"]) { _ in .status(404) }.withClient() }
 
     /// Whether the entry for `url` is the image, without a request to the origin.
-    private func has(_ client: RawClient, _ url: String, _ picture: TestPicture) throws -> Bool {
+    private func has(_ url: String, _ picture: TestPicture) throws -> Bool {
         let incoming = try client.load(url, #""cache":"only-if-cached""#)
         let image = try incoming.image()
-        // An original that is on disk leaves memory.
         #expect(image.source != .network && !image.stale && image.contentType == "image/png", "\(image)")
         return try client.picture(incoming) == picture.premultiplied
     }
 
     /// Expects that neither the upload nor any resource of it remains.
-    private func expectNothingKept(_ setting: Setting, _ client: RawClient, _ url: String) throws {
+    private func expectNothingKept(_ url: String) throws {
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
-        let report = try setting.idle()
-        for figure in [StatsReport.Figure.memoryBytes, .memoryEntries, .reservedBytes, .leasedBytes] {
-            #expect(report[figure] == 0, "\(figure)")
-        }
+        try setting.idle().expectNone(.memoryBytes, .memoryEntries, .reservedBytes, .leasedBytes)
         #expect(setting.origin.requests.isEmpty)
     }
 
     private func memfd(_ bytes: [UInt8]) throws -> WritableBuffer {
         let buffer = try WritableBuffer(name: "given", size: bytes.count)
-        try write(bytes, to: buffer.descriptor)
+        try buffer.descriptor.write(bytes)
         return buffer
     }
 
-    private func write(_ bytes: [UInt8], to file: FileDescriptor) throws {
-        let count = unsafe bytes.withUnsafeBytes { unsafe pwrite(file.raw, $0.baseAddress, $0.count, 0) }
-        #expect(count == bytes.count)
-    }
-
     @Test func payloadIsStored() throws {
-        let (setting, client) = try setting().withClient()
         let url = setting.url("/a")
         #expect(try client.store(url, picture.png, contentType: "image/jpeg").isOK)
-        #expect(try has(client, url, picture))
+        #expect(try has(url, picture))
         #expect(try client.bytes(of: client.load(url, #""as":"original""#)) == picture.png)
         let answer = try client.ask("query", #""url":"\#(url)""#).fields
         #expect((answer["memory"] as? Bool, answer["fresh"] as? Bool) == (true, true))
         #expect(setting.origin.requests.isEmpty)
         #expect(try client.store(url, tile(1).png).isOK)
-        #expect(try has(client, url, tile(1)))
+        #expect(try has(url, tile(1)))
         #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 1)
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
     }
 
     @Test func sealedDescriptorIsStored() throws {
-        let (setting, client) = try setting().withClient()
         #expect(try client.store(setting.url("/a"), memfd(picture.png).seal().descriptor).isOK)
-        #expect(try has(client, setting.url("/a"), picture))
+        #expect(try has(setting.url("/a"), picture))
         #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == picture.png)
     }
 
-    @Test func unsealedDescriptorIsCopied() throws {
-        let (setting, client) = try setting().withClient()
-        let (first, second) = (tile(1).png, tile(2).png)
-        let buffer = try memfd(first)
-        let id = client.newID()
-        try client.send(RawClient.storeText(id, setting.url("/a"), #""fds":1"#), with: buffer.descriptor)
-        #expect(try client.answer(to: id).isOK)
-        try write(Array(second.prefix(first.count)), to: buffer.descriptor)
-        #expect(try has(client, setting.url("/a"), tile(1)))
-        #expect(try client.bytes(of: client.load(setting.url("/a"), #""as":"original""#)) == first)
-    }
-
     @Test func otherDescriptorsAreRefused() throws {
-        let (setting, client) = try setting().withClient()
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
         let url = setting.url("/a")
@@ -91,7 +67,7 @@ import WorkerProtocol
         let created = unsafe open(path, O_CREAT | O_RDWR, 0o600)
         #expect(created >= 0)
         let file = FileDescriptor(owning: created)
-        try write(picture.png, to: file)
+        try file.write(picture.png)
         let (pipe, _) = try UnixSocket.pair()
         for descriptor in [file, pipe] {
             for _ in 0..<20 { #expect(try client.store(url, descriptor).error?.code == .badRequest) }
@@ -104,12 +80,11 @@ import WorkerProtocol
             try client.send(RawClient.storeText(id, url, members))
             #expect(try client.answer(to: id).error?.code == .badRequest, "\(members)")
         }
-        try expectNothingKept(setting, client, url)
+        try expectNothingKept(url)
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
     @Test func invalidImageIsNotStored() throws {
-        let (setting, client) = try setting().withClient()
         let url = setting.url("/a")
         var damaged = picture.png
         damaged[damaged.count / 2] ^= 0xFF
@@ -125,31 +100,28 @@ import WorkerProtocol
                 #expect(try client.store(url, memfd(bytes).descriptor).error?.code == code)
             }
         }
-        try expectNothingKept(setting, client, url)
+        try expectNothingKept(url)
         #expect(try client.stats()[.recentlyFailedURLs] == 0)
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
     @Test func invalidUploadKeepsThePreviousEntry() throws {
-        let (setting, client) = try setting().withClient()
         #expect(try client.store(setting.url("/a"), picture.png).isOK)
         #expect(try client.store(setting.url("/a"), [1, 2, 3]).error?.code == .unsupportedFormat)
-        #expect(try has(client, setting.url("/a"), picture))
+        #expect(try has(setting.url("/a"), picture))
     }
 
     @Test func tooLarge() throws {
-        let setting = try setting(["--max-download", "4K"])
-        let (client, other) = (try setting.client(), try setting.client())
-        let large = [UInt8](repeating: 1, count: 5000)
+        let other = try setting.client()
+        let large = [UInt8](repeating: 1, count: 17_000)
         #expect(try client.store(setting.url("/a"), memfd(large).descriptor).error?.code == .tooLarge)
         // A payload that is too large closes the connection.
-        try other.send(RawClient.storeText(1, setting.url("/a"), #""payload":5000"#))
+        try other.send(RawClient.storeText(1, setting.url("/a"), #""payload":17000"#))
         #expect(try other.receiveUntilEnd().map { $0.error?.code } == [.badFrame])
-        try expectNothingKept(setting, client, setting.url("/a"))
+        try expectNothingKept(setting.url("/a"))
     }
 
     @Test func interruptedPayloadIsDiscarded() throws {
-        let (setting, client) = try setting().withClient()
         try setting.broker.wait(for: "both clients are connected") { $0[.clients] == 2 }
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
@@ -161,13 +133,12 @@ import WorkerProtocol
             other.close()
         }
         try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 2 }
-        try expectNothingKept(setting, client, setting.url("/a"))
+        try expectNothingKept(setting.url("/a"))
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
     @Test func payloadInSmallPieces() throws {
-        let setting = try setting()
-        let (client, other) = (try setting.client(), try setting.client())
+        let other = try setting.client()
         let bytes = TestPicture.gradient(width: 50, height: 40).png
         #expect(bytes.count > 3000)
         let frame = RawClient.frame(RawClient.storeText(1, setting.url("/a"), #""payload":\#(bytes.count)"#)) + bytes
@@ -180,11 +151,10 @@ import WorkerProtocol
         #expect(try client.answer(to: 1).isOK)
         #expect(try client.answer(to: 2).error?.httpStatus == 404)
         _ = (client.newID(), client.newID())
-        #expect(try has(client, setting.url("/a"), TestPicture.gradient(width: 50, height: 40)))
+        #expect(try has(setting.url("/a"), TestPicture.gradient(width: 50, height: 40)))
     }
 
     @Test func uploadsLeaveNoDescriptors() throws {
-        let (setting, client) = try setting().withClient()
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
         for round in 0..<50 {
@@ -197,19 +167,5 @@ import WorkerProtocol
         #expect(try client.ask("clear", #""tier":"all""#).fields["removed"] as? Int == 50)
         #expect(try setting.idle()[.memoryEntries, .memoryBytes, .reservedBytes] == [0, 0, 0])
         try setting.broker.waitForSettledDescriptors(warm)
-    }
-
-    @Test func uploadSurvivesARestart() throws {
-        let setting = try DiskSetting()
-        try setting.wait(for: .on)
-        let client = setting.client
-        #expect(try client.store(setting.url(1), picture.png).isOK)
-        #expect(try has(client, setting.url(1), picture))
-        try eventually("the original is on disk") { try setting.isOnDisk(1) }
-        try setting.restartUntilReady()
-        let (found, source) = try setting.load(1)
-        #expect(found == picture.premultiplied)
-        #expect(source == .disk)
-        #expect(setting.origin.requests.isEmpty)
     }
 }
