@@ -11,8 +11,8 @@ import Testing
     private static let release = BuiltProducts.package + "/.build/release"
     private static let pending = 64
 
-    private static func makeOrigin() throws -> LocalOrigin {
-        try LocalOrigin { request in
+    private static func makeOrigin() throws -> TestOrigin {
+        try TestOrigin { request in
             guard let number = Int(request.path.dropFirst()) else { return .status(404) }
             return png(tile(number, side: 48))
         }
@@ -20,7 +20,7 @@ import Testing
 
     /// Loads the images with these numbers, `pending` at a time, each with its answer.
     private func load(
-        _ numbers: Range<Int>, from origin: LocalOrigin, _ client: RawClient,
+        _ numbers: Range<Int>, from origin: TestOrigin, _ client: RawClient,
         _ take: (Int, RawClient.Incoming) throws -> Void
     ) throws {
         var asked: [Int: Int] = [:]
@@ -39,7 +39,6 @@ import Testing
 
     @Test func killedWorkersLoseNone() throws {
         let origin = try Self.makeOrigin()
-        defer { origin.stop() }
         let (broker, client) = try TestBroker().withClient()
         try broker.waitUntilIdle(workers: 2)
         var (killed, loaded) = (0, 0)
@@ -71,7 +70,6 @@ import Testing
     func allocationsOfALoad() throws {
         let counter = try AllocationCounter()
         let origin = try Self.makeOrigin()
-        defer { origin.stop() }
         let broker = try TestBroker(
             ["--disk-limit", "0"], environment: counter.environment, folder: Self.release, in: counter.directory)
         let client = try RawClient(broker.socketPath)
@@ -89,17 +87,13 @@ import Testing
         let allocations = Double(try counter.count() - before) / 2000
         #expect(allocations < 142, "\(allocations)")
     }
-}
 
-/// Heap allocations of a hit, in the release build; a debug build allocates far more.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct HitAllocationTests {
-    private static let folder = BuiltProducts.package + "/.build/release"
-
-    @Test(.enabled("there is a release build") { FileManager.default.isExecutableFile(atPath: folder + "/imgbroker") })
+    /// Of a hit, in the release build, too.
+    @Test(.enabled("there is a release build") { FileManager.default.isExecutableFile(atPath: release + "/imgbroker") })
     func allocationsOfAHit() throws {
         let counter = try AllocationCounter()
         let origin = try TestOrigin(routes: ["/picture-with-a-name-of-some-length.png": png(tile(1))])
-        let broker = try TestBroker(environment: counter.environment, folder: Self.folder, in: counter.directory)
+        let broker = try TestBroker(environment: counter.environment, folder: Self.release, in: counter.directory)
         let client = try RawClient(broker.socketPath)
         try client.mapSegments()
         let url = origin.url("/picture-with-a-name-of-some-length.png")

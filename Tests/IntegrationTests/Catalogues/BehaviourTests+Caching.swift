@@ -47,6 +47,10 @@ extension BehaviourTests {
         #expect(try query(3, variant) == [false, true])
         _ = try setting.load(3, thumbnail)
         #expect(try query(3, variant) == [true, true])
+        let again = try cases.indices.map { try setting.load($0, #""storage":"none""#).source }
+        #expect(again == [.network, .memory, .disk, .memory])
+        try setting.restartUntilReady()
+        #expect(try cases.indices.map { try setting.load($0).source } == [.network, .network, .disk, .disk])
     }
 
     @Test func agedEntryIsRevalidated() throws {
@@ -140,33 +144,6 @@ extension BehaviourTests {
         for url in ["", "a.png", "http://", "http:///"] {
             #expect(try setting.client.failure(url).code == .badRequest, "\(url)")
         }
-    }
-
-    @Test func damagedFilesAreMisses() throws {
-        let setting = try DiskSetting(hasFiles: true)
-        for number in 0..<7 { _ = try setting.load(number) }
-        try setting.wait(for: .on, entries: 7)
-        try setting.end()
-        let manager = FileManager.default
-        for number in 0..<6 {
-            let path = try #require(setting.file(number))
-            var bytes = try #require(manager.contents(atPath: path))
-            switch number {
-            case 0: bytes[bytes.count / 2] ^= 1
-            case 1: bytes = bytes.prefix(1000)
-            case 2: _ = unsafe chmod(path, 0)
-            default: try manager.removeItem(atPath: path)
-            }
-            if number < 2 { try bytes.write(to: URL(filePath: path)) }
-            if number == 4 { try manager.createSymbolicLink(atPath: path, withDestinationPath: "/nonexistent/a") }
-            if number == 5 { try manager.createDirectory(atPath: path, withIntermediateDirectories: false) }
-        }
-        try setting.start()
-        for number in 0..<7 {
-            #expect(try setting.load(number) == (flat(number), (number == 6 ? .disk : .network)), "\(number)")
-        }
-        let report = try setting.client.stats()
-        #expect((report[.failed], report[.workerRestarts]) == (0, 0))
     }
 
     @Test func removedFileIsAMiss() throws {

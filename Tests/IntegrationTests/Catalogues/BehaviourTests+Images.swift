@@ -39,17 +39,6 @@ extension BehaviourTests {
         #expect(try client.bytes(of: try client.load(url, #""as":"original""#)) == file)
     }
 
-    @Test func smallImageIsNotEnlarged() throws {
-        let picture = TestPicture.gradient(width: 30, height: 20)
-        let (url, client) = try serve(picture.png)
-        for variant in [#""width":300,"height":300"#, #""width":31"#, #""height":65535"#, #""scaleDown":true"#] {
-            let incoming = try client.load(url, #""variant":{\#(variant)}"#)
-            #expect(try client.picture(incoming) == picture, "\(variant)")
-        }
-        let large = try client.load(url, #""variant":{"width":60,"fit":"contain"}"#).image()
-        #expect((large.width, large.height) == (60, 40))
-    }
-
     @Test func sizesAreExact() throws {
         let (url, client) = try serve(flat(3, width: 101, height: 67).png)
         // Rounded to the nearest pixel, at least 1. `ScalingTests.everyFit` has the other figures.
@@ -61,30 +50,17 @@ extension BehaviourTests {
     }
 
     @Test func alphaIsKept() throws {
-        let picture = TestPicture.gradient(width: 40, height: 30, transparent: true)
-        let (url, client) = try serve(picture.png)
-        #expect(try client.picture(of: url) == picture.premultiplied)
-        #expect(try client.picture(of: url, #""variant":{"alpha":"straight"}"#) == picture)
-        // The colour of transparent pixels does not show when the image is scaled.
+        // `EndToEndTests.variants` has other images. The colour of transparent pixels does not show when one is scaled.
         let halves = TestPicture(width: 40, height: 40) { x, _ in
             x % 2 == 0 ? SIMD4(200, 100, 50, 255) : SIMD4(0, 255, 255, 0)
         }
-        let (other, second) = try serve(halves.png)
-        let small = try second.picture(
-            try second.load(other, #""variant":{"width":20,"height":20,"alpha":"straight"}"#))
+        let (url, client) = try serve(halves.png)
+        let small = try client.picture(of: url, #""variant":{"width":20,"height":20,"alpha":"straight"}"#)
         for (x, y) in [(5, 5), (10, 10), (14, 3)] {
             let pixel = small[x, y]
             #expect((120...136).contains(pixel.w), "\(pixel)")
             #expect(abs(Int(pixel.x) - 200) <= 2 && abs(Int(pixel.y) - 100) <= 2, "\(pixel)")
         }
-    }
-
-    /// PDF is not supported; the error lists the supported formats.
-    @Test func unsupportedFormatIsNamed() throws {
-        let (url, client) = try serve(Array("%PDF-1.7\n1 0 obj\n<<>>\nendobj\n".utf8))
-        let error = try client.failure(url)
-        #expect(error.code == .unsupportedFormat)
-        #expect(error.message.contains("PNG") && error.message.contains("GIF"), "\(error.message)")
     }
 
     /// A damaged beginning of a file yields no partial image, and no error before the last frame.

@@ -37,10 +37,10 @@ import WorkerProtocol
 //  20  DiskTierTests.removedDirectory
 //  21  agedEntryIsRevalidated, frequentUseKeepsAnEntryInMemory, leastRecentlyUsedEntryIsEvictedFromDisk
 //  22  fileNamesDoNotContainURLs
-//  23  damagedFilesAreMisses, removedFileIsAMiss
+//  23  DiskTierTests.damagedOriginalsAreNotServed, removedFileIsAMiss; without a broker: DamageTests, ForeignFileTests
 //
 //      Images (BehaviourTests+Images.swift)
-//  24  orientationIsAppliedOnce, smallImageIsNotEnlarged, sizesAreExact, alphaIsKept, unsupportedFormatIsNamed;
+//  24  orientationIsAppliedOnce, ScalingTests.everyFit, sizesAreExact, alphaIsKept, LoadCommandTests.messages;
 //      without a broker: PNGTests.everyKindAndDepthIsExact, AnimationLimitTests.loops
 //  25  requestsLeaveNoResources, undecodablePartYieldsNoPartialImage (also: ProgressiveTests)
 @Suite(.blocking, .timeLimit(.minutes(10))) struct BehaviourTests {

@@ -31,7 +31,8 @@ import WorkerProtocol
 //  14  Separate pipelines load twice                           processesShareOneDownload
 //  15  Scaling down changes what others get                    ScalingTests.scaleDown,
 //                                                              scaledDownAnimationKeepsItsFrames
-//  16  Work starts after the cancellation                      noStepStartsAfterACancellation
+//  16  Work starts after the cancellation                      noStepStartsAfterACancellation,
+//                                                              BehaviourTests.cancelledRequestIsNotRetried
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ComplaintTests {
     /// A PNG with a valid header and damaged data.
     static func damaged(_ picture: TestPicture) -> [UInt8] {

@@ -158,14 +158,6 @@ import Testing
         #expect(try client.failure(origin.url("/half")).code == .truncated)
     }
 
-    @Test func originalBytes() throws {
-        let directory = try TemporaryDirectory()
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let path = directory.file("a.jpg")
-        #expect(try setting.broker.run(["get", "--original", "-o", path, setting.url("/a")]).failure == nil)
-        #expect(contents(path) == tile(1).png)
-    }
-
     @Test func asJSON() throws {
         let setting = try Setting { request in
             request.path == "/a" && request["Accept-Language"] == "de" ? png(tile(1)) : .status(404)
@@ -185,13 +177,6 @@ import Testing
         #expect((plain.exit, plain.errorLines.count, plain.output.isEmpty) == (.status(1), 1, true))
         let absent = try setting.broker.run(["get", setting.url("/c"), "--cache", "only-if-cached"])
         #expect(absent.exit == .status(1) && absent.errors.contains("not-cached"), "\(absent)")
-    }
-
-    @Test func unwritableOutput() throws {
-        let directory = try TemporaryDirectory()
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let result = try setting.broker.run(["get", setting.url("/a"), "-o", directory.file("no/a.png")])
-        #expect((result.exit, result.errorLines.count) == (.status(1), 1))
     }
 
     @Test func stats() throws {

@@ -65,9 +65,7 @@ import Testing
 
     @Test func suspendAndResume() throws {
         let (setting, client) = try Setting { png(tile($0.path.utf8.count)) }.withClient()
-        _ = try client.load(setting.url("/a"))
         #expect(try object(setting, "suspend")["suspended"] as? Bool == true)
-        #expect(try client.load(setting.url("/a")).image().source == .memory)
         let id = try client.get(setting.url("/bb"))
         try setting.broker.wait(for: "one request is queued") { $0[.queued] == 1 && $0[.running] == 0 }
         #expect(setting.origin.statistics("/bb").requests == 0)

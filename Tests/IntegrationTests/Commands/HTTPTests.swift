@@ -101,12 +101,7 @@ import Testing
         let setting = try Setting { request in
             switch request.path {
             case "/alpha": png(TestPicture.gradient(width: 40, height: 20, transparent: true))
-            case "/fresh":
-                LocalOrigin.Response(
-                    headers: [
-                        OriginHeader("Content-Type", "image/png"), OriginHeader("Cache-Control", "max-age=1000"),
-                    ],
-                    body: tile(1).png)
+            case "/fresh": png(tile(1), maxAge: 1000)
             case "/photo": .ok(TestPicture.gradient(width: 40, height: 20).jpeg(.baseline), contentType: "image/jpeg")
             case "/broken": .ok([1, 2, 3], contentType: "image/png")
             case "/missing": .status(404)

@@ -7,19 +7,6 @@ import Testing
 import WorkerProtocol
 
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LogTests {
-    private func lines(_ setting: Setting) throws -> [[String: Any]] {
-        try setting.broker.logLines.map { try jsonObject($0) }
-    }
-
-    private func load(_ setting: Setting) throws {
-        let client = try setting.client()
-        for path in ["/1?token=secret", "/1?token=secret", "/2?token=secret"] {
-            #expect(try client.load(setting.url(path)).image().width > 0)
-        }
-        #expect(try client.failure(setting.url("/missing?token=secret")).code == .httpStatus)
-        #expect(try client.failure(setting.url("/3?token=secret"), #""cache":"only-if-cached""#).code == .notCached)
-    }
-
     @Test func `normal traffic leaves no line above debug`() throws {
         let setting = try Setting(["--log-level", "info"]) { _ in png(tile(1)) }
         try setting.idleWorkers()
@@ -34,8 +21,13 @@ import WorkerProtocol
         let setting = try Setting(["--log-format", "json", "--log-level", "debug"]) {
             $0.path.hasPrefix("/missing") ? .status(404) : png(tile(1))
         }
-        try load(setting)
-        let lines = try lines(setting)
+        let client = try setting.client()
+        for path in ["/1?token=secret", "/1?token=secret", "/2?token=secret"] {
+            #expect(try client.load(setting.url(path)).image().width > 0)
+        }
+        #expect(try client.failure(setting.url("/missing?token=secret")).code == .httpStatus)
+        #expect(try client.failure(setting.url("/3?token=secret"), #""cache":"only-if-cached""#).code == .notCached)
+        let lines = try setting.broker.logLines.map { try jsonObject($0) }
         #expect(!setting.broker.logTail.contains("secret"))
         #expect(Set(lines.compactMap { $0["process"] as? String }) == ["imgbroker", "imgfetch"])
         let names = lines.filter { $0["event"] as? String == "request" && $0["type"] as? String == "get" }

@@ -202,7 +202,7 @@ import Testing
     }
 
     @Test func `a directory or a full device fails, and leaves nothing`() throws {
-        for path in [directory.path, "/dev/full"] {
+        for path in [directory.path, "/dev/full", directory.file("no/a.png")] {
             let result = try get(to: path)
             #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         }

@@ -9,9 +9,6 @@ import WorkerProtocol
 
 /// The surroundings that a broker starts in: what keeps it from starting, what it works around, and what it leaves alone.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StartTests {
-    /// Runs a command of a shell in which `$0` is the program.
-    private func shell(_ script: String) throws -> ProgramResult { try run("/bin/sh", ["-c", script, program]) }
-
     @Test func `a lock on the directory delays the start, and no more`() throws {
         let directory = try TemporaryDirectory()
         let lock = try FileDescriptor.open(readingAt: directory.path)
@@ -52,7 +49,8 @@ import WorkerProtocol
 
     @Test func `without enough descriptors it says so`() throws {
         let directory = try TemporaryDirectory()
-        let result = try shell("ulimit -n 40; exec \"$0\" --disk-limit 0 --workers 2 --socket \(directory.file("s"))")
+        let script = "ulimit -n 40; exec \"$0\" --disk-limit 0 --workers 2 --socket \(directory.file("s"))"
+        let result = try run("/bin/sh", ["-c", script, program])
         #expect((result.exit, result.errorLines.count) == (.status(1), 1))
         #expect(result.errors.contains("descriptors"), "\(result.errors)")
     }

@@ -108,6 +108,7 @@ import WorkerProtocol
             #expect(source == (damaged[number] == nil ? .disk : .network), "\(number)")
             #expect(setting.downloads(number) == (damaged[number] == nil ? 1 : 2), "\(number)")
         }
+        #expect(try setting.client.stats()[.failed, .workerRestarts] == [0, 0])
         try setting.wait(for: .on, entries: 10)
         try setting.restart()
         for number in 0..<10 { #expect(try setting.load(number).source == .disk, "\(number)") }
@@ -316,20 +317,6 @@ import WorkerProtocol
         let image = try incoming.image()
         if let buffer = image.buffer { try setting.client.release([buffer]) }
         return image
-    }
-
-    @Test func storageAppliesAcrossRestarts() throws {
-        let setting = try setting()
-        let storages = ["both", "memory", "disk", "none"]
-        for (number, storage) in storages.enumerated() {
-            _ = try load(setting, "/\(number)?600", #""storage":"\#(storage)""#)
-        }
-        try setting.wait(for: .on, entries: 2)
-        let again = try storages.indices.map { try load(setting, "/\($0)?600", #""storage":"none""#).source }
-        #expect(again == [.memory, .memory, .disk, .network])
-        try setting.restartUntilReady()
-        let later = try storages.indices.map { try load(setting, "/\($0)?600").source }
-        #expect(later == [.disk, .network, .disk, .network])
     }
 
     @Test func freshnessSurvivesARestart() throws {

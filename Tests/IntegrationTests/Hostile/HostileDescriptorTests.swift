@@ -26,7 +26,7 @@ import Testing
         return FileDescriptor(owning: raw)
     }
 
-    @Test func readableDescriptorsAreCopied() throws {
+    @Test func readableDescriptorsAreStored() throws {
         let bytes = picture.png
         let partly = try memoryFile(bytes)
         // All seals but the one against writing; 1033 is F_ADD_SEALS.
@@ -35,7 +35,10 @@ import Testing
         defer { unsafe unlink(path) }
         let file = try opened(path, O_CREAT | O_RDWR)
         try file.write(bytes)
-        for (number, given) in [try memoryFile(bytes), partly, file, try opened(path, O_RDONLY)].enumerated() {
+        let sealed = try memoryFile(bytes)
+        try sealed.seal()
+        let all = [try memoryFile(bytes), partly, file, try opened(path, O_RDONLY), sealed]
+        for (number, given) in all.enumerated() {
             let url = setting.url("/\(number)")
             #expect(try client.store(url, given).error == nil)
             // Later changes by the owner have no effect.
@@ -133,19 +136,12 @@ import Testing
 
 /// The time in which a client is served while large descriptors of another one are copied.
 @Suite(.serialized, .blocking, .timeLimit(.minutes(10))) struct HostileDescriptorTimingTests {
-    private let setting: Setting
-    private let client: RawClient
-    private let picture = TestPicture.gradient(width: 61, height: 37)
-
-    init() throws {
-        (setting, client) = try Setting { _ in .status(404) }.withClient()
-        try setting.idleWorkers()
-    }
-
     /// Large files are copied in parts, and other clients are served meanwhile.
     @Test func largeAndShrinkingFiles() throws {
+        let (setting, client) = try Setting { _ in .status(404) }.withClient()
+        try setting.idleWorkers()
         let (other, undisturbed) = (try setting.client(), try UndisturbedBroker())
-        _ = try other.store(setting.url("/small"), picture.png)
+        _ = try other.store(setting.url("/small"), TestPicture.gradient(width: 61, height: 37).png)
         _ = try other.load(setting.url("/small"))
         let warm = try setting.broker.settledDescriptors()
         var slowest = 0

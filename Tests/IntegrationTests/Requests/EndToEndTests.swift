@@ -188,14 +188,6 @@ import Testing
         #expect(setting.origin.statistics("/a.png").requests == 2)
     }
 
-    @Test func reload() throws {
-        #expect(try client.load(url).image().source == .network)
-        #expect(try client.load(url, #""cache":"reload""#).image().source == .network)
-        #expect(setting.origin.statistics("/a.png").requests == 2)
-        // The bytes are unchanged, so the cached pixels serve.
-        #expect(try client.stats()[.decodes] == 1)
-    }
-
     @Test func accounting() throws {
         _ = try client.load(url)
         _ = try client.load(url)

@@ -80,10 +80,6 @@ import Testing
         (setting, client) = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))]).withClient()
     }
 
-    private func ask(_ file: FileDescriptor, by client: RawClient) throws -> RawClient.Incoming {
-        try client.ask("get", of: file)
-    }
-
     /// Writes an image, and opens its file.
     private func file(_ picture: TestPicture) throws -> FileDescriptor {
         try FileDescriptor.open(readingAt: directory.write(picture.png, to: "image.png"))
@@ -105,7 +101,7 @@ import Testing
         for _ in 0..<50 {
             slowest = max(slowest, try milliseconds { _ = try client.load(setting.url("/a"), #""delivery":"none""#) })
             try undisturbed.load()
-            #expect(try other.picture(try ask(file, by: other)) == tile(5))
+            #expect(try other.picture(other.ask("get", of: file)) == tile(5))
         }
         #expect(slowest < 200 + 10 * undisturbed.slowest)
         #expect(try hostile.answer(to: 1).error?.code == .timeout)
@@ -129,11 +125,11 @@ import Testing
         var slowest = 0
         for _ in 0..<50 {
             slowest = max(slowest, try milliseconds { _ = try client.load(setting.url("/a"), #""delivery":"none""#) })
-            slowest = max(slowest, try milliseconds { _ = try ask(good, by: other).image() })
+            slowest = max(slowest, try milliseconds { _ = try other.ask("get", of: good).image() })
             try undisturbed.load()
         }
         #expect(slowest < 200 + 10 * undisturbed.slowest)
-        #expect(try owner.picture(try ask(good, by: owner)) == tile(5))
+        #expect(try owner.picture(owner.ask("get", of: good)) == tile(5))
         #expect(try owner.answer(to: id).error?.code == .timeout)
         #expect(try setting.broker.stats()[.reservedBytes] == 0)
     }

@@ -247,15 +247,6 @@ import WorkerProtocol
         try eventually("a helper serves") { (try? ask(file, by: setting.client()).image()) != nil }
     }
 
-    @Test func queryAndRemove() throws {
-        let file = try settled(try write(tile(2)))
-        _ = try ask(file)
-        #expect(try ask(file, type: "query").fields["memory"] as? Bool == true)
-        #expect(try ask(file, type: "remove").fields["removed"] as? Int == 1)
-        #expect(try ask(file, type: "query").fields["memory"] as? Bool == false)
-        #expect(try ask(file, #""cache":"only-if-cached""#).error?.code == .notCached)
-    }
-
     @Test func descriptorsAreGivenBack() throws {
         let file = try settled(try write(tile(2)))
         _ = try ask(file)
@@ -304,6 +295,8 @@ import WorkerProtocol
         #expect(try broker.get(file: file).reply.source == .memory)
         #expect(try broker.query(file: file).memory)
         #expect(try broker.remove(file: file) == 1)
+        #expect(try !broker.query(file: file).memory)
+        #expect(try ask(file, #""cache":"only-if-cached""#).error?.code == .notCached)
         #expect(throws: ClientError.self) { try broker.get(path: directory.file("absent")) }
     }
 

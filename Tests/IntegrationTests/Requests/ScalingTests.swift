@@ -7,7 +7,8 @@ import Testing
     // Variants of an image of 60 × 40.
     private static let cases: [(variant: String, width: Int, height: Int)] = [
         (#""width":30,"height":30"#, 30, 20), (#""width":600,"height":600"#, 60, 40), (#""width":30"#, 30, 20),
-        (#""height":10"#, 15, 10), (#""width":30,"fit":"inside""#, 30, 20),
+        (#""height":10"#, 15, 10), (#""width":30,"fit":"inside""#, 30, 20), (#""width":61"#, 60, 40),
+        (#""height":65535"#, 60, 40),
         (#""width":120,"height":120,"fit":"contain""#, 120, 80), (#""height":80,"fit":"contain""#, 120, 80),
         (#""width":7,"height":90,"fit":"contain""#, 7, 5), (#""width":20,"height":40,"fit":"cover""#, 20, 40),
         (#""width":90,"height":7,"fit":"cover""#, 90, 7), (#""width":300,"height":200,"fit":"cover""#, 300, 200),

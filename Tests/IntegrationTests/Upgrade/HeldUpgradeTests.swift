@@ -70,9 +70,7 @@ import Testing
         return id
     }
 
-    private var descriptors: Int {
-        setting.broker.status.descriptors - 2 * setting.broker.descriptorHelpers.count
-    }
+    private var descriptors: Int { setting.broker.descriptorsBesidesHelpers }
 
     /// It is sent over itself, so that nobody closes it, and its other end reads nothing.
     @Test func `a dead connection is closed after an upgrade, too`() throws {

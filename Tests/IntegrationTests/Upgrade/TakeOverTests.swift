@@ -155,17 +155,13 @@ import Testing
         #expect(try upgrade(setting.broker).exit == .status(0))
         try setting.idle()
         try setting.broker.allChildren()
-        /// Without those of helpers, a socket and a process each: they start when a connection is not closed at once.
-        func descriptors() -> Int {
-            setting.broker.status.descriptors - 2 * setting.broker.descriptorHelpers.count
-        }
-        let before = descriptors()
+        let before = setting.broker.descriptorsBesidesHelpers
         for _ in 0..<3 {
             #expect(try upgrade(setting.broker).exit == .status(0))
             try setting.idle()
             try setting.broker.allChildren()
         }
-        try eventually("as many descriptors as before") { descriptors() == before }
+        try eventually("as many descriptors as before") { setting.broker.descriptorsBesidesHelpers == before }
         #expect(try client.load(setting.url("/large/4")).image().source == .memory)
         #expect(setting.origin.requests.count == 10)
     }

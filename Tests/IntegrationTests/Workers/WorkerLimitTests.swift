@@ -31,15 +31,12 @@ import Testing
 
     /// No system call of a codec's first job is denied.
     @Test(arguments: ["png", "jpg", "webp"]) func firstJobOfAWorker(format: String) throws {
-        let directory = try TemporaryDirectory()
-        let maker = try Setting(workers: 1, routes: ["/a": png(TestPicture.gradient(width: 300, height: 300))])
-        #expect(try maker.broker.run(["get", maker.url("/a"), "-o", directory.file("a." + format)]).failure == nil)
-        let origin = try LocalOrigin(folder: directory.path)
-        defer { origin.stop() }
-        let (broker, client) = try TestBroker(workers: 1).withClient()
-        #expect(try client.load(origin.url("/a." + format)).image().width == 300)
-        #expect(try client.load(origin.url("/a." + format), #""variant":{"width":70}"#).image().width == 70)
-        #expect(try broker.waitUntilIdle(workers: 1).workerDeaths.isEmpty)
+        let picture = TestPicture.gradient(width: 300, height: 300)
+        let files = ["png": picture.png, "jpg": picture.jpeg(.baseline), "webp": picture.webp(lossless: false)]
+        let (setting, client) = try Setting(workers: 1, routes: ["/a": .ok(try #require(files[format]))]).withClient()
+        #expect(try client.load(setting.url("/a")).image().width == 300)
+        #expect(try client.load(setting.url("/a"), #""variant":{"width":70}"#).image().width == 70)
+        #expect(try setting.idle().workerDeaths.isEmpty)
     }
 
     /// 20 megapixels with a colour profile, like a camera's.
