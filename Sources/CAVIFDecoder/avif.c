@@ -82,6 +82,25 @@ static int has_type(const box *box, const char *types) {
     return 0;
 }
 
+/// Returns the bytes of an `iloc` box, counting at least sixteen for each extent of an item (ISO/IEC 14496-12, 8.11.3): an
+/// extent may have no bytes of its own, and libavif allocates as many for it.
+static uint64_t place_bytes(const box *box) {
+    uint64_t sum = box->size;
+    if (box->size < 10) return sum;
+    const uint8_t *next = box->content, *end = box->content + box->size;
+    uint64_t version = next[0], extent = (next[4] >> 4) + (next[4] & 15u) + (version ? next[5] & 15u : 0);
+    uint64_t base = next[5] >> 4, identifier = version < 2 ? 2 : 4, fixed = identifier + (version ? 2 : 0) + 2 + base;
+    next += 6 + identifier;
+    while (next < end && (uint64_t)(end - next) >= fixed + 2) {
+        uint64_t count = codec_big_endian(next + fixed, 2);
+        next += fixed + 2;
+        sum += 16 * count;
+        if (count * extent > (uint64_t)(end - next)) break;
+        next += count * extent;
+    }
+    return sum;
+}
+
 /// Returns the bytes of all boxes, counting only the headers of pixels and profiles.
 static uint64_t structure_bytes(const uint8_t *bytes, uint64_t length, int depth) {
     uint64_t sum = 0, size;
@@ -92,6 +111,8 @@ static uint64_t structure_bytes(const uint8_t *bytes, uint64_t length, int depth
             sum += 8 + structure_bytes(box.content + version, box.size - version, depth - 1);
         } else if (has_type(&box, "mdatidatcolr")) {
             sum += 16;
+        } else if (has_type(&box, "iloc")) {
+            sum += 8 + place_bytes(&box);
         } else if (depth < MAXIMUM_DEPTH) {
             sum += size;
         }

@@ -11,6 +11,8 @@ package struct ItemFile {
 
     /// The most items, references or properties to look at.
     private static let most = 4096
+    /// The most extents of an item to look at, which may take no bytes in the file. Decoders accept 32.
+    package static let mostExtents = 256
 
     package init(_ bytes: Span<UInt8>) {
         guard let children = BoxCursor.first("meta", in: 0..<bytes.count, of: bytes)?.fields else { return }
@@ -105,7 +107,7 @@ package struct ItemFile {
             guard let identifier = reader.next(bytes, version < 2 ? 2 : 4),
                 let method = version == 0 ? 0 : reader.next(bytes, 2).map({ $0 & 15 }),
                 reader.next(bytes, 2) != nil, let base = reader.next(bytes, baseSize),
-                let extents = reader.next(bytes, 2)
+                let extents = reader.next(bytes, 2), extents <= ItemFile.mostExtents
             else { return found }
             let room = method == 0 ? 0..<bytes.count : method == 1 ? data : 0..<0
             var pieces: [Range<Int>]? = []

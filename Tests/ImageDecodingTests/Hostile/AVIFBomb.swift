@@ -37,6 +37,23 @@
             return file
         }
 
+        /// A file whose `count` items have 65,535 extents each, which take no bytes.
+        static func extents(_ count: Int) -> [UInt8] {
+            var file = flat(9, 9)
+            let items = (1...count).flatMap { [UInt8($0 >> 8), UInt8($0 & 255), 0, 0, 255, 255] }
+            let content = [0, 0, 0, 0, 0, 0, UInt8(count >> 8), UInt8(count & 255)] + items
+            let places = ["meta", "iloc"].compactMap { name in
+                file.indices.first { file[$0...].starts(with: name.utf8) }.map { $0 - 4 }
+            }
+            let sizes = places.map { file[$0..<$0 + 4].reduce(0) { $0 << 8 | Int($1) } }
+            file.replaceSubrange(
+                places[1]..<places[1] + sizes[1],
+                with: PNGBomb.bigEndian(8 + content.count) + Array("iloc".utf8) + content)
+            file.replaceSubrange(
+                places[0]..<places[0] + 4, with: PNGBomb.bigEndian(sizes[0] - sizes[1] + 8 + content.count))
+            return file
+        }
+
         /// Replaces what begins the content of boxes.
         private static func replacing(_ type: String, by start: [UInt8], in file: [UInt8]) -> [UInt8] {
             var bytes = file

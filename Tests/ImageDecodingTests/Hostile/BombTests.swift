@@ -203,6 +203,7 @@ import WorkerProtocol
             Bomb("AVIF, no pixels", .decodeFailed) { AVIFBomb.claiming(0, 8) },
             Bomb("AVIF, more pixels than declared", .decodeFailed) { AVIFBomb.claiming(4, 4) },
             Bomb("AVIF, a million properties", .tooManyPixels) { AVIFBomb.properties(1_000_000) },
+            Bomb("AVIF, four million extents", .tooManyPixels) { AVIFBomb.extents(64) },
             Bomb("AVIF, profile of 10 MB") {
                 AVIFBomb.flat(9, 9) { $0.profile = [UInt8](repeating: 1, count: 10_000_000) }
             },
