@@ -1,8 +1,11 @@
+import Foundation
+import Glibc
 import ImageBrokerClient
 import LinuxSystem
 import SharedCache
 import SystemValues
 import TestSupport
+import Testing
 
 let program = BuiltProducts.folder + "/imgbroker"
 
