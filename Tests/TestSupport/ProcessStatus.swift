@@ -5,9 +5,7 @@ internal import Glibc
 package struct ProcessStatus: Hashable, Sendable {
     package let pid: Int32
 
-    package init(pid: Int32) {
-        self.pid = pid
-    }
+    package init(pid: Int32) { self.pid = pid }
 
     package static var current: ProcessStatus { ProcessStatus(pid: getpid()) }
 

@@ -66,9 +66,7 @@ package final class RawClient {
     }
 
     /// Closes the connection, even if this object lives on.
-    package func close() {
-        socket = nil
-    }
+    package func close() { socket = nil }
 
     package func shutDownSending() {
         if let socket { UnixSocket.shutDownSending(socket) }
@@ -113,12 +111,10 @@ package final class RawClient {
     /// A frame around `text`, valid or not.
     package static func frame(_ text: String) -> [UInt8] {
         let bytes = Array(text.utf8)
-        return [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: bytes.count >> $0) } + bytes
+        return big(bytes.count, 4) + bytes
     }
 
-    package func send(_ text: String) throws {
-        try send(Self.frame(text))
-    }
+    package func send(_ text: String) throws { try send(Self.frame(text)) }
 
     /// Requests the image at `url` with further members, written as JSON. Returns the request's id.
     @discardableResult
@@ -151,7 +147,11 @@ package final class RawClient {
 
     /// Requests an image and returns all frames of the request, the last one included.
     package func frames(_ url: String, _ members: String = "") throws -> [Incoming] {
-        let id = try get(url, members)
+        try frames(of: get(url, members))
+    }
+
+    /// Waits for all frames of a request, the last one included.
+    package func frames(of id: Int) throws -> [Incoming] {
         var frames = [try answer(to: id, orProgress: true)]
         while !frames.last!.reply.isTerminal { frames.append(try answer(to: id, orProgress: true)) }
         return frames

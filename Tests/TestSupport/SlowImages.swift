@@ -87,8 +87,7 @@ package struct SlowImage: Sendable, CustomStringConvertible {
         /// Returns a gray TIFF of 17,317 columns, whose strips all have the same bytes, compressed by PackBits.
         private static func repeatedStrip(rows: Int, strips: Int) -> [UInt8] {
             let width = 17_317
-            func number(_ value: Int) -> [UInt8] { TestBoxes.number(value).reversed() }
-            func repeated(_ bytes: [UInt8], _ count: Int) -> [UInt8] { (0..<count).flatMap { _ in bytes } }
+            func number(_ value: Int) -> [UInt8] { little(value, 4) }
             let (whole, rest) = width.quotientAndRemainder(dividingBy: 128)
             let strip = repeated(repeated([129, 200], whole) + [UInt8(257 - rest), 200], rows)
             let tags = [

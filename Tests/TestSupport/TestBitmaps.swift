@@ -3,20 +3,18 @@
 /// Writes BMP and the images of icons.
 package enum TestBitmap {
     /// Returns `count` bytes of a number, the lowest first.
-    package static func bytes(_ value: Int, _ count: Int) -> [UInt8] {
-        (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
-    }
+    package static func bytes(_ value: Int, _ count: Int) -> [UInt8] { little(value, count) }
 
     /// Returns a header of `size` bytes, as far as that has fields, with the masks that are in it or follow it.
     package static func header(
         _ width: Int, _ height: Int, bits: Int, compression: Int = 0, size: Int = 40, colors: Int = 0, masks: [Int] = []
     ) -> [UInt8] {
         if size == 12 {
-            return bytes(12, 4) + bytes(width, 2) + bytes(height, 2) + bytes(1, 2) + bytes(bits, 2)
+            return little(12, 4) + little(width, 2) + little(height, 2) + little(1, 2) + little(bits, 2)
         }
-        var header = bytes(size, 4) + bytes(width, 4) + bytes(height, 4) + bytes(1, 2) + bytes(bits, 2)
-        header += bytes(compression, 4) + bytes(0, 12) + bytes(colors, 4) + bytes(0, 4)
-        header += masks.flatMap { bytes($0, 4) }
+        var header = little(size, 4) + little(width, 4) + little(height, 4) + little(1, 2) + little(bits, 2)
+        header += little(compression, 4) + little(0, 12) + little(colors, 4) + little(0, 4)
+        header += masks.flatMap { little($0, 4) }
         if size < 40 { return Array(header.prefix(size)) }
         return header + [UInt8](repeating: 0, count: max(0, size - header.count))
     }
@@ -33,7 +31,7 @@ package enum TestBitmap {
                 line = [UInt8](repeating: 0, count: (width * bits + 7) / 8)
                 for x in 0..<width { line[x * bits / 8] |= UInt8(sample(x, y) << (8 - bits - x * bits % 8)) }
             } else {
-                for x in 0..<width { line += bytes(sample(x, y), bits / 8) }
+                for x in 0..<width { line += little(sample(x, y), bits / 8) }
             }
             rows += line + [UInt8](repeating: 0, count: (4 - line.count % 4) % 4)
         }
@@ -43,7 +41,7 @@ package enum TestBitmap {
     /// Returns a BMP of a header, a palette of colours (`BGR`, or four bytes) and pixels.
     package static func file(_ header: [UInt8], palette: [UInt8] = [], _ pixels: [UInt8]) -> [UInt8] {
         let start = 14 + header.count + palette.count
-        return Array("BM".utf8) + bytes(start + pixels.count, 4) + bytes(0, 4) + bytes(start, 4) + header + palette
+        return Array("BM".utf8) + little(start + pixels.count, 4) + little(0, 4) + little(start, 4) + header + palette
             + pixels
     }
 
@@ -59,9 +57,9 @@ package enum TestBitmap {
 
     /// Returns an icon or a cursor of images, whose sizes and depths in the directory are wrong.
     package static func icon(_ images: [[UInt8]], kind: Int = 1) -> [UInt8] {
-        var (file, start) = (bytes(0, 2) + bytes(kind, 2) + bytes(images.count, 2), 6 + 16 * images.count)
+        var (file, start) = (little(0, 2) + little(kind, 2) + little(images.count, 2), 6 + 16 * images.count)
         for image in images {
-            file += [7, 7, 0, 0, 1, 0, 1, 0] + bytes(image.count, 4) + bytes(start, 4)
+            file += [7, 7, 0, 0, 1, 0, 1, 0] + little(image.count, 4) + little(start, 4)
             start += image.count
         }
         return file + images.joined()

@@ -11,9 +11,7 @@ package enum TestBoxes {
     }
 
     /// Returns a number of four bytes.
-    package static func number(_ value: Int) -> [UInt8] {
-        (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) }
-    }
+    package static func number(_ value: Int) -> [UInt8] { big(value, 4) }
 
     /// Reads a number of four bytes.
     package static func number(_ bytes: some Collection<UInt8>) -> Int {

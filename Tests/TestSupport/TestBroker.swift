@@ -167,15 +167,6 @@ package final class TestBroker {
         try process.wait(for: what, within: patience, until: isTrue)
     }
 
-    /// Waits until it has `count` descriptors open again.
-    package func waitForDescriptors(_ count: Int) throws {
-        do {
-            try eventually("\(count) descriptors") { status.descriptors == count }
-        } catch {
-            throw TestFailure("\(error): there are \(status.descriptors), \(status.openFiles)")
-        }
-    }
-
     /// Sets its limit of open descriptors. Returns the limit before.
     ///
     /// - Throws: `SystemError` of `prlimit`.
@@ -187,9 +178,7 @@ package final class TestBroker {
 
     // MARK: Signals and shutdown
 
-    package func signal(_ signal: Int32) {
-        process.signal(signal)
-    }
+    package func signal(_ signal: Int32) { process.signal(signal) }
 
     /// Sends a signal to one of its workers, if it still exists.
     package func signal(_ worker: ProcessStatus, _ signal: Int32) {

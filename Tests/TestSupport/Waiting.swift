@@ -6,18 +6,14 @@ internal import SystemValues
 package struct TestFailure: Error, CustomStringConvertible {
     package let description: String
 
-    package init(_ description: String) {
-        self.description = description
-    }
+    package init(_ description: String) { self.description = description }
 }
 
 /// The point in time at which a wait fails.
 package struct Deadline: Sendable {
     private let end: Instant
 
-    package init(seconds: Double) {
-        end = Instant.now.adding(milliseconds: Int(seconds * 1000))
-    }
+    package init(seconds: Double) { end = Instant.now.adding(milliseconds: Int(seconds * 1000)) }
 
     /// The remaining milliseconds, rounded up; 0 when it is past.
     package var milliseconds: Int { max(0, (end.microseconds(since: .now) + 999) / 1000) }

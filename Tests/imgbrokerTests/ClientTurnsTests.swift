@@ -21,9 +21,7 @@ struct ClientTurnsTests {
         var turns = ClientTurns()
         for round in 0..<100 {
             for user in 0..<40 { turns.append(ClientID(number: round * 40 + user), of: UInt32(round * 7 + user)) }
-            for left in (0..<40).reversed() {
-                #expect(turns.popFirst() != nil && turns.count == left)
-            }
+            for left in (0..<40).reversed() { #expect(turns.popFirst() != nil && turns.count == left) }
         }
         #expect(turns.popFirst() == nil)
     }

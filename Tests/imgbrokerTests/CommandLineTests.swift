@@ -202,17 +202,13 @@ struct CommandLineTests {
         for extra in [
             StatsReport.Figure.revalidated, .staleServed, .prefetched, .mappedHits, .recentlyFailedURLs,
             .descriptorEvictions,
-        ] {
-            report[extra] = 4
-        }
+        ] { report[extra] = 4 }
         let text = StatsTable.text(of: report, path: "/run/imgbroker.sock")
         for word in [
             "from memory", "from disk", "joined", "downloaded", "failed", "cancelled", "decode-failed", "p99",
             "revalidated", "stale served", "prefetched", "without asking", "on the failed list",
             "evicted by descriptors",
-        ] {
-            #expect(text.contains(word))
-        }
+        ] { #expect(text.contains(word)) }
     }
 
     @Test(arguments: [
@@ -275,9 +271,7 @@ struct CommandLineTests {
             ("x.jpg", GetOptions.Representation.jpeg), ("a/x.JPEG", .jpeg), ("x.WebP", .webp), ("x.png", .png),
             ("x", .png),
             ("a.b/x", .png), (".png", .png), ("x.", .png), ("/dev/null", .png),
-        ] {
-            #expect(try OutputName.representation(named: name) == expected, "\(name)")
-        }
+        ] { #expect(try OutputName.representation(named: name) == expected, "\(name)") }
         for name in ["x.bmp", "x.gif", "a/x.tar", "x.jpg.part"] {
             let error = #expect(throws: UsageError.self) { try OutputName.representation(named: name) }
             #expect(error?.description.contains(".png, .jpg, .jpeg and .webp") == true)

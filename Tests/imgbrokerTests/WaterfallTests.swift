@@ -59,9 +59,7 @@ struct WaterfallTests {
             "00-\(trace.uppercased())-b7ad6b7169203331-01",
             "00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-\(trace)-0000000000000000-01",
             "00-\(trace)-b7ad6b7169203331-01-x",
-        ] {
-            #expect(TraceExport.Parent(bad) == nil, "\(bad)")
-        }
+        ] { #expect(TraceExport.Parent(bad) == nil, "\(bad)") }
     }
 
     /// The sample is as OTLP/JSON has it (opentelemetry-proto, "JSON Protobuf Encoding"): names in lowerCamelCase, ids in hexadecimal,

@@ -105,9 +105,7 @@ import Testing
             try file.write(tile(version % 7, side: 8).png)
             if version % 3 == 0 { try file.setModified(1_600_000_000_000) }
             if version % 2 == 0 { usleep(30_000) }
-            for _ in 0..<3 {
-                #expect(try broker.get(path: path).seed == version % 7, "\(version)")
-            }
+            for _ in 0..<3 { #expect(try broker.get(path: path).seed == version % 7, "\(version)") }
         }
     }
 

@@ -57,7 +57,5 @@ import Testing
 
 extension SealedBuffer {
     /// The seals that the kernel reports; the number of `F_GET_SEALS` is part of its interface.
-    static func seals(of descriptor: FileDescriptor) -> Int32 {
-        fcntl(descriptor.raw, 1034)
-    }
+    static func seals(of descriptor: FileDescriptor) -> Int32 { fcntl(descriptor.raw, 1034) }
 }

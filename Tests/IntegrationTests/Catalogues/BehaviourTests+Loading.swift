@@ -181,9 +181,7 @@ extension BehaviourTests {
         #expect(try client.ask("suspend").error == nil)
         for path in paths { setting.origin.gate(path).open() }
         try setting.broker.wait(for: "all retries are queued") { $0[.queued] == 4 }
-        for id in ids[..<2] {
-            try client.cancel(id)
-        }
+        for id in ids[..<2] { try client.cancel(id) }
         #expect(try client.ask("resume").error == nil)
         for id in ids[2...] { #expect(try client.answer(to: id).error?.httpStatus == 502) }
         #expect(try setting.idle()[.reservedBytes] == 0)

@@ -51,7 +51,6 @@ import WorkerProtocol
             }
         }
 
-        /// The number of calls that have failed.
         func failed() throws -> Int {
             try control.seek(toOffset: 5 * 8)
             return (try control.read(upToCount: 8) ?? Data()).reversed().reduce(0) { $0 << 8 | Int($1) }

@@ -109,9 +109,7 @@ import Testing
         let (setting, client) = try Setting { _ in .redirect(to: target) }.withClient()
         for members in [
             #""credentials":{"username":"ann","password":"1"}"#, #""headers":{"Authorization":"x","Cookie":"y"}"#,
-        ] {
-            #expect(try client.picture(of: setting.url("/a"), members) == tile(7))
-        }
+        ] { #expect(try client.picture(of: setting.url("/a"), members) == tile(7)) }
         #expect(setting.origin.requests.allSatisfy { $0["Authorization"] != nil })
     }
 

@@ -104,9 +104,7 @@ import Testing
         let counted: [StatsReport.Distribution] = [
             .firstByte, .body, .identify, .codec, .scale, .steps, .seal, .queue, .reply,
         ]
-        for name in counted {
-            #expect(figures.histograms[name]?.count ?? 0 > 0, "\(name)")
-        }
+        for name in counted { #expect(figures.histograms[name]?.count ?? 0 > 0, "\(name)") }
         #expect(figures.histograms[.firstByte]?.sumMicroseconds ?? 0 >= 290_000)
     }
 }

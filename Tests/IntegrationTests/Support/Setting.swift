@@ -59,9 +59,7 @@ final class Setting {
 
     /// Waits until nothing is queued or running and all workers are ready.
     @discardableResult
-    func idle() throws -> StatsReport {
-        try broker.waitUntilIdle(workers: workers)
-    }
+    func idle() throws -> StatsReport { try broker.waitUntilIdle(workers: workers) }
 }
 
 /// The library that changes a process's clocks, compiled into `directory`: the value of `LD_PRELOAD`.
@@ -151,13 +149,6 @@ extension RawClient {
         let list = urls.map { "\"\($0)\"" }.joined(separator: ",")
         try send(#"{"type":"prefetch","id":\#(id),"urls":[\#(list)]}"#)
         return id
-    }
-
-    /// Waits for all frames of a request, the last one included.
-    func frames(of id: Int) throws -> [Incoming] {
-        var frames = [try answer(to: id, orProgress: true)]
-        while !frames.last!.reply.isTerminal { frames.append(try answer(to: id, orProgress: true)) }
-        return frames
     }
 
     /// Loads an image, and returns its pixels.

@@ -46,9 +46,7 @@ final class SilentFileSystem: Sendable {
         }
     }
 
-    func open() throws -> FileDescriptor {
-        try FileDescriptor.open(readingAt: path)
-    }
+    func open() throws -> FileDescriptor { try FileDescriptor.open(readingAt: path) }
 
     /// Whether it has answered as many reads as it does.
     var isSilent: Bool { wasRead.load(ordering: .relaxed) >= answered }

@@ -33,7 +33,5 @@ final class UndisturbedBroker {
         }
     }
 
-    func loadFromOrigin() throws {
-        try load(#""cache":"reload","delivery":"none""#)
-    }
+    func loadFromOrigin() throws { try load(#""cache":"reload","delivery":"none""#) }
 }

@@ -142,27 +142,19 @@ import class TestSupport.Mount
         try cache.store(kept[0])
         try cache.close()
         // A process that starts on a full disk finds the present entries.
-        try fill(mounted.path + "/filler")
+        let (filler, page) = (mounted.path + "/filler", [UInt8](repeating: 1, count: 4096))
+        #expect(throws: SystemError.self) {
+            let file = try FileDescriptor.create(at: filler)
+            for number in 0... { unsafe try page.withUnsafeBytes { unsafe try file.write($0, at: 4096 * number) } }
+        }
         let next = try CacheProcess(mounted.path)
         try next.waitForState(.full)
         try next.findAll(kept[4...])
         #expect(try !next.keep(kept[1]))
-        try FileDescriptor.remove(mounted.path + "/filler")
+        try FileDescriptor.remove(filler)
         try next.waitForState(.on)
         #expect(try next.keep(kept[1]))
         try next.close()
-    }
-
-    private func fill(_ path: String) throws {
-        let file = try FileDescriptor.create(at: path)
-        let bytes = [UInt8](repeating: 1, count: 4096)
-        for offset in stride(from: 0, to: 1 << 21, by: bytes.count) {
-            do {
-                unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: offset) }
-            } catch {
-                return
-            }
-        }
     }
 
     /// Started as root, it makes the directory for the user that it becomes.

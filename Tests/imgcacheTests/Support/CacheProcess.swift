@@ -221,7 +221,6 @@ final class CacheProcess {
         while known.isComplete != isComplete { try takeNext() }
     }
 
-    /// Waits for a matching state.
     @discardableResult
     func waitForState(_ isWanted: (DiskReport) -> Bool) throws -> DiskReport {
         while true {

@@ -12,9 +12,7 @@ class CacheSuite {
     private let temporary: TemporaryDirectory
     private var freshDirectories = 0
 
-    required init() throws {
-        temporary = try TemporaryDirectory()
-    }
+    required init() throws { temporary = try TemporaryDirectory() }
 
     /// The path of the test's directory, which exists.
     var folder: String { temporary.path }
