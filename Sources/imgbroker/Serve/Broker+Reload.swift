@@ -119,8 +119,10 @@ extension Broker {
         for warning in configuration.warnings.values { log.warning(.reload, warning) }
         for change in report.refused { log.warning(.reload, "reload: \(change)") }
         if report == ReloadReport() { log.notice(.reload, "reload: no setting has changed") }
+        var limits = configuration.limits.fitted(to: descriptors)
+        if page == nil { limits.validitySlots = 0 }
         return Reconfiguration(
-            limits: fittedLimits, isAllowedAddress: configuration.isAllowedAddress,
+            limits: limits, isAllowedAddress: configuration.isAllowedAddress,
             replacesFetchers: configuration.allowedAddresses != old.allowedAddresses
                 || configuration.slowestBody != old.slowestBody || configuration.fetchPrivate != old.fetchPrivate,
             report: report)

@@ -29,7 +29,7 @@ final class Broker {
     /// The limit of the broker's control group in bytes; nil without one.
     let groupBytes: Int?
     /// The limit of descriptors at the start.
-    private let descriptors: Int
+    let descriptors: Int
     let listener: ListeningSocket
     let queue: EventQueue
     private let timer: Timer
@@ -114,12 +114,6 @@ final class Broker {
     /// Images that outlast this process; nil without a service manager that stores descriptors.
     let store = DescriptorStore(at: .now)
     var remover: SocketRemover?
-
-    var fittedLimits: BrokerLimits {
-        var limits = configuration.limits.fitted(to: descriptors)
-        if page == nil { limits.validitySlots = 0 }
-        return limits
-    }
 
     /// The most bytes that all clients may be sending; saturates on overflow.
     static func mostArriving(_ limits: BrokerLimits) -> Int {

@@ -64,7 +64,6 @@ final class DescriptorStore {
         let states = stored.compactMap { item in Self.number(item.name, Self.statePrefix).map { ($0, item.descriptor) }
         }
         lastState = states.map(\.0).max() ?? 0
-        if stored.isEmpty { return nil }
         if trials >= Self.mostTrials {
             log.warning(.restored, "the last \(trials) processes ended soon after their start: images are not restored")
             names.forEach(remove)
