@@ -1,4 +1,4 @@
-/// An invalid command line: one line of explanation, and exit status 2.
+/// Why a command does not run, such as an invalid command line: one line of explanation, and exit status 2.
 struct UsageError: Error, CustomStringConvertible {
     let description: String
 

@@ -7,13 +7,9 @@ import WorkerProtocol
 
 /// `imgbroker --formats`: lists the formats that the installed programs decode. No codec is linked here, so each of them is asked.
 enum FormatsCommand {
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
-    }
-
     static func run(json: Bool) throws {
         guard let launcher = WorkerLauncher() else {
-            throw Failure(description: "imgworker is neither beside imgbroker nor in ../libexec/imgbroker")
+            throw UsageError("imgworker is neither beside imgbroker nor in ../libexec/imgbroker")
         }
         var rows: [FormatRow] = []
         for family in CodecFamily.allCases where family == .plain || launcher.families.contains(family) {
@@ -30,7 +26,7 @@ enum FormatsCommand {
             channel.waitUntilReadable(milliseconds: 10_000) ? try? channel.receiveMessage(FormatReport.self)?.0 : nil
         worker.send(SignalNumber.kill)
         _ = worker.waitForExit(milliseconds: 1000)
-        guard let report else { throw Failure(description: "\(program) does not answer") }
+        guard let report else { throw UsageError("\(program) does not answer") }
         return report.rows
     }
 

@@ -4,7 +4,7 @@ import SystemValues
 
 /// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
-    private struct Refusal: Error, CustomStringConvertible {
+    struct Refusal: Error, CustomStringConvertible {
         let description: String
         let status: Int32
 

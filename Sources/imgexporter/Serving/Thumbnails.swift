@@ -13,17 +13,11 @@ final class Thumbnails: Sendable {
     /// The largest file; larger ones are not kept.
     private static let mostBytes = 256 << 10
 
-    private struct Thumbnail {
-        let number: Int
-        let url: String
-        let png: [UInt8]
-    }
-
     private struct State {
         /// The last downloaded URLs that have no thumbnail, the latest first.
         var waiting: [String] = []
         /// The files, the latest first.
-        var made: [Thumbnail] = []
+        var made: [(number: Int, url: String, png: [UInt8])] = []
         var next = 0
     }
 
@@ -66,7 +60,7 @@ final class Thumbnails: Sendable {
                 guard let url, let png = make(url) else { continue }
                 state.withLock { state in
                     state.made.removeAll { $0.url == url }
-                    state.made.insert(Thumbnail(number: state.next, url: url, png: png), at: 0)
+                    state.made.insert((state.next, url, png), at: 0)
                     state.next += 1
                     // Readers still ask for those that they have just been told of.
                     if state.made.count > 2 * Self.count { state.made.removeLast() }

@@ -4,10 +4,6 @@ import SystemValues
 
 /// The socket that clients connect to. At most one broker serves a path; the file of a broker that died is replaced.
 final class ListeningSocket {
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
-    }
-
     let path: String
     let descriptor: FileDescriptor
     /// The identity of its file; nil if the service manager has made that.
@@ -17,7 +13,7 @@ final class ListeningSocket {
     /// hold it for longer.
     private static let lockMilliseconds = 2000
 
-    init(path: String, mode: UInt32, group: UInt32? = nil, log: Log) throws(Failure) {
+    init(path: String, mode: UInt32, group: UInt32? = nil, log: Log) throws(ServeCommand.Refusal) {
         self.path = path
         do throws(SystemError) {
             // A lock serialises two brokers that start concurrently.
@@ -29,12 +25,12 @@ final class ListeningSocket {
             identity = UnixSocket.identity(of: path)
             _ = lock
         } catch  where error.code == SystemError.addressInUse {
-            throw Failure(description: "\(path) is in use: another broker serves it, or it is no socket")
+            throw ServeCommand.Refusal("\(path) is in use: another broker serves it, or it is no socket")
         } catch  where group != nil && error.call == "chown" {
             let remedy = "only root and the group's members may do that"
-            throw Failure(description: "\(path) cannot be given to the group (\(error)): \(remedy)")
+            throw ServeCommand.Refusal("\(path) cannot be given to the group (\(error)): \(remedy)")
         } catch {
-            throw Failure(description: "cannot listen at \(path): \(error)")
+            throw ServeCommand.Refusal("cannot listen at \(path): \(error)")
         }
     }
 

@@ -166,7 +166,8 @@ enum DescriptorHelper {
         /// Connections that the broker closes now.
         var held: [FileDescriptor] = []
         /// Local files, by the broker's numbers.
-        var files: [Int: KeptFile] = [:]
+        /// The device of one is nil if that is not of a local file system.
+        var files: [Int: (file: FileDescriptor, identity: FileIdentity, device: UInt64?)] = [:]
         /// The devices of local file systems of which it keeps files, and how many. Their files are looked at before the message
         /// is passed on, which saves two messages. Without an open file, another file system might get the device's number.
         var localDevices: [UInt64: Int] = [:]
@@ -210,13 +211,6 @@ enum DescriptorHelper {
             case .close: held = []
             }
             return .done
-        }
-
-        struct KeptFile {
-            let file: FileDescriptor
-            let identity: FileIdentity
-            /// Its device, if that is of a local file system.
-            let device: UInt64?
         }
 
         private mutating func close(_ number: Int) {
@@ -315,7 +309,7 @@ enum DescriptorHelper {
                     identity.digest == nil
                     && age < (isLocal && !identity.hasCoarseTimes ? timePrecision : coarsePrecision)
                 let words = identity.digest?.words
-                files[number] = KeptFile(file: file, identity: identity, device: isLocal ? device : nil)
+                files[number] = (file, identity, isLocal ? device : nil)
                 if isLocal { localDevices[device, default: 0] += 1 }
                 pending +=
                     Answer(

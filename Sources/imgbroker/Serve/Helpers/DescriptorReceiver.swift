@@ -51,19 +51,14 @@ final class DescriptorReceiver {
     /// The time after which a helper is killed that still reads a file for no request.
     private static let abandonedMicroseconds = 5_000_000
 
-    /// Work for a helper that any may do.
-    private struct Task {
-        enum Work: Equatable {
-            case receive(ClientID)
-            /// Look at a file in memory.
-            case keep(FileID)
-        }
-
-        let work: Work
-        let user: UInt32
-        /// The client's connection, or the file.
-        let descriptor: FileDescriptor
+    private enum Work: Equatable {
+        case receive(ClientID)
+        /// Look at a file in memory.
+        case keep(FileID)
     }
+
+    /// Work for a helper that any may do. The descriptor is that of the client's connection, or of the file.
+    private typealias Task = (work: Work, user: UInt32, descriptor: FileDescriptor)
 
     /// Work for the helper that has the file.
     private enum FileOrder {
@@ -163,7 +158,7 @@ final class DescriptorReceiver {
 
     /// Has the next message on a client's connection received. `becameReadable` returns it.
     func receive(from client: ClientID, of user: UInt32, on socket: FileDescriptor) {
-        waiting.append(Task(work: .receive(client), user: user, descriptor: socket))
+        waiting.append((.receive(client), user, socket))
         advance()
     }
 
@@ -171,7 +166,7 @@ final class DescriptorReceiver {
     func examine(_ descriptor: FileDescriptor, of user: UInt32) -> FileID {
         let file = fileIDs.next()
         wanted[file] = (false, nil)
-        waiting.append(Task(work: .keep(file), user: user, descriptor: descriptor))
+        waiting.append((.keep(file), user, descriptor))
         advance()
         return file
     }

@@ -6,15 +6,8 @@ import LinuxSystem
 /// The settings that were given, and from where: by the configuration file, the environment and the command line, of which a
 /// later one replaces what an earlier one says.
 struct GivenSettings {
-    /// The values of a setting from one source.
-    private struct Given {
-        let values: [GivenValue]
-        /// Where they come from, for `--check-config`.
-        let source: String
-    }
-
-    /// All sources of each setting, the one that counts last.
-    private var given: [String: [Given]] = [:]
+    /// The values of each setting from all sources, the one that counts last, and where they come from for `--check-config`.
+    private var given: [String: [(values: [GivenValue], source: String)]] = [:]
     /// The presets of the configuration file: their lines, and where their sections begin.
     private(set) var presets: [String: Preset] = [:]
 
@@ -46,7 +39,7 @@ struct GivenSettings {
             values[line.key] = ((values[line.key]?.values ?? []) + [value], line.number)
         }
         for (key, entry) in values {
-            given[key, default: []].append(Given(values: entry.values, source: "\(path):\(entry.line)"))
+            given[key, default: []].append((entry.values, "\(path):\(entry.line)"))
         }
     }
 
@@ -69,14 +62,14 @@ struct GivenSettings {
             guard let text = environment(setting.variable), !text.isEmpty else { continue }
             let texts = setting.isRepeatable ? text.split(separator: ",").map(String.init) : [text]
             let values = texts.map { GivenValue(name: setting.variable, text: $0.trimmed) }
-            given[setting.name, default: []].append(Given(values: values, source: setting.variable))
+            given[setting.name, default: []].append((values, setting.variable))
         }
     }
 
     /// Adds the values of flags. Of several values for a setting that takes one, the last counts.
     mutating func add(flags: [String: [GivenValue]]) {
         for (name, values) in flags {
-            given[name, default: []].append(Given(values: values, source: "--" + name))
+            given[name, default: []].append((values, "--" + name))
         }
     }
 
