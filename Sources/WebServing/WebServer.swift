@@ -13,13 +13,11 @@ package enum WebServer {
         let application: any WebApplication
         let connections: Connections
         let budget: ByteBudget
-        let limits: ConnectionTable.Limits
 
         init(_ application: some WebApplication) throws(SystemError) {
             self.application = application
-            limits = application.limits
-            budget = ByteBudget(limits.totalBytes)
-            connections = try Connections(limits) { application.refusal($0) }
+            budget = ByteBudget(application.limits.totalBytes)
+            connections = try Connections(application.limits) { application.refusal($0) }
         }
 
         static func from(_ pointer: UnsafeMutableRawPointer) -> Context {
@@ -89,7 +87,7 @@ package enum WebServer {
                     return nil
                 }
                 server.connections.beginBody(descriptor)
-                let exchange = Exchange(limit: server.limits.bodyBytes, budget: server.budget)
+                let exchange = Exchange(limit: server.application.limits.bodyBytes, budget: server.budget)
                 return unsafe Unmanaged.passRetained(exchange).toOpaque()
             },
             receive: { context, object, descriptor, bytes, length in

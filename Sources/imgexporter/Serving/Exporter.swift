@@ -8,21 +8,15 @@ import WebServing
 
 /// Answers requests over HTTP from what the broker says. Its methods are called on the threads of the server's connections.
 final class Exporter: Sendable {
-    private struct Figures {
-        var reader: StatsReader
-        var answer = StatsReader.Answer()
-        var askedAt: Instant?
-    }
-
     /// The time for which the broker's statistics are given again, however many readers there are.
     private static let milliseconds = 200
-    private let figures: Locked<Figures>
+    private let figures: Locked<(reader: StatsReader, answer: StatsReader.Answer, askedAt: Instant?)>
     private let health: HealthCheck
     private let thumbnails: Thumbnails?
     private let hosts: HostGuard
 
     init(path: String, hosts: HostGuard, thumbnails: Thumbnails?) {
-        figures = Locked(Figures(reader: StatsReader(path: path, patience: 1000)))
+        figures = Locked((StatsReader(path: path, patience: 1000), StatsReader.Answer(), nil))
         health = HealthCheck(path: path)
         self.hosts = hosts
         self.thumbnails = thumbnails

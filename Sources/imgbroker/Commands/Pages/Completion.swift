@@ -2,27 +2,20 @@
 enum Completion: String, CaseIterable {
     case bash, zsh, fish
 
-    /// A command with options of its own.
-    private struct Command {
-        let name: String
-        let help: [FlagHelp]
-        /// The words that its first operand may be; none if it may be others.
-        var words: [String] = []
-        /// What zsh completes its operands with; empty if it has none.
-        var operands = ""
-    }
-
     private static let broker = BrokerSetting.all.map(\.help) + BrokerCommandLine.commands
 
-    private static let commands = [
-        Command(name: "get", help: GetCommand.help, operands: "'*:source:_files'"),
-        Command(name: "info", help: InfoCommand.help, operands: "'*:source:_files'"),
-        Command(name: "store", help: StoreCommand.help, operands: "'1:URL: ' '2:file:_files'"),
-        Command(
-            name: "ctl", help: CtlRequest.help + LoadOptions.help, words: ctlCommands,
-            operands: "'1:command:(\(ctlCommands.joined(separator: " ")))' '*:operand:_files'"),
-        Command(name: "exporter", help: ExporterCommand.help),
-        Command(name: "http", help: HTTPCommand.help),
+    /// The commands with options of their own: the words that the first operand may be, if it may be no others, and what zsh completes
+    /// the operands with.
+    private static let commands: [(name: String, help: [FlagHelp], words: [String], operands: String)] = [
+        ("get", GetCommand.help, [], "'*:source:_files'"),
+        ("info", InfoCommand.help, [], "'*:source:_files'"),
+        ("store", StoreCommand.help, [], "'1:URL: ' '2:file:_files'"),
+        (
+            "ctl", CtlRequest.help + LoadOptions.help, ctlCommands,
+            "'1:command:(\(ctlCommands.joined(separator: " ")))' '*:operand:_files'"
+        ),
+        ("exporter", ExporterCommand.help, [], ""),
+        ("http", HTTPCommand.help, [], ""),
     ]
 
     private static var ctlCommands: [String] {

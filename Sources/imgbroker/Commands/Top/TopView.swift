@@ -180,20 +180,15 @@ struct TopView {
 
     // MARK: Tables
 
-    /// A table, and how many of its rows are shown before other tables get any.
-    private struct Section {
-        let lines: [Line]
-        let least: Int
-
-        init(_ table: TopTable, width: Int, least: Int) {
-            let texts = table.lines(width: width)
-            lines = texts.enumerated().map { Line(text: $1, style: $0 == 0 ? .headings : .plain) }
-            self.least = min(least, lines.count)
-        }
-    }
+    /// The lines of a table, and how many of them are shown before other tables get any.
+    private typealias Section = (lines: [Line], least: Int)
 
     private var sections: [Section] {
-        [(stages, 7), (workers, 3), (hosts, 3), (users, 3)].map { Section($0, width: columns, least: $1) }
+        [(stages, 7), (workers, 3), (hosts, 3), (users, 3)].map { table, least in
+            let texts = table.lines(width: columns)
+            let lines = texts.enumerated().map { Line(text: $1, style: $0 == 0 ? .headings : .plain) }
+            return (lines, min(least, lines.count))
+        }
     }
 
     /// The tables within a number of lines: the first ones if not all fit, and spaces between them if there is room.
