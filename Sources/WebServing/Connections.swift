@@ -21,7 +21,12 @@ final class Connections: Sendable {
         waker = try Waker()
         try DetachedThread.start(name: "connections") { [self] in
             // A loop without a condition takes the optimizer of Swift 6.3 minutes.
-            repeat { endExpired() } while waker.wait(milliseconds: millisecondsToDeadline)
+            repeat {
+                waker.clear()
+                table.withLock { table in
+                    for ended in table.takeExpired(at: .now) { end(ended, .tooSlow) }
+                }
+            } while waker.wait(milliseconds: millisecondsToDeadline)
         }
     }
 
@@ -64,13 +69,6 @@ final class Connections: Sendable {
             return before.map { deadline < $0 } ?? true
         }
         if isEarlier { waker.wake() }
-    }
-
-    private func endExpired() {
-        waker.clear()
-        table.withLock { table in
-            for ended in table.takeExpired(at: .now) { end(ended, .tooSlow) }
-        }
     }
 
     private func end(_ ended: ConnectionTable.Ended, _ reason: WebRefusal) {

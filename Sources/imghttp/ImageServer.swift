@@ -147,11 +147,16 @@ struct ImageServer: WebApplication {
                 WebAnswer.Field("Cache-Control", age > 0 ? "max-age=\(age)" : "no-cache"),
             ] + (imgproxy.rendition.format == .accepted ? [WebAnswer.Field("Vary", "Accept")] : [])
         answer.fields += fields
-        if EntityTags(request.ifNoneMatch).contain(tag) {
+        if Self.matches(request.ifNoneMatch, tag) {
             answer = WebAnswer(304, contentType: "", [])
             answer.fields = fields
         }
         return answer
+    }
+
+    /// Whether an entity tag of an If-None-Match field is equal by weak comparison (RFC 9110, section 8.8.3.2).
+    static func matches(_ field: String?, _ tag: String) -> Bool {
+        field?.split(separator: ",").contains { ["*", tag, "W/" + tag].contains($0.trimming()) } ?? false
     }
 
     private func answer(_ image: BrokerImage, _ exchange: Exchange) throws(HTTPProblem) -> WebAnswer {
@@ -204,20 +209,5 @@ struct ImageServer: WebApplication {
                 return try timed(others)
             }
         } catch { throw HTTPProblem(error) }
-    }
-}
-
-/// The entity tags of an If-None-Match field.
-struct EntityTags {
-    private let tags: [Substring]
-
-    init(_ field: String?) { tags = field?.split(separator: ",") ?? [] }
-
-    /// Whether one of them is equal by weak comparison (RFC 9110, section 8.8.3.2).
-    func contain(_ tag: String) -> Bool {
-        tags.contains { own in
-            let own = own.trimming()
-            return own == "*" || own == tag || own == "W/" + tag
-        }
     }
 }

@@ -51,7 +51,9 @@ enum DoctorCommand {
         facts.canSeal = (try? SealedBuffer(copying: [0], name: "imgbroker-doctor")) != nil
         facts.hugePages = text("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
         facts.descriptors = CurrentProcess.raiseDescriptorLimit()
-        facts.memory = min(MemoryGroup.own?.limit ?? .max, installedMemory ?? .max)
+        let installed = text("/proc/meminfo")?.split(separator: "\n").first { $0.hasPrefix("MemTotal:") }
+        let kibibytes = installed?.split(separator: " ").dropFirst().first.flatMap { Int($0) }
+        facts.memory = min(MemoryGroup.own?.limit ?? .max, kibibytes.map { $0 << 10 } ?? .max)
         let launcher = WorkerLauncher()
         facts.hasWorkers = launcher != nil
         facts.hasTierProgram = launcher?.has(.tier) ?? false
@@ -63,26 +65,18 @@ enum DoctorCommand {
         facts.foreignOwner = foreignOwner(of: facts.cache?.directory, for: configuration)
         facts.socket = socket(for: configuration)
         facts.access = access(to: configuration.socketPath ?? SocketPath.forClient)
-        facts.http = httpService
+        if var service = HTTPService(in: HTTPService.directories) {
+            service.hasProgram = HTTPCommand.program.path != nil
+            if service.isEnabled, service.hasProgram { service.health = service.listener.map(HTTPService.health) }
+            facts.http = service
+        }
         facts.thumbnails = ThumbnailService(in: ThumbnailService.directories)
         facts.user = userName(CurrentProcess.uid)
         return facts
     }
 
-    private static var httpService: HTTPService? {
-        guard var service = HTTPService(in: HTTPService.directories) else { return nil }
-        service.hasProgram = HTTPCommand.program.path != nil
-        if service.isEnabled, service.hasProgram { service.health = service.listener.map(HTTPService.health) }
-        return service
-    }
-
     private static func text(_ path: String) -> String? {
         (try? FileDescriptor.open(readingAt: path)).flatMap { try? $0.readToEnd() }
-    }
-
-    private static var installedMemory: Int? {
-        let line = text("/proc/meminfo")?.split(separator: "\n").first { $0.hasPrefix("MemTotal:") }
-        return line?.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 << 10 }
     }
 
     /// The cache's directory, or the nearest one above it that exists, in which it would be made.

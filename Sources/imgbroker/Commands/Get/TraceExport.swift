@@ -132,7 +132,8 @@ struct Waterfall {
         let first = min(0, ordered.map(\.span.start).min() ?? 0)
         let last = max(ordered.map(\.span.end).max() ?? 0, first + 1)
         let names = ordered.map { String(repeating: "  ", count: $0.depth) + $0.span.name }
-        let times = ordered.map { Self.milliseconds($0.span.microseconds) }
+        let durations = ordered.map(\.span.microseconds)
+        let times = durations.map { "\($0 / 1000)." + CalendarTime.padded($0 % 1000, 3) }
         let (nameWidth, timeWidth) = (names.map(\.count).max() ?? 0, times.map(\.count).max() ?? 0)
         let width = max(columns - nameWidth - timeWidth - 8, Self.narrowestBar)
         var text = title + "\n"
@@ -167,10 +168,5 @@ struct Waterfall {
             if span.microseconds > 0 { open.append(span) }
         }
         return result
-    }
-
-    /// "12.345".
-    private static func milliseconds(_ microseconds: Int) -> String {
-        "\(microseconds / 1000)." + CalendarTime.padded(microseconds % 1000, 3)
     }
 }
