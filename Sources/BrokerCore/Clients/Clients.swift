@@ -12,12 +12,8 @@ package struct Clients {
         let isAdmin: Bool
         /// Whether it sees the figures of all users, as administrators and the members of one group do.
         let seesFigures: Bool
-        /// The unanswered `get`s by request id.
-        fileprivate(set) var gets: [Int: WaiterID] = [:]
-        /// The unanswered `prefetch`es by request id.
-        fileprivate(set) var prefetches: [Int: PrefetchID] = [:]
-        /// The weights of other unanswered requests, which wait for the disk tier or a decoder, by request id.
-        fileprivate(set) var others: [Int: Int] = [:]
+        /// The unanswered requests by their ids.
+        fileprivate(set) var requests: [Int: Request] = [:]
         /// The `get`s and `prefetch`es whose downloads go on when they are cancelled, by request id. After an upgrade also those
         /// that are still to be made once more.
         fileprivate(set) var detached: Set<Int> = []
@@ -39,11 +35,28 @@ package struct Clients {
         /// Its mount namespace, if it was read.
         let namespace: UInt64?
 
-        /// The number of its unanswered requests of every kind.
-        var unanswered: Int { gets.count + prefetches.count + others.count }
+        /// The waiters of its unanswered `get`s.
+        var gets: [WaiterID] { requests.values.compactMap(\.kind.waiter).sorted() }
+        /// Its unanswered `prefetch`es.
+        var prefetches: [PrefetchID] { requests.values.compactMap(\.kind.prefetch).sorted() }
+        /// The ids of its other unanswered requests.
+        var others: [Int] { requests.filter { $0.value.kind == .other }.keys.sorted() }
+    }
 
-        /// Whether a request `id` of any kind is unanswered.
-        func hasUnanswered(_ id: Int) -> Bool { gets[id] != nil || others[id] != nil || prefetches[id] != nil }
+    /// An unanswered request.
+    struct Request {
+        enum Kind: Equatable {
+            case get(WaiterID)
+            case prefetch(PrefetchID)
+            /// It waits for the disk tier, a decoder, a helper or the shell.
+            case other
+
+            var waiter: WaiterID? { if case .get(let waiter) = self { waiter } else { nil } }
+            var prefetch: PrefetchID? { if case .prefetch(let prefetch) = self { prefetch } else { nil } }
+        }
+
+        let kind: Kind
+        let weight: Int
     }
 
     /// How a client gets the bytes of a buffer.
@@ -101,7 +114,7 @@ package struct Clients {
     /// is not counted by itself.
     func mayRepeat(_ client: ClientID) -> Bool {
         guard let place = clients.index(forKey: client) else { return false }
-        return clients.values[place].unanswered == 0 && !clients.values[place].hasPage
+        return clients.values[place].requests.isEmpty && !clients.values[place].hasPage
             && clients.values[place].program == nil
     }
 
@@ -161,7 +174,7 @@ package struct Clients {
 
     /// The reason to refuse a request that is not answered at once; nil when it may be made.
     func refusal(ofWeight weight: Int, from client: Client) -> WireError? {
-        let unanswered = client.unanswered
+        let unanswered = client.requests.count
         if unanswered >= limits.maxPendingRequests {
             return WireError(.quotaExceeded, "\(unanswered) requests of this client are pending already.")
         }
@@ -174,17 +187,28 @@ package struct Clients {
         }
     }
 
-    mutating func began(get id: Int, _ waiter: WaiterID, weight: Int, of client: ClientID) {
-        clients.change(client) { $0.gets[id] = waiter }
-        take(weight, of: client)
+    /// Notes an unanswered request.
+    mutating func began(_ id: Int, _ kind: Request.Kind, weight: Int, of client: ClientID) {
+        let uid = clients.change(client) { known -> UInt32? in
+            if known.requests[id] != nil { return nil }
+            known.requests[id] = Request(kind: kind, weight: weight)
+            known.weight += weight
+            return known.uid
+        }
+        if let uid = uid ?? nil { requests.take(weight, for: uid) }
     }
 
-    mutating func ended(get id: Int, weight: Int, of client: ClientID) {
-        clients.change(client) {
-            $0.gets[id] = nil
-            $0.detached.remove(id)
+    /// Ends a request; returns whether its answer was still owed.
+    @discardableResult mutating func ended(_ id: Int, of client: ClientID) -> Bool {
+        let ended = clients.change(client) { known -> (uid: UInt32, weight: Int)? in
+            guard let request = known.requests.removeValue(forKey: id) else { return nil }
+            known.detached.remove(id)
+            known.weight -= request.weight
+            return (known.uid, request.weight)
         }
-        give(weight, of: client)
+        guard let (uid, weight) = ended ?? nil else { return false }
+        requests.give(weight, from: uid)
+        return true
     }
 
     /// The reason to refuse one more `store`, each of which takes a descriptor; nil when it may be made.
@@ -204,54 +228,17 @@ package struct Clients {
         stores.give(1, from: uid)
     }
 
-    mutating func began(prefetch id: Int, _ prefetch: PrefetchID, weight: Int, of client: ClientID) {
-        clients.change(client) { $0.prefetches[id] = prefetch }
-        take(weight, of: client)
-    }
-
-    mutating func ended(prefetch id: Int, weight: Int, of client: ClientID) {
-        clients.change(client) {
-            $0.prefetches[id] = nil
-            $0.detached.remove(id)
-        }
-        give(weight, of: client)
-    }
-
     /// Notes that the downloads of a `get` or `prefetch` go on when it is cancelled.
     mutating func detach(_ id: Int, of client: ClientID) { clients.change(client) { $0.detached.insert(id) } }
 
-    /// Notes an unanswered request that is neither a `get` nor a `prefetch`.
-    mutating func began(other id: Int, weight: Int, of client: ClientID) {
-        guard let begun = clients[client], begun.others[id] == nil else { return }
-        clients.change(client) { $0.others[id] = weight }
-        take(weight, of: client)
-    }
-
-    /// Ends such a request; returns whether its answer was still owed.
-    mutating func ended(other id: Int, of client: ClientID) -> Bool {
-        guard let weight = clients[client]?.others.removeValue(forKey: id) else { return false }
-        give(weight, of: client)
-        return true
-    }
-
-    /// The clients with such a request besides one.
+    /// The clients with requests besides one that are neither `get`s nor `prefetch`es.
     func withOthers(besides requester: (client: ClientID, id: Int)) -> Set<ClientID> {
         Set(
             clients.lazy.filter { client, known in
-                known.others.keys.contains { client != requester.client || $0 != requester.id }
+                known.requests.contains {
+                    $0.value.kind == .other && (client != requester.client || $0.key != requester.id)
+                }
             }.map(\.key))
-    }
-
-    private mutating func take(_ weight: Int, of client: ClientID) {
-        guard let uid = clients[client]?.uid else { return }
-        clients.change(client) { $0.weight += weight }
-        requests.take(weight, for: uid)
-    }
-
-    private mutating func give(_ weight: Int, of client: ClientID) {
-        guard let uid = clients[client]?.uid else { return }
-        clients.change(client) { $0.weight -= weight }
-        requests.give(weight, from: uid)
     }
 
     // MARK: Subscriptions
@@ -483,10 +470,15 @@ package struct Clients {
         }
         if endedSegments.values.reduce(0, { $0 + $1.bytes }) != endedSegmentBytes { return "bytes of ended segments" }
         for client in clients.values {
-            let gets = client.gets.values.reduce(0) { $0 + (getWeight($1) ?? 0) }
-            let lists = client.prefetches.values.reduce(0) { $0 + (prefetchWeight($1) ?? 0) }
-            if client.weight != gets + lists + client.others.values.reduce(0, +) { return "weight of requests" }
-            if client.unanswered > limits.maxPendingRequests { return "too many requests of one client" }
+            let weight = client.requests.values.reduce(0) { sum, request in
+                switch request.kind {
+                case .get(let waiter): sum + (getWeight(waiter) ?? 0)
+                case .prefetch(let prefetch): sum + (prefetchWeight(prefetch) ?? 0)
+                case .other: sum + request.weight
+                }
+            }
+            if client.weight != weight { return "weight of requests" }
+            if client.requests.count > limits.maxPendingRequests { return "too many requests of one client" }
             if client.stores.contains(where: { getWeight($0) == nil }) { return "a store without a waiter" }
         }
         if subscribers != Set(clients.filter { !$0.value.subscriptions.isEmpty }.keys) { return "subscribers" }
@@ -494,18 +486,18 @@ package struct Clients {
     }
 }
 
+// The weight of an unanswered request: one, and one more for each full KiB of text.
+
 extension SourceURL {
-    /// The weight of a request that has nothing but a URL: one, and one more for each full KiB.
+    /// That of a request that has nothing but a URL.
     var weight: Int { 1 + text.utf8.count >> 10 }
 }
 
 extension GetRequest {
-    /// Its weight among unanswered requests: one, and one more for each full KiB of text.
     var weight: Int { 1 + (url.text.utf8.count + options.textBytes) >> 10 }
 }
 
 extension PrefetchRequest {
-    /// Its weight among unanswered requests: one, and one more for each full KiB of text.
     var weight: Int { 1 + (urls.reduce(0) { $0 + $1.text.utf8.count } + options.textBytes) >> 10 }
 }
 
@@ -519,6 +511,5 @@ extension GetOptions {
 }
 
 extension StoreRequest {
-    /// Its weight among unanswered requests: one, and one more for each full KiB of text.
     var weight: Int { 1 + (url.text.utf8.count + (contentType?.utf8.count ?? 0)) >> 10 }
 }

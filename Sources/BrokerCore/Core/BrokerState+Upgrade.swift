@@ -7,7 +7,7 @@ extension BrokerState {
     // MARK: Upgrade
 
     mutating func upgradeEnded(_ client: ClientID, id: Int, _ error: WireError?) {
-        _ = clients.ended(other: id, of: client)
+        clients.ended(id, of: client)
         if let error { reject(id, of: client, with: error) } else { reply(.ok(id: id), to: client) }
     }
 
@@ -31,10 +31,10 @@ extension BrokerState {
     mutating func clientLeftBehind(_ client: ClientID) {
         guard let known = clients[client] else { return }
         let error = WireError(.shuttingDown, "The broker was upgraded meanwhile.")
-        if known.unanswered == 0 { reject(nil, of: client, with: error) }
-        for id in known.prefetches.values.sorted() { failPrefetch(id, error) }
-        for id in known.gets.values.sorted() + known.stores.sorted() { leaveJobAndFail(id, error) }
-        for id in known.others.keys.sorted() where clients.ended(other: id, of: client) {
+        if known.requests.isEmpty { reject(nil, of: client, with: error) }
+        for id in known.prefetches { failPrefetch(id, error) }
+        for id in known.gets + known.stores.sorted() { leaveJobAndFail(id, error) }
+        for id in known.others where clients.ended(id, of: client) {
             reject(id, of: client, with: error)
         }
         actions.append(.close(client))
@@ -64,13 +64,13 @@ extension BrokerState {
         (kept.mapsSegments, kept.segments) = (connected.segmentOwner != nil, clients.keptSegments(of: client))
         kept.namespace = connected.segmentOwner?.namespace
         kept.program = connected.program?.rawValue
-        for waiter in connected.gets.values.sorted().compactMap({ requests[$0] }) {
+        for waiter in connected.gets.compactMap({ requests[$0] }) {
             var request = waiter.request
             request.options = request.options.asRequested
             if waiter.preview == .done { request.options.staleFirst = false }
             kept.input += (try? ClientMessage.get(request).encoded()) ?? []
         }
-        for prefetch in connected.prefetches.values.sorted().compactMap({ requests[$0] }) {
+        for prefetch in connected.prefetches.compactMap({ requests[$0] }) {
             let running = prefetch.running.sorted().compactMap { requests[$0]?.request.url }
             let request = PrefetchRequest(
                 id: prefetch.request, urls: running + prefetch.remaining, options: prefetch.options.asRequested)

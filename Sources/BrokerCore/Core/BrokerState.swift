@@ -367,7 +367,7 @@ package struct BrokerState {
     private mutating func reloaded(
         _ result: Result<Reconfiguration, WireError>, for requester: (client: ClientID, id: Int)?
     ) {
-        if let requester { _ = clients.ended(other: requester.id, of: requester.client) }
+        if let requester { clients.ended(requester.id, of: requester.client) }
         switch result {
         case .success(let new):
             apply(new)

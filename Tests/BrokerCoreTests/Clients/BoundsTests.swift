@@ -117,7 +117,7 @@ struct BoundsTests {
         let options = GetOptions()
         world.happen(.messageReceived(client, .query(GetRequest(id: 8, url: url, options: options))))
         world.happen(.storeReceived(client, StoreRequest(id: 9, url: url, payload: 0), bytes: 10))
-        #expect(world.state.clients[client]?.unanswered == 10 && world.state.counters.requests.failures.isEmpty)
+        #expect(world.state.clients[client]?.requests.count == 10 && world.state.counters.requests.failures.isEmpty)
         #expect(world.getError(client, id: 10, "10") == .quotaExceeded)
         world.happen(.messageReceived(client, .remove(id: 11, url: url)))
         world.happen(.messageReceived(client, .query(GetRequest(id: 12, url: url, options: options))))
@@ -166,7 +166,7 @@ struct BoundsTests {
         #expect(world.state.clients.pendingWeight == 12)
         for id in 3..<30 { world.happen(.messageReceived(client, .remove(id: id, url: url))) }
         // A single client must leave as much free as it takes.
-        #expect((world.state.clients.pendingWeight, world.state.clients[client]?.unanswered) == (48, 8))
+        #expect((world.state.clients.pendingWeight, world.state.clients[client]?.requests.count) == (48, 8))
         world.readyAll()
         for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         #expect(world.state.clients.pendingWeight == 0)

@@ -337,10 +337,10 @@ extension BrokerState {
         case .save(let buffer, _, _): unhold(buffer)
         case .discard: break
         case .forget(let requester, _, _, let inMemory):
-            guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
+            guard let requester, clients.ended(requester.id, of: requester.client) else { return }
             reply(.removed(id: requester.id, count: inMemory.union(forgotten).count), to: requester.client)
         case .query(let requester, let keys, let known):
-            guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
+            guard let requester, clients.ended(requester.id, of: requester.client) else { return }
             let onDisk = record.flatMap { record in
                 keys.first { $0.word == record.key }.map { key in
                     self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: known.headers)
@@ -351,7 +351,7 @@ extension BrokerState {
                 placeholder: known.placeholder)
             reply(.queried(id: requester.id, status), to: requester.client)
         case .clear(let requester, _, let removedBefore, let bytesBefore):
-            guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
+            guard let requester, clients.ended(requester.id, of: requester.client) else { return }
             let reply = Reply.cleared(id: requester.id, removed: removedBefore + removed, bytes: bytesBefore + bytes)
             self.reply(reply, to: requester.client)
         }

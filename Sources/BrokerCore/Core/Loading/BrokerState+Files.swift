@@ -14,7 +14,7 @@ extension BrokerState {
     /// Takes a `get`, `query` or `remove` of a file that a helper is about to look at.
     mutating func fileRequested(_ message: ClientMessage, _ file: FileID, from client: ClientID) {
         guard let asking = clients[client] else { return actions.append(.releaseFile(file)) }
-        if let id = message.id, asking.hasUnanswered(id) {
+        if let id = message.id, asking.requests[id] != nil {
             actions.append(.releaseFile(file))
             return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
         }
@@ -56,7 +56,7 @@ extension BrokerState {
             actions.append(.releaseFile(file))
             return reject(id, of: client, with: refusal)
         }
-        clients.began(other: id, weight: 1, of: client)
+        clients.began(id, .other, weight: 1, of: client)
         files.insert(file, for: asker)
         schedule(.file(file), in: GetOptions().totalTimeoutMs)
     }
@@ -82,7 +82,7 @@ extension BrokerState {
             }
         case .query(let client, var request):
             release(file)
-            guard clients.ended(other: request.id, of: client), let asking = clients[client] else { return }
+            guard clients.ended(request.id, of: client), let asking = clients[client] else { return }
             switch result {
             case .success(let facts):
                 request.url = facts.identity.url
@@ -91,7 +91,7 @@ extension BrokerState {
             }
         case .remove(let client, let id):
             release(file)
-            guard clients.ended(other: id, of: client), let asking = clients[client] else { return }
+            guard clients.ended(id, of: client), let asking = clients[client] else { return }
             switch result {
             case .success(let facts): remove(facts.identity.url, id: id, from: client, asking)
             case .failure(let error): reject(id, of: client, with: error)

@@ -21,8 +21,8 @@ extension BrokerState {
     mutating func clientDisconnected(_ client: ClientID, isForced: Bool) {
         guard let departing = clients[client] else { return }
         let detached = departing.detached
-        for prefetch in departing.prefetches.values.sorted() { abandon(prefetch, among: detached) }
-        for waiter in departing.gets.values.sorted()
+        for prefetch in departing.prefetches { abandon(prefetch, among: detached) }
+        for waiter in departing.gets
         where !detached.contains(requests[waiter]?.request.id ?? -1) || !detach(waiter) {
             abandon(waiter)
         }
@@ -43,7 +43,7 @@ extension BrokerState {
 
     mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if let id = message.id, asking.hasUnanswered(id) {
+        if let id = message.id, asking.requests[id] != nil {
             return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
         }
         if message.isAdministrative, !asking.isAdmin {
@@ -96,7 +96,7 @@ extension BrokerState {
     /// Answers a malformed message. If its id is that of a pending request, the error names none, because that request gets
     /// its own answer.
     mutating func messageRejected(_ id: Int?, of client: ClientID, with error: WireError) {
-        let isTaken = id.flatMap { clients[client]?.hasUnanswered($0) } ?? false
+        let isTaken = id.map { clients[client]?.requests[$0] != nil } ?? false
         reject(isTaken ? nil : id, of: client, with: error)
     }
 
@@ -105,7 +105,7 @@ extension BrokerState {
         if let refusal = shutdownRefusal ?? clients.refusal(ofWeight: 1, from: asking) {
             return reject(id, of: client, with: refusal)
         }
-        clients.began(other: id, weight: 1, of: client)
+        clients.began(id, .other, weight: 1, of: client)
         actions.append(action)
     }
 
@@ -135,17 +135,17 @@ extension BrokerState {
 
     private mutating func cancel(_ request: Int, id: Int, from client: ClientID, _ asking: Clients.Client) {
         let error = WireError(.cancelled, "The request was cancelled.")
-        let isDetached = asking.detached.contains(request)
-        if let waiter = asking.gets[request] {
-            if isDetached, let left = requests[waiter], detach(waiter) {
+        switch asking.requests[request]?.kind {
+        case .get(let waiter):
+            if asking.detached.contains(request), let left = requests[waiter], detach(waiter) {
                 reject(request, of: client, with: error, url: left.request.url)
             } else {
                 leaveJobAndFail(waiter, error)
             }
-        }
-        if let prefetch = asking.prefetches[request] {
+        case .prefetch(let prefetch):
             abandon(prefetch, among: asking.detached)
             reject(request, of: client, with: error)
+        case .other, nil: break
         }
         reply(.ok(id: id), to: client)
     }
@@ -155,7 +155,8 @@ extension BrokerState {
         _ request: Int, id: Int, _ priority: GetOptions.Priority?, isDetached: Bool, from client: ClientID,
         _ asking: Clients.Client
     ) {
-        let (get, prefetch) = (asking.gets[request], asking.prefetches[request])
+        let kind = asking.requests[request]?.kind
+        let (get, prefetch) = (kind?.waiter, kind?.prefetch)
         if isDetached, let get, requests[get]?.file != nil {
             let message = "detach must be absent: request \(request) is for a file, whose descriptor is the client's."
             return reject(id, of: client, with: WireError(.badRequest, message))
@@ -181,7 +182,7 @@ extension BrokerState {
             requests.detach(id, atMost: Self.mostDetached)
         else { return false }
         if waiter.purpose == .get {
-            clients.ended(get: waiter.request.id, weight: waiter.weight, of: waiter.client)
+            clients.ended(waiter.request.id, of: waiter.client)
             countEnd(of: waiter, .cancelled)
         }
         setPriority(.low, of: id)
@@ -288,7 +289,7 @@ extension BrokerState {
 
     /// Notes a request that waits for the disk tier.
     private mutating func began(_ id: Int, weight: Int = 1, of client: ClientID) -> DiskRequest.Requester {
-        clients.began(other: id, weight: weight, of: client)
+        clients.began(id, .other, weight: weight, of: client)
         return DiskRequest.Requester(client: client, id: id)
     }
 
@@ -300,8 +301,9 @@ extension BrokerState {
         if let refusal = expandPreset(of: &request.options, for: asking) ?? refusal(of: request.options) {
             return reject(request.id, of: client, with: refusal)
         }
-        if asking.prefetches.count >= limits.maxPrefetches {
-            let message = "\(asking.prefetches.count) prefetches of this client are pending already."
+        let pending = asking.prefetches.count
+        if pending >= limits.maxPrefetches {
+            let message = "\(pending) prefetches of this client are pending already."
             return reject(request.id, of: client, with: WireError(.quotaExceeded, message))
         }
         if let refusal = clients.refusal(ofWeight: request.weight, from: asking) {
@@ -309,7 +311,7 @@ extension BrokerState {
         }
         let prefetch = Prefetch(request, of: client, uid: asking.uid)
         let id = requests.begin(prefetch)
-        clients.began(prefetch: request.id, id, weight: prefetch.weight, of: client)
+        clients.began(request.id, .prefetch(id), weight: prefetch.weight, of: client)
         beginMore(of: id)
     }
 
@@ -362,7 +364,7 @@ extension BrokerState {
 
     private mutating func end(_ id: PrefetchID) -> Prefetch? {
         guard let prefetch = requests.end(id) else { return nil }
-        clients.ended(prefetch: prefetch.request, weight: prefetch.weight, of: prefetch.client)
+        clients.ended(prefetch.request, of: prefetch.client)
         return prefetch
     }
 
@@ -372,14 +374,14 @@ extension BrokerState {
     /// they are decoded under a hidden key, so that no request finds them before they are accepted.
     mutating func store(_ request: StoreRequest, bytes: Int, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if asking.hasUnanswered(request.id) {
+        if asking.requests[request.id] != nil {
             let message = "id \(request.id) is that of a pending request."
             return reject(nil, of: client, with: WireError(.badRequest, message))
         }
         if let refusal = refusal(of: request, bytes: bytes, from: asking) {
             return reject(request.id, of: client, with: refusal)
         }
-        clients.began(other: request.id, weight: request.weight, of: client)
+        clients.began(request.id, .other, weight: request.weight, of: client)
 
         let buffer = newBufferID()
         actions.append(.adopt(client, buffer, inBroker: Self.isKeptInBroker(bytes, pixels: request.pixels)))
@@ -459,7 +461,7 @@ extension BrokerState {
         dropRemoved(memory.remove(waiter.key))
         if request.entersDisk { save(body, as: key, accepted) } else { forgetOnDisk(key) }
         recentFailures.succeeded(key, form: form(of: waiter.request))
-        guard clients.ended(other: request.id, of: waiter.client) else { return }
+        guard clients.ended(request.id, of: waiter.client) else { return }
         reply(.ok(id: request.id), to: waiter.client)
     }
 
@@ -472,7 +474,7 @@ extension BrokerState {
     /// Answers a `store` whose bytes are no image.
     mutating func rejectStored(_ request: StoreRequest, _ error: WireError, from waiter: Waiter) {
         dropRemoved(memory.remove(waiter.key))
-        guard clients.ended(other: request.id, of: waiter.client) else { return }
+        guard clients.ended(request.id, of: waiter.client) else { return }
         reject(request.id, of: waiter.client, with: error, url: waiter.request.url)
     }
 }

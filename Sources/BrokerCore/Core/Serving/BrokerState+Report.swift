@@ -190,8 +190,8 @@ extension BrokerState {
 
     private func isOwned(_ waiter: Waiter) -> Bool {
         switch waiter.purpose {
-        case .get: clients[waiter.client]?.gets[waiter.request.id] == waiter.id
-        case .store(let request): clients[waiter.client]?.others[request.id] != nil
+        case .get: clients[waiter.client]?.requests[waiter.request.id]?.kind == .get(waiter.id)
+        case .store(let request): clients[waiter.client]?.requests[request.id]?.kind == .other
         case .prefetch, .refresh, .detached: true
         }
     }

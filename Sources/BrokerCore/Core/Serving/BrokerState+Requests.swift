@@ -148,8 +148,7 @@ extension BrokerState {
     mutating func register(_ waiter: Waiter) {
         requests.register(waiter)
         switch waiter.purpose {
-        case .get:
-            clients.began(get: waiter.request.id, waiter.id, weight: waiter.weight, of: waiter.client)
+        case .get: clients.began(waiter.request.id, .get(waiter.id), weight: waiter.weight, of: waiter.client)
         case .store: clients.began(store: waiter.id, of: waiter.client)
         case .prefetch, .refresh, .detached: break
         }
@@ -603,7 +602,7 @@ extension BrokerState {
         guard requests.unregister(waiter.id) else { return }
         if let file = waiter.file { release(file) }
         switch waiter.purpose {
-        case .get: clients.ended(get: waiter.request.id, weight: waiter.weight, of: waiter.client)
+        case .get: clients.ended(waiter.request.id, of: waiter.client)
         case .store: clients.ended(store: waiter.id, of: waiter.client)
         case .prefetch, .refresh, .detached: break
         }
