@@ -46,7 +46,7 @@ extension BrokerState {
     package func kept(atLeast least: Int = 0) -> KeptState {
         var state = KeptState()
         state.lastBuffer = bufferIDs.last
-        if least == 0 { (state.segments, state.lastSegment) = memory.keptSegments }
+        if least == 0 { (state.segments, state.lastSegment) = (memory.segments.all, memory.segments.last) }
         state.isSuspended = isSuspended
         state.contents = memory.kept(atLeast: least, at: now.instant)
         return state

@@ -314,20 +314,14 @@ package struct BrokerState {
                 reply(.segmentEnded(segment.number), to: client)
             }
         }
-        if memory.isMovingOut, !isMovingOutScheduled {
+        if memory.segments.isMovingOut, !isMovingOutScheduled {
             isMovingOutScheduled = true
-            schedule(.moveOut, in: memory.canMoveOut ? Self.moveOutMilliseconds : Self.segmentMilliseconds)
+            schedule(.moveOut, in: memory.segments.canMoveOut ? Self.moveOutMilliseconds : Self.segmentMilliseconds)
         }
         if memory.mayHaveSpareSegments, !isEndOfSpareSegmentsScheduled {
             isEndOfSpareSegmentsScheduled = true
             schedule(.spareSegments, in: Self.segmentMilliseconds)
         }
-    }
-
-    private mutating func moveOutOfSegments() {
-        let (moves, removed) = memory.moveOut(keeping: Set(memory.heldInEndingSegments.filter(isNeeded)))
-        if !moves.isEmpty { actions.append(.move(moves)) }
-        dropRemoved(removed)
     }
 
     /// The pause between two parts of the images that are moved out of a segment.
@@ -553,7 +547,9 @@ package struct BrokerState {
             case .memoryGrowth: growMemory()
             case .moveOut:
                 isMovingOutScheduled = false
-                moveOutOfSegments()
+                let (moves, removed) = memory.moveOut(keeping: Set(memory.segments.heldInEnding.filter(isNeeded)))
+                if !moves.isEmpty { actions.append(.move(moves)) }
+                dropRemoved(removed)
             case .spareSegments:
                 isEndOfSpareSegmentsScheduled = false
                 memory.endSpareSegments()

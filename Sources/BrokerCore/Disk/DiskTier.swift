@@ -265,10 +265,7 @@ package struct DiskTier {
     }
 
     /// The keys of the originals used since the last call.
-    mutating func takeUsed() -> [String] {
-        defer { used = [] }
-        return used.map(\.word).sorted()
-    }
+    mutating func takeUsed() -> [String] { exchange(&used, with: []).map(\.word).sorted() }
 
     private static let maximumUsed = 1000
 

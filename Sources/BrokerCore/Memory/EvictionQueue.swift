@@ -10,14 +10,6 @@
 /// Each element is in a *pool*, a number, and eviction takes the lowest priority of one pool. All pools have the same floor, so their
 /// priorities can be compared.
 struct EvictionQueue {
-    /// The worth of an element, which goes with it to another queue.
-    struct Value: Equatable {
-        /// The microseconds to make it per byte.
-        let cost: Float
-        /// The number of its uses, at most 255.
-        var uses: UInt8
-    }
-
     private struct Node {
         var priority = 0.0
         /// The microseconds to make it per byte.
@@ -77,26 +69,32 @@ struct EvictionQueue {
         // At least half a millisecond, which any job takes, and at most a second: an origin that sends slowly must not
         // own the cache.
         let time = min(max(microseconds, 500), 1_000_000)
-        var value = Value(cost: Float(time) / Float(max(bytes, 1)), uses: UInt8(clamping: uses))
-        guard let name else { return insert(element, value, in: pool) }
-        let isSampled = Admission.isSampled(name)
-        admission.added(element, name, saving: value.cost, among: count)
-        if !isSampled, admission.isStrict { value.uses = 0 }
-        insert(element, value, in: pool)
-        (nodes[element].isSampled, nodes[element].isOnTrial) = (isSampled, isSampled)
+        while nodes.count <= element { nodes.append(Node()) }
+        var node = Node(
+            cost: Float(time) / Float(max(bytes, 1)), uses: UInt8(clamping: uses), pool: Int32(pool))
+        if let name {
+            admission.added(element, name, saving: node.cost, among: count)
+            node.isSampled = Admission.isSampled(name)
+            node.isOnTrial = node.isSampled
+            if !node.isSampled, admission.isStrict { node.uses = 0 }
+        }
+        nodes[element] = node
+        wait(element)
     }
 
     /// Returns the cost of an element and the number of its uses, for `insert` with as many bytes; nil for one that is not in
     /// the queue.
     func worth(of element: Int, bytes: Int) -> (microseconds: Int, uses: Int)? {
-        guard let value = value(of: element) else { return nil }
+        guard contains(element) else { return nil }
         // Finite and at most a second, as inserted.
-        return (Int((Double(value.cost) * Double(max(bytes, 1))).rounded()), Int(value.uses))
+        return (Int((Double(nodes[element].cost) * Double(max(bytes, 1))).rounded()), Int(nodes[element].uses))
     }
+
+    private func contains(_ element: Int) -> Bool { element < nodes.count && nodes[element].state != .absent }
 
     /// Records a use of `element`.
     mutating func mark(_ element: Int) {
-        guard element < nodes.count, nodes[element].state != .absent else { return }
+        guard contains(element) else { return }
         if nodes[element].uses < .max { nodes[element].uses += 1 }
         if nodes[element].state == .waiting { nodes[element].state = .used }
         if nodes[element].isOnTrial {
@@ -129,26 +127,11 @@ struct EvictionQueue {
         return true
     }
 
-    /// Returns the worth of an element; nil for one that is not in the queue.
-    func value(of element: Int) -> Value? {
-        guard element < nodes.count, nodes[element].state != .absent else { return nil }
-        return Value(cost: nodes[element].cost, uses: nodes[element].uses)
-    }
-
-    /// Adds `element`, which is not in the queue, with the worth that it has in another one.
-    mutating func insert(_ element: Int, _ value: Value, in pool: Int = 0) {
-        while nodes.count <= element { nodes.append(Node()) }
-        while pools.count <= pool { pools.append(Pool()) }
-        nodes[element] = Node(cost: value.cost, uses: value.uses, pool: Int32(pool))
-        wait(element)
-    }
-
     /// Moves `element` to another pool, with its worth.
     mutating func move(_ element: Int, to pool: Int) {
-        guard let value = value(of: element), takeOut(element) else { return }
-        let (isSampled, isOnTrial) = (nodes[element].isSampled, nodes[element].isOnTrial)
-        insert(element, value, in: pool)
-        (nodes[element].isSampled, nodes[element].isOnTrial) = (isSampled, isOnTrial)
+        guard takeOut(element) else { return }
+        nodes[element].pool = Int32(pool)
+        wait(element)
     }
 
     /// Removes the element of a pool with the lowest priority for which `isHeld` is false. Held ones that come up stand aside until
@@ -192,6 +175,7 @@ struct EvictionQueue {
 
     private mutating func wait(_ element: Int) {
         let pool = Int(nodes[element].pool)
+        while pools.count <= pool { pools.append(Pool()) }
         nodes[element].priority = floor + Double(nodes[element].cost) * Double(nodes[element].uses)
         nodes[element].state = .waiting
         pools[pool].waiting.append(element)

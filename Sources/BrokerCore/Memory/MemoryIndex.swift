@@ -135,7 +135,7 @@ struct MemoryIndex {
     private var urls = HashIndex()
     /// The slots of resident buffers in the order of eviction, in pools by their homes: those of each owner of segments are one.
     private var order = EvictionQueue()
-    private var segments: Segments
+    private(set) var segments: Segments
     private var pools: [SegmentOwner: Int] = [:]
     private var freePools: [Int] = []
     private var orphans: [BufferID: Orphan] = [:]
@@ -240,9 +240,6 @@ struct MemoryIndex {
     func place(of buffer: BufferID) -> Segments.Place? {
         placedBuffers == 0 ? nil : buffers.slot(of: buffer).flatMap { buffers[$0].place }
     }
-
-    /// The owner of a segment and its bytes; nil for one that has ended.
-    func segment(_ number: Int) -> (owner: SegmentOwner, bytes: Int)? { segments[number] }
 
     func original(_ key: OriginalKey) -> OriginalFacts? { originals.slot(of: key).map { original(in: $0) } }
 
@@ -558,9 +555,6 @@ struct MemoryIndex {
         return kept
     }
 
-    /// The segments for another index, and the last number that one had.
-    var keptSegments: (all: [KeptSegment], last: Int) { (segments.all, segments.last) }
-
     /// Takes over the segments of another process, before its contents.
     mutating func restore(_ kept: [KeptSegment], last: Int) { segments.restore(kept, last: last) }
 
@@ -610,7 +604,8 @@ struct MemoryIndex {
     /// Ends one hold. Returns true when the buffer is removed with it: it was evicted before, or is spare.
     mutating func unhold(_ buffer: BufferID) -> Bool {
         guard let slot = buffers.slot(of: buffer) else {
-            endHold(ofOrphan: buffer)
+            orphans.change(buffer) { $0.holders -= 1 }
+            if orphans[buffer]?.holders == 0 { removeOrphan(buffer) }
             return false
         }
         buffers[slot].holders -= 1
@@ -651,8 +646,7 @@ struct MemoryIndex {
     /// Returns the buffers whose memfds are not needed any more.
     mutating func takeUnshared() -> [BufferID] {
         if unshared.isEmpty { return [] }
-        defer { unshared = [] }
-        return unshared.filter { buffers[$0]?.isShared == false }
+        return exchange(&unshared, with: []).filter { buffers[$0]?.isShared == false }
     }
 
     /// Whether the end of one of a buffer's holds has no other effect: it stays resident, and nothing must be evicted.
@@ -769,16 +763,6 @@ struct MemoryIndex {
         return evicted(slot)
     }
 
-    /// Frees the place of a buffer that is removed, unless someone holds its bytes.
-    private mutating func leavePlace(of entry: BufferEntry) {
-        if entry.holders > 0 {
-            let bytes = entry.place == nil ? entry.bytes : entry.charge
-            addOrphan(entry.key, Orphan(place: entry.place, bytes: bytes, holders: entry.holders))
-        } else if let place = entry.place {
-            free(place)
-        }
-    }
-
     /// Adds the holds of an orphan.
     private mutating func addOrphan(_ buffer: BufferID, _ orphan: Orphan) {
         if orphans[buffer] == nil {
@@ -792,11 +776,6 @@ struct MemoryIndex {
     private mutating func free(_ place: Segments.Place) {
         if let owner = segments[place.segment]?.owner { ownersWithRoom.insert(owner) }
         noteEnd(segments.remove(from: place))
-    }
-
-    private mutating func endHold(ofOrphan buffer: BufferID) {
-        orphans.change(buffer) { $0.holders -= 1 }
-        if orphans[buffer]?.holders == 0 { removeOrphan(buffer) }
     }
 
     private mutating func removeOrphan(_ buffer: BufferID) {
@@ -856,25 +835,15 @@ struct MemoryIndex {
     /// Returns the segments that have ended since the last call.
     mutating func takeEndedSegments() -> [Segments.Ended] {
         if endedSegments.isEmpty { return [] }
-        defer { endedSegments = [] }
         for (owner, pool) in pools where segments.bytes(of: owner) == 0 {
             pools[owner] = nil
             freePools.append(pool)
         }
-        return endedSegments
+        return exchange(&endedSegments, with: [])
     }
 
     /// Ends a segment that could not be made.
     mutating func lost(segment: Int) { noteEnd(segments.end(segment)) }
-
-    /// The number and the bytes of all segments.
-    var segmentCount: Int { segments.count }
-    var segmentBytes: Int { segments.totalBytes }
-
-    /// Whether images are still to be moved out of segments, whether that can go on at once, and which of them someone holds.
-    var isMovingOut: Bool { segments.isMovingOut }
-    var canMoveOut: Bool { segments.canMoveOut }
-    var heldInEndingSegments: [BufferID] { segments.heldInEnding }
 
     /// Whether places have become free since `endSpareSegments`.
     var mayHaveSpareSegments: Bool { !ownersWithRoom.isEmpty }
@@ -975,10 +944,7 @@ struct MemoryIndex {
     }
 
     /// Returns the evictions since the last call, if `notesEvictions`.
-    mutating func takeEvicted() -> [Set<OriginalKey>] {
-        defer { evicted = [] }
-        return evicted
-    }
+    mutating func takeEvicted() -> [Set<OriginalKey>] { exchange(&evicted, with: []) }
 
     /// Removes an original and, when no other has the same bytes, everything made of them. They are no later hit, even
     /// while they are held. Returns the buffers that were removed.
@@ -1039,8 +1005,13 @@ struct MemoryIndex {
         countHome(of: buffers[slot], -1)
         variants.remove(slot, hash: hash(buffers[slot]))
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
-        if buffers[slot].place != nil || buffers[slot].holders > 0 { leavePlace(of: buffers[slot]) }
         let entry = buffers.remove(at: slot)
+        if entry.holders > 0 {
+            let bytes = entry.place == nil ? entry.bytes : entry.charge
+            addOrphan(entry.key, Orphan(place: entry.place, bytes: bytes, holders: entry.holders))
+        } else if let place = entry.place {
+            free(place)
+        }
         contents[entry.content].buffers.remove(slot)
         forms[entry.form].uses -= 1
         if forms[entry.form].uses == 0 { forms.remove(at: entry.form) }

@@ -89,11 +89,7 @@ package struct ValiditySlots {
     }
 
     /// Returns the changes since the last call, in their order.
-    mutating func takeChanges() -> [Change] {
-        if changes.isEmpty { return [] }
-        defer { changes = [] }
-        return changes
-    }
+    mutating func takeChanges() -> [Change] { exchange(&changes, with: []) }
 
     /// Returns the originals whose slots lead to `buffer`.
     func keys(of buffer: BufferID) -> [OriginalKey] {

@@ -61,7 +61,7 @@ struct SegmentHistoryTests {
         let admin = world.connect(uid: 0, isAdmin: true)
         world.happen(.messageReceived(admin, .clear(id: 1, tier: .memory, olderThanSeconds: nil)))
         for _ in 0..<100 { world.happen(.timePassed, after: 50) }
-        #expect(world.state.memory.segmentBytes == 0)
+        #expect(world.state.memory.segments.totalBytes == 0)
     }
 
     /// Requests an image, and has it downloaded and decoded, in one job or in two.

@@ -68,7 +68,7 @@ extension BrokerState {
         report[.descriptorEvictions] = memory.descriptorEvictions
         report[.remadeAfterEviction] = memory.recentEvictions.remade
         report[.held] = downloads.heldCount
-        (report[.segments], report[.segmentBytes]) = (memory.segmentCount, memory.segmentBytes)
+        (report[.segments], report[.segmentBytes]) = (memory.segments.count, memory.segments.totalBytes)
         report[.sharedBuffers] = memory.sharedBuffers
         report[.diskBytes] = disk.report.bytes
         report[.diskEntries] = disk.report.entries

@@ -479,7 +479,7 @@ extension BrokerState {
             let isFirst = clients.grant(buffer, bytes: image.bufferBytes, to: waiter.client, of: waiter.uid, .lease)
             if isFirst { memory.hold(buffer, bytes: image.bufferBytes) }
             if let place = memory.place(of: buffer), let owner = clients.segmentOwner(of: waiter.client),
-                let segment = memory.segment(place.segment), segment.owner == owner
+                let segment = memory.segments[place.segment], segment.owner == owner
             {
                 (image.segment, image.offset) = (place.segment, place.offset)
                 if clients.has(waiter.client, segment: place.segment) { return .nothing }
