@@ -14,8 +14,7 @@ package struct Clients {
         let seesFigures: Bool
         /// The unanswered requests by their ids.
         fileprivate(set) var requests: [Int: Request] = [:]
-        /// The `get`s and `prefetch`es whose downloads go on when they are cancelled, by request id. After an upgrade also those
-        /// that are still to be made once more.
+        /// The `get`s and `prefetch`es that are detached, after an upgrade also before they are made once more.
         fileprivate(set) var detached: Set<Int> = []
         /// The waiters of its `store`s that are being decoded.
         fileprivate(set) var stores: Set<WaiterID> = []
@@ -26,7 +25,6 @@ package struct Clients {
         fileprivate(set) var frameBegunAt: Instant?
         /// Whether it received the validity page.
         fileprivate(set) var hasPage = false
-        /// Its program, if that is counted by itself.
         fileprivate(set) var program: StatsReport.Program?
         /// Whose segments it maps; nil for a client that maps none.
         fileprivate(set) var segmentOwner: SegmentOwner?
@@ -43,7 +41,6 @@ package struct Clients {
         var others: [Int] { requests.filter { $0.value.kind == .other }.keys.sorted() }
     }
 
-    /// An unanswered request.
     struct Request {
         enum Kind: Equatable {
             case get(WaiterID)
@@ -120,8 +117,7 @@ package struct Clients {
 
     // MARK: Connections
 
-    /// Adds a client, unless its user has its share of connections. A connection cannot hold another one, so only the
-    /// user's share counts; administrators have no such share.
+    /// Adds a client, unless its user has its share of connections; administrators have no such share.
     mutating func connected(
         _ client: ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false, namespace: UInt64? = nil
     ) -> WireError? {
@@ -136,8 +132,7 @@ package struct Clients {
         return nil
     }
 
-    /// Counts a connection whose client is gone while its socket stays open: it takes a place as before, so that
-    /// reconnecting gains nothing.
+    /// Counts a connection whose client is gone and whose socket is open, so that reconnecting gains nothing.
     mutating func connectionLingers(of uid: UInt32) { connections.take(1, for: uid) }
 
     /// Notes that such a connection is closed.
@@ -169,7 +164,6 @@ package struct Clients {
 
     // MARK: Requests
 
-    /// The weight of all unanswered requests.
     var pendingWeight: Int { requests.taken }
 
     /// The reason to refuse a request that is not answered at once; nil when it may be made.
@@ -187,7 +181,6 @@ package struct Clients {
         }
     }
 
-    /// Notes an unanswered request.
     mutating func began(_ id: Int, _ kind: Request.Kind, weight: Int, of client: ClientID) {
         let uid = clients.change(client) { known -> UInt32? in
             if known.requests[id] != nil { return nil }
@@ -245,7 +238,6 @@ package struct Clients {
 
     var hasSubscribers: Bool { !subscribers.isEmpty }
 
-    /// Adds a subscription; returns the reason when it is refused.
     mutating func subscribe(_ client: ClientID, to events: Set<BrokerEvent.Name>, id: Int) -> WireError? {
         guard let asking = clients[client] else { return nil }
         let own = asking.subscriptions.count
@@ -278,7 +270,6 @@ package struct Clients {
         clients.change(client) { $0.segmentOwner = SegmentOwner(uid: $0.uid, namespace: namespace) }
     }
 
-    /// Whose segments a client maps; nil for one that maps none.
     func segmentOwner(of client: ClientID) -> SegmentOwner? {
         clients.index(forKey: client).flatMap { clients.values[$0].segmentOwner }
     }
@@ -287,7 +278,6 @@ package struct Clients {
         clients.index(forKey: client).map { clients.values[$0].segments.contains(segment) } ?? false
     }
 
-    /// Notes that a client is sent a segment.
     mutating func sent(segment: Int, to client: ClientID) { clients.change(client) { $0.segments.insert(segment) } }
 
     /// Notes that a segment has ended. Returns the clients that have it; it counts among their leases until they forget it.
@@ -304,7 +294,6 @@ package struct Clients {
         endedSegments[segment, default: (bytes, 0)].clients += 1
     }
 
-    /// Notes that a client has segments no more.
     mutating func forget(_ segments: [Int], by client: ClientID) {
         guard let known = clients[client]?.segments else { return }
         for segment in segments where known.contains(segment) {
@@ -397,8 +386,7 @@ package struct Clients {
         }
     }
 
-    /// The quota of leased memory: a client's holds count in full, whether their buffers are evicted or not. Its share is of the room that all holds
-    /// leave.
+    /// The quota of leased memory: holds count in full, and the share is of the room that all holds leave.
     private func refusal(ofHolding bytes: Int, _ client: ClientID, _ uid: UInt32, _ room: Room) -> WireError? {
         let leased = leases.held(by: client)
         let own = leased + sendings.held(by: client)
@@ -443,10 +431,8 @@ package struct Clients {
         leases.holdings.filter { $0.key.number > 0 }.merging(sendings.holdings, uniquingKeysWith: +)
     }
 
-    /// Whether no bytes are being sent inline.
     var isSendingNothing: Bool { sendings.isEmpty }
 
-    /// The amounts held, for tests.
     func held(by client: ClientID, _ use: Use = .lease) -> LeaseTable.Amount {
         use == .lease ? leases.held(by: client) : sendings.held(by: client)
     }
@@ -454,8 +440,7 @@ package struct Clients {
     var connectionsTaken: Int { connections.taken }
     func pendingWeight(of uid: UInt32) -> Int { requests.taken(by: uid) }
 
-    /// The first rule that does not hold; nil when all do. The weights are those of the unanswered requests by waiter and
-    /// by prefetch.
+    /// The weights are those of the unanswered requests by waiter and by prefetch.
     func brokenInvariant(getWeight: (WaiterID) -> Int?, prefetchWeight: (PrefetchID) -> Int?) -> String? {
         let users = Set(clients.values.map(\.uid))
         for (pool, name, amount) in [
@@ -489,7 +474,6 @@ package struct Clients {
 // The weight of an unanswered request: one, and one more for each full KiB of text.
 
 extension SourceURL {
-    /// That of a request that has nothing but a URL.
     var weight: Int { 1 + text.utf8.count >> 10 }
 }
 

@@ -5,7 +5,6 @@ package import WorkerProtocol
 
 /// Something to be done outside of the state, in the order given.
 package enum Action: Equatable {
-    /// The attachment of a reply.
     package enum Attachment: Equatable {
         case nothing
         /// The buffer's descriptor.

@@ -17,14 +17,12 @@ extension BrokerState {
             || !clients.withOthers(besides: requester).isEmpty
     }
 
-    /// The clients with requests that the next process cannot make again: those that came with bytes or descriptors, and those
-    /// that change something.
+    /// The clients whose requests came with bytes or descriptors, or change something.
     package func unrepeatable(besides requester: (client: ClientID, id: Int)) -> Set<ClientID> {
         let waiters = requests.ids.compactMap { requests[$0] }
         return clients.withOthers(besides: requester).union(waiters.filter(\.bringsBytes).map(\.client))
     }
 
-    /// The weight of a client's unanswered requests.
     package func pendingWeight(of client: ClientID) -> Int { clients[client]?.weight ?? 0 }
 
     /// Ends all requests of a client that is not handed over, and its connection, as at a shutdown.

@@ -7,7 +7,6 @@ import WorkerProtocol
 extension BrokerState {
     // MARK: Assignment
 
-    /// Assigns queued jobs to workers that can take them.
     mutating func assignJobs() {
         repeat { assignLoads() } while !isSuspended && stopSilentTransfer()
         // While decoders do not start, queued images are refused rather than left to wait for the next decoder.
@@ -157,7 +156,6 @@ extension BrokerState {
 
     // MARK: Starts
 
-    /// Starts the workers that are missing and may be started now.
     mutating func startWorkers() {
         if isDraining, requests.isEmpty { return }
         let started = supervision.startMissing(at: now.instant)
@@ -257,7 +255,6 @@ extension BrokerState {
         scheduleRestart(of: exit.kind)
     }
 
-    /// Charges the death of a decoder.
     private mutating func charge(_ responsible: [Responsible], _ family: CodecFamily) {
         for each in responsible {
             guard let pause = decoding.charge(each, family, at: now.instant) else { continue }
@@ -305,8 +302,7 @@ extension BrokerState {
         }
     }
 
-    /// Discards everything made of some bytes: in memory, on disk, and in the shared tier as far as memory knows of it. Where not all
-    /// are noted, everything is discarded.
+    /// Discards everything made of some bytes, wherever memory knows of it; everything, if not all are noted.
     private mutating func discard(_ noted: WorkerResults.Contents) {
         let contents = noted.isComplete ? noted.keys : memory.contentKeys(fromDiskOnly: false)
         removeShared(sharedKeys(of: contents), later: true)

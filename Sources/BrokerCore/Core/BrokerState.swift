@@ -418,7 +418,6 @@ package struct BrokerState {
         }
     }
 
-    /// The buffers for which `isNeeded` is true.
     private var neededBuffers: [BufferID] {
         decoding.bodies + heldUntilEnd + downloads.heldBodies + downloads.completeBodies + disk.buffersBeingSaved
             + tier.buffersBeingWritten
@@ -443,8 +442,7 @@ package struct BrokerState {
         memory.buffer(VariantKey(content: original.content, form: .original))
     }
 
-    /// Reports evictions to subscribers. Which users have asked for a shared original is not known, so only administrators
-    /// hear of those.
+    /// Reports evictions; those of shared originals to administrators alone, as their users are not known.
     private mutating func tellOfEvictions() {
         if !clients.hasSubscribers { return }
         for keys in memory.takeEvicted() {
@@ -455,8 +453,7 @@ package struct BrokerState {
         }
     }
 
-    /// Ends all validity slots once users may have own originals that only the disk tier knows of, because a request must
-    /// query it first from then on.
+    /// Ends all validity slots once requests must query the disk tier for users' own originals first.
     private mutating func endDoubtfulSlots() {
         let mayHaveOwned = disk.report.mayHaveOwned && canLookUp
         if mayHaveOwned, !diskMayHaveOwned { memory.endSlots() }

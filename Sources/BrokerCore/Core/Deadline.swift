@@ -38,7 +38,6 @@ enum Deadline {
     case prefetch(PrefetchID)
     /// Another partial image may be made of a download.
     case nextPart(JobID)
-    /// The memory budget may grow again.
     case memoryGrowth
     /// More images may be moved out of segments.
     case moveOut

@@ -12,8 +12,7 @@ package enum Event {
         ClientID, uid: UInt32, isAdmin: Bool, seesFigures: Bool = false, namespace: UInt64? = nil)
     /// A connection ended; `isForced` if the client has not ended it itself.
     case clientDisconnected(ClientID, isForced: Bool = false)
-    /// A disconnected client's socket stays open, because descriptors sent to it were not received. It still counts as a
-    /// connection of this user.
+    /// A disconnected client's socket stays open and counts, because descriptors were not received.
     case connectionLingers(uid: UInt32)
     /// Such a socket was closed.
     case connectionClosed(uid: UInt32)

@@ -47,8 +47,7 @@ struct Decode {
     var queuedAt: Instant?
     /// The workers that died on it by their own making.
     var crashes = 0
-    /// Whether the name of the bytes was discarded: nothing that is known by it may come from this decoding, which only answers
-    /// its waiters.
+    /// Whether the name of the bytes was discarded: the result is for its waiters alone.
     var isDetached = false
 
     var run: Run? { if case .running(let run) = state { run } else { nil } }
@@ -56,9 +55,7 @@ struct Decode {
     var isAskingTier: Bool { if case .askingTier = state { true } else { false } }
     var phase: Phase? { run?.phase }
     var plan: DecodePlan? { phase?.plan }
-    /// The bytes reserved for the result.
     var reserved: Int { phase?.reserved ?? 0 }
-    /// The frames of the result.
     func frames(in plan: DecodePlan) -> Int {
         variant.form.transform.map { plan.header.count(of: $0.frames, as: variant.form.encoding) } ?? 1
     }
@@ -77,7 +74,6 @@ struct AnimationPlace {
     /// The index of the next frame.
     let next: Int
 
-    /// Whether the frames of a decoding are the next.
     func precedes(_ decode: Decode) -> Bool {
         guard let frames = decode.variant.form.transform?.frames, frames.isRange else { return false }
         return frames.first == next && decode.variant.content == content
@@ -110,21 +106,17 @@ extension Decode.Phase {
     }
 }
 
-/// The decoding of the beginning of a body that is being downloaded. It belongs to no client, and waits neither for a worker
-/// nor for memory.
+/// The decoding of the beginning of a body in flight. It waits neither for a worker nor for memory.
 struct PartialDecode {
-    /// The download whose bytes are decoded.
     let download: JobID
     let transform: Transform
     /// Whether only the header is read.
     var isHeader = false
-    /// As in `Decode`.
     let responsible: Responsible
     let worker: WorkerID
     let startedAt: Instant
     /// When the worker has taken too long, from its start to its result.
     let deadline: Instant
     var plan: DecodePlan?
-    /// The bytes reserved for the result.
     var reserved = 0
 }

@@ -60,7 +60,6 @@ package struct Decoding {
     /// Variants that took too long, until when they are refused, and the order in which they were last refused.
     private var slowVariants: [VariantKey: Instant] = [:]
     private var slowUses = UseQueue<VariantKey>()
-    /// Whether the disk tier lacks the latest quarantine.
     private(set) var isQuarantineUnsaved = false
     /// Of each family that has lost workers.
     private var ledgers: [CodecFamily: CrashLedger] = [:]
@@ -68,7 +67,6 @@ package struct Decoding {
     private var lastResponsible: [WorkerID: Responsible] = [:]
     /// Where the last decoding of each worker has stopped in an animation.
     private var places: [WorkerID: AnimationPlace] = [:]
-    /// The build of each family's workers.
     private var builds: [CodecFamily: String] = [:]
     /// The bodies of the decodings, for how many each is needed, and the user of the first of them.
     private var heldBodies: [BufferID: (decodings: Int, bytes: Int, user: UInt32)] = [:]
@@ -189,15 +187,13 @@ package struct Decoding {
 
     func queued(of family: CodecFamily) -> Int { familyQueues[family]?.count ?? 0 }
 
-    /// Pops the next queued decoding of a family other than the plain one.
     mutating func popQueued(of family: CodecFamily) -> JobID? {
         let job = familyQueues[family]?.pop()
         if familyQueues[family]?.isEmpty == true { familyQueues[family] = nil }
         return job
     }
 
-    /// Hands a decoding that a worker of the plain family was given to the family of `format`. Returns it if it has ended
-    /// instead, because it has no waiters.
+    /// Hands a decoding to the family of `format`. Returns it if it has ended instead, without waiters.
     mutating func hand(_ job: JobID, to format: ImageFormat) -> End? {
         guard let decode = decodes[job] else { return nil }
         note(format, of: decode.variant.content.digest)
@@ -210,7 +206,6 @@ package struct Decoding {
         return nil
     }
 
-    /// Puts a decoding into the queue of its family.
     private mutating func enqueue(_ job: JobID, atFront: Bool = false) {
         guard let decode = decodes[job] else { return }
         let owner = decode.waiters.first?.owner ?? JobOwner()
@@ -270,7 +265,6 @@ package struct Decoding {
         return true
     }
 
-    /// The decodings that wait for the shared tier.
     var askingTier: Set<JobID> { Set(decodes.filter { $0.value.isAskingTier }.keys) }
 
     mutating func setPriority(_ priority: GetOptions.Priority, of waiter: WaiterID, in job: JobID) {
@@ -296,7 +290,6 @@ package struct Decoding {
 
     // MARK: Identifying
 
-    /// Queues the identification of a body.
     mutating func identify(_ job: JobID, _ body: BufferID, bytes: Int, for waiters: JobWaiters) {
         identifications[job] = Identification(body: body)
         let (priority, owner) = (waiters.priority ?? .normal, waiters.first?.owner ?? JobOwner())
@@ -312,7 +305,6 @@ package struct Decoding {
         setPriority(ofIdentification: job, for: waiters)
     }
 
-    /// Gives a queued identification the priority of the download's waiters.
     mutating func setPriority(ofIdentification job: JobID, for waiters: JobWaiters) {
         guard identifications[job] != nil, let priority = waiters.priority else { return }
         queue.change(job, to: priority)
@@ -397,7 +389,6 @@ package struct Decoding {
         return identifications.removeValue(forKey: job)
     }
 
-    /// Takes out a queued identification, which is refused.
     mutating func refuse(identification job: JobID) { identifications[job] = nil }
 
     /// Takes back the identification of a worker that exited, and queues it again for these waiters: before all others, unless
@@ -441,7 +432,6 @@ package struct Decoding {
     /// Whether a small body waits while decodings alone keep the workers busy.
     var isHoldingUpSmall: Bool { runningIdentifications == 0 && !smallQueue.isEmpty }
 
-    /// Pops the next identification of a small body.
     mutating func popSmall() -> JobID? {
         let job = smallQueue.pop()
         if let job { queue.remove(job) }
@@ -455,7 +445,6 @@ package struct Decoding {
         return true
     }
 
-    /// Starts a decoding that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, known: ImageHeader?, at now: Instant) -> DecodeJob? {
         guard let decode = decodes[job] else { return nil }
         let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
@@ -534,8 +523,7 @@ package struct Decoding {
         let isExact: Bool
     }
 
-    /// Admits the decoding that has waited longest, if `hasRoom` for what it needs. One may always run, because otherwise
-    /// none ever would.
+    /// Admits the decoding that has waited longest, if `hasRoom` for it or none else runs.
     mutating func admitNext(hasRoom: (Int) -> Bool, at now: Instant) -> Admission? {
         guard let job = parked.first, let decode = decodes[job], let run = decode.run, let plan = decode.plan else {
             return nil
@@ -593,8 +581,7 @@ package struct Decoding {
         if let variant = decodes[job]?.variant, jobByVariant[variant] == job { jobByVariant[variant] = nil }
     }
 
-    /// Detaches the decodings of these bytes, queued or running, whose names are discarded: the next request for such bytes
-    /// has them decoded anew.
+    /// Detaches the decodings of these bytes, whose names are discarded: the next request begins another.
     mutating func detach(_ contents: Set<ContentKey>) {
         for (job, decode) in decodes where contents.contains(decode.variant.content) {
             close(job)
@@ -687,7 +674,6 @@ package struct Decoding {
     /// Notes the build of a family's decoders: another build may have fixed what killed this one.
     mutating func becameReady(build: String, of family: CodecFamily = .plain) { builds[family] = build }
 
-    /// Takes the quarantine that the disk tier saved.
     mutating func restore(_ records: [QuarantineRecord], unixMs: Int) { quarantine.restore(records, unixMs: unixMs) }
 
     /// The quarantine for the disk tier, which saves it if `isOn`.
@@ -725,8 +711,7 @@ package struct Decoding {
         return (output, bytes, plan.result.pixels <= limits.maxPixels && !overflow && bytes <= limits.workerMemoryBytes)
     }
 
-    /// Checks the description of a body's beginning: it has the facts, and is of the only format whose header is complete before
-    /// its pixels.
+    /// Checks a description: JPEG is the only format whose header is complete before its pixels.
     func check(header job: JobID, _ plan: DecodePlan) -> Bool {
         parts[job]?.isHeader == true && plan.header.facts != nil && plan.header.format == .jpeg
             && plan.result == plan.header.geometry
@@ -748,7 +733,6 @@ package struct Decoding {
 
     // MARK: Memory
 
-    /// Gives back the memory of tables that are empty.
     mutating func releaseMemory() {
         decodes.releaseIfEmpty()
         jobByVariant.releaseIfEmpty()
@@ -782,28 +766,23 @@ package struct Decoding {
         return whole + partial + identified
     }
 
-    /// The jobs of a family that run on workers.
     func running(_ family: CodecFamily) -> [JobID: WorkerID] {
         let own = decodes.filter { $0.value.family == family }.compactMapValues { $0.run?.worker }
         guard family == .plain else { return own }
         return own.merging(parts.mapValues(\.worker)) { $1 }
             .merging(identifications.compactMapValues { $0.run?.worker }) { $1 }
     }
-    /// The identifications whose digest is needed.
     var wantedIdentifications: [JobID: BufferID] { identifications.filter(\.value.isWanted).mapValues(\.body) }
-    /// The number of waiters of all decodings; partial ones have none.
     var waiterCount: Int { decodes.values.reduce(0) { $0 + $1.waiters.count } }
     /// The workers whose last image is known.
     var workersWithImages: some Collection<WorkerID> { lastResponsible.keys }
     /// The held bodies, once for each decoding.
     var bodies: [BufferID] { decodes.values.map(\.body) }
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
-    /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included, and one
-    /// more for each identification.
+    /// About how many deadlines still matter: two for each decoding, three for each identification.
     var deadlineCount: Int { 2 * (decodes.count + parts.count) + 3 * identifications.count }
     var hasParts: Bool { !parts.isEmpty }
 
-    /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         if decodes.values.contains(where: { $0.waiters.isEmpty && $0.run == nil }) {
             return "a queued decoding without waiters"

@@ -9,9 +9,7 @@ struct Identification {
     struct Early {
         let form: Form
         let order: DecodeJob
-        /// As in `Decode`.
         let responsible: Responsible
-        /// The bytes reserved for the result.
         let reserved: Int
     }
 

@@ -44,15 +44,13 @@ struct Quarantine {
             digest)
     }
 
-    /// Whether an image is refused now by decoders of this build.
     func refuses(_ digest: ContentDigest, build: String, unixMs: Int) -> Bool {
         guard let record = entries[digest]?.record, record.build == build else { return false }
         // A time further ahead means that the clock was set back.
         return record.until > unixMs && record.until <= unixMs + Self.longestMilliseconds
     }
 
-    /// The beginnings of the digests that are refused now by decoders of this build; nil when they are more than an order states.
-    /// Every small image asks, so the answer is kept for as long as it is right.
+    /// The beginnings of the refused digests; nil when they are too many. Every small image asks.
     mutating func refusedDigests(build: String, unixMs: Int) -> [String]? {
         if let answer, answer.build == build, (answer.from..<answer.until).contains(unixMs) { return answer.refused }
         let records = entries.filter { refuses($0.key, build: build, unixMs: unixMs) }
@@ -71,8 +69,7 @@ struct Quarantine {
 
     // MARK: Persistence
 
-    /// The entries to save, the least used first. An expired entry is saved for another day, because its image is refused for
-    /// longer the next time.
+    /// The entries to save, the least used first; expired ones for another day, as they lengthen the next time.
     func records(unixMs: Int) -> [QuarantineRecord] {
         entries.values.filter { $0.record.until + Self.longestMilliseconds > unixMs }.sorted { $0.use < $1.use }
             .map(\.record)

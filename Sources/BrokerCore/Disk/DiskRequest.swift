@@ -21,7 +21,6 @@ struct Lookup {
     var rasterWord: String?
 }
 
-/// The identity of a lookup.
 struct LookupKey: Hashable {
     let original: OriginalKey
     /// The requesting user, whose own original is preferred to the shared one.
@@ -47,7 +46,6 @@ enum DiskRequest {
         let inMemory: Bool
         /// Nil when memory has no such original.
         let isFresh: Bool?
-        /// The request's headers.
         let headers: [HeaderField]
         let placeholder: Placeholder?
     }

@@ -88,8 +88,7 @@ package struct DiskTier {
     /// Whether memory cannot know which original a lookup will find, because the user may have an own one on disk.
     func isAmbiguous(_ lookup: Lookup) -> Bool { lookup.keys.count > 1 && mayHave(owned: lookup.keys[0]) }
 
-    /// Starts a lookup that was popped, on a worker; with `isForRaster` only a raster is looked for, with `isForOwn` only
-    /// the user's own original.
+    /// Starts a lookup, with `isForRaster` for a raster only, with `isForOwn` for the user's own original only.
     mutating func start(
         lookup job: JobID, on worker: WorkerID, isForRaster: Bool, isForOwn: Bool, rasterWord: String?,
         at now: Instant
@@ -122,15 +121,13 @@ package struct DiskTier {
         lookups.filter { $0.value.keys.contains(where: matches) }.keys.sorted()
     }
 
-    /// Remembers that the disk tier has no original of the user's own, if a lookup for one found only the shared original
-    /// (`key`) or nothing. Returns whether everything remembered before was forgotten, for want of room.
+    /// Remembers that the user has no own original on disk, if `key` says so. As `noteMissing`.
     mutating func noteMissingOwned(_ lookup: Lookup, found key: OriginalKey?) -> Bool {
         guard lookup.keys.count > 1, key != lookup.keys[0] else { return false }
         return noteMissing(owned: lookup.keys[0])
     }
 
-    /// Remembers that the disk tier has no original of the user's own with this key. Returns whether everything remembered before
-    /// was forgotten, for want of room.
+    /// Remembers that this original is not on disk. Returns whether all others were forgotten for want of room.
     mutating func noteMissing(owned key: OriginalKey) -> Bool {
         guard report.mayHaveOwned else { return false }
         let isFull = missingOwned.count >= limits.memoryEntries
@@ -167,12 +164,10 @@ package struct DiskTier {
     /// The most originals that are remembered to be saved later: their keys may be long.
     private static let maximumUnsaved = 4096
 
-    /// Remembers an original to save later.
     mutating func postpone(_ key: OriginalKey) {
         if unsaved.count < Self.maximumUnsaved { unsaved.append(key) }
     }
 
-    /// The next postponed original.
     var nextUnsaved: OriginalKey? { unsaved.first }
     mutating func dropNextUnsaved() { unsaved.removeFirst() }
 
@@ -196,8 +191,7 @@ package struct DiskTier {
         return nil
     }
 
-    /// The queued order to discard, if there is one. Later ones are merged with it, so that they do not become many while no
-    /// cache process works.
+    /// The queued order to discard, with which later ones are merged, so that they are not many.
     private var queuedDiscard: (JobID, digests: [String])? {
         queued.lazy.compactMap { job, request in
             if case .discard(let digests) = request { (job, digests) } else { nil }
@@ -211,7 +205,6 @@ package struct DiskTier {
 
     var hasQueued: Bool { !queued.isEmpty }
 
-    /// Starts the oldest queued request.
     mutating func startNext() -> (job: JobID, request: DiskRequest)? {
         guard let job = queued.keys.min(), let request = queued.removeValue(forKey: job) else { return nil }
         setRunning(request, job)
@@ -256,8 +249,7 @@ package struct DiskTier {
     /// Whether uses are worth noting: a disk tier exists, and little enough was noted since it was last told.
     var notesUse: Bool { limits.usesDisk && used.count < Self.maximumUsed }
 
-    /// Notes that an original was used by way of memory, because the disk tier evicts by age of use. Returns whether it is
-    /// the first since `takeUsed`.
+    /// Notes a use by way of memory. Returns whether it is the first since `takeUsed`.
     mutating func noteUse(of key: OriginalKey) -> Bool {
         let isFirst = used.isEmpty
         used.insert(key)
@@ -277,7 +269,6 @@ package struct DiskTier {
         return (new.state, new.reason) != (report.state, report.reason)
     }
 
-    /// Notes that the process exited.
     mutating func processExited() {
         unsaved = []
         known = KnownOriginals()
@@ -319,7 +310,6 @@ package struct DiskTier {
     }
     var hasUnsaved: Bool { !unsaved.isEmpty }
 
-    /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         if lookups.values.contains(where: \.waiters.isEmpty) { return "a lookup without waiters" }
         if lookupByKey.count != lookups.count || lookupByKey.contains(where: { lookups[$1]?.key != $0 }) {

@@ -20,8 +20,7 @@ struct KnownOriginals {
     /// Whether a key that is not held is certainly not on disk.
     var isComplete: Bool { isReported && !isOverflown }
 
-    /// Takes a report of the cache process: hashes of keys that it has, and whether these were the last. A report that is not
-    /// the last withdraws an earlier last one.
+    /// Takes hashes of keys that the cache process has. A report that is not the last withdraws an earlier last.
     mutating func report(_ hashes: [UInt64], isComplete: Bool) {
         isReported = isComplete
         for hash in hashes { insert(hash) }

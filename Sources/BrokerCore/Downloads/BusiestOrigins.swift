@@ -11,13 +11,11 @@ struct BusiestOrigins {
         var weight: Int
     }
 
-    /// The maximum number of origins.
     static let capacity = 64
     /// The longest name that is kept, in bytes; a host's name has at most 253.
     private static let longestName = 300
     private var rows: [Row] = []
 
-    /// Counts an ended transfer.
     mutating func count(_ origin: String, microseconds: Int, bytes: Int, hasFailed: Bool) {
         guard origin.utf8.count <= Self.longestName else { return }
         let milliseconds = max(microseconds, 0) / 1000

@@ -112,7 +112,6 @@ struct Download {
         (self.revalidating, self.revalidatedBody) = (revalidating, revalidatedBody)
     }
 
-    /// The owner to the queue.
     var owner: JobOwner { waiters.first?.owner ?? JobOwner() }
     var original: OriginalKey { key.original }
     /// The requested origin, for the user whose request began the download.
@@ -174,7 +173,6 @@ struct KeptBody {
     /// The user whose request began the download.
     let user: UInt32
     let received: Int
-    /// The workers that have written it.
     let writers: Set<WorkerID>
     let response: ResponseRecord
     let validator: String
@@ -202,7 +200,6 @@ struct PartialProgress {
         received - bytes >= max(Self.leastBytes, bytes / 20)
     }
 
-    /// Forgets the progress of bytes that were discarded.
     mutating func startOver() {
         job = nil
         bytes = 0

@@ -80,7 +80,6 @@ package struct Downloads {
 
     /// The number of downloads that wait because their origins asked for it.
     var heldCount: Int { held.count }
-    /// The number of queued downloads.
     var queued: Int { queue.count + suspects.count }
     var isEmpty: Bool { !downloads.values.contains { !$0.isStopping } }
     func isStopping(_ job: JobID) -> Bool { downloads[job]?.isStopping == true }
@@ -111,8 +110,7 @@ package struct Downloads {
         return (job, downloads[job]?.transfer?.lastActivity)
     }
 
-    /// Queues a download, or with `isParked` lets it wait for the shared tier. It continues a kept body, whose job's id it then
-    /// takes over, unless it revalidates.
+    /// Queues a download, unless `isParked`. It takes over the id of a kept body that it continues.
     mutating func enqueue(
         _ download: Download, isParked: Bool = false, newJob: () -> JobID, at now: Instant
     ) -> JobID {
@@ -193,7 +191,6 @@ package struct Downloads {
         held.change(job, to: priority)
     }
 
-    /// Sets the bytes received, which are reserved memory.
     private mutating func setReceived(of job: JobID, _ received: Int) {
         guard let (before, user) = downloads[job].map({ ($0.received, $0.user) }) else { return }
         reserve(received - before, for: user)
@@ -224,7 +221,6 @@ package struct Downloads {
         suspects.reconsider()
     }
 
-    /// Starts a download that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
         let origin = download.hostKey
@@ -288,7 +284,6 @@ package struct Downloads {
         return self[job]
     }
 
-    /// Notes that a transfer goes on at another origin.
     mutating func redirected(_ job: JobID, to origin: String, at now: Instant) {
         guard let download = downloads[job] else { return }
         answered(download, status: 302, at: now)
@@ -619,7 +614,6 @@ package struct Downloads {
         return requeue(job)
     }
 
-    /// Puts a running download at the front of the queue.
     private mutating func requeue(_ job: JobID) -> [Outcome] {
         let outcomes = unassign(job)
         push(job, atFront: true)
@@ -676,7 +670,6 @@ package struct Downloads {
         blame(download, error, at: now)
     }
 
-    /// Applies the cookies that a transfer changed to its user's.
     mutating func apply(_ changes: CookieChanges, of key: OriginalKey) {
         guard key.cookies, let owner = key.owner, !changes.isEmpty else { return }
         cookies[owner, default: CookieStore()].apply(changes)
@@ -719,7 +712,6 @@ package struct Downloads {
         keptBodies[key]?.url == url ? keptBodies.removeValue(forKey: key) : nil
     }
 
-    /// Drops the kept bodies of these originals.
     mutating func dropKeptBodies(where matches: (OriginalKey) -> Bool) -> [Outcome] {
         var outcomes: [Outcome] = []
         for (key, kept) in keptBodies.sorted(by: { $0.value.job < $1.value.job }) where matches(key) {
@@ -788,11 +780,9 @@ package struct Downloads {
 
     // MARK: Invariants
 
-    /// Whether an active download waits for its retry.
     func isBackingOff(_ job: JobID) -> Bool { self[job]?.retryAt != nil }
     func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
 
-    /// The transfers, for the report.
     var runningJobs: [RunningJob] {
         downloads.values.compactMap { download in
             download.transfer.map {
@@ -803,7 +793,6 @@ package struct Downloads {
         }
     }
 
-    /// The jobs that run on workers.
     var running: [JobID: WorkerID] { downloads.compactMapValues { $0.transfer?.worker } }
     /// The jobs whose products are kept bodies.
     var keptBodyJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
@@ -814,11 +803,9 @@ package struct Downloads {
     /// The active downloads: all but those that are stopping.
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
-    /// About how many deadlines still matter: a retry or the end of a hold, a stop, a next partial decoding and a silence for each download, and
-    /// the end of each kept body.
+    /// About how many deadlines still matter: four for each download, one for each kept body.
     var deadlineCount: Int { 4 * downloads.count + keptBodies.count }
 
-    /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         let active = active
         if active.values.contains(where: \.waiters.isEmpty) { return "a download without waiters" }

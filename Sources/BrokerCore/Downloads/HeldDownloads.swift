@@ -29,12 +29,10 @@ struct HeldDownloads {
     private var changed = TurnOrder<HostTable.Key>()
     private var lastRank = 0
 
-    /// The number of downloads that wait.
     var count: Int { places.count }
     func contains(_ key: HostTable.Key) -> Bool { lines[key] != nil }
 
-    /// Whether a download may start while its origin is asked gently: it was released, or the limit of the released ones permits
-    /// one more, which it then is.
+    /// Whether a download may start now: it was released, or is released because the limit permits one more.
     mutating func admits(_ job: JobID, _ key: HostTable.Key, most: Int) -> Bool {
         if lines[key]?.released.contains(job) == true { return most > 0 }
         guard lines[key]?.released.count ?? 0 < most, lines[key]?.waiting.isEmpty ?? true else { return false }
@@ -54,7 +52,6 @@ struct HeldDownloads {
         changed.enter(key)
     }
 
-    /// Changes the priority of a download that waits.
     mutating func change(_ job: JobID, to priority: GetOptions.Priority) {
         guard let place = places[job] else { return }
         lines.change(place.key) { $0.waiting.remove(job, at: place.level) }
@@ -69,7 +66,6 @@ struct HeldDownloads {
         lines.change(place.key, default: Line()) { $0.waiting.insert(job, place.standing, at: place.level) }
     }
 
-    /// Removes a download that waits.
     mutating func remove(_ job: JobID) {
         guard let place = places.removeValue(forKey: job) else { return }
         lines.change(place.key) { $0.waiting.remove(job, at: place.level) }
@@ -117,7 +113,6 @@ struct HeldDownloads {
     var waiting: Set<JobID> { Set(places.keys) }
     var released: Set<JobID> { Set(permits.keys) }
 
-    /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         if lines.values.reduce(0, { $0 + $1.waiting.count }) != places.count { return "number of held downloads" }
         if lines.values.contains(where: { $0.waiting.isEmpty && $0.released.isEmpty }) {

@@ -54,14 +54,12 @@ struct HostTable {
 
     private let capacity: Int
     private var hosts: [Key: Host] = [:]
-    /// The hosts by last use.
     private var uses = UseQueue<Key>()
 
     init(capacity: Int = 10_000) {
         self.capacity = capacity
     }
 
-    /// The number of origins in the table.
     var count: Int { hosts.count }
 
     /// Admits a transfer now, or returns the milliseconds after which to ask again. A half-open breaker admits one transfer,

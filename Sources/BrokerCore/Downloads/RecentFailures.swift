@@ -79,16 +79,14 @@ struct RecentFailures {
         return places[place] != nil
     }
 
-    /// The time in seconds for which a failure is remembered, of which its response states `stated`; nil for a failure that is
-    /// not remembered.
+    /// The time in seconds for which a failure is remembered; nil for one that is not.
     static func lifetime(of error: WireError, stated: Int?, mayLengthen: Bool) -> Int? {
         guard let usual = seconds(for: error) else { return nil }
         let longest = error.code == .httpStatus && mayLengthen ? longestSeconds : usual
         return min(stated ?? usual, longest)
     }
 
-    /// The error for a request whose original failed recently; nil when it may be tried. With `content` only a failure
-    /// counts that is not known to be of other bytes.
+    /// The error for a recent failure; nil when it may be tried. With `content`, none known to be of other bytes.
     func refusal(of key: OriginalKey, form: Form, content: ContentKey? = nil, at now: Instant) -> WireError? {
         let entry = [nil, form].lazy.compactMap { places[Place(key: key, form: $0)] }.first {
             $0.expires > now && !(form.acceptsDamage && $0.refusedDamage)
@@ -127,12 +125,10 @@ struct RecentFailures {
         return before - places.count
     }
 
-    /// The number of current entries.
     func count(at now: Instant) -> Int {
         places.values.count { $0.expires > now }
     }
 
-    /// Removes the expired entries.
     mutating func removeExpired(at now: Instant) {
         while let (expires, place) = expiries.first, expires <= now {
             expiries.popFirst()

@@ -44,7 +44,6 @@ struct RetryBudget {
         balance = min(balance + 1, Self.full)
     }
 
-    /// Takes one retry, if one remains.
     mutating func takeRetry() -> Bool {
         if balance < Self.transfersPerRetry { return false }
         balance -= Self.transfersPerRetry

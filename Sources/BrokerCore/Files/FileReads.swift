@@ -61,9 +61,7 @@ package struct FileReads {
     }
 
     subscript(job: JobID) -> Read? { reads[job] }
-    /// The number of waiters of all reads.
     var waiterCount: Int { reads.values.reduce(0) { $0 + $1.waiters.count } }
-    /// The number of queued reads.
     var queued: Int { reads.values.count { $0.state == .queued } }
     /// The deadlines that it may have set.
     var deadlineCount: Int { files.count + reads.count }
@@ -90,7 +88,6 @@ package struct FileReads {
 
     // MARK: Reads
 
-    /// Lets a waiter join the read of a file's contents.
     mutating func join(_ key: OriginalKey, _ waiter: JobWaiter) -> JobID? {
         guard let job = jobByKey[key] else { return nil }
         reads.change(job) { $0.waiters.append(waiter) }
@@ -104,7 +101,6 @@ package struct FileReads {
         if let highest = reads[job]?.waiters.priority { queue.change(job, to: highest) }
     }
 
-    /// Queues a read by the descriptor of `file`.
     mutating func enqueue(
         _ key: OriginalKey, _ file: FileID, _ identity: FileIdentity, _ waiter: JobWaiter, as job: JobID
     ) {
@@ -168,7 +164,6 @@ package struct FileReads {
         reads.change(job) { $0.state = .pausing(until: until) }
     }
 
-    /// Queues a read whose pause is over.
     mutating func pauseOver(_ job: JobID, at now: Instant) {
         guard let read = reads[job], case .pausing(let until) = read.state, until <= now else { return }
         reads.change(job) { $0.state = .queued }
@@ -200,7 +195,6 @@ package struct FileReads {
 
     // MARK: Memory
 
-    /// Gives back the memory of tables that are empty.
     mutating func releaseMemory() {
         files.releaseIfEmpty()
         reads.releaseIfEmpty()
@@ -209,7 +203,6 @@ package struct FileReads {
 
     // MARK: Invariants
 
-    /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         for (job, read) in reads {
             if files[read.file]?.read != job { return "a read whose file is not its own" }

@@ -12,9 +12,7 @@
 struct EvictionQueue {
     private struct Node {
         var priority = 0.0
-        /// The microseconds to make it per byte.
         var cost: Float = 0
-        /// The number of uses, at most 255.
         var uses: UInt8 = 0
         var state: State = .absent
         /// Whether it is in the sample of `admission`.
@@ -37,11 +35,9 @@ struct EvictionQueue {
 
     private enum State {
         case absent
-        /// In `waiting`.
         case waiting
         /// In `waiting`, and used since it entered it.
         case used
-        /// In `held`.
         case held
     }
 
@@ -52,7 +48,6 @@ struct EvictionQueue {
 
     var count: Int { pools.reduce(0) { $0 + $1.count } }
 
-    /// The number of a pool's elements.
     func count(in pool: Int) -> Int { pool < pools.count ? pools[pool].count : 0 }
 
     /// The lowest priority of a pool, without the elements that stand aside; nil without others.
@@ -82,8 +77,7 @@ struct EvictionQueue {
         wait(element)
     }
 
-    /// Returns the cost of an element and the number of its uses, for `insert` with as many bytes; nil for one that is not in
-    /// the queue.
+    /// Returns what `insert` is to be given with as many bytes; nil for one that is not in the queue.
     func worth(of element: Int, bytes: Int) -> (microseconds: Int, uses: Int)? {
         guard contains(element) else { return nil }
         // Finite and at most a second, as inserted.
@@ -92,7 +86,6 @@ struct EvictionQueue {
 
     private func contains(_ element: Int) -> Bool { element < nodes.count && nodes[element].state != .absent }
 
-    /// Records a use of `element`.
     mutating func mark(_ element: Int) {
         guard contains(element) else { return }
         if nodes[element].uses < .max { nodes[element].uses += 1 }
@@ -232,7 +225,6 @@ struct EvictionQueue {
 
     // MARK: Invariants
 
-    /// Returns the first invariant that does not hold; nil when all hold.
     func brokenInvariant() -> String? {
         for (number, pool) in pools.enumerated() {
             for (place, element) in pool.waiting.enumerated() {

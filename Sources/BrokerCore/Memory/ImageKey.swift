@@ -97,7 +97,6 @@ struct OriginalKey: Hashable, Sendable {
             && !url.isFile
     }
 
-    /// The bytes of its texts.
     var textBytes: Int { url.text.utf8.count + (cacheKey?.utf8.count ?? 0) }
 
     /// A digest of the key, where the key itself is not needed.
@@ -146,7 +145,6 @@ enum Form: Hashable, Sendable {
         }
     }
 
-    /// The transform; nil for the original bytes.
     var transform: Transform? {
         switch self {
         case .original, .header: nil
@@ -154,7 +152,6 @@ enum Form: Hashable, Sendable {
         }
     }
 
-    /// The encoding; nil for the original bytes and for rasters.
     var encoding: Encoding? { if case .encoded(_, let encoding) = self { encoding } else { nil } }
 
     /// Whether as much as possible of a damaged image is decoded.
@@ -177,16 +174,13 @@ enum Form: Hashable, Sendable {
     /// Whether a preview in the file may be decoded instead of the image.
     var prefersPreview: Bool { transform?.prefersPreview ?? false }
 
-    /// The metadata blocks that it has.
     var metadata: MetadataKinds {
         if case .header(let kinds) = self { return kinds }
         return transform?.metadata ?? []
     }
 
-    /// Whether it is a description by the header.
     var isHeader: Bool { if case .header = self { true } else { false } }
 
-    /// Returns the size in bytes of a raster of this form.
     func bytes(of geometry: PixelGeometry) -> Int { geometry.bytes(in: transform?.pixelFormat ?? .rgba8) }
 
     /// Whether it has frames other than the first. A failure then says nothing about other forms.

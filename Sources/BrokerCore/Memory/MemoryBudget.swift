@@ -46,6 +46,5 @@ struct MemoryBudget {
         limit = newLimit
     }
 
-    /// Grows the budget by one step.
     mutating func grow() { bytes = min(limit, bytes + max(limit / 16, 1)) }
 }

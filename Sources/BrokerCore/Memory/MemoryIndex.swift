@@ -25,7 +25,6 @@ struct MemoryIndex {
     struct Buffer {
         let variant: VariantKey
         let bytes: Int
-        /// The size of its raster; nil for an original.
         let geometry: PixelGeometry?
         /// When it was last requested.
         let usedAt: Instant
@@ -33,8 +32,7 @@ struct MemoryIndex {
         let wasRequested: Bool
         /// Whether it counts against the budget; otherwise it is evicted and stays for its holders.
         let isResident: Bool
-        /// The holds: one for each client that leases it, for each client that it is being sent to inline, and for each job
-        /// that needs it.
+        /// One for each client that leases it, or that it is sent to inline, and for each job that needs it.
         let holders: Int
     }
 
@@ -73,7 +71,6 @@ struct MemoryIndex {
     private struct BufferEntry: KeyedRecord {
         let key: BufferID
         @Short var content: Int
-        /// The slot in `forms`.
         @Short var form: Int
         let bytes: Int
         let geometry: PixelGeometry?
@@ -165,21 +162,17 @@ struct MemoryIndex {
     private var damages: [BufferID: String] = [:]
 
     private(set) var residentBytes = 0
-    /// The charged bytes of the texts of keys and responses, and those of lists in headers: an index full of long URLs is full
-    /// too.
+    /// The charged bytes of the texts of keys, responses and headers: an index full of long URLs is full too.
     private(set) var textBytes = 0
     /// The bytes of held buffers, resident or not.
     private(set) var heldBytes = 0
-    /// The bytes of evicted buffers that are still held.
     private(set) var evictedBytes = 0
-    /// The number of evicted buffers that are still held.
     var evictedBuffers: Int { buffers.count - order.count }
     /// The bytes that running jobs have filled or are about to fill, which the owner of the jobs keeps up to date.
     var reservedBytes = 0
     /// The bytes and the number of shared buffers, which have a memfd besides.
     private(set) var sharedBytes = 0
     private(set) var sharedBuffers = 0
-    /// The number of evictions since the start.
     private(set) var evictions = 0
     /// Those for want of descriptors alone.
     private(set) var descriptorEvictions = 0
@@ -221,13 +214,11 @@ struct MemoryIndex {
 
     // MARK: Finding
 
-    /// The number of resident buffers.
     var entries: Int { order.count }
 
     /// All buffers, resident or not.
     var bufferIDs: [BufferID] { buffers.map(\.key) }
 
-    /// Returns the record of a buffer; nil for one that was removed.
     func record(of buffer: BufferID) -> Buffer? {
         guard let slot = buffers.slot(of: buffer) else { return nil }
         let entry = buffers[slot]
@@ -250,10 +241,8 @@ struct MemoryIndex {
             isFromDisk: entry.isFromDisk, isOnDisk: entry.isOnDisk, staysOffDisk: entry.staysOffDisk)
     }
 
-    /// Returns whether any original belongs to `uid` alone.
     func hasAny(ownedBy uid: UInt32) -> Bool { owned[uid] != nil }
 
-    /// Returns the header of the image with these bytes; nil when it was not read yet.
     func header(of content: ContentKey) -> ImageHeader? {
         contents.slot(of: content).flatMap { contents[$0].header ?? content.pixels?.header }
     }
@@ -280,7 +269,6 @@ struct MemoryIndex {
         return buffer(variant.ofImage)
     }
 
-    /// Returns the sentence about a buffer's damage; nil for one without.
     func damage(of buffer: BufferID) -> String? { damages.isEmpty ? nil : damages[buffer] }
 
     /// Whether a buffer has a memfd at present.
@@ -288,7 +276,6 @@ struct MemoryIndex {
 
     private func hasMemfd(_ slot: Int) -> Bool { buffers[slot].home == .memfd || buffers[slot].isShared }
 
-    /// Returns whether anything made of these bytes is damaged.
     func hasDamage(_ content: ContentKey) -> Bool {
         damages.keys.contains { record(of: $0)?.variant.content == content }
     }
@@ -328,7 +315,6 @@ struct MemoryIndex {
             .reduce(0) { $0 + $1.bytes }
     }
 
-    /// Returns the originals that were loaded from `url`.
     func keys(at url: SourceURL) -> [OriginalKey] {
         var keys: [OriginalKey] = []
         var next = firstOriginal(at: url)
@@ -343,7 +329,6 @@ struct MemoryIndex {
         urls.slot(hash: url.hashValue) { originals[$0].key.url == url }
     }
 
-    /// Returns the originals with these bytes.
     func keys(of content: ContentKey) -> [OriginalKey] {
         contents.slot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
     }
@@ -358,14 +343,12 @@ struct MemoryIndex {
         Set(contents.lazy.filter { $0.isFromDisk || !fromDiskOnly }.map(\.key))
     }
 
-    /// Returns the originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] {
         originals.map(\.key).filter(isMeant)
     }
 
     // MARK: Validity
 
-    /// Records that a buffer was requested.
     mutating func touch(_ buffer: BufferID, at now: Instant) {
         guard let slot = buffers.slot(of: buffer) else { return }
         buffers[slot].usedAt = now
@@ -385,7 +368,6 @@ struct MemoryIndex {
     /// Ends all validity slots, because the next request for any image may get another answer.
     mutating func endSlots() { validity.endAll() }
 
-    /// Returns the changes to be written to the validity page.
     mutating func takeSlotChanges() -> [ValiditySlots.Change] { validity.takeChanges() }
 
     /// Returns the originals whose validity slots lead to this buffer.
@@ -435,8 +417,7 @@ struct MemoryIndex {
         originals[slot].isOnDisk = true
     }
 
-    /// Removes one of the originals with the same bytes when there are too many. They share buffers, so the byte budget
-    /// does not limit their number.
+    /// Removes one of the originals with the same bytes when too many share buffers, whose bytes count once.
     private mutating func limitKeys(of content: Int, keeping key: OriginalKey) {
         let slots = contents[content].originals
         guard slots.count > 1,
@@ -447,11 +428,9 @@ struct MemoryIndex {
         if let other { forgetOriginal(other) }
     }
 
-    /// The maximum number of originals with the same bytes.
     private static let maximumKeys = 1024
     /// The bytes of texts that an original may have without charge: hardly any has more.
     private static let freeTextBytes = 1024
-    /// The most bytes of texts of several originals with the same bytes.
     private static let maximumTextBytes = 256 << 10
 
     /// Records the header of an image; a timing or placeholder known before is kept.
@@ -565,8 +544,7 @@ struct MemoryIndex {
         min(max(0, now.microseconds(since: usedAt) / 1000), KeptBuffer.mostIdleMs)
     }
 
-    /// Takes over a content with its header, originals and buffers. Its key is not known, and those of its originals and buffers
-    /// are neither. Returns the buffers that are not needed.
+    /// Takes over a content that is unknown, as all in it. Returns the buffers that are not needed.
     mutating func restore(
         _ content: OriginalFacts, _ header: ImageHeader?, _ keys: [(key: OriginalKey, original: OriginalFacts)],
         _ kept: [KeptBuffer], at now: Instant
@@ -832,7 +810,6 @@ struct MemoryIndex {
         }
     }
 
-    /// Returns the segments that have ended since the last call.
     mutating func takeEndedSegments() -> [Segments.Ended] {
         if endedSegments.isEmpty { return [] }
         for (owner, pool) in pools where segments.bytes(of: owner) == 0 {
@@ -859,11 +836,9 @@ struct MemoryIndex {
     /// The bytes that only holds keep in memory.
     var bytesOfHolds: Int { evictedBytes + sharedBytes + orphanBytes }
 
-    /// The number of memfds.
     private var descriptors: Int { memfds + sharedBuffers }
 
-    /// Whether resident and reserved bytes and those that only holds keep are together at most `limit`, and all memfds at most
-    /// `maximumEntries`.
+    /// Whether all bytes are at most `limit`, and all memfds at most `maximumEntries`.
     var isWithinBudget: Bool { residentCharge + bytesOfHolds <= limit && descriptors <= maximumEntries }
 
     /// Whether bytes are a reason to evict another buffer: resident and reserved bytes and texts are more than `limit`; or they
@@ -987,8 +962,7 @@ struct MemoryIndex {
         if record.holders > 0 { heldBytes -= record.bytes }
     }
 
-    /// Removes a buffer, which is neither resident nor held, from the tables; with the last buffer of a content also the
-    /// originals that led to it.
+    /// Removes a buffer, neither resident nor held; with the last of a content also its originals.
     private mutating func forgetBuffer(_ slot: Int) {
         revision += 1
         let content = buffers[slot].content
@@ -999,7 +973,6 @@ struct MemoryIndex {
         textBytes -= Self.size(of: contents.remove(at: content).header)
     }
 
-    /// Removes a buffer from the tables and from its content.
     private mutating func takeOut(_ slot: Int) {
         if buffers[slot].isShared { unshare(slot) }
         countHome(of: buffers[slot], -1)
@@ -1027,7 +1000,6 @@ struct MemoryIndex {
         if let second { originals[second].previousAtURL = slot }
     }
 
-    /// Takes an original out of the list of its URL.
     private mutating func unlinkFromURL(_ slot: Int) {
         let (previous, next) = (originals[slot].previousAtURL, originals[slot].nextAtURL)
         if let next { originals[next].previousAtURL = previous }
@@ -1040,7 +1012,6 @@ struct MemoryIndex {
         }
     }
 
-    /// Removes an original from the tables and from its content.
     private mutating func forgetOriginal(_ slot: Int) {
         unlinkFromURL(slot)
         let original = originals.remove(at: slot)

@@ -8,7 +8,6 @@ import SystemValues
 ///
 /// An immutable object and not a structure, because every hit copies it and it holds a dozen strings.
 final class OriginStatement: Sendable {
-    /// The URL that the original was loaded from.
     let url: SourceURL
     let policy: CachePolicy
     let response: ResponseRecord
@@ -44,7 +43,6 @@ final class OriginStatement: Sendable {
 
     // MARK: Age
 
-    /// Returns the age in seconds.
     func age(at now: Instant) -> Int { now.microseconds(since: bornAt) / 1_000_000 }
 
     func isStale(at now: Instant) -> Bool { !policy.isFresh(atAge: age(at: now)) }
@@ -71,14 +69,12 @@ final class OriginStatement: Sendable {
         response.selectingFields == nil || varyKey.hasSameBytes(as: Self.varyKey(response, of: headers))
     }
 
-    /// The bytes of its texts.
     var textBytes: Int { response.textBytes + (varyKey?.utf8.count ?? 0) }
 }
 
 /// The facts of an original besides its bytes.
 struct OriginalFacts {
     let content: ContentKey
-    /// The number of its bytes.
     let bytes: Int
     let origin: OriginStatement
     /// Whether it came from the disk tier, which may then have rasters of it.

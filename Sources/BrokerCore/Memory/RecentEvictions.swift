@@ -1,6 +1,5 @@
 /// The last evicted images, by their hash values, to count those that are decoded again: a larger memory would have kept them.
 struct RecentEvictions {
-    /// The number of evictions remembered.
     static let capacity = 4096
     private var ring: [Int] = []
     private var next = 0
@@ -9,7 +8,6 @@ struct RecentEvictions {
     /// Images that were decoded again while they were remembered.
     private(set) var remade = 0
 
-    /// Notes an eviction.
     mutating func evicted(_ hash: Int) {
         if ring.count < Self.capacity {
             ring.append(hash)

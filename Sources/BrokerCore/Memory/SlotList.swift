@@ -13,7 +13,6 @@ struct SlotList: RandomAccessCollection {
         if link == 0 { link = UInt32(slot + 1) } else { rest.append(slot) }
     }
 
-    /// Removes a slot, which is in the list.
     mutating func remove(_ slot: Int) {
         if let index = rest.lastIndex(of: slot) {
             rest.remove(at: index)

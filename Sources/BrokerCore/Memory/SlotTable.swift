@@ -16,7 +16,6 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
 
     private static var chunkSize: Int { 512 }
 
-    /// Returns the slot of the record with this key.
     func slot(of key: Record.Key) -> Int? {
         places.slot(hash: key.hashValue) { self[$0].key == key }
     }
@@ -53,7 +52,6 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
         return record
     }
 
-    /// All records, in no particular order.
     func makeIterator() -> Iterator { Iterator(chunks: chunks, left: count) }
 
     /// Visits the slots until all records are seen; the occupied ones are mostly the first.
@@ -95,7 +93,6 @@ struct HashIndex {
     }
 
     private var places: [Place] = []
-    /// The number of slots in the table.
     private(set) var count = 0
 
     /// Returns the slot for which `isMeant` is true among those with this hash.
@@ -121,7 +118,6 @@ struct HashIndex {
         count += 1
     }
 
-    /// Removes a slot, which is in the table.
     mutating func remove(_ slot: Int, hash: Int) {
         var hole = home(of: Self.upperHalf(hash))
         while places[hole].slot != slot { hole = next(hole) }

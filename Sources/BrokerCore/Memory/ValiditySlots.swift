@@ -20,7 +20,6 @@ package struct ValiditySlots {
         let key: OriginalKey
     }
 
-    /// The maximum number of slots; further images get none.
     let capacity: Int
     /// A slot is not used again after this generation: a client that slept might take the next image for the one it knew.
     private let lastGeneration: UInt32
@@ -61,8 +60,7 @@ package struct ValiditySlots {
         for slot in slotsByBuffer[buffer] ?? [] { end(slot: slot) }
     }
 
-    /// Ends the slots of `key` and, when it is one user's own, those of the shared original that the same request led to
-    /// before.
+    /// Ends the slots of `key`, and if it is one user's own, those of the shared original before it.
     mutating func end(_ key: OriginalKey) {
         if slotsByKey.isEmpty { return }
         for slot in slotsByKey[key] ?? [] { end(slot: slot) }
@@ -88,16 +86,13 @@ package struct ValiditySlots {
         table[name] = slots.isEmpty ? nil : slots
     }
 
-    /// Returns the changes since the last call, in their order.
     mutating func takeChanges() -> [Change] { exchange(&changes, with: []) }
 
-    /// Returns the originals whose slots lead to `buffer`.
     func keys(of buffer: BufferID) -> [OriginalKey] {
         slotsByBuffer[buffer]?.compactMap { assignments[$0]?.key } ?? []
     }
 
-    /// Returns the first invariant that does not hold; nil when all hold. `leads` says whether a request for the original
-    /// gets the buffer.
+    /// `leads` says whether a request for the original gets the buffer.
     func brokenInvariant(leads: (OriginalKey, BufferID) -> Bool) -> String? {
         let used = assignments.keys.sorted()
         if used != slotsByKey.values.joined().sorted() || used != slotsByBuffer.values.joined().sorted() {

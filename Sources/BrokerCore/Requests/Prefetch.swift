@@ -4,7 +4,6 @@ import IPCProtocol
 /// A client's `prefetch`: a list of URLs, of which a few are loaded concurrently.
 struct Prefetch {
     let client: ClientID
-    /// The request's id.
     let request: Int
     let uid: UInt32
     var options: GetOptions
@@ -33,6 +32,5 @@ struct Prefetch {
         weight = request.weight
     }
 
-    /// The `progress` frame.
     var progress: Reply { .prefetched(id: request, done: done, failed: failed, total: total) }
 }

@@ -10,10 +10,8 @@ import SystemValues
 package struct Requests {
     private var waiters: [WaiterID: Waiter] = [:]
     private var prefetches: [PrefetchID: Prefetch] = [:]
-    /// The number of unanswered `get`s.
     private(set) var gets = 0
     private var traced = 0
-    /// The number of detached waiters of each user.
     private var detached: [UInt32: Int] = [:]
     private var waiterIDs = IdentifierSource<WaiterKind>()
     private var prefetchIDs = IdentifierSource<PrefetchKind>()
@@ -99,8 +97,7 @@ package struct Requests {
 
     // MARK: Stages
 
-    /// Takes a waiter back to `deciding`, for `advance`. A preview that is being produced is pending again, because the
-    /// decision to show it is made anew; `endStage` leaves it.
+    /// Takes a waiter back to `deciding`, for `advance`: a preview that is being produced is pending again.
     mutating func decideAnew(_ id: WaiterID) {
         waiters.change(id) {
             $0.stage = .deciding
@@ -108,8 +105,7 @@ package struct Requests {
         }
     }
 
-    /// Notes that a waiter's job has ended for it. The caller takes the next step itself, so a preview that is being produced
-    /// goes on, unlike in `decideAnew`.
+    /// Notes that a waiter's job has ended for it. Unlike in `decideAnew`, a preview goes on.
     mutating func endStage(_ id: WaiterID) { waiters.change(id) { $0.stage = .deciding } }
 
     /// Lets a waiter wait for a job, which another request had started if `joining`.
@@ -142,7 +138,6 @@ package struct Requests {
         }
     }
 
-    /// Notes that the disk tier found the original.
     mutating func foundOnDisk(_ id: WaiterID, _ key: OriginalKey, source: ImageReply.Source) {
         waiters.change(id) {
             $0.hasQueriedDisk = true
@@ -238,7 +233,6 @@ package struct Requests {
 
     // MARK: Memory
 
-    /// Gives back the memory of tables that are empty.
     mutating func releaseMemory() {
         waiters.releaseIfEmpty()
         prefetches.releaseIfEmpty()
@@ -246,8 +240,7 @@ package struct Requests {
 
     // MARK: Invariants
 
-    /// The first rule that does not hold; nil when all do. `isOwned` says whether the waiter's client knows it, and `waits`
-    /// whether its job does.
+    /// `isOwned` says whether the waiter's client knows it, and `waits` whether its job does.
     func brokenInvariant(isOwned: (Waiter) -> Bool, waits: (Waiter) -> Bool) -> String? {
         if detached.values.reduce(0, +) != waiters.values.count(where: { $0.purpose == .detached }) {
             return "the number of detached waiters"

@@ -35,7 +35,6 @@ struct Waiter {
         case decoding(JobID)
     }
 
-    /// The decoding that it waits for.
     var decoding: JobID? { if case .decoding(let job) = stage { job } else { nil } }
 
     /// Its knowledge about the cached original.
@@ -75,7 +74,6 @@ struct Waiter {
     var file: FileID?
     /// Its identity, once it is known.
     var identity: FileIdentity?
-    /// Whether the file is in a local file system.
     var isLocalFile = false
     /// The original; the user's own, once one is known to exist.
     var key: OriginalKey
@@ -93,9 +91,7 @@ struct Waiter {
     var preview = Preview.pending
     /// Whether it joined a job that another request had started.
     var isCoalesced = false
-    /// Whether the first `progress` frame was sent.
     var hasReportedProgress = false
-    /// Whether the disk tier was queried.
     var hasQueriedDisk = false
     /// Where its time went, if it asks for that, and until when that is known.
     var trace: [TraceSpan] = []
@@ -149,11 +145,9 @@ struct Waiter {
             sources: bringsBytes
                 ? ["user \(uid)"] : Download.responsibleOrigins(asked: request.url.origin, servedBy: servedBy))
     }
-    /// The name of the image for messages.
     var title: String { request.file.map { $0.name ?? "The file" } ?? request.url.host }
 
-    /// Whether the answer may have a slot of the validity page although it was not in memory: no other than that of an unchanged
-    /// file, which its client recognises.
+    /// Whether the answer may have a validity slot although it was not in memory: it is of an unchanged file.
     var isOfKeptFile: Bool {
         let options = request.options
         return isLocalFile && key.nonce == 0 && options.cache == .default && mayEnterMemory && !options.retryFailed
@@ -165,9 +159,7 @@ struct Waiter {
         purpose == .get && request.options.delivery == .header && request.options.metadata.isEmpty
     }
 
-    /// Whether its result may stay in memory.
     var mayEnterMemory: Bool { request.options.cache != .noStore && request.options.storage.includesMemory }
-    /// Whether its result may be saved on disk.
     var mayEnterDisk: Bool { request.options.cache != .noStore && request.options.storage.includesDisk }
 
     /// Whether it wants the body itself: a confirmation of the cached original is no answer.

@@ -6,6 +6,5 @@ struct RunningJob {
     let startedAt: Instant
     /// The origin of the image, or another text for an image without one.
     let origin: String?
-    /// The user of its first waiter.
     let user: UInt32?
 }

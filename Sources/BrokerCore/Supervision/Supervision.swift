@@ -36,7 +36,6 @@ package struct Supervision {
     private var decode: WorkerPool
     private var cache: WorkerPool
     private var tier: WorkerPool
-    /// The pools of families that were needed so far.
     private var loaders: [CodecFamily: WorkerPool] = [:]
     /// The most workers of a family, and the jobs after which one is retired.
     private let (loaderSize, loaderLife): (Int, Int)
@@ -92,13 +91,11 @@ package struct Supervision {
         matches(fetch) || matches(decode) || matches(cache) || matches(tier) || loaders.contains { matches($1) }
     }
 
-    /// The kinds that have a pool.
     var kinds: [WorkerKind] {
         if loaders.isEmpty { return WorkerKind.permanent }
         return WorkerKind.permanent + CodecFamily.optional.filter { loaders[$0] != nil }.map { .loader($0) }
     }
 
-    /// A worker's kind; nil for one that is gone.
     func kind(of worker: WorkerID) -> WorkerKind? {
         if fetch.contains(worker) { return .fetch }
         if decode.contains(worker) { return .decode }
@@ -124,7 +121,6 @@ package struct Supervision {
         return hasSeveralBriefJobs(worker)
     }
 
-    /// The jobs that a decode worker has ended.
     func jobsEnded(of worker: WorkerID) -> Int {
         kind(of: worker).flatMap { self[$0].worker(worker) }.map { $0.jobsTaken - $0.jobs.count } ?? 0
     }
@@ -146,13 +142,11 @@ package struct Supervision {
         hasPool { $0.isRunning(job, on: worker) }
     }
 
-    /// Retires a worker that has run an exclusive job for long, so that its successor can run the next one; false when too
-    /// many workers were retired with such a job.
+    /// Retires a worker with an exclusive job, so that the next one can run; false when too many were.
     mutating func replaceExclusive(_ worker: WorkerID) -> Bool {
         kind(of: worker).map { self[$0].replaceExclusive(worker) } ?? false
     }
 
-    /// The number of jobs that run on workers of this kind.
     func runningJobs(_ kind: WorkerKind) -> Int { self[kind].runningJobs }
 
     /// The number of jobs that run on workers of families other than the plain one.
@@ -164,7 +158,6 @@ package struct Supervision {
     /// Wants workers of a family for jobs that wait; without any, no further ones.
     mutating func want(_ family: CodecFamily, for jobs: Int) { self[.loader(family)].want(jobs) }
 
-    /// Retires the workers of families that are not among `families`.
     mutating func retireLoaders(except families: Set<CodecFamily>) {
         for family in loaders.keys where !families.contains(family) { _ = loaders[family]?.retireAll() }
     }
@@ -212,13 +205,11 @@ package struct Supervision {
         self[.decoder(of: family)].isBroken(at: now)
     }
 
-    /// Whether the broker has condemned a worker.
     func isCondemned(_ worker: WorkerID) -> Bool { kind(of: worker).map { self[$0].isCondemned(worker) } ?? false }
 
     /// Workers of this kind that can work, spares aside.
     func ready(_ kind: WorkerKind) -> Int { self[kind].ready }
 
-    /// Workers started in place of others.
     var restarts: Int {
         loaders.values.reduce(fetch.restarts + decode.restarts + cache.restarts + tier.restarts) { $0 + $1.restarts }
     }
@@ -232,7 +223,6 @@ package struct Supervision {
 
     // MARK: Starts
 
-    /// Starts the workers that are missing and may be started now.
     mutating func startMissing(at now: Instant) -> [(kind: WorkerKind, worker: WorkerID)] {
         guard hasPool(where: { $0.mayStart(at: now) }) else { return [] }
         var started: [(WorkerKind, WorkerID)] = []
@@ -280,7 +270,6 @@ package struct Supervision {
         return .accepted
     }
 
-    /// Whether a worker still has to become ready.
     func isStarting(_ worker: WorkerID) -> Bool {
         kind(of: worker).map { !self[$0].isReady(worker) } ?? false
     }
@@ -319,7 +308,6 @@ package struct Supervision {
         return true
     }
 
-    /// The jobs that a worker has; nil for a worker that is gone.
     func jobs(of worker: WorkerID) -> Set<JobID>? { kind(of: worker).flatMap { self[$0].worker(worker)?.jobs } }
 
     /// Removes a worker that exited. `isForgiven` and `isOfImage`, an image's fault, keep its failure from counting against the
@@ -358,8 +346,7 @@ package struct Supervision {
 
     // MARK: Recycling
 
-    /// Gives no more jobs to the present download workers, which exit after those they have. Successors start at once. Returns
-    /// the workers that are to be killed, because too many are retiring.
+    /// Retires the download workers. Returns those that are to be killed, because too many are retiring.
     mutating func replaceFetchers() -> [WorkerID] { fetch.retireAll() }
 
     /// Notes a worker's own memory after a job. One that has grown too far is retired.
@@ -384,8 +371,7 @@ package struct Supervision {
 
     // MARK: Invariants
 
-    /// The first rule that does not hold; nil when all do. `running` says which job the other machines believe to run on
-    /// which worker.
+    /// `running` says which job the other machines believe to run on which worker.
     func brokenInvariant(running: [(kind: WorkerKind, jobs: [JobID: WorkerID])]) -> String? {
         for (kind, jobs) in running {
             let pool = self[kind]

@@ -23,7 +23,6 @@ struct WorkerPool {
     struct Worker {
         let id: WorkerID
         var isReady = false
-        /// Whether its socket has ended.
         var hasHungUp = false
         /// Whether the kernel is ending its process.
         var isExiting = false
@@ -49,15 +48,12 @@ struct WorkerPool {
     let size: Int
     /// The number of ready workers kept in addition, so that a lost one is replaced without waiting for a start.
     let spares: Int
-    /// The most concurrent jobs of one worker.
     let capacity: Int
     /// The most brief jobs of one user that a worker is given at once, one after the other.
     let briefCapacity: Int
-    /// The jobs after which a worker is retired.
     let jobsOfALife: Int
     /// Whether workers are only started for jobs that wait, and none in place of others.
     let isOnDemand: Bool
-    /// The workers wanted of an on-demand pool.
     private var wanted = 0
     /// Whether an on-demand pool wants one worker more than its jobs need, because one has died of an image lately: the next
     /// user's image finds that one warm.
@@ -81,7 +77,6 @@ struct WorkerPool {
     private var noSpareBefore: Instant?
     /// How many workers in a row were killed from outside before they became ready.
     private var lostStarts = 0
-    /// Workers started in place of others.
     private(set) var restarts = 0
 
     init(
@@ -100,7 +95,6 @@ struct WorkerPool {
     var target: Int { isOnDemand ? wanted : isResting ? 0 : size + spares }
     /// Workers that can work, spares aside; of a resting pool, those that a job would start.
     var ready: Int { isResting || isWaking ? size : min(size, count { $0.canWork }) }
-    /// The jobs that all workers have ended so far.
     var jobsEnded: Int { jobsGiven - runningJobs }
     var runningJobs: Int {
         var sum = 0
@@ -130,8 +124,7 @@ struct WorkerPool {
         if let place = place(of: worker) { body(&workers[place]) }
     }
 
-    /// The worker for the next job: the busy one with the fewest jobs that can take one more or, while fewer are busy
-    /// than may be, an idle one.
+    /// The worker for the next job: the least busy one or, while fewer are busy than may be, an idle one.
     var available: WorkerID? {
         let mayWake = count { $0.canWork && !$0.isExclusive && !$0.jobs.isEmpty } < size
         return leastBusy {
@@ -158,7 +151,6 @@ struct WorkerPool {
         return best.map { workers[$0].id }
     }
 
-    /// Gives a worker no more jobs until those that it has have ended.
     mutating func endBrief(_ worker: WorkerID) { change(worker) { $0.brief = nil } }
 
     /// Whether a worker has a job that is to be its only one, and was not replaced for that.
@@ -174,8 +166,7 @@ struct WorkerPool {
     /// The most workers that were replaced and still have their exclusive job.
     static let mostReplaced = 4
 
-    /// The idle worker that has run the fewest jobs, spares included: for a job that another worker died of, so that an
-    /// earlier job's traces are not to blame.
+    /// The idle worker that has run the fewest jobs: for one that another died of, without others' traces.
     var freshest: WorkerID? {
         workers.filter { $0.canWork && $0.jobs.isEmpty }.min { ($0.jobsTaken, $0.id) < ($1.jobsTaken, $1.id) }?.id
     }
@@ -229,8 +220,7 @@ struct WorkerPool {
         recentFailures.count { $0.adding(milliseconds: 60_000) > now } > Self.toleratedFailures
     }
 
-    /// The number of workers that are neither retiring nor found exiting. One that is condemned or has hung up counts until its
-    /// exit is reported, so it is not replaced before.
+    /// The number of workers neither retiring nor exiting; condemned ones count until their exit is reported.
     var staying: Int { count { !$0.isRetiring && !$0.isExiting } }
     private static let toleratedFailures = 10
     private static let spareDelayMs = 10
@@ -321,8 +311,7 @@ struct WorkerPool {
         retire(worker)
     }
 
-    /// Gives no more jobs to the present workers. Of those that were retired before and still have jobs, the latest
-    /// `mostReplaced` go on; returns the others.
+    /// Retires all. Of those that were before and have jobs, the latest `mostReplaced` go on; returns the others.
     mutating func retireAll() -> [WorkerID] {
         let former = workers.filter { $0.isRetiring && !$0.hasHungUp && !$0.isCondemned }.map(\.id)
         for place in workers.indices where !workers[place].hasHungUp && !workers[place].isCondemned {
@@ -340,8 +329,7 @@ struct WorkerPool {
         return true
     }
 
-    /// Ends the rest of a pool, as there is a job. The spare starts later than the worker that the job waits for. Returns whether
-    /// the pool rested.
+    /// Ends the rest of a pool, if it rested. The spare starts later than the worker that a job waits for.
     mutating func wake(at now: Instant) -> Bool {
         if !isResting { return false }
         (isResting, isWaking) = (false, true)
@@ -354,7 +342,6 @@ struct WorkerPool {
         if place(of: worker).map({ workers[$0].jobsTaken >= jobsOfALife }) == true { retire(worker) }
     }
 
-    /// Whether any worker is retiring.
     var hasRetiring: Bool { contains { $0.isRetiring } }
 
     /// Retired workers without jobs, whose sockets are still open. One that is starting is let go when it is ready.
@@ -363,7 +350,6 @@ struct WorkerPool {
             .sorted()
     }
 
-    /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         if contains(where: { $0.jobs.count > max(briefCapacity, capacity) }) {
             return "too many jobs on one"

@@ -3,7 +3,6 @@
 /// Download and decode workers are retired (`BrokerLimits.jobsOfAWorker`) long before `BrokerLimits.contentsOfAWorker` is reached.
 /// The process of the shared tier is not.
 struct WorkerResults {
-    /// The contents to which one worker has contributed.
     struct Contents: Equatable {
         /// The contents; none when there were too many.
         fileprivate(set) var keys: Set<ContentKey> = []
@@ -27,9 +26,7 @@ struct WorkerResults {
         }
     }
 
-    /// Takes out the contents of a worker that exited.
     mutating func take(of worker: WorkerID) -> Contents { contents.removeValue(forKey: worker) ?? Contents() }
 
-    /// The workers with contents.
     var workers: Set<WorkerID> { Set(contents.keys) }
 }

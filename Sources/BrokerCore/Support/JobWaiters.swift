@@ -57,7 +57,6 @@ struct JobWaiters: Sequence, ExpressibleByArrayLiteral {
         while head < slots.count, slots[head] == nil { head += 1 }
     }
 
-    /// Changes the priority of one of them.
     mutating func setPriority(_ priority: GetOptions.Priority, of id: WaiterID) {
         guard let place = place(of: id), let old = slots[place]?.priority else { return }
         slots[place]?.priority = priority

@@ -12,7 +12,6 @@ package struct LatencyHistogram {
 
     package init() {}
 
-    /// Counts one duration, in microseconds.
     package mutating func record(microseconds: Int) {
         let value = max(microseconds, 0)
         counts[Self.bucket(of: value)] += 1

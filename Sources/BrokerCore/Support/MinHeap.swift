@@ -18,7 +18,6 @@ struct MinHeap<Key: Comparable, Value> {
         }
     }
 
-    /// Removes the entry with the lowest key.
     @discardableResult mutating func popFirst() -> (key: Key, value: Value)? {
         guard let first = entries.first else { return nil }
         let last = entries.removeLast()
@@ -59,12 +58,10 @@ struct MinHeap<Key: Comparable, Value> {
 
 // Deadlines, of which the caller checks whether a due one still matters.
 extension MinHeap where Key == Instant {
-    /// The earliest deadline.
     var next: Instant? { first?.key }
 
     mutating func add(_ value: Value, at instant: Instant) { insert(value, key: instant) }
 
-    /// Removes the earliest deadline that is due.
     mutating func popDue(at now: Instant) -> Value? {
         guard let next, next <= now else { return nil }
         return popFirst()?.value

@@ -92,7 +92,6 @@ struct RoundRobinQueue {
         if let standing { turns.moveToEnd(standing.client) }
     }
 
-    /// The next job, which stays in the queue.
     mutating func first() -> JobID? {
         while let client = turns.first() {
             while let ticket = clients[client]?.tickets.first?.value {

@@ -9,8 +9,7 @@ struct RunningShares {
 
     var isFull: Bool { total >= limit }
 
-    /// Whether a user's share allows one more job, after `freed` other ones have ended. A user without a running job may
-    /// have the last place, which would stay free otherwise.
+    /// Whether a user may have one more job, after `freed` others have ended; the last place if it has none.
     func permits(_ user: JobOwner.User, freed: Int = 0) -> Bool {
         guard !user.isAdmin, let own = users[user] else { return true }
         return FairShare.permits(1, own: own, left: limit - 1 - total + freed, FairShare.ofUser)

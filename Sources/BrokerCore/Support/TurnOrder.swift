@@ -43,7 +43,6 @@ struct TurnOrder<Key: Hashable> {
         if turns.removeValue(forKey: key) != nil { sweep() }
     }
 
-    /// The first key in line.
     mutating func first() -> Key? {
         while let (number, key) = line.first {
             if let turn = turns[key], turn.isInLine, turn.number == number { return key }

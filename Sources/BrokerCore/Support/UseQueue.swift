@@ -19,7 +19,6 @@ struct UseQueue<Element: Hashable> {
 
     func contains(_ element: Element) -> Bool { places[element] != nil }
 
-    /// Returns the element that was used after `element`.
     func newer(than element: Element) -> Element? {
         places[element].flatMap { nodes[$0]?.newer }.flatMap { nodes[$0]?.element }
     }
@@ -43,7 +42,6 @@ struct UseQueue<Element: Hashable> {
         free.append(place)
     }
 
-    /// Removes the least recently used element.
     mutating func popOldest() -> Element? {
         guard let oldest else { return nil }
         remove(oldest)

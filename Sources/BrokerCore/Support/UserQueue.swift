@@ -36,7 +36,6 @@ struct UserQueue {
         for lower in 0..<level where !lines[lower].isEmpty { passed[lower] += 1 }
     }
 
-    /// The next job, which stays in the queue.
     mutating func first() -> JobID? {
         for level in Self.levels where passed[level] >= Self.patience {
             if let job = lines[level].first() { return job }

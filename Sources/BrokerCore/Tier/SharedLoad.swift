@@ -23,7 +23,6 @@ struct SharedLoad {
         let token: String
     }
 
-    /// The record's key in the tier.
     let key: String
     /// The lease's value while this broker has it, which no other download has; nil for a decoding, which takes no lease.
     let token: String?
@@ -36,7 +35,6 @@ struct SharedLoad {
     /// When the lease was last taken or prolonged.
     var renewedAt: Instant
 
-    /// The lookup that is to be answered.
     var lookup: JobID? {
         switch stage {
         case .asking(let lookup): lookup
@@ -45,7 +43,6 @@ struct SharedLoad {
         }
     }
 
-    /// The lease that this load takes.
     var lease: Lease? { token.map { Lease(key: key, token: $0) } }
 
     /// Whether the job waits for the tier.

@@ -15,11 +15,8 @@ package struct SharedTier {
         case goOn(JobID, since: Instant)
         /// `timePassed` is to be called then.
         case wake(JobID, at: Instant)
-        /// The lease is to be prolonged.
         case renew(key: String, token: String)
-        /// The lease is to be ended.
         case release(key: String, token: String)
-        /// The process has not answered a lookup for `patienceMs`.
         case unresponsive
     }
 
@@ -197,8 +194,7 @@ package struct SharedTier {
         return nil
     }
 
-    /// Goes on without the process, which exited: jobs that waited for it wait no longer. Returns the buffers that are not being
-    /// written any more.
+    /// Goes on without the process, which exited. Returns the buffers that were being written.
     mutating func processExited() -> (outcomes: [Outcome], buffers: [BufferID]) {
         var outcomes: [Outcome] = []
         for (job, load) in loads.sorted(by: { $0.key < $1.key }) where load.stage != .holding {
@@ -240,8 +236,7 @@ package struct SharedTier {
         let user: JobOwner.User
     }
 
-    /// Whether a record with this many bytes may be written for a user: users have fair shares of the records and bytes that are
-    /// being written.
+    /// Whether a record with this many bytes may be written for a user, within its shares of both.
     func mayWrite(_ bytes: Int, for user: JobOwner.User) -> Bool {
         let left = Self.maximumWriting - writingBytes - bytes
         guard !places.isFull, places.permits(user), left >= 0 else { return false }
@@ -267,23 +262,18 @@ package struct SharedTier {
         return write.buffer
     }
 
-    /// Whether a buffer is being written.
     func needs(_ buffer: BufferID) -> Bool { writes.values.contains { $0.buffer == buffer } }
 
     // MARK: Invariants
 
     /// The buffers that are being written, once for each record.
     var buffersBeingWritten: [BufferID] { writes.values.compactMap(\.buffer) }
-    /// The number of jobs that run on the process.
     var runningJobs: Int { jobs.count + orphans.count + writes.count }
-    /// The jobs that wait for the tier.
     var waitingJobs: Set<JobID> { Set(loads.filter(\.value.isFirst).keys) }
-    /// The jobs with a load.
     var allJobs: Set<JobID> { Set(loads.keys) }
     /// About how many deadlines still matter: one for each load.
     var deadlineCount: Int { loads.count }
 
-    /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         let lookups = Set(loads.values.compactMap(\.lookup))
         if lookups != Set(jobs.keys) { return "a lookup without a load" }

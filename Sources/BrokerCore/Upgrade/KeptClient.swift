@@ -8,14 +8,12 @@ package struct KeptClient: Equatable, Sendable {
         package var buffer: Int
         package var count: Int
         package var bytes: Int
-        /// Whether its bytes are being sent inline.
         package var isSending = false
     }
 
     /// A segment that it was sent and has not forgotten.
     package struct Segment: Equatable, Sendable {
         package var number: Int
-        /// Its bytes if it has ended.
         package var endedBytes: Int?
     }
 
@@ -45,7 +43,6 @@ package struct KeptClient: Equatable, Sendable {
         }
     }
 
-    /// The number of its connection's descriptor.
     package var descriptor: Int
     package var holds: [Hold] = []
     package var subscriptions: [Subscription] = []
@@ -61,9 +58,7 @@ package struct KeptClient: Equatable, Sendable {
     /// Whether it maps segments, and those that it has.
     package var mapsSegments = false
     package var segments: [Segment] = []
-    /// The mount namespace of those.
     package var namespace: UInt64?
-    /// Its program, if that is counted by itself.
     package var program: String?
     /// Its request for the upgrade, if it has made it.
     package var upgrade: Int?

@@ -8,11 +8,9 @@ package import JSONCoding
 package struct KeptContent: Equatable, Sendable {
     /// The SHA-256 of the original's bytes, 64 hexadecimal digits.
     package var digest: String
-    /// The user to whom it belongs; nil for all.
     package var owner: UInt32?
     /// The layout of stored pixels; nil for encoded bytes.
     package var pixels: StoredPixels?
-    /// The number of the original's bytes.
     package var bytes: Int
     /// The image's header; nil when it was not read yet.
     package var header: ImageHeader?
@@ -37,16 +35,13 @@ package struct KeptOriginal: Equatable, Sendable {
     package var staysOffDisk = false
 }
 
-/// A buffer of a content.
 package struct KeptBuffer: Equatable, Sendable {
-    /// Where the bytes are.
     package struct Place: Equatable, Sendable {
         /// The number of the memfd's descriptor, where the next process inherits it; nil where it finds it by its inode.
         package var descriptor: Int?
         /// The memfd's inode, which no other memfd has while the machine runs.
         package var inode: Int
 
-        /// A memfd.
         package init(descriptor: Int?, inode: Int) {
             self.descriptor = descriptor
             self.inode = inode
@@ -54,12 +49,9 @@ package struct KeptBuffer: Equatable, Sendable {
     }
 
     package var number: Int
-    /// Its transform; nil for the original bytes.
     package var transform: Transform?
-    /// Its encoding; nil for the original bytes and for rasters.
     package var encoding: Encoding?
     package var bytes: Int
-    /// The size of its raster; nil for an original.
     package var geometry: PixelGeometry?
     /// The time to make it again.
     package var microseconds: Int
@@ -70,7 +62,6 @@ package struct KeptBuffer: Equatable, Sendable {
     package var wasRequested: Bool
     /// Its memfd; nil if it is in a segment, or the state has its bytes.
     package var place: Place?
-    /// Its place in a segment.
     package var segment: Segments.Place?
     /// Its bytes, if it has no memfd and no place in a segment.
     package var contents: [UInt8] = []

@@ -5,10 +5,8 @@ package import JSONCoding
 package struct KeptSegment: Equatable, Sendable {
     package var number: Int
     package var bytes: Int
-    /// Its owner.
     package var uid: UInt32
     package var namespace: UInt64?
-    /// The number of its descriptor.
     package var descriptor = 0
 }
 

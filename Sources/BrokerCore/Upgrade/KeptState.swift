@@ -9,14 +9,12 @@ package struct KeptState: Equatable, Sendable {
     /// The listening socket and other descriptors, which only a process that takes the broker's place inherits.
     package struct Process: Equatable, Sendable {
         package var listener: Int
-        /// The listening socket's path.
         package var path: String
         /// The identity of its file; absent if the service manager has made it.
         package var device: Int?
         package var inode: Int?
         /// The control sockets of the process that removes that file.
         package var remover: Int?
-        /// The open directory of the disk cache.
         package var cacheDirectory: Int?
         /// The numbers of the buffers in the service manager's descriptor store, and that of the last state there.
         package var stored: [Int] = []
@@ -97,7 +95,6 @@ package enum StateRefusal: String, Error, CaseIterable, Sendable, CustomStringCo
 ///               hexadecimal digits, and the 8 characters of `magic`
 extension KeptState {
     static let magic = "imgstate"
-    /// The version of the format.
     static let version = 1
     static let footerLength = 96
     private static let holdsInOneFrame = 4096

@@ -5,7 +5,6 @@ package import HTTPValues
 package struct FileIdentity: Hashable, Sendable {
     package var device: UInt64
     package var inode: UInt64
-    /// The size in bytes.
     package var size: Int
     /// The time of the last modification, in nanoseconds since 1970.
     package var modified: Int

@@ -18,9 +18,7 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
     }
 }
 
-/// A client's connection.
 package typealias ClientID = Identifier<ClientKind>
-/// A worker process.
 package typealias WorkerID = Identifier<WorkerProcessKind>
 /// A download, an identification, a decoding, a lookup, or another request to the disk tier.
 ///
@@ -31,11 +29,9 @@ package typealias WorkerID = Identifier<WorkerProcessKind>
 package typealias JobID = Identifier<JobKind>
 /// A sealed memfd. Its number names the lease on the wire.
 package typealias BufferID = Identifier<BufferKind>
-/// An unanswered request.
 package typealias WaiterID = Identifier<WaiterKind>
 /// A file whose descriptor a client has sent. A helper has the descriptor under this number until `Action.releaseFile`.
 package typealias FileID = Identifier<FileKind>
-/// An unanswered `prefetch`.
 package typealias PrefetchID = Identifier<PrefetchKind>
 
 package enum ClientKind {}

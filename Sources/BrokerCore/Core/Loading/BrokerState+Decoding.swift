@@ -230,7 +230,6 @@ extension BrokerState {
         dropRemoved(memory.remove(buffer))
     }
 
-    /// The longest time for which a damaged image is kept.
     private static let damagedMilliseconds = 60_000
 
     /// Makes the product of a job the raster of a variant, unless that exists: the disk tier may have had it under another URL,
@@ -418,7 +417,6 @@ extension BrokerState {
 
     // MARK: Time and lost workers
 
-    /// Kills a decode worker that has exceeded the time for its job.
     mutating func decodeTimePassed(_ worker: WorkerID, _ job: JobID) {
         guard supervision.isRunning(job, on: worker), decoding.isOverdue(job, at: now.instant) else { return }
         condemn(worker, .deadline, "it was at one image for \(limits.decodeDeadlineMs) ms")
@@ -428,8 +426,7 @@ extension BrokerState {
         schedule(.brief(worker, job, ended: supervision.jobsEnded(of: worker)), in: limits.briefDeadlineMs)
     }
 
-    /// Gives a worker that has ended no job meanwhile no more jobs. If it has several, it is killed, and each is done again by
-    /// itself.
+    /// Gives no more jobs to a worker that has ended none meanwhile; if it has several, it is killed.
     mutating func briefTimePassed(_ worker: WorkerID, _ job: JobID, ended: Int) {
         guard supervision.isRunning(job, on: worker) else { return }
         if supervision.jobsEnded(of: worker) != ended { return watchBrief(job, on: worker) }

@@ -154,8 +154,7 @@ extension BrokerState {
         for job in disk.lookups(where: matches) { if let lookup = endLookup(job) { goOn(lookup) } }
     }
 
-    /// Has lookups that were sent to the cache process ended and sent again, because what they find may be what has been
-    /// discarded since.
+    /// Sends running lookups again, because what they find may have been discarded since.
     mutating func repeatLookups() {
         for job in disk.lookups() where disk[job]?.worker != nil {
             if let lookup = endLookup(job) { goOn(lookup, looksAgain: true) }
@@ -185,8 +184,7 @@ extension BrokerState {
         }
     }
 
-    /// Has the disk tier save a variant, if it took longer to make than to read: 5 ns a byte, against about 1 ns for a copy
-    /// with its digest.
+    /// Saves a variant on disk, if it took longer to make than to read: 5 ns a byte (1 ns for a copy).
     mutating func saveRaster(
         _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, microseconds: Int
     ) {

@@ -10,7 +10,6 @@ import WorkerProtocol
 extension BrokerState {
     // MARK: Start
 
-    /// Hands a queued download to a worker.
     mutating func startDownload(_ job: JobID, on worker: WorkerID) {
         guard let download = downloads[job], let start = downloads.start(job, on: worker, at: now.instant) else {
             return
@@ -64,15 +63,13 @@ extension BrokerState {
         }
     }
 
-    /// Lets the next suspect begin: this one has not killed its worker in `suspicionMs`. It keeps its worker, in whose place
-    /// another one is started.
+    /// Lets the next suspect begin: this one has not killed its worker, in whose place another is started.
     mutating func suspicionTimePassed(_ worker: WorkerID, _ job: JobID) {
         guard supervision.isRunning(job, on: worker) else { return }
         if !supervision.replaceExclusive(worker) { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
     }
 
-    /// Stops a silent transfer that another user's job waits for. The requests of the user that it counts for fail; those of
-    /// other users are downloaded anew. Returns whether there was one.
+    /// Stops a silent transfer that another user's job waits for, if there is one, and fails its user's requests.
     mutating func stopSilentTransfer() -> Bool {
         guard let (job, user) = downloads.nextToYield(isWorkerFree: supervision.available(.fetch) != nil),
             let download = downloads[job]
@@ -162,7 +159,6 @@ extension BrokerState {
         decoding.identify(job, body, bytes: result.bytes, for: download.waiters)
     }
 
-    /// Goes on with bytes that a decode worker has identified.
     mutating func identified(
         _ worker: WorkerID, _ job: JobID, _ digest: String, _ early: EarlyResult?, _ format: ImageFormat?
     ) {
@@ -291,8 +287,7 @@ extension BrokerState {
         }
     }
 
-    /// Leaves a response that is for one user to the first that asked for it. The others' requests are downloaded for
-    /// themselves.
+    /// Leaves a response for one user to the first that asked; the others' requests are downloaded anew.
     private mutating func onlyFirstUser(of waiting: JobWaiters) -> JobWaiters {
         guard let uid = waiting.first?.uid else { return waiting }
         for other in waiting where other.uid != uid {
@@ -304,8 +299,7 @@ extension BrokerState {
         return JobWaiters(waiting.filter { $0.uid == uid })
     }
 
-    /// Makes a buffer the body of an original, unless its bytes are in memory already. `start` is when its download began,
-    /// whose time is the worth of the body.
+    /// Makes a buffer the body of an original, unless that has one. Its worth is the time since `start`.
     mutating func adopt(
         _ body: BufferID, _ content: ContentKey, bytes: Int, since start: Instant?
     ) -> BufferID {
@@ -430,8 +424,7 @@ extension BrokerState {
         drop(memory.dropSpareBody(of: known.content))
     }
 
-    /// Downloads a confirmed original anew, because it is another version (RFC 9111, section 4.3.4) or must not be stored
-    /// as before.
+    /// Downloads a confirmed original anew: another version (RFC 9111, section 4.3.4), or not to be stored.
     private mutating func downloadInstead(_ download: Download) {
         if !download.waiters.isEmpty { forget(download.original) }
         for id in download.waiters.map(\.id) {
@@ -465,8 +458,7 @@ extension BrokerState {
         downloadFailed(job, failure.error, response: failure.response)
     }
 
-    /// Ends a download for good: its waiters fail, unless the stale original will do.
-    /// With `sharedSeconds` another broker has noted the failure, for this time.
+    /// Ends a download for good. With `sharedSeconds` another broker has noted the failure, for this time.
     mutating func downloadFailed(
         _ job: JobID, _ error: WireError, response: ResponseRecord? = nil, sharedSeconds: Int? = nil
     ) {
@@ -559,8 +551,7 @@ extension BrokerState {
 
     // MARK: Outcomes
 
-    /// Carries out the outcomes of the downloads' machine. Bodies are released at the end of the event only, when their waiters
-    /// have gone on.
+    /// Bodies are released at the end of the event only, when their waiters have gone on.
     mutating func carryOut(_ outcomes: [Downloads.Outcome]) {
         for outcome in outcomes {
             switch outcome {

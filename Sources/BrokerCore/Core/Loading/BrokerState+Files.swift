@@ -68,7 +68,6 @@ extension BrokerState {
 
     // MARK: Examination
 
-    /// Goes on with a file whose identity is known.
     mutating func fileExamined(_ file: FileID, _ result: Result<FileFacts, WireError>) {
         guard let asker = files.asker(of: file) else { return }
         switch asker {
@@ -209,8 +208,7 @@ extension BrokerState {
         if isRunning { actions.append(.discard(job)) }
     }
 
-    /// Fails the requests of a read that takes long while another user's wait for its memory or place, because the file system may never
-    /// answer.
+    /// Fails the requests of a slow read that another user's waits for: the file system may never answer.
     mutating func readTimePassed(_ job: JobID) {
         guard let read = files[job], files.isRunning(job) else { return }
         guard files.isAwaited(job) else { return schedule(.read(job), in: limits.readPatienceMs) }
@@ -231,7 +229,6 @@ extension BrokerState {
 
     // MARK: The bytes
 
-    /// Goes on with the bytes of a file that a decode worker has identified.
     mutating func fileIdentified(
         _ job: JobID, _ download: Download, _ received: BufferID, _ digest: ContentDigest, _ early: EarlyVariant?,
         by worker: WorkerID

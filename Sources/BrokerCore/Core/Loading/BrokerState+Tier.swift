@@ -67,8 +67,7 @@ extension BrokerState {
             && !Self.isStored(original.origin.response)
     }
 
-    /// Lets a request join a download that the shared tier is asked for. One that wants the origin's own answer has the lookup
-    /// ended.
+    /// Lets a request join a download; one that wants the origin's own answer ends the lookup in the tier.
     mutating func joined(_ job: JobID, _ waiter: Waiter, _ owner: JobOwner) {
         guard let load = tier[job] else { return }
         if mayUseTier(waiter) || load.stage == .holding { return tier.join(job, owner) }
@@ -76,7 +75,6 @@ extension BrokerState {
         if load.isFirst { carryOut([.goOn(job, since: load.beganAt)]) }
     }
 
-    /// Sends a lookup that was popped.
     mutating func startSharedLookup(_ job: JobID, on worker: WorkerID) {
         let lookup = newJobID()
         guard let (key, token, due) = tier.start(job, as: lookup, at: now.instant) else { return }
@@ -142,8 +140,7 @@ extension BrokerState {
         finish(job, with: raster, product: lookup)
     }
 
-    /// The response of a record that answers all requests of a download, with the digest that it states of its bytes; nil for one
-    /// that does not.
+    /// The response and the stated digest of a record; nil unless it answers all requests of a download.
     private func usable(_ record: SharedRecord, for download: Download) -> (ResponseRecord, ContentDigest)? {
         guard case .original(let digest, let bytes, var response, let varyKey) = record.content,
             let digest = ContentDigest(hexadecimal: digest), bytes <= limits.maxDownloadBytes, response.status == 200,
@@ -202,7 +199,6 @@ extension BrokerState {
         carryOut(tier.answered(lookup, .record, at: now.instant))
     }
 
-    /// Counts the time for which a job has waited for the shared tier.
     private mutating func noteWait(of job: JobID, since start: Instant) {
         let waiters = downloads[job]?.waiters ?? decoding[job]?.waiters ?? []
         ended(.shared, from: start, for: waiters)
@@ -258,7 +254,6 @@ extension BrokerState {
             ? remaining : nil
     }
 
-    /// Shares an encoded variant that was made here.
     mutating func shareVariant(
         _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, for user: JobOwner.User
     ) {
@@ -324,7 +319,6 @@ extension BrokerState {
         removeFromSharedTier()
     }
 
-    /// Sends the removals that wait for the process.
     mutating func removeFromSharedTier() {
         guard tier.hasRemovals, let worker = supervision.available(.tier) else { return }
         while let keys = tier.popRemovals() { actions.append(.removeShared(worker, keys: keys)) }
@@ -365,7 +359,6 @@ extension BrokerState {
         if let lease { carryOut([.release(key: lease.key, token: lease.token)]) }
     }
 
-    /// Goes on without the process of the tier, which exited.
     mutating func tierWorkerExited(_ jobs: Set<JobID>) {
         for job in jobs.sorted() { actions.append(.discard(job)) }
         let (outcomes, buffers) = tier.processExited()
@@ -374,7 +367,6 @@ extension BrokerState {
         for place in sharedServers.indices { sharedServers[place].state = "ejected" }
     }
 
-    /// Carries out the outcomes of the tier's machine.
     mutating func carryOut(_ outcomes: [SharedTier.Outcome]) {
         for outcome in outcomes {
             switch outcome {

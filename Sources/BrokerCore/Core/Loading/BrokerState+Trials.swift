@@ -53,13 +53,11 @@ extension BrokerState {
         return true
     }
 
-    /// Ends the trial of bytes that no job decodes any more: they are refused, or nobody waits for them. What is not known
-    /// to be an image replaces none.
+    /// Ends the trial of bytes that no job decodes any more: they are not known to be an image.
     mutating func endTrialWithoutJob(of content: ContentKey) {
         if trials[content] != nil, !decoding.isDecoding(content) { rejectTrial(of: content) }
     }
 
-    /// Removes the old original that a new one replaces.
     mutating func forgetReplaced(_ replacement: Replacement) {
         let content = replacement.original.content
         if !replacement.staysInMemory {

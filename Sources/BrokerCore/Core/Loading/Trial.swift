@@ -3,7 +3,6 @@ struct Replacement {
     /// The key of the new original, and the one under which it was requested.
     let key: OriginalKey
     let requested: OriginalKey
-    /// The new original.
     let original: OriginalFacts
     /// Whether it is found in memory, and on disk, from now on.
     let staysInMemory: Bool

@@ -17,7 +17,6 @@ extension BrokerState {
         actions.append(.close(client))
     }
 
-    /// Ends the requests and leases of a client that is gone.
     mutating func clientDisconnected(_ client: ClientID, isForced: Bool) {
         guard let departing = clients[client] else { return }
         let detached = departing.detached
@@ -93,8 +92,7 @@ extension BrokerState {
         }
     }
 
-    /// Answers a malformed message. If its id is that of a pending request, the error names none, because that request gets
-    /// its own answer.
+    /// Answers a malformed message. A pending request with its id still gets its own answer.
     mutating func messageRejected(_ id: Int?, of client: ClientID, with error: WireError) {
         let isTaken = id.map { clients[client]?.requests[$0] != nil } ?? false
         reject(isTaken ? nil : id, of: client, with: error)
@@ -172,7 +170,6 @@ extension BrokerState {
         reply(.ok(id: id), to: client)
     }
 
-    /// The maximum number of detached loads of a user.
     private static let mostDetached = 64
 
     /// Lets the loading of a request go on without its client, with low priority; false when too many do.
@@ -471,7 +468,6 @@ extension BrokerState {
         return clients[waiter.client]?.isAdmin == true ? shared : shared.owned(by: waiter.uid)
     }
 
-    /// Answers a `store` whose bytes are no image.
     mutating func rejectStored(_ request: StoreRequest, _ error: WireError, from waiter: Waiter) {
         dropRemoved(memory.remove(waiter.key))
         guard clients.ended(request.id, of: waiter.client) else { return }

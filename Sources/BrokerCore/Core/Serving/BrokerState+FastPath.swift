@@ -64,8 +64,7 @@ extension BrokerState {
         return true
     }
 
-    /// Remembers the memory hit that was just answered under the text that `answerRepeated` has seen, if the same request
-    /// would be the same hit again.
+    /// Remembers the hit that was just answered under its text, if the same request would be it again.
     mutating func rememberHit(_ request: GetRequest, from client: ClientID, of uid: UInt32, _ hit: MemoryHit) {
         guard let (asking, text) = repeatable.take(), asking == client, text.id == request.id,
             request.options.delivery == .fd, !request.options.retryFailed, !request.options.trace,

@@ -11,7 +11,6 @@ extension BrokerState {
         actions.append(.log(LogRecord(level, event, fields, message)))
     }
 
-    /// Logs a request that is answered with an error.
     mutating func logFailure(_ error: WireError, _ id: Int?, of client: ClientID, url: SourceURL?) {
         // Clients that leave or change their mind are normal traffic.
         let level: LogLevel = error.code == .cancelled ? .debug : .info
@@ -25,7 +24,6 @@ extension BrokerState {
         log(level, .requestFailed, fields, error.message)
     }
 
-    /// Logs the exit of a worker that was not retired.
     mutating func logExit(_ exit: Supervision.Exit) {
         var fields = [LogField("worker", exit.kind.name)]
         if let pid = exit.pid { fields.append(LogField("pid", pid)) }

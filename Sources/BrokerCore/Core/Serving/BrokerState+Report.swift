@@ -4,7 +4,6 @@ import WorkerProtocol
 
 // The broker's account of itself, and the rules that always hold between machines.
 extension BrokerState {
-    /// The formats that the installed programs decode.
     var decodedFormats: [ImageFormat] {
         ImageFormat.files.filter { CodecFamily($0) == .plain || limits.families.contains(CodecFamily($0)) }
     }
@@ -227,7 +226,6 @@ extension Instant {
 }
 
 extension WorkerPool.Worker {
-    /// The state's name in the report.
     fileprivate var stateName: String {
         if !isReady { return "starting" }
         if isRetiring || isCondemned || hasHungUp || isExiting { return "ending" }

@@ -37,8 +37,7 @@ extension BrokerState {
         advance(waiter.id)
     }
 
-    /// Replaces the name of a preset by its variant. Returns the error for an unknown name, and for a variant of its own of a
-    /// user who may request presets only.
+    /// Replaces the name of a preset by its variant. Returns the error for a name or variant that is refused.
     func expandPreset(of options: inout GetOptions, for asking: Clients.Client) -> WireError? {
         guard let name = options.preset else {
             guard limits.allowsPresetsOnly, !asking.isAdmin else { return nil }
@@ -112,8 +111,7 @@ extension BrokerState {
         return (key, original, header)
     }
 
-    /// The header that describes an image in a form that has no bytes: a description without metadata blocks. Nil for other forms, and
-    /// while the facts are unknown.
+    /// The header that answers a request for a description without metadata blocks; nil for other forms.
     func description(of content: ContentKey, as form: Form) -> ImageHeader? {
         guard case .header(let kinds) = form, let header = memory.header(of: content), let facts = header.facts,
             facts.metadata.delivered(kinds) == 0
@@ -265,8 +263,7 @@ extension BrokerState {
         waiter.jobWaiter(isAdmin: clients.isAdmin(waiter.client), since: now.instant)
     }
 
-    /// Lets a waiter join a lookup in the disk tier, or queues one. `assignJobs`
-    /// starts it.
+    /// Lets a waiter join a lookup in the disk tier, or queues one.
     private mutating func lookUp(for id: WaiterID) {
         guard let waiter = requests[id] else { return }
         let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request).ofSound.ofImage)
@@ -285,8 +282,7 @@ extension BrokerState {
         schedule(.lookup(job), in: limits.lookupDeadlineMs)
     }
 
-    /// Lets a waiter join the download of its original, or queues one. With `original`, the origin is asked to confirm it. `assignJobs`
-    /// starts it.
+    /// Lets a waiter join the download of its original, or queues one; with `original`, to confirm that.
     mutating func download(for id: WaiterID, revalidating original: OriginalFacts? = nil) {
         if requests[id]?.file != nil { return readFile(for: id) }
         requests.setSource(.network, of: id)
@@ -337,8 +333,7 @@ extension BrokerState {
         return downloads.enqueue(download, isParked: isParked, newJob: { ids.next() }, at: now.instant)
     }
 
-    /// Lets a waiter join the decoding of a variant, or queues one of the encoded bytes in `body`. `assignJobs`
-    /// starts it.
+    /// Lets a waiter join the decoding of a variant, or queues one of the encoded bytes in `body`.
     mutating func decode(_ variant: VariantKey, of body: BufferID, for id: WaiterID) {
         guard let waiter = requests[id] else { return }
         let jobWaiter = jobWaiter(for: waiter)
@@ -467,8 +462,7 @@ extension BrokerState {
                 limits.memoryEntries - memory.sharedBuffers))
     }
 
-    /// Gives a client a buffer in the way that it asked for: a lease of its place in a segment or of a memfd, with the descriptor
-    /// that it lacks, or its bytes in the reply.
+    /// Gives a client a buffer in the way that it asked for: as a lease, or as bytes in the reply.
     mutating func lend(_ buffer: BufferID, to waiter: Waiter, in image: inout ImageReply) -> Action.Attachment {
         switch waiter.request.options.delivery {
         case .fd:
@@ -691,14 +685,12 @@ extension BrokerState {
         fail(waiter, noteFailure(error, of: waiter, waiter.original?.origin.response))
     }
 
-    /// Whether an error of one form says that the bytes are no image in any. An image whose later frames are damaged may
-    /// still have a good first one.
+    /// Whether the bytes are no image in any form: one with damaged later frames may have a good first one.
     static func isOfAllForms(_ error: WireError, in form: Form) -> Bool {
         !form.isOfOtherFrames && [.unsupportedFormat, .truncated, .decodeFailed, .emptyImage].contains(error.code)
     }
 
-    /// The error of a URL that failed recently; nil when it may be tried. With `content` only a failure counts that is not
-    /// known to be of other bytes.
+    /// The error of a URL that failed recently; nil when it may be tried (`RecentFailures.refusal`).
     func recentFailure(of waiter: Waiter, content: ContentKey? = nil) -> WireError? {
         if waiter.request.options.retryFailed { return nil }
         let form = form(of: waiter.request)
@@ -711,8 +703,7 @@ extension BrokerState {
         return nil
     }
 
-    /// Notes a failure among the recent ones, if it is of a kind that belongs there and the response that has caused it, if
-    /// any, allows it.
+    /// Notes a failure among the recent ones, if its kind and the response that has caused it allow that.
     mutating func noteFailure(
         _ error: WireError, of waiter: Waiter, _ response: ResponseRecord?, sharedSeconds: Int? = nil
     ) -> WireError {

@@ -4,8 +4,7 @@ import WorkerProtocol
 
 // Where the time of loads goes: counted for all, and reported to the requests that ask for it.
 extension BrokerState {
-    /// Counts a job that has ended now and the parts that its worker reports, and adds them to the traces of its waiters. The
-    /// whole is counted by the caller where it has a histogram of its own.
+    /// Counts a job that has ended now and its parts, and adds them to the traces of its waiters.
     mutating func ended(
         _ name: StatsReport.Distribution, from start: Instant, parts: [(StatsReport.Distribution, Int)] = [],
         queuedAt: Instant? = nil, for waiters: JobWaiters, countingWhole: Bool = true
@@ -21,7 +20,6 @@ extension BrokerState {
         for waiter in waiters { requests.trace(steps, until: now.instant, of: waiter.id) }
     }
 
-    /// The parts of a decoding as its worker reports them.
     static func parts(_ times: DecodeTimes) -> [(StatsReport.Distribution, Int)] {
         [
             (.codec, times.codec), (.scale, times.scale), (.steps, times.steps), (.encode, times.encode),
@@ -29,7 +27,6 @@ extension BrokerState {
         ]
     }
 
-    /// The parts of a transfer as its worker reports them.
     static func parts(_ times: FetchTimes) -> [(StatsReport.Distribution, Int)] {
         [
             (.dns, times.dns), (.connect, times.connect), (.tls, times.tls), (.firstByte, times.firstByte),

@@ -34,7 +34,6 @@ struct Counters {
         spans[span, default: LatencyHistogram()].record(microseconds: microseconds)
     }
 
-    /// The counters of a user's requests.
     func requests(of user: UInt32) -> RequestCounters { users[user] ?? RequestCounters() }
 
     /// The users whose jobs have taken most time, the first one most, at most `count`.
@@ -44,7 +43,6 @@ struct Counters {
         return Array(sorted.prefix(count))
     }
 
-    /// Writes the counters into a report.
     func fill(_ report: inout StatsReport) {
         requests.fill(&report)
         for (figure, count) in figures { report[figure] = count }

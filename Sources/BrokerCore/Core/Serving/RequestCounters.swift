@@ -14,7 +14,6 @@ struct RequestCounters {
     /// Errors of all message types.
     var failures: [ErrorCode: Int] = [:]
 
-    /// Requests answered from memory.
     private(set) var memoryHits = 0
     private var otherOutcomes: [StatsReport.Figure: Int] = [:]
 
@@ -24,7 +23,6 @@ struct RequestCounters {
     /// The microseconds of its jobs.
     var workMicroseconds: Int { downloadMicroseconds + decodeMicroseconds }
 
-    /// The row of a user in the report.
     func row(of uid: UInt32) -> StatsReport.User {
         var row = StatsReport.User()
         row.uid = Int(uid)
@@ -36,7 +34,6 @@ struct RequestCounters {
         return row
     }
 
-    /// Counts how a `get` ended.
     mutating func count(_ outcome: StatsReport.Figure) {
         if outcome == .memoryHits { memoryHits += 1 } else { otherOutcomes[outcome, default: 0] += 1 }
     }
@@ -45,7 +42,6 @@ struct RequestCounters {
         mappedHits = StatsReport.saturating(mappedHits, hits)
     }
 
-    /// Writes the counters into a report.
     func fill(_ report: inout StatsReport) {
         report[.requests] = requests
         report[.staleServed] = staleServed

@@ -30,7 +30,6 @@ struct SegmentSpace {
     let count: Int
     /// The units that no image has.
     private(set) var freeCount: Int
-    /// The units of the largest hole.
     private(set) var largestHole: Int
     /// Ordered, with at least one image's units between two.
     private var holes: [Range<Int>]
@@ -164,7 +163,6 @@ struct SegmentSpace {
         return (list, index)
     }
 
-    /// Returns the first invariant that does not hold; nil when all hold.
     func brokenInvariant() -> String? {
         var ranges: [(range: Range<Int>, isHole: Bool)] = images.map { ($0.range, false) } + holes.map { ($0, true) }
         ranges.sort { $0.range.lowerBound < $1.range.lowerBound }

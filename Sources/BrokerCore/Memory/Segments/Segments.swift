@@ -38,7 +38,6 @@ package struct Segments {
         package let place: Place
     }
 
-    /// A segment that has ended.
     struct Ended: Equatable {
         let number: Int
         let bytes: Int
@@ -62,11 +61,9 @@ package struct Segments {
     private var numbers: [SegmentOwner: [Int]] = [:]
     /// The last number that was given to a segment. None is used again: a client may still have the segment mapped.
     private(set) var last = 0
-    /// The bytes of all segments.
     private(set) var totalBytes = 0
     /// The free bytes of the segments that do not end.
     private(set) var restBytes = 0
-    /// The segments that are ending.
     private var ending: Set<Int> = []
 
     private let leastSegmentBytes: Int
@@ -126,7 +123,6 @@ package struct Segments {
     /// An owner's first segment has `least` bytes, and a further one about as many as all before, up to `most`.
     init(least: Int = 1 << 20, most: Int = 32 << 20) { (leastSegmentBytes, mostSegmentBytes) = (least, most) }
 
-    /// The bytes of an owner's segments.
     func bytes(of owner: SegmentOwner) -> Int {
         numbers[owner, default: []].reduce(0) { $0 + segments[$1]!.space.count * SegmentSpace.unit }
     }
@@ -320,16 +316,13 @@ package struct Segments {
         Place(segment: number, offset: start * SegmentSpace.unit)
     }
 
-    /// The image at a place.
     func piece(at place: Place) -> SegmentSpace.Piece? {
         let start = place.offset / SegmentSpace.unit
         return segments[place.segment]?.space.images(in: start..<start + 1).first
     }
 
-    /// The number of images in all segments.
     var imageCount: Int { segments.values.reduce(0) { $0 + $1.space.images.reduce(0) { count, _ in count + 1 } } }
 
-    /// Returns the first invariant that does not hold; nil when all hold.
     func brokenInvariant() -> String? {
         let rest = segments.values.filter { !$0.isEnding }.reduce(0) { $0 + $1.space.freeCount }
         if rest * SegmentSpace.unit != restBytes { return "free bytes" }
