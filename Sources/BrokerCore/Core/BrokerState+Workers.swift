@@ -12,8 +12,13 @@ extension BrokerState {
         // While decoders do not start, queued images are refused rather than left to wait for the next decoder.
         if decoding.hasQueued, supervision.areDecodersBroken(at: now.instant) {
             while let job = decoding.popQueued() {
-                if decoding.isIdentification(job) { refuseIdentification(job) } else { _ = refuseQueued(job) }
                 assignsAgain = true
+                if decoding.isIdentification(job) {
+                    decoding.refuse(identification: job)
+                    downloadFailed(job, Decoding.brokenDecoders)
+                } else {
+                    _ = refuseQueued(job)
+                }
             }
         }
         while let next = decoding.nextQueued(),
@@ -262,8 +267,8 @@ extension BrokerState {
                 .warning, .pause,
                 [
                     LogField("family", family.rawValue), LogField("user", Int(each.user)),
-                    LogField("cause", pause.scope.kind), LogField("milliseconds", pause.milliseconds),
-                ], "decoders died on \(pause.scope.images): no more of them are decoded for the time being")
+                    LogField("cause", pause.scope.texts.kind), LogField("milliseconds", pause.milliseconds),
+                ], "decoders died on \(pause.scope.texts.images): no more of them are decoded for the time being")
         }
     }
 

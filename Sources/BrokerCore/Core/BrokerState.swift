@@ -9,20 +9,7 @@ import WorkerProtocol
 /// Events go in, actions come out. It is a value without descriptors, clocks or memory of its own: time and everything from
 /// outside are inputs, so a test can drive it through any history. The shell enters by `handle`, and by `answerRepeated` for
 /// the one fast path. Each machine owns its tables and returns outcomes; the extensions of this type carry an outcome from
-/// one machine to the next:
-///
-/// | file | connects |
-/// |---|---|
-/// | `BrokerState+Clients` | a client's message with the machine that answers it |
-/// | `BrokerState+Requests` | a request with memory, disk tier, downloads and decodings, until it has its answer |
-/// | `BrokerState+Downloads` | a worker's report on a download with memory, disk tier and its waiters |
-/// | `BrokerState+Decoding` | a worker's report on a decoding with memory, disk tier and its waiters |
-/// | `BrokerState+Partials` | a download's progress with decoders, for partial images |
-/// | `BrokerState+Tier` | a download with the shared tier, before it and after it |
-/// | `BrokerState+Disk` | an answer of the cache process with memory and its waiters |
-/// | `BrokerState+FastPath` | a repeated hit with memory and leases, without reading the message |
-/// | `BrokerState+Upgrade` | the state with that of the process before and after it |
-/// | `BrokerState+Workers` | queued jobs with workers, and a worker's exit with its jobs |
+/// one machine to the next. The comment at the head of each says which machines it connects.
 package struct BrokerState {
     /// Whether the broker goes on.
     enum Shutdown {
@@ -192,10 +179,11 @@ package struct BrokerState {
         case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
         case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)
         case .notFound(let worker, let job): notFound(worker, job)
-        case .diskQueried(let worker, let job, let record): diskQueried(worker, job, record)
-        case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
+        case .diskQueried(let worker, let job, let record): diskAnswered(worker, job, record)
+        case .cleared(let worker, let job, let removed, let bytes):
+            diskAnswered(worker, job, removed: min(max(removed, 0), 1 << 40), bytes: min(max(bytes, 0), 1 << 60))
         case .savesFinished(let worker, let jobs, let isSaved): savesFinished(worker, jobs, isSaved: isSaved)
-        case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
+        case .forgotten(let worker, let job, let keys): diskAnswered(worker, job, forgotten: Set(keys))
         case .sharedFound(let worker, let job, let record): sharedFound(worker, job, record)
         case .sharedUnreadable(let worker, let job): sharedUnreadable(worker, job)
         case .sharedNoted(let worker, let job, let record): sharedNoted(worker, job, record)
@@ -216,9 +204,8 @@ package struct BrokerState {
         }
     }
 
-    /// Does what every event may have made due, in this order: deadlines, admission of decodings that wait for memory,
-    /// assignment of queued jobs to workers, release of buffers, eviction, and starts and ends of workers.
-    /// `hasHeardTier` says that what the process of the shared tier has answered by now was received.
+    /// Does what every event may have made due. `hasHeardTier` says that all answers of the shared tier's process by now were
+    /// received.
     private mutating func finishEvent(hasHeardTier: Bool) {
         meetDeadlines(hasHeardTier: hasHeardTier)
         admitDecodings()
@@ -253,9 +240,6 @@ package struct BrokerState {
     }
 
     // MARK: Steps that the machines' connections share
-
-    mutating func newJobID() -> JobID { jobIDs.next() }
-    mutating func newBufferID() -> BufferID { bufferIDs.next() }
 
     mutating func reply(_ reply: Reply, _ attachment: Action.Attachment = .nothing, to client: ClientID) {
         actions.append(.reply(client, reply, attachment))
@@ -512,7 +496,10 @@ package struct BrokerState {
             switch deadline {
             case .total(let waiter): totalTimePassed(waiter)
             case .silence(let waiter): silenceTimePassed(waiter)
-            case .decode(let worker, let job): decodeTimePassed(worker, job)
+            case .decode(let worker, let job):
+                if supervision.isRunning(job, on: worker), decoding.isOverdue(job, at: now.instant) {
+                    condemn(worker, .deadline, "it was at one image for \(limits.decodeDeadlineMs) ms")
+                }
             case .brief(let worker, let job, let ended): briefTimePassed(worker, job, ended: ended)
             case .processorTime(let worker, let job):
                 if supervision.isRunning(job, on: worker) { actions.append(.measureProcessorTime(worker, job)) }

@@ -101,23 +101,13 @@ struct CrashLedger {
 }
 
 extension CrashLedger.Scope {
-    /// The images, for messages.
-    var images: String {
+    /// Its kind for the log, and its images for messages.
+    var texts: (kind: String, images: String) {
         switch (user, source) {
-        case (nil, nil): "images of several users and sources"
-        case (nil, let source?): "images of \(source) that several users requested"
-        case (_?, nil): "one user's images of several sources"
-        case (_?, let source?): "one user's images of \(source)"
-        }
-    }
-
-    /// The kind of scope, for the log.
-    var kind: String {
-        switch (user, source) {
-        case (nil, nil): "family"
-        case (nil, _?): "source"
-        case (_?, nil): "user"
-        case (_?, _?): "user-source"
+        case (nil, nil): ("family", "images of several users and sources")
+        case (nil, let source?): ("source", "images of \(source) that several users requested")
+        case (_?, nil): ("user", "one user's images of several sources")
+        case (_?, let source?): ("user-source", "one user's images of \(source)")
         }
     }
 }

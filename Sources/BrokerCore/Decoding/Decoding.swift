@@ -115,7 +115,7 @@ package struct Decoding {
             return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
         }
         if let responsible, let pause = ledgers[family]?.pause(of: responsible, at: now.instant) {
-            let message = "Decoders have died on \(pause.scope.images); no more of them are decoded for a while."
+            let message = "Decoders have died on \(pause.scope.texts.images); no more of them are decoded for a while."
             return WireError(.decoderUnavailable, message, retryAfterMs: pause.milliseconds)
         }
         return areDecodersBroken ? Self.brokenDecoders : nil

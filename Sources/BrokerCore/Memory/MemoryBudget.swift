@@ -1,5 +1,3 @@
-import SystemValues
-
 /// The bytes that images may take in memory: the limit of the settings, and fewer for a while after memory was short.
 ///
 /// A shortage shrinks the budget below the bytes in use, so that images are evicted at once. Without a further one it grows

@@ -331,7 +331,7 @@ struct BoundsTests {
             _ = world.state.memory.insert(
                 OriginalFacts(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: origin),
                 for: key)
-            let buffer = world.state.newBufferID()
+            let buffer = world.state.bufferIDs.next()
             world.state.memory.insert(
                 buffer, as: VariantKey(content: ContentKey(digest: digest, owner: nil), form: .original), bytes: 1,
                 at: world.clock)

@@ -59,12 +59,6 @@ extension BrokerState {
         return decoding.reservedBytes + room <= memory.limit / 8 ? room : limits.leastEarlyResultBytes
     }
 
-    /// Ends a queued identification, because no decoder works.
-    mutating func refuseIdentification(_ job: JobID) {
-        decoding.refuse(identification: job)
-        downloadFailed(job, Decoding.brokenDecoders)
-    }
-
     /// Ends a queued decoding whose image is refused; returns whether it is. The second attempt at an image that a worker died of
     /// is made in spite of a pause, because it decides whether the image is quarantined. Where others have joined who are not
     /// paused, it goes on and is charged to the first of them.
@@ -201,7 +195,7 @@ extension BrokerState {
         if buffer != nil {
             actions.append(.discard(product))
         } else {
-            let own = newBufferID()
+            let own = bufferIDs.next()
             if staysInMemory {
                 memory.insert(raster.header, of: variant.content)
                 let home = publish(product, as: own, bytes: raster.bytes, for: decode.waiters)
@@ -253,7 +247,7 @@ extension BrokerState {
             actions.append(.discard(job))
             return (known, true)
         }
-        let buffer = newBufferID()
+        let buffer = bufferIDs.next()
         let microseconds = now.instant.microseconds(since: start)
         let staysInMemory = !isDetached && memory.isKnown(variant.content)
         let home = staysInMemory ? publish(job, as: buffer, bytes: result.bytes, for: waiters) : .memfd
@@ -310,7 +304,7 @@ extension BrokerState {
 
     /// Makes the product of a job a buffer, the bytes of an original.
     mutating func publishOriginal(_ job: JobID, bytes: Int) -> BufferID {
-        let buffer = newBufferID()
+        let buffer = bufferIDs.next()
         actions.append(.publish(job, buffer, inBroker: Self.isKeptInBroker(bytes)))
         return buffer
     }
@@ -416,11 +410,6 @@ extension BrokerState {
     }
 
     // MARK: Time and lost workers
-
-    mutating func decodeTimePassed(_ worker: WorkerID, _ job: JobID) {
-        guard supervision.isRunning(job, on: worker), decoding.isOverdue(job, at: now.instant) else { return }
-        condemn(worker, .deadline, "it was at one image for \(limits.decodeDeadlineMs) ms")
-    }
 
     private mutating func watchBrief(_ job: JobID, on worker: WorkerID) {
         schedule(.brief(worker, job, ended: supervision.jobsEnded(of: worker)), in: limits.briefDeadlineMs)

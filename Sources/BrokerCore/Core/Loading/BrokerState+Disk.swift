@@ -95,7 +95,7 @@ extension BrokerState {
         guard let raster else {
             return adopt(publishOriginal(job, bytes: bytes), variant.content, bytes: bytes, since: nil)
         }
-        let buffer = newBufferID()
+        let buffer = bufferIDs.next()
         let home = publish(job, as: buffer, bytes: raster.bytes, for: waiters)
         memory.insert(
             buffer, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant,
@@ -204,7 +204,7 @@ extension BrokerState {
     mutating func beginSaving(
         _ buffer: BufferID, bytes: Int, as key: OriginalKey?, on worker: WorkerID, _ action: (JobID) -> Action
     ) {
-        let job = newJobID()
+        let job = jobIDs.next()
         disk.beginSaving(buffer, bytes: bytes, as: key, job: job)
         supervision.assign(job, to: worker)
         memory.hold(buffer, bytes: bytes)
@@ -273,7 +273,7 @@ extension BrokerState {
 
     /// Asks the disk tier. `assignJobs` starts the request, once the process is ready.
     mutating func ask(_ request: DiskRequest) {
-        let job = newJobID()
+        let job = jobIDs.next()
         schedule(.diskRequest(job), in: disk.patienceMs(for: request))
         if let refused = disk.enqueue(request, as: job) { answer(refused) }
     }
@@ -312,17 +312,12 @@ extension BrokerState {
         return disk.answered(job)
     }
 
-    mutating func diskQueried(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord?) {
-        if let request = answered(job, on: worker) { answer(request, record) }
-    }
-
-    mutating func forgotten(_ worker: WorkerID, _ job: JobID, _ keys: [String]) {
-        if let request = answered(job, on: worker) { answer(request, forgotten: Set(keys)) }
-    }
-
-    mutating func cleared(_ worker: WorkerID, _ job: JobID, removed: Int, bytes: Int) {
+    mutating func diskAnswered(
+        _ worker: WorkerID, _ job: JobID, _ record: OriginalRecord? = nil, forgotten: Set<String> = [],
+        removed: Int = 0, bytes: Int = 0
+    ) {
         if let request = answered(job, on: worker) {
-            answer(request, removed: min(max(removed, 0), 1 << 40), bytes: min(max(bytes, 0), 1 << 60))
+            answer(request, record, forgotten: forgotten, removed: removed, bytes: bytes)
         }
     }
 

@@ -141,7 +141,7 @@ extension BrokerState {
             return decoding.joined(identification: job, downloads[job]?.waiters ?? [])
         }
         if let job = files.join(waiter.key, jobWaiter) { return requests.wait(id, for: .reading(job), joining: true) }
-        let job = newJobID()
+        let job = jobIDs.next()
         files.enqueue(waiter.key, file, identity, jobWaiter, as: job)
         requests.wait(id, for: .reading(job))
     }

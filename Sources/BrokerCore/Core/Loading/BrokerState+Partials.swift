@@ -26,7 +26,7 @@ extension BrokerState {
         guard !decoding.hasQueued, !decoding.isParking, let worker = supervision.available(.decode) else {
             return pauseParts(of: job, Downloads.partialPauseMs)
         }
-        let part = newJobID()
+        let part = jobIDs.next()
         supervision.assign(part, to: worker)
         downloads.beganPart(of: job, as: part)
         let decode = PartialDecode(
@@ -68,12 +68,7 @@ extension BrokerState {
         guard let total = download.total, total - download.received >= Self.leastLeft,
             download.waiters.allSatisfy({ requests[$0.id]?.readsHeaderOnly == true })
         else { return nil }
-        return headerReaders(of: download).first
-    }
-
-    /// The waiters for a description alone that may have this response.
-    private func headerReaders(of download: Download) -> [Waiter] {
-        waiters(of: download, where: \.readsHeaderOnly)
+        return waiters(of: download, where: \.readsHeaderOnly).first
     }
 
     /// Answers the waiters for a description. The download ends if it has no others.
@@ -84,7 +79,7 @@ extension BrokerState {
         let download = downloads.download(of: job, body)
         endPart(job, isLast: true)
         guard let download, let response = download.response, let total = download.total else { return }
-        let readers = headerReaders(of: download)
+        let readers = waiters(of: download, where: \.readsHeaderOnly)
         if !readers.isEmpty, readers.count == download.waiters.count {
             tell(.finished, of: download, body, isPartial: true)
         }
@@ -127,7 +122,7 @@ extension BrokerState {
             actions.append(.discard(job))
             return endPart(job)
         }
-        let buffer = newBufferID()
+        let buffer = bufferIDs.next()
         actions.append(.publish(job, buffer, inBroker: false))
         counters.count(.partialDecodes)
         downloads.showedPart(of: part.download, stage: plan.stage ?? 0)

@@ -76,7 +76,7 @@ extension BrokerState {
     }
 
     mutating func startSharedLookup(_ job: JobID, on worker: WorkerID) {
-        let lookup = newJobID()
+        let lookup = jobIDs.next()
         guard let (key, token, due) = tier.start(job, as: lookup, at: now.instant) else { return }
         deadlines.add(.shared(job), at: due)
         supervision.assign(lookup, to: worker)
@@ -336,7 +336,7 @@ extension BrokerState {
         _ content: SharedRecord.Content, milliseconds: Int, key: String, _ body: BufferID?, _ bytes: Int,
         for user: JobOwner.User, ending lease: SharedTier.Lease?, on worker: WorkerID
     ) {
-        let job = newJobID()
+        let job = jobIDs.next()
         let expires = now.unixMs + min(milliseconds, SharedRecord.longestLifetime)
         tier.beginWriting(body, bytes: bytes, for: user, as: job)
         supervision.assign(job, to: worker)

@@ -57,7 +57,8 @@ extension BrokerState {
         case .cancel(let id, let request): cancel(request, id: id, from: client, asking)
         case .update(let id, let request, let priority, let isDetached):
             update(request, id: id, priority, isDetached: isDetached, from: client, asking)
-        case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
+        case .release(let buffers):
+            for buffer in buffers.map(BufferID.init) where clients.release(buffer, from: client) { unhold(buffer) }
         case .touch(let buffers, let hits): touch(buffers, hits: hits, from: client)
         case .forgetSegments(let segments): clients.forget(segments, by: client)
         case .query(var request):
@@ -113,10 +114,6 @@ extension BrokerState {
         var hello = hello
         hello.slots = limits.validitySlots
         reply(.hello(id: id, hello), .page, to: client)
-    }
-
-    private mutating func release(_ buffer: BufferID, from client: ClientID) {
-        if clients.release(buffer, from: client) { unhold(buffer) }
     }
 
     /// Notes hits that a client found on the validity page.
@@ -380,7 +377,7 @@ extension BrokerState {
         }
         clients.began(request.id, .other, weight: request.weight, of: client)
 
-        let buffer = newBufferID()
+        let buffer = bufferIDs.next()
         actions.append(.adopt(client, buffer, inBroker: Self.isKeptInBroker(bytes, pixels: request.pixels)))
         var options = GetOptions()
         options.delivery = .none
@@ -392,7 +389,7 @@ extension BrokerState {
             // A large image need not be decoded at full size to be accepted.
             options.variant.scaleDown = true
         }
-        let job = newJobID()
+        let job = jobIDs.next()
         let get = GetRequest(id: 0, url: request.url, options: options)
         let key = OriginalKey(get, uid: asking.uid).hidden(as: job.number)
         let waiter = requests.makeWaiter(.store(request), get, key: key, of: client, uid: asking.uid, at: now.instant)

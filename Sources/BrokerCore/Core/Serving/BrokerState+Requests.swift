@@ -1,4 +1,3 @@
-import Digests
 import HTTPCaching
 import HTTPValues
 import IPCProtocol
@@ -276,7 +275,7 @@ extension BrokerState {
             requests.lookupEnded(id, again: false)
             return advance(id)
         }
-        let job = newJobID()
+        let job = jobIDs.next()
         disk.enqueue(key, keys: waiter.keys, jobWaiter, mayStay: waiter.mayEnterMemory, as: job)
         requests.wait(id, for: .lookingUp(job))
         schedule(.lookup(job), in: limits.lookupDeadlineMs)
@@ -345,7 +344,7 @@ extension BrokerState {
             requests.endStage(id)
             return failImage(waiter, error)
         }
-        let job = newJobID()
+        let job = jobIDs.next()
         let sharedKey = sharedKey(of: variant, for: waiter)
         let bytes = memory.record(of: body)?.bytes ?? 0
         decoding.enqueue(

@@ -54,3 +54,80 @@ struct Counters {
         for (span, times) in spans { report.histograms[span] = times.distribution }
     }
 }
+
+/// The counters of the programs that are counted by themselves. A request of any other client costs a comparison with nil.
+struct ProgramCounters {
+    private struct Counts {
+        var row = StatsReport.ProgramRequests()
+        var durations = LatencyHistogram()
+    }
+
+    private var counts: [StatsReport.Program: Counts] = [:]
+
+    /// Counts how a program's `get` ended, and the time until its answer. A cancelled one has no such time.
+    mutating func count(_ outcome: StatsReport.Figure, microseconds: Int, of program: StatsReport.Program) {
+        counts[program, default: Counts()].row[outcome] += 1
+        if outcome != .cancelled { counts[program]?.durations.record(microseconds: microseconds) }
+    }
+
+    /// The rows of the report: of programs that have made requests.
+    var rows: [StatsReport.Program: StatsReport.ProgramRequests] {
+        counts.mapValues { counts in
+            var row = counts.row
+            row.durations = counts.durations.distribution ?? StatsReport.Histogram()
+            return row
+        }
+    }
+}
+
+/// The counters of what clients asked for: all clients', or one user's.
+struct RequestCounters {
+    var requests = 0
+    var staleServed = 0
+    var prefetched = 0
+    /// Hits that clients found on the validity page, as far as they have reported.
+    private(set) var mappedHits = 0
+    /// The bytes of bodies, and the microseconds of transfers and decodings. A job counts for the user of its first waiter.
+    var bytesDownloaded = 0
+    var downloadMicroseconds = 0
+    var decodeMicroseconds = 0
+    /// Errors of all message types.
+    var failures: [ErrorCode: Int] = [:]
+
+    private(set) var memoryHits = 0
+    private var otherOutcomes: [StatsReport.Figure: Int] = [:]
+
+    /// How `get`s ended.
+    var outcomes: [StatsReport.Figure: Int] { otherOutcomes.merging([.memoryHits: memoryHits]) { $1 } }
+
+    /// The microseconds of its jobs.
+    var workMicroseconds: Int { downloadMicroseconds + decodeMicroseconds }
+
+    func row(of uid: UInt32) -> StatsReport.User {
+        var row = StatsReport.User()
+        row.uid = Int(uid)
+        row.requests = requests
+        row.failed = otherOutcomes[.failed] ?? 0
+        row.bytes = bytesDownloaded
+        row.downloadMilliseconds = downloadMicroseconds / 1000
+        row.decodeMilliseconds = decodeMicroseconds / 1000
+        return row
+    }
+
+    mutating func count(_ outcome: StatsReport.Figure) {
+        if outcome == .memoryHits { memoryHits += 1 } else { otherOutcomes[outcome, default: 0] += 1 }
+    }
+
+    mutating func count(mappedHits hits: Int) {
+        mappedHits = StatsReport.saturating(mappedHits, hits)
+    }
+
+    func fill(_ report: inout StatsReport) {
+        report[.requests] = requests
+        report[.staleServed] = staleServed
+        report[.prefetched] = prefetched
+        report[.mappedHits] = mappedHits
+        for (outcome, count) in outcomes { report[outcome] = count }
+        report.failures = failures
+    }
+}
